@@ -1,0 +1,40 @@
+# Two commands to start with: `make demo` and `make test`. Everything is installed into .venv by the stamp below.
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+export OPENBLAS_NUM_THREADS = 1
+export OMP_NUM_THREADS = 1
+export MKL_NUM_THREADS = 1
+
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+
+.PHONY: demo test lint check format soak clean
+
+demo: $(STAMP)
+	$(BIN)/aegis demo
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -m "not soak"
+
+lint: $(STAMP)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+check: lint test
+
+format: $(STAMP)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+soak: $(STAMP)
+	$(BIN)/python -m pytest -m soak --durations=10
+
+clean:
+	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist demo-run
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(STAMP): pyproject.toml constraints.txt setup.sh
+	PYTHON=$(PYTHON) bash setup.sh
+	touch $(STAMP)

@@ -1,0 +1,5 @@
+"""AEGIS: certified handover of control."""
+
+from aegis.version import __version__
+
+__all__ = ["__version__"]

@@ -1,0 +1,71 @@
+"""Every error that AEGIS raises on purpose, in one tree.
+
+AegisError
+├── InputError            something given by the user is wrong (exit code 2)
+│   ├── ProblemError      the problem definition or its YAML file
+│   │   └── GraphError    the causal graph inside it
+│   ├── LogError          the content of a log: names file, row and column
+│   ├── PolicyError       a policy that does not fit, or a policy file that cannot be used
+│   ├── SettingError      a parameter of a world, model, rule or command
+│   └── OutputError       a place that cannot be written
+└── ModelError            a computation that cannot go on (for example a matrix that is not positive definite)
+
+A message says what was found, what is allowed and what to do.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class AegisError(Exception):
+    """Base of all errors raised by AEGIS; `exit_code` is what the command line returns."""
+
+    exit_code = 2
+
+
+class InputError(AegisError):
+    """Something the user gave is wrong."""
+
+
+class ProblemError(InputError):
+    """The problem definition is wrong."""
+
+
+class GraphError(ProblemError):
+    """The causal graph is cyclic, breaks the order of levels or names unknown variables."""
+
+
+class LogError(InputError):
+    """The content of a log is wrong."""
+
+
+class PolicyError(InputError):
+    """A policy does not fit the problem, or its file cannot be used."""
+
+
+class SettingError(InputError):
+    """A parameter has a value that is not allowed."""
+
+
+class OutputError(InputError):
+    """A file or folder cannot be written."""
+
+
+class ModelError(AegisError):
+    """A computation cannot go on."""
+
+
+def nearest(word: str, allowed: Iterable[object]) -> str:
+    """Return ` (did you mean 'x'?)` for the allowed word closest to `word`, or an empty string."""
+    names = [str(name) for name in allowed]
+    found = difflib.get_close_matches(str(word), names, n=1, cutoff=0.5)
+    return f" (did you mean '{found[0]}'?)" if found else ""
+
+
+def choose(word: str, allowed: Iterable[object], what: str, error: type[InputError] = SettingError) -> None:
+    """Raise `error` unless `word` is one of `allowed`."""
+    names = [str(name) for name in allowed]
+    if word not in names:
+        raise error(f"unknown {what} '{word}'{nearest(word, names)}; allowed: {', '.join(names)}")

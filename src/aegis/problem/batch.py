@@ -1,0 +1,244 @@
+"""Batches: whole episodes as arrays, one table per level."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from aegis.problem.problem import Problem
+
+Array = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int32]
+AnyArray = npt.NDArray[Any]
+Rows = dict[str, AnyArray]
+
+
+@dataclass(frozen=True, slots=True)
+class LevelTable:
+    """All decisions of one level in a batch, children of one parent next to each other.
+
+    parent `i32[n]`: row of the next outer table (row of `Batch.episode` at the outermost level), never decreasing.
+    context: `f64[n]` (real), `f64[n, d]` (vector) or `i32[n]` (codes) by variable name. action `i32[n]`: index, -1 while
+    undecided. mu_taken `f64[n]`: probability with which the behaviour policy chose the action. mu_full `f64[n, A]` or
+    None. available `bool[n, A]` or None (everything is available). version: which behaviour policy acted.
+    """
+
+    parent: Ints
+    context: Mapping[str, AnyArray]
+    action: Ints
+    mu_taken: Array
+    mu_full: Array | None = None
+    available: npt.NDArray[np.bool_] | None = None
+    version: str | None = None
+
+    @classmethod
+    def undecided(
+        cls,
+        parent: npt.ArrayLike,
+        context: Mapping[str, AnyArray],
+        available: npt.NDArray[np.bool_] | None = None,
+    ) -> LevelTable:
+        """Return a table whose contexts are known and whose actions are still to be chosen."""
+        rows = np.asarray(parent, dtype=np.int32)
+        none = np.full(rows.size, -1, dtype=np.int32)
+        return cls(rows, dict(context), none, np.full(rows.size, np.nan), available=available)
+
+    def decided(self, action: npt.ArrayLike, mu_taken: Array, mu_full: Array | None = None) -> LevelTable:
+        """Return the table with actions and propensities filled in."""
+        return replace(self, action=np.asarray(action, dtype=np.int32), mu_taken=mu_taken, mu_full=mu_full)
+
+    def __len__(self) -> int:
+        return int(self.parent.size)
+
+    def take(self, index: AnyArray, parent: AnyArray) -> LevelTable:
+        """Return the rows `index` under new parents."""
+        return LevelTable(
+            np.asarray(parent, dtype=np.int32),
+            {name: values[index] for name, values in self.context.items()},
+            self.action[index],
+            self.mu_taken[index],
+            None if self.mu_full is None else self.mu_full[index],
+            None if self.available is None else self.available[index],
+            self.version,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Whole episodes: ids, one table per level (outermost first), and what came of the innermost decisions.
+
+    episode `[E]`: ids, any type. cluster `[E]`, time `[E]`: or None. reward `f64[n]`, observed `bool[n]`, outcome `[n]` or
+    `[n, d]`, guards and extra (further columns that were asked for) by column: one entry per innermost decision. A batch under construction lacks inner levels and reward.
+    """
+
+    episode: AnyArray
+    levels: Mapping[str, LevelTable]
+    reward: Array | None = None
+    observed: npt.NDArray[np.bool_] | None = None
+    outcome: AnyArray | None = None
+    guards: Mapping[str, Array] = field(default_factory=dict)
+    cluster: AnyArray | None = None
+    time: AnyArray | None = None
+    extra: Mapping[str, AnyArray] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return int(self.episode.size)
+
+    def with_level(self, name: str, table: LevelTable) -> Batch:
+        """Return the batch with a level added or replaced."""
+        return replace(self, levels={**self.levels, name: table})
+
+    def ancestors(self, level: str) -> dict[str, AnyArray]:
+        """Return for each level from `level` outwards the row `[n]` above each row of `level` (its own row at `level`)."""
+        names = list(self.levels)
+        position = names.index(level)
+        rows: AnyArray = np.arange(len(self.levels[level]))
+        found: dict[str, AnyArray] = {}
+        for name in reversed(names[: position + 1]):
+            found[name] = rows
+            rows = self.levels[name].parent[rows]
+        return found
+
+    def episode_of(self, level: str) -> AnyArray:
+        """Return the episode row `[n]` of each decision at `level`."""
+        outermost = next(iter(self.levels))
+        rows: AnyArray = self.levels[outermost].parent[self.ancestors(level)[outermost]]
+        return rows
+
+    def first_rows(self, level: str) -> AnyArray:
+        """Return the first innermost row `[n]` below each decision at `level`."""
+        innermost = list(self.levels)[-1]
+        rows = self.ancestors(innermost)[level]
+        return np.searchsorted(rows, np.arange(len(self.levels[level])), side="left")
+
+    def episode_means(self, values: Array) -> Array:
+        """Return nested means `[E]` of values `[n]` at the innermost level: mean over children at each level in turn.
+
+        Episodes without decisions are nan.
+        """
+        result = values
+        parents = [table.parent for table in self.levels.values()]
+        sizes = [len(self), *[len(table) for table in self.levels.values()]]
+        for position in range(len(parents) - 1, -1, -1):
+            total = np.bincount(parents[position], weights=result, minlength=sizes[position])
+            count = np.bincount(parents[position], minlength=sizes[position])
+            with np.errstate(invalid="ignore"):
+                result = total / count
+        return result
+
+    def episode_sums(self, values: Array) -> Array:
+        """Return sums `[E]` of values `[n]` at the innermost level."""
+        innermost = list(self.levels)[-1]
+        return np.bincount(self.episode_of(innermost), weights=values, minlength=len(self)).astype(np.float64)
+
+    def take_episodes(self, episodes: npt.ArrayLike) -> Batch:
+        """Return the batch restricted to the episode rows given, in that order."""
+        chosen = np.asarray(episodes, dtype=np.int64)
+        levels: dict[str, LevelTable] = {}
+        rows: AnyArray = chosen
+        for name, table in self.levels.items():
+            starts = np.searchsorted(table.parent, rows, side="left")
+            counts = np.searchsorted(table.parent, rows, side="right") - starts
+            parent = np.repeat(np.arange(rows.size), counts)
+            offset = np.arange(parent.size) - np.repeat(np.cumsum(counts) - counts, counts)
+            index = np.repeat(starts, counts) + offset
+            levels[name] = table.take(index, parent)
+            rows = index
+        return Batch(
+            self.episode[chosen],
+            levels,
+            None if self.reward is None else self.reward[rows],
+            None if self.observed is None else self.observed[rows],
+            None if self.outcome is None else self.outcome[rows],
+            {name: values[rows] for name, values in self.guards.items()},
+            None if self.cluster is None else self.cluster[chosen],
+            None if self.time is None else self.time[chosen],
+            {name: values[rows] for name, values in self.extra.items()},
+        )
+
+
+def concat(batches: Sequence[Batch]) -> Batch:
+    """Join batches of the same problem, one after the other."""
+    if len(batches) == 1:
+        return batches[0]
+    first = batches[0]
+    levels: dict[str, LevelTable] = {}
+    above = [len(batch) for batch in batches]
+    for name in first.levels:
+        tables = [batch.levels[name] for batch in batches]
+        shifts = np.cumsum([0, *above[:-1]])
+        versions = {table.version for table in tables}
+        levels[name] = LevelTable(
+            np.concatenate([table.parent + shift for table, shift in zip(tables, shifts, strict=True)]).astype(np.int32),
+            {key: np.concatenate([table.context[key] for table in tables]) for key in tables[0].context},
+            np.concatenate([table.action for table in tables]),
+            np.concatenate([table.mu_taken for table in tables]),
+            _join([table.mu_full for table in tables]),
+            _join([table.available for table in tables]),
+            versions.pop() if len(versions) == 1 else None,
+        )
+        above = [len(table) for table in tables]
+    return Batch(
+        np.concatenate([batch.episode for batch in batches]),
+        levels,
+        _join([batch.reward for batch in batches]),
+        _join([batch.observed for batch in batches]),
+        _join([batch.outcome for batch in batches]),
+        {name: np.concatenate([batch.guards[name] for batch in batches]) for name in first.guards},
+        _join([batch.cluster for batch in batches]),
+        _join([batch.time for batch in batches]),
+        {name: np.concatenate([batch.extra[name] for batch in batches]) for name in first.extra},
+    )
+
+
+def augmented(problem: Problem, batch: Batch, level: str, with_action: bool = False) -> Rows:
+    """Return the augmented context of each decision at `level`: every context at and above it, every action above it.
+
+    Numeric actions come as numbers, labels as codes. `with_action` adds the level's own action. Shapes `[n]` or `[n, d]`.
+    """
+    found: Rows = {}
+    above = batch.ancestors(level)
+    for name in batch.levels:
+        if name not in above:
+            break
+        table, rows = batch.levels[name], above[name]
+        spec = problem.level(name)
+        for variable in spec.context:
+            found[variable.name] = table.context[variable.name][rows]
+        if name != level or with_action:
+            found[spec.actions.column] = spec.actions.as_rows(table.action[rows])
+    return found
+
+
+def chain(
+    problem: Problem,
+    level: str,
+    count: int,
+    rows: Mapping[str, AnyArray],
+    action_index: Mapping[str, AnyArray],
+    available: Mapping[str, npt.NDArray[np.bool_]] | None = None,
+) -> Batch:
+    """Return a batch of `count` hypothetical decisions at `level`, each in an episode of its own, so that a policy can be asked.
+
+    rows: contexts by variable name, `[n]` or `[n, d]`, for `level` and all levels above. action_index: `[n]` by level name
+    for the levels above. The inverse of `augmented` up to the shape of the tree.
+    """
+    masks = available or {}
+    parent = np.arange(count, dtype=np.int32)
+    levels: dict[str, LevelTable] = {}
+    for spec in (*problem.above(level), problem.level(level)):
+        context = {variable.name: rows[variable.name] for variable in spec.context}
+        table = LevelTable.undecided(parent, context, masks.get(spec.name))
+        if spec.name != level:
+            table = table.decided(action_index[spec.name], np.ones(count))
+        levels[spec.name] = table
+    return Batch(np.arange(count), levels)
+
+
+def _join(parts: Sequence[AnyArray | None]) -> AnyArray | None:
+    present = [part for part in parts if part is not None]
+    return np.concatenate(present) if len(present) == len(parts) else None

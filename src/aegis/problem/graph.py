@@ -1,0 +1,124 @@
+"""The causal graph: parents per variable, latent confounders, d-separation and the backdoor criterion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from aegis.errors import GraphError, nearest
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """A directed acyclic graph over named variables.
+
+    `parents[x]` are the observed parents of x; `latents[u]` are the children of the unobserved variable u.
+    """
+
+    parents: Mapping[str, tuple[str, ...]]
+    latents: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for child, parents in self.parents.items():
+            for parent in parents:
+                if parent not in self.parents:
+                    known = ", ".join(self.parents)
+                    raise GraphError(
+                        f"graph: '{child}' has the unknown parent '{parent}'{nearest(parent, self.parents)}; variables: {known}"
+                    )
+            if len(set(parents)) != len(parents):
+                raise GraphError(f"graph: '{child}' lists a parent twice: {list(parents)}")
+        for latent, children in self.latents.items():
+            if latent in self.parents:
+                raise GraphError(f"latents: '{latent}' is also the name of an observed variable")
+            for child in children:
+                if child not in self.parents:
+                    raise GraphError(f"latents: '{latent}' affects the unknown variable '{child}'{nearest(child, self.parents)}")
+        topological(self.parents)
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """The observed variables, parents before children."""
+        return topological(self.parents)
+
+    def with_latents(self) -> dict[str, tuple[str, ...]]:
+        """Return parents with latent variables as ordinary, parentless nodes."""
+        full = {name: list(parents) for name, parents in self.parents.items()}
+        for latent, children in self.latents.items():
+            full[latent] = []
+            for child in children:
+                full[child].append(latent)
+        return {name: tuple(parents) for name, parents in full.items()}
+
+
+def topological(parents: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """Return the nodes with parents before children, ties in the order given; raise GraphError on a cycle."""
+    order: list[str] = []
+    done: set[str] = set()
+    path: list[str] = []
+
+    def visit(node: str) -> None:
+        if node in done:
+            return
+        if node in path:
+            cycle = [*path[path.index(node) :], node]
+            raise GraphError(f"graph: there is a cycle: {' <- '.join(cycle)}; a cause cannot depend on its effect")
+        path.append(node)
+        for parent in parents[node]:
+            visit(parent)
+        path.pop()
+        done.add(node)
+        order.append(node)
+
+    for node in parents:
+        visit(node)
+    return tuple(order)
+
+
+def ancestors(parents: Mapping[str, tuple[str, ...]], nodes: Iterable[str]) -> set[str]:
+    """Return `nodes` and everything above them."""
+    found: set[str] = set()
+    stack = list(nodes)
+    while stack:
+        node = stack.pop()
+        if node not in found:
+            found.add(node)
+            stack.extend(parents[node])
+    return found
+
+
+def d_separated(parents: Mapping[str, tuple[str, ...]], x: str, y: str, given: Iterable[str]) -> bool:
+    """Say whether `given` d-separates x and y.
+
+    Moral-graph criterion (Lauritzen et al. 1990): in the subgraph of ancestors of all nodes involved, marry parents,
+    drop directions, remove `given`; x and y are d-separated if and only if no path is left.
+    """
+    blocked = set(given)
+    kept = ancestors(parents, {x, y} | blocked)
+    linked: dict[str, set[str]] = {node: set() for node in kept}
+    for node in kept:
+        family = [*parents[node], node]
+        for a in family:
+            linked[a].update(b for b in family if b != a)
+    seen = {x}
+    stack = [x]
+    while stack:
+        for other in linked[stack.pop()]:
+            if other == y:
+                return False
+            if other not in seen and other not in blocked:
+                seen.add(other)
+                stack.append(other)
+    return True
+
+
+def backdoor_admissible(parents: Mapping[str, tuple[str, ...]], action: str, target: str, given: Iterable[str]) -> bool:
+    """Say whether `given` satisfies the backdoor criterion (Pearl 2000) for the effect of `action` on `target`.
+
+    No member may descend from the action, and every path that enters the action must be blocked.
+    """
+    adjust = set(given)
+    if any(action in ancestors(parents, [node]) for node in adjust):
+        return False
+    without_effects = {node: tuple(parent for parent in above if parent != action) for node, above in parents.items()}
+    return d_separated(without_effects, action, target, adjust)

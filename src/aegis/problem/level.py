@@ -1,0 +1,83 @@
+"""One level of decisions: its context, its actions, and how its propensities are logged."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from aegis.errors import ProblemError
+from aegis.problem.variables import Actions, Variable
+
+
+@dataclass(frozen=True, slots=True)
+class Propensity:
+    """Where the probability of the logged action is found; exactly one of the four forms is set.
+
+    column: the probability of the action taken. columns: the probabilities of all actions, in the order of the
+    action's values. policy: a known policy, by name. base: a column with the action the controller meant to take,
+    mixed with a uniform choice at rate `epsilon`.
+    """
+
+    column: str | None = None
+    columns: tuple[str, ...] = ()
+    policy: str | None = None
+    base: str | None = None
+    epsilon: float | None = None
+
+    def __post_init__(self) -> None:
+        forms = [self.column is not None, bool(self.columns), self.policy is not None, self.base is not None]
+        if sum(forms) != 1:
+            raise ProblemError(
+                "propensity: give exactly one of 'column' (probability of the taken action), 'columns' (one per action), "
+                "'policy' (a known policy) or 'base' with 'epsilon' (intended action plus exploration rate)"
+            )
+        if (self.base is None) != (self.epsilon is None):
+            raise ProblemError("propensity: 'base' and 'epsilon' belong together")
+        if self.epsilon is not None and not (math.isfinite(self.epsilon) and 0 < self.epsilon <= 1):
+            raise ProblemError(f"propensity: 'epsilon' is an exploration rate above 0 and at most 1, found {self.epsilon}")
+
+    @property
+    def full(self) -> bool:
+        """Whether the whole distribution over actions is known, not only the taken action's probability."""
+        return self.column is None
+
+    @property
+    def log_columns(self) -> tuple[str, ...]:
+        """The columns of the log that this propensity needs."""
+        single = tuple(name for name in (self.column, self.base) if name is not None)
+        return single + self.columns
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """A level of decisions; `margin` is the gain that makes a switch worth it, in reward units."""
+
+    name: str
+    actions: Actions
+    context: tuple[Variable, ...] = ()
+    propensity: Propensity | None = None
+    decision: str | None = None
+    available: tuple[str, ...] = ()
+    margin: float = 0.0
+
+    def __post_init__(self) -> None:
+        where = f"level '{self.name}'"
+        if not self.name:
+            raise ProblemError("a level needs a name")
+        if self.available and len(self.available) != self.actions.count:
+            raise ProblemError(
+                f"{where}: 'available' names one column per action: expected {self.actions.count}, found {len(self.available)}"
+            )
+        if self.propensity is not None and self.propensity.columns:
+            found = len(self.propensity.columns)
+            if found != self.actions.count:
+                raise ProblemError(
+                    f"{where}: propensity 'columns' names one column per action: expected {self.actions.count}, found {found}"
+                )
+        if not math.isfinite(self.margin):
+            raise ProblemError(f"{where}: 'margin' is a finite number, found {self.margin}")
+
+    @property
+    def masked(self) -> bool:
+        """Whether some actions may be unavailable in some contexts."""
+        return bool(self.available)

@@ -1,0 +1,279 @@
+"""The problem class: a nested contextual causal bandit (the paper's Definitions 1 and 2)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from aegis.errors import GraphError, ProblemError, nearest
+from aegis.problem.graph import Graph, backdoor_admissible
+from aegis.problem.level import Level
+from aegis.problem.variables import Variable
+
+
+@dataclass(frozen=True, slots=True)
+class Reward:
+    """The reward of a decision: column, declared range [low, high], unit, goal, and what it belongs to (`per`)."""
+
+    column: str = "reward"
+    range: tuple[float, float] | None = None
+    unit: str = ""
+    goal: Literal["maximise", "minimise"] = "maximise"
+    per: str = "decision"
+
+    def __post_init__(self) -> None:
+        if self.range is not None:
+            _check_range(self.range, f"reward '{self.column}'")
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """A column that must not get worse by more than `max_worsening`."""
+
+    column: str
+    range: tuple[float, float]
+    max_worsening: float
+    goal: Literal["maximise", "minimise"] = "minimise"
+
+    def __post_init__(self) -> None:
+        _check_range(self.range, f"guard '{self.column}'")
+        if not (math.isfinite(self.max_worsening) and self.max_worsening >= 0):
+            raise ProblemError(f"guard '{self.column}': 'max_worsening' is a number from 0, found {self.max_worsening}")
+
+
+class Scope(frozenset[str]):
+    """A set of level names at which a new policy acts (the paper's intervention scope)."""
+
+    __slots__ = ()
+
+    def __new__(cls, names: Iterable[str] = ()) -> Scope:
+        """Accept one name or several."""
+        return super().__new__(cls, (names,) if isinstance(names, str) else names)
+
+    def __repr__(self) -> str:
+        return f"Scope({{{', '.join(repr(name) for name in sorted(self))}}})"
+
+
+@dataclass(frozen=True, slots=True)
+class Backdoor:
+    """The outcome of the backdoor check at one level (the paper's Assumption 3)."""
+
+    level: str
+    admissible: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Levels (outermost first), causal graph, reward, and the columns that tie a log together.
+
+    `parents` may name some variables only; the others get the default: every earlier variable is a parent, which is
+    always an I-map. `graph` is the completed graph. Level index 1 is the innermost.
+    """
+
+    levels: tuple[Level, ...]
+    reward: Reward = field(default_factory=Reward)
+    outcome: Variable | None = None
+    parents: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    latents: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    guards: tuple[Guard, ...] = ()
+    episode: tuple[str, ...] = ("episode",)
+    cluster: str | None = None
+    time: str | None = None
+    carry_over: Literal["none", "within"] = "none"
+    graph: Graph = field(init=False)
+
+    def __post_init__(self) -> None:
+        if not self.levels:
+            raise ProblemError("a problem needs at least one level")
+        names = [level.name for level in self.levels]
+        for name in names:
+            if names.count(name) > 1:
+                raise ProblemError(f"two levels are called '{name}'")
+        if not self.episode:
+            raise ProblemError("'episode' names at least one column")
+        if self.reward.per not in ("decision", "episode", *names):
+            allowed = ", ".join(["decision", "episode", *names])
+            raise ProblemError(f"reward 'per' is one of {allowed}; found '{self.reward.per}'{nearest(self.reward.per, names)}")
+        self._check_names()
+        object.__setattr__(self, "graph", self._complete_graph())
+
+    # ---- levels ----------------------------------------------------------------------------------------------------
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Level names, outermost first."""
+        return tuple(level.name for level in self.levels)
+
+    @property
+    def innermost(self) -> Level:
+        """The fastest level, index 1."""
+        return self.levels[-1]
+
+    @property
+    def outermost(self) -> Level:
+        """The slowest level, index L."""
+        return self.levels[0]
+
+    def level(self, name: str) -> Level:
+        """Return a level by name."""
+        for level in self.levels:
+            if level.name == name:
+                return level
+        raise ProblemError(f"there is no level '{name}'{nearest(name, self.names)}; levels: {', '.join(self.names)}")
+
+    def index(self, name: str) -> int:
+        """Return the index of a level, 1 for the innermost (the paper's l)."""
+        return len(self.levels) - self.names.index(self.level(name).name)
+
+    def above(self, name: str) -> tuple[Level, ...]:
+        """Return the levels outside `name`, outermost first."""
+        return self.levels[: len(self.levels) - self.index(name)]
+
+    def child(self, name: str) -> Level | None:
+        """Return the level directly inside `name`, or None for the innermost."""
+        index = self.index(name)
+        return None if index == 1 else self.levels[len(self.levels) - index + 1]
+
+    def scope(self, names: Iterable[str] | None = None) -> Scope:
+        """Return a checked scope; all levels if `names` is None."""
+        if names is None:
+            return Scope(self.names)
+        scope = Scope(names)
+        for name in sorted(scope):
+            self.level(name)
+        return scope
+
+    # ---- variables -------------------------------------------------------------------------------------------------
+
+    @property
+    def variables(self) -> dict[str, Variable]:
+        """All variables by name in the order in which they come about: contexts, actions, outcome, reward."""
+        found: dict[str, Variable] = {}
+        for level in self.levels:
+            for variable in (*level.context, level.actions.variable):
+                found[variable.name] = variable
+        if self.outcome is not None:
+            found[self.outcome.name] = self.outcome
+        found[self.reward.column] = Variable(self.reward.column)
+        return found
+
+    def level_of(self, variable: str) -> Level:
+        """Return the level a variable belongs to; outcome and reward belong to the innermost."""
+        for level in self.levels:
+            if variable == level.actions.column or variable in [v.name for v in level.context]:
+                return level
+        return self.innermost
+
+    def mechanisms(self, scope: Iterable[str] | None = None) -> tuple[str, ...]:
+        """Return the learnable mechanisms of a scope in causal order: the paper's Phi_I (Definition 2).
+
+        Contexts below the outermost level of the scope, then outcome and reward. Without a scope: Phi, all of them.
+        """
+        inside = self.scope(scope)
+        if not inside:
+            return ()
+        top = max(self.index(name) for name in inside)
+        contexts = {v.name for level in self.levels if self.index(level.name) < top for v in level.context}
+        wanted = contexts | {self.reward.column} | ({self.outcome.name} if self.outcome else set())
+        return tuple(name for name in self.graph.order if name in wanted)
+
+    # ---- causal checks ---------------------------------------------------------------------------------------------
+
+    def backdoor(self, level: str) -> Backdoor:
+        """Check Assumption 3 at a level: do the observed parents of the action block every backdoor path to the reward?
+
+        Latent variables may be shared within one level; a latent that acts on several levels is outside the problem
+        class and is refused with its name.
+        """
+        action = self.level(level).actions.column
+        for latent, children in self.graph.latents.items():
+            touched = sorted({self.level_of(child).name for child in children}, key=self.index)
+            if len(touched) > 1:
+                return Backdoor(
+                    level,
+                    False,
+                    f"the latent '{latent}' acts on several levels ({', '.join(touched)}): confounding across levels needs "
+                    "other means of identification (instruments, proxies); measure it and add it to a context",
+                )
+        full = self.graph.with_latents()
+        observed = self.graph.parents[action]
+        if backdoor_admissible(full, action, self.reward.column, observed):
+            return Backdoor(level, True, f"the observed parents of '{action}' block every backdoor path to the reward")
+        hidden = sorted(u for u in self.graph.latents if u in full[action])
+        why = f"the unobserved {', '.join(hidden)} acts on the action and on the reward" if hidden else "a path stays open"
+        return Backdoor(
+            level,
+            False,
+            f"'{action}' is confounded with '{self.reward.column}': {why}; log what the controller looked at",
+        )
+
+    # ---- construction ----------------------------------------------------------------------------------------------
+
+    def _check_names(self) -> None:
+        seen: dict[str, str] = {}
+        for level in self.levels:
+            for variable in level.context:
+                self._claim(seen, variable.name, f"a context of level '{level.name}'")
+            self._claim(seen, level.actions.column, f"the action of level '{level.name}'")
+        if self.outcome is not None:
+            self._claim(seen, self.outcome.name, "the outcome")
+        self._claim(seen, self.reward.column, "the reward")
+
+    @staticmethod
+    def _claim(seen: dict[str, str], name: str, role: str) -> None:
+        if name in seen:
+            raise ProblemError(f"'{name}' is both {seen[name]} and {role}; each variable has one role")
+        seen[name] = role
+
+    def _complete_graph(self) -> Graph:
+        earlier: list[str] = []
+        complete: dict[str, tuple[str, ...]] = {}
+        for position, level in enumerate(self.levels):
+            for variable in level.context:
+                complete[variable.name] = () if position == 0 else tuple(earlier)
+                earlier.append(variable.name)
+            complete[level.actions.column] = tuple(earlier)
+            earlier.append(level.actions.column)
+        if self.outcome is not None:
+            complete[self.outcome.name] = tuple(earlier)
+            earlier.append(self.outcome.name)
+        complete[self.reward.column] = tuple(earlier)
+        for name in self.parents:
+            if name not in complete:
+                raise GraphError(f"graph: unknown variable '{name}'{nearest(name, complete)}; variables: {', '.join(complete)}")
+        graph = Graph(
+            {name: tuple(self.parents.get(name, default)) for name, default in complete.items()},
+            {name: tuple(children) for name, children in self.latents.items()},
+        )
+        for name, parents in graph.parents.items():
+            for parent in parents:
+                self._check_edge(name, parent)
+        return graph
+
+    def _rank(self, name: str) -> tuple[int, int]:
+        """Place a variable in time: level from the outside in, then context, action, outcome, reward."""
+        depth = len(self.levels) - self.index(self.level_of(name).name)
+        if name == self.reward.column:
+            return depth, 3
+        if self.outcome is not None and name == self.outcome.name:
+            return depth, 2
+        return depth, int(name == self.level_of(name).actions.column)
+
+    def _check_edge(self, child: str, parent: str) -> None:
+        if self._rank(parent) > self._rank(child):
+            raise GraphError(
+                f"graph: '{parent}' comes after '{child}' and cannot be its parent; a parent is a context or action of an "
+                "outer level, or an earlier variable of the same level"
+            )
+        outermost = {v.name for v in self.outermost.context}
+        if child in outermost and parent not in outermost:
+            raise GraphError(f"graph: '{child}' is an outermost context, which is exogenous; remove its parent '{parent}'")
+
+
+def _check_range(limits: tuple[float, float], where: str) -> None:
+    low, high = limits
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise ProblemError(f"{where}: 'range' is [low, high] with finite low < high, found {list(limits)}")
