@@ -25,7 +25,7 @@ ARROWS: dict[str, set[str]] = {
     "adapters": {"policies", "logs", "problem"},
     "service": {"handover", "report", "problem", "policies", "logs"},
 }
-OPEN = {"cli", "__init__"}  # the command line and the public namespace see everything
+OPEN = {"cli", "__init__", "__main__"}  # the command line and the public namespace see everything
 
 
 def room_of(path: Path) -> str:

@@ -43,7 +43,7 @@ def written_aside(path: str | Path) -> Iterator[Path]:
 def write_text(path: str | Path, text: str) -> None:
     """Write a text file in one step."""
     with written_aside(path) as aside:
-        aside.write_text(text, encoding="utf-8")
+        aside.write_text(text, encoding="utf-8", newline="\n")  # the same bytes, and digest, on every system
 
 
 def digest_of(value: object) -> str:

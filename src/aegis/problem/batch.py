@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from aegis.errors import ProblemError, nearest
 from aegis.problem.problem import Problem
 
 Array = npt.NDArray[np.float64]
@@ -72,7 +73,8 @@ class Batch:
     """Whole episodes: ids, one table per level (outermost first), and what came of the innermost decisions.
 
     episode `[E]`: ids, any type. cluster `[E]`, time `[E]`: or None. reward `f64[n]`, observed `bool[n]`, outcome `[n]` or
-    `[n, d]`, guards and extra (further columns that were asked for) by column: one entry per innermost decision. A batch under construction lacks inner levels and reward.
+    `[n, d]`, guards and extra (further columns that were asked for) by column: one entry per innermost decision. A batch under
+    construction lacks inner levels and reward.
     """
 
     episode: AnyArray
@@ -95,6 +97,8 @@ class Batch:
     def ancestors(self, level: str) -> dict[str, AnyArray]:
         """Return for each level from `level` outwards the row `[n]` above each row of `level` (its own row at `level`)."""
         names = list(self.levels)
+        if level not in self.levels:
+            raise ProblemError(f"the batch has no level '{level}'{nearest(level, names)}; it has {', '.join(names) or 'none'}")
         position = names.index(level)
         rows: AnyArray = np.arange(len(self.levels[level]))
         found: dict[str, AnyArray] = {}
@@ -110,15 +114,23 @@ class Batch:
         return rows
 
     def first_rows(self, level: str) -> AnyArray:
-        """Return the first innermost row `[n]` below each decision at `level`."""
+        """Return the first innermost row `[n]` below each decision at `level`; ProblemError if one has none."""
+        self.ancestors(level)  # refuses an unknown level
         innermost = list(self.levels)[-1]
         rows = self.ancestors(innermost)[level]
-        return np.searchsorted(rows, np.arange(len(self.levels[level])), side="left")
+        wanted = np.arange(len(self.levels[level]))
+        first = np.searchsorted(rows, wanted, side="left")
+        childless = np.flatnonzero(np.searchsorted(rows, wanted, side="right") == first)
+        if childless.size:
+            raise ProblemError(
+                f"level '{level}': {childless.size} decisions have none at '{innermost}' below, first {childless[0]}"
+            )
+        return first
 
     def episode_means(self, values: Array) -> Array:
         """Return nested means `[E]` of values `[n]` at the innermost level: mean over children at each level in turn.
 
-        Episodes without decisions are nan.
+        Episodes without decisions, or with a decision that has none below it, are nan.
         """
         result = values
         parents = [table.parent for table in self.levels.values()]
@@ -136,8 +148,8 @@ class Batch:
         return np.bincount(self.episode_of(innermost), weights=values, minlength=len(self)).astype(np.float64)
 
     def take_episodes(self, episodes: npt.ArrayLike) -> Batch:
-        """Return the batch restricted to the episode rows given, in that order."""
-        chosen = np.asarray(episodes, dtype=np.int64)
+        """Return the batch restricted to the episode rows given, in that order, or to those where a mask `[E]` is true."""
+        chosen = self._episode_rows(np.asarray(episodes))
         levels: dict[str, LevelTable] = {}
         rows: AnyArray = chosen
         for name, table in self.levels.items():
@@ -160,39 +172,17 @@ class Batch:
             {name: values[rows] for name, values in self.extra.items()},
         )
 
-
-def concat(batches: Sequence[Batch]) -> Batch:
-    """Join batches of the same problem, one after the other."""
-    if len(batches) == 1:
-        return batches[0]
-    first = batches[0]
-    levels: dict[str, LevelTable] = {}
-    above = [len(batch) for batch in batches]
-    for name in first.levels:
-        tables = [batch.levels[name] for batch in batches]
-        shifts = np.cumsum([0, *above[:-1]])
-        versions = {table.version for table in tables}
-        levels[name] = LevelTable(
-            np.concatenate([table.parent + shift for table, shift in zip(tables, shifts, strict=True)]).astype(np.int32),
-            {key: np.concatenate([table.context[key] for table in tables]) for key in tables[0].context},
-            np.concatenate([table.action for table in tables]),
-            np.concatenate([table.mu_taken for table in tables]),
-            _join([table.mu_full for table in tables]),
-            _join([table.available for table in tables]),
-            versions.pop() if len(versions) == 1 else None,
-        )
-        above = [len(table) for table in tables]
-    return Batch(
-        np.concatenate([batch.episode for batch in batches]),
-        levels,
-        _join([batch.reward for batch in batches]),
-        _join([batch.observed for batch in batches]),
-        _join([batch.outcome for batch in batches]),
-        {name: np.concatenate([batch.guards[name] for batch in batches]) for name in first.guards},
-        _join([batch.cluster for batch in batches]),
-        _join([batch.time for batch in batches]),
-        {name: np.concatenate([batch.extra[name] for batch in batches]) for name in first.extra},
-    )
+    def _episode_rows(self, episodes: AnyArray) -> AnyArray:
+        if episodes.dtype == np.bool_:
+            if episodes.shape != (len(self),):
+                raise ProblemError(f"a mask of episodes has shape {(len(self),)}, found {episodes.shape}")
+            return np.flatnonzero(episodes)
+        if episodes.ndim != 1 or (episodes.size and not np.issubdtype(episodes.dtype, np.integer)):
+            raise ProblemError(f"episodes are given as rows `[m]` or as a mask, found {episodes.dtype}{list(episodes.shape)}")
+        rows = episodes.astype(np.int64)
+        if rows.size and (rows.min() < 0 or rows.max() >= len(self)):
+            raise ProblemError(f"episode rows run from 0 to {len(self) - 1}, found {rows.min()} to {rows.max()}")
+        return rows
 
 
 def augmented(problem: Problem, batch: Batch, level: str, with_action: bool = False) -> Rows:
@@ -202,9 +192,7 @@ def augmented(problem: Problem, batch: Batch, level: str, with_action: bool = Fa
     """
     found: Rows = {}
     above = batch.ancestors(level)
-    for name in batch.levels:
-        if name not in above:
-            break
+    for name in reversed(above):
         table, rows = batch.levels[name], above[name]
         spec = problem.level(name)
         for variable in spec.context:
@@ -237,8 +225,3 @@ def chain(
             table = table.decided(action_index[spec.name], np.ones(count))
         levels[spec.name] = table
     return Batch(np.arange(count), levels)
-
-
-def _join(parts: Sequence[AnyArray | None]) -> AnyArray | None:
-    present = [part for part in parts if part is not None]
-    return np.concatenate(present) if len(present) == len(parts) else None

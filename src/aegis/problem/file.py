@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from pathlib import Path
 from typing import Any, Literal
 
-import yaml
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from aegis.errors import ProblemError, nearest
+from aegis.errors import ProblemError
 from aegis.files import write_text
 from aegis.problem.level import Level, Propensity
 from aegis.problem.problem import Guard, Problem, Reward
+from aegis.problem.strict_yaml import explain, read_yaml, write_yaml
 from aegis.problem.variables import Actions, Value, Variable
 
 
@@ -23,7 +23,7 @@ class _Section(BaseModel):
 class _Variable(_Section):
     name: str | None = None
     column: str | None = None
-    columns: list[str] | None = None
+    columns: list[str] | None = Field(default=None, min_length=1)
     values: list[Value] | None = None
 
     def build(self, where: str) -> Variable:
@@ -146,30 +146,34 @@ def load_problem(path: str | Path) -> Problem:
     """Read a problem file; errors name the file and the place in it."""
     try:
         text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ProblemError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from error
+    except UnicodeDecodeError as error:
+        raise ProblemError(
+            f"cannot read {path}: it is not UTF-8 text ({error.reason}, byte {error.start}); save it as UTF-8"
+        ) from error
+    except OSError as error:
+        raise ProblemError(f"cannot read {path}: {error.strerror or error}") from error
     return parse_problem(text, str(path))
 
 
 def parse_problem(text: str, source: str = "problem") -> Problem:
     """Build a problem from YAML text; `source` names it in error messages."""
-    try:
-        content = yaml.load(text, Loader=_UniqueKeys)
-    except yaml.YAMLError as error:
-        raise ProblemError(f"{source}: not valid YAML: {error}") from error
+    content = read_yaml(text, source)
     if not isinstance(content, dict):
-        raise ProblemError(f"{source}: expected a mapping with 'episode', 'reward' and 'levels'; see docs/problem.md")
+        found = "an empty file" if content is None else type(content).__name__
+        raise ProblemError(
+            f"{source}: expected a mapping with 'episode', 'reward' and 'levels', found {found}; see docs/problem.md"
+        )
     try:
         return _File.model_validate(content).build()
     except ValidationError as error:
-        raise ProblemError("\n".join(f"{source}: {line}" for line in _explain(error, content))) from None
+        raise ProblemError("\n".join(f"{source}: {line}" for line in explain(error, content, _File, _SECTIONS))) from None
     except ProblemError as error:
         raise type(error)(f"{source}: {error}") from None
 
 
 def save_problem(problem: Problem, path: str | Path) -> None:
     """Write a problem file that `load_problem` reads back as the same problem."""
-    write_text(path, yaml.safe_dump(dump_problem(problem), sort_keys=False, allow_unicode=True, width=120))
+    write_text(path, write_yaml(dump_problem(problem)))
 
 
 def dump_problem(problem: Problem) -> dict[str, Any]:
@@ -184,13 +188,14 @@ def dump_problem(problem: Problem) -> dict[str, Any]:
     reward = problem.reward
     content["reward"] = {"column": reward.column}
     if reward.range is not None:
-        content["reward"]["range"] = list(reward.range)
+        content["reward"]["range"] = [float(limit) for limit in reward.range]
     if reward.unit:
         content["reward"]["unit"] = reward.unit
     content["reward"] |= {"goal": reward.goal, "per": reward.per}
     if problem.guards:
         content["guards"] = [
-            {"column": g.column, "range": list(g.range), "max_worsening": g.max_worsening, "goal": g.goal} for g in problem.guards
+            {"column": g.column, "range": [float(v) for v in g.range], "max_worsening": float(g.max_worsening), "goal": g.goal}
+            for g in problem.guards
         ]
     if problem.outcome is not None:
         content["outcome"] = _dump_variable(problem.outcome)
@@ -206,7 +211,7 @@ def _dump_variable(variable: Variable) -> dict[str, Any]:
     if variable.kind == "vector":
         return {"name": variable.name, "columns": list(variable.columns)}
     if variable.kind == "categorical":
-        return {"column": variable.name, "values": list(variable.values)}
+        return {"column": variable.name, "values": [_plain(value) for value in variable.values]}
     return {"column": variable.name}
 
 
@@ -220,7 +225,7 @@ def _dump_level(level: Level) -> dict[str, Any]:
         numbers = level.actions.numbers
         action["grid"] = {"low": float(numbers[0]), "high": float(numbers[-1]), "points": level.actions.count}
     else:
-        action["values"] = list(level.actions.values)
+        action["values"] = [_plain(value) for value in level.actions.values]
     content["action"] = action
     if level.available:
         content["available"] = list(level.available)
@@ -229,48 +234,12 @@ def _dump_level(level: Level) -> dict[str, Any]:
         fields = {"column": given.column, "columns": list(given.columns), "policy": given.policy, "base": given.base}
         content["propensity"] = {key: value for key, value in fields.items() if value}
         if given.epsilon is not None:
-            content["propensity"]["epsilon"] = given.epsilon
+            content["propensity"]["epsilon"] = float(given.epsilon)
     if level.margin:
-        content["margin"] = level.margin
+        content["margin"] = float(level.margin)
     return content
 
 
-def _explain(error: ValidationError, content: dict[str, Any]) -> list[str]:
-    """Turn pydantic's findings into one line each: place, what was found, what is allowed."""
-    lines: list[str] = []
-    for finding in error.errors():
-        location = [part for part in finding["loc"] if not (isinstance(part, str) and part.startswith(("_", "str")))]
-        place = ".".join(str(part + 1) if isinstance(part, int) else part for part in location)
-        if finding["type"] == "extra_forbidden":
-            section = _section_of(location[:-1])
-            allowed = list(section.model_fields)
-            key = str(location[-1])
-            line = f"unknown key '{place}'{nearest(key, allowed)}; allowed here: {', '.join(allowed)}"
-        elif finding["type"] == "missing":
-            line = f"'{place}' is missing"
-        else:
-            line = f"'{place}': {finding['msg'][0].lower()}{finding['msg'][1:]}, found {finding['input']!r}"
-        if line not in lines:
-            lines.append(line)
-    return lines
-
-
-def _section_of(location: list[int | str]) -> type[_Section]:
-    for part in reversed(location):
-        if isinstance(part, str) and part in _SECTIONS:
-            return _SECTIONS[part]
-    return _File
-
-
-class _UniqueKeys(yaml.SafeLoader):
-    """A safe loader that refuses a key given twice instead of keeping the last one in silence."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        """Build a mapping, refusing duplicates."""
-        seen: set[Hashable] = set()
-        for key_node, _ in node.value:
-            key = self.construct_object(key_node, deep=True)
-            if key in seen:
-                raise yaml.constructor.ConstructorError(None, None, f"the key {key!r} is given twice", key_node.start_mark)
-            seen.add(key)
-        return super().construct_mapping(node, deep)
+def _plain(value: Any) -> Any:
+    """Return Python's own number for a numpy scalar, which YAML cannot write."""
+    return value.item() if isinstance(value, np.generic) else value

@@ -62,7 +62,10 @@ def topological(parents: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
             return
         if node in path:
             cycle = [*path[path.index(node) :], node]
-            raise GraphError(f"graph: there is a cycle: {' <- '.join(cycle)}; a cause cannot depend on its effect")
+            raise GraphError(
+                f"graph: there is a cycle: {' <- '.join(cycle)}; a cause cannot depend on its effect; "
+                "a variable that is not listed under 'graph' has every earlier variable as a parent"
+            )
         path.append(node)
         for parent in parents[node]:
             visit(parent)
@@ -91,9 +94,15 @@ def d_separated(parents: Mapping[str, tuple[str, ...]], x: str, y: str, given: I
     """Say whether `given` d-separates x and y.
 
     Moral-graph criterion (Lauritzen et al. 1990): in the subgraph of ancestors of all nodes involved, marry parents,
-    drop directions, remove `given`; x and y are d-separated if and only if no path is left.
+    drop directions, remove `given`; x and y are d-separated if and only if no path is left. x and y are two variables
+    outside `given`; anything else raises GraphError.
     """
     blocked = set(given)
+    for node in (x, y, *sorted(blocked)):
+        if node not in parents:
+            raise GraphError(f"there is no variable '{node}'{nearest(node, parents)}; variables: {', '.join(parents)}")
+    if x == y or blocked & {x, y}:
+        raise GraphError(f"d-separation is asked of two variables outside the given ones: {x}, {y} given {sorted(blocked)}")
     kept = ancestors(parents, {x, y} | blocked)
     linked: dict[str, set[str]] = {node: set() for node in kept}
     for node in kept:
@@ -115,7 +124,7 @@ def d_separated(parents: Mapping[str, tuple[str, ...]], x: str, y: str, given: I
 def backdoor_admissible(parents: Mapping[str, tuple[str, ...]], action: str, target: str, given: Iterable[str]) -> bool:
     """Say whether `given` satisfies the backdoor criterion (Pearl 2000) for the effect of `action` on `target`.
 
-    No member may descend from the action, and every path that enters the action must be blocked.
+    No member may descend from the action, and every path that enters the action must be blocked. The target is no member.
     """
     adjust = set(given)
     if any(action in ancestors(parents, [node]) for node in adjust):

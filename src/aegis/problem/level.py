@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from aegis.errors import ProblemError
-from aegis.problem.variables import Actions, Variable
+from aegis.problem.variables import Actions, Variable, no_duplicates
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,7 @@ class Propensity:
             raise ProblemError("propensity: 'base' and 'epsilon' belong together")
         if self.epsilon is not None and not (math.isfinite(self.epsilon) and 0 < self.epsilon <= 1):
             raise ProblemError(f"propensity: 'epsilon' is an exploration rate above 0 and at most 1, found {self.epsilon}")
+        no_duplicates(self.columns, "propensity 'columns'")
 
     @property
     def full(self) -> bool:
@@ -74,6 +75,7 @@ class Level:
                 raise ProblemError(
                     f"{where}: propensity 'columns' names one column per action: expected {self.actions.count}, found {found}"
                 )
+        no_duplicates(self.available, f"{where}, 'available'")
         if not math.isfinite(self.margin):
             raise ProblemError(f"{where}: 'margin' is a finite number, found {self.margin}")
 

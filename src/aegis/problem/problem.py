@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from aegis.errors import GraphError, ProblemError, nearest
+from aegis.errors import ProblemError, nearest
+from aegis.problem.construction import check_roles, complete_graph
 from aegis.problem.graph import Graph, backdoor_admissible
 from aegis.problem.level import Level
 from aegis.problem.variables import Variable
@@ -92,13 +93,23 @@ class Problem:
         for name in names:
             if names.count(name) > 1:
                 raise ProblemError(f"two levels are called '{name}'")
+        for name in ("episode", "decision"):
+            if name in names and not (name == "decision" and name == names[-1]):
+                raise ProblemError(
+                    f"a level cannot be called '{name}': reward 'per: {name}' has a meaning of its own; rename the level"
+                )
         if not self.episode:
             raise ProblemError("'episode' names at least one column")
         if self.reward.per not in ("decision", "episode", *names):
             allowed = ", ".join(["decision", "episode", *names])
             raise ProblemError(f"reward 'per' is one of {allowed}; found '{self.reward.per}'{nearest(self.reward.per, names)}")
-        self._check_names()
-        object.__setattr__(self, "graph", self._complete_graph())
+        guarded = [guard.column for guard in self.guards]
+        for column in guarded:
+            if guarded.count(column) > 1:
+                raise ProblemError(f"guards: '{column}' is guarded twice; keep the stricter of the two")
+        check_roles(self.levels, self.outcome, self.reward.column)
+        graph = complete_graph(self.levels, self.outcome, self.reward.column, self.parents, self.latents)
+        object.__setattr__(self, "graph", graph)
 
     # ---- levels ----------------------------------------------------------------------------------------------------
 
@@ -165,7 +176,10 @@ class Problem:
         for level in self.levels:
             if variable == level.actions.column or variable in [v.name for v in level.context]:
                 return level
-        return self.innermost
+        if variable == self.reward.column or (self.outcome is not None and variable == self.outcome.name):
+            return self.innermost
+        known = self.graph.parents
+        raise ProblemError(f"there is no variable '{variable}'{nearest(variable, known)}; variables: {', '.join(known)}")
 
     def mechanisms(self, scope: Iterable[str] | None = None) -> tuple[str, ...]:
         """Return the learnable mechanisms of a scope in causal order: the paper's Phi_I (Definition 2).
@@ -209,68 +223,6 @@ class Problem:
             False,
             f"'{action}' is confounded with '{self.reward.column}': {why}; log what the controller looked at",
         )
-
-    # ---- construction ----------------------------------------------------------------------------------------------
-
-    def _check_names(self) -> None:
-        seen: dict[str, str] = {}
-        for level in self.levels:
-            for variable in level.context:
-                self._claim(seen, variable.name, f"a context of level '{level.name}'")
-            self._claim(seen, level.actions.column, f"the action of level '{level.name}'")
-        if self.outcome is not None:
-            self._claim(seen, self.outcome.name, "the outcome")
-        self._claim(seen, self.reward.column, "the reward")
-
-    @staticmethod
-    def _claim(seen: dict[str, str], name: str, role: str) -> None:
-        if name in seen:
-            raise ProblemError(f"'{name}' is both {seen[name]} and {role}; each variable has one role")
-        seen[name] = role
-
-    def _complete_graph(self) -> Graph:
-        earlier: list[str] = []
-        complete: dict[str, tuple[str, ...]] = {}
-        for position, level in enumerate(self.levels):
-            for variable in level.context:
-                complete[variable.name] = () if position == 0 else tuple(earlier)
-                earlier.append(variable.name)
-            complete[level.actions.column] = tuple(earlier)
-            earlier.append(level.actions.column)
-        if self.outcome is not None:
-            complete[self.outcome.name] = tuple(earlier)
-            earlier.append(self.outcome.name)
-        complete[self.reward.column] = tuple(earlier)
-        for name in self.parents:
-            if name not in complete:
-                raise GraphError(f"graph: unknown variable '{name}'{nearest(name, complete)}; variables: {', '.join(complete)}")
-        graph = Graph(
-            {name: tuple(self.parents.get(name, default)) for name, default in complete.items()},
-            {name: tuple(children) for name, children in self.latents.items()},
-        )
-        for name, parents in graph.parents.items():
-            for parent in parents:
-                self._check_edge(name, parent)
-        return graph
-
-    def _rank(self, name: str) -> tuple[int, int]:
-        """Place a variable in time: level from the outside in, then context, action, outcome, reward."""
-        depth = len(self.levels) - self.index(self.level_of(name).name)
-        if name == self.reward.column:
-            return depth, 3
-        if self.outcome is not None and name == self.outcome.name:
-            return depth, 2
-        return depth, int(name == self.level_of(name).actions.column)
-
-    def _check_edge(self, child: str, parent: str) -> None:
-        if self._rank(parent) > self._rank(child):
-            raise GraphError(
-                f"graph: '{parent}' comes after '{child}' and cannot be its parent; a parent is a context or action of an "
-                "outer level, or an earlier variable of the same level"
-            )
-        outermost = {v.name for v in self.outermost.context}
-        if child in outermost and parent not in outermost:
-            raise GraphError(f"graph: '{child}' is an outermost context, which is exogenous; remove its parent '{parent}'")
 
 
 def _check_range(limits: tuple[float, float], where: str) -> None:

@@ -29,17 +29,26 @@ class Variable:
     values: tuple[Value, ...] = ()
 
     def __post_init__(self) -> None:
+        if not self.name:
+            raise ProblemError("a variable needs a name")
         if not self.columns:
             object.__setattr__(self, "columns", (self.name,))
         if self.kind == "categorical":
             if len(self.values) < 2:
                 raise ProblemError(f"categorical variable '{self.name}': needs at least two values, found {list(self.values)}")
-            _no_duplicates(self.values, f"categorical variable '{self.name}'")
+            no_duplicates(self.values, f"categorical variable '{self.name}'")
+            for value in self.values:
+                if isinstance(value, float) and not math.isfinite(value):
+                    raise ProblemError(
+                        f"categorical variable '{self.name}': {value!r} is not a category; list finite numbers or texts"
+                    )
         elif self.values:
             raise ProblemError(f"variable '{self.name}' is {self.kind}: only a categorical variable has values")
-        if self.kind != "vector" and len(self.columns) != 1:
-            raise ProblemError(f"variable '{self.name}' is {self.kind}: it has one column, found {list(self.columns)}")
-        _no_duplicates(self.columns, f"variable '{self.name}'")
+        if self.kind != "vector" and self.columns != (self.name,):
+            raise ProblemError(
+                f"variable '{self.name}' is {self.kind}: it has one column, of the same name, found {list(self.columns)}"
+            )
+        no_duplicates(self.columns, f"variable '{self.name}'")
 
     @property
     def width(self) -> int:
@@ -63,11 +72,18 @@ class Actions:
                 f"action '{self.column}': a decision needs at least two actions, found {len(self.values)}; "
                 "list them under 'values' or give a 'grid' of two or more points"
             )
-        _no_duplicates(self.values, f"action '{self.column}'")
-        if self.kind != "labels":
-            for value in self.values:
-                if isinstance(value, bool | str) or not math.isfinite(value):
-                    raise ProblemError(f"action '{self.column}': {value!r} is not a finite number")
+        if not self.column:
+            raise ProblemError("an action needs a column")
+        no_duplicates(self.values, f"action '{self.column}'")
+        for value in self.values:
+            if self.kind == "labels" and not isinstance(value, str):
+                raise ProblemError(
+                    f"action '{self.column}': the label {value!r} is not a text; Actions.of makes labels of any values"
+                )
+            if self.kind != "labels" and not _finite(value):
+                raise ProblemError(f"action '{self.column}': {value!r} is not a finite number")
+        if self.kind == "grid" and not np.array_equal(self.numbers, np.linspace(self.numbers[0], self.numbers[-1], self.count)):
+            raise ProblemError(f"action '{self.column}': the values are not an even grid; use Actions.grid, or kind 'numbers'")
 
     @classmethod
     def grid(cls, column: str, low: float, high: float, points: int) -> Actions:
@@ -109,15 +125,32 @@ class Actions:
         return Variable(self.column, "categorical", values=self.values)
 
     def as_rows(self, index: npt.NDArray[np.integer]) -> npt.NDArray[Any]:
-        """Return what a model sees for action indices: numbers for numeric actions, codes for labels."""
+        """Return what a model sees for action indices: numbers for numeric actions, codes for labels.
+
+        Raises ProblemError for an index outside 0..A-1; -1, an action not yet chosen, would otherwise pass as the last one.
+        """
+        if index.size and (index.min() < 0 or index.max() >= self.count):
+            raise ProblemError(
+                f"action '{self.column}': indices run from 0 to {self.count - 1}, found {index.min()} to {index.max()}; "
+                "-1 marks a decision without an action"
+            )
         if self.numeric:
             return self.numbers[index]
         return np.asarray(index, dtype=np.int32)
 
 
-def _no_duplicates(items: tuple[Value, ...], where: str) -> None:
+def no_duplicates(items: tuple[Value, ...], where: str) -> None:
+    """Raise ProblemError if an item is listed twice."""
     seen: set[Value] = set()
     for item in items:
         if item in seen:
             raise ProblemError(f"{where}: {item!r} is listed twice")
         seen.add(item)
+
+
+def _finite(value: Value) -> bool:
+    """Say whether a value is a number that a float can hold."""
+    try:
+        return not isinstance(value, bool | str) and math.isfinite(value)
+    except OverflowError:
+        return False

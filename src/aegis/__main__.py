@@ -1,0 +1,5 @@
+"""`python -m aegis`."""
+
+from aegis.cli import main
+
+main()

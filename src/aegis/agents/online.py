@@ -1,0 +1,57 @@
+"""Algorithm 1 of the paper: nested causal Thompson sampling on a plant, for every number of levels, scope and agent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from aegis.agents.agent import Agent
+from aegis.errors import SettingError
+from aegis.mechanisms import Belief, Scaling, build_belief
+from aegis.planning import COMMITS, Planned, plan
+from aegis.problem import Batch, Plant, Policy, Scope
+from aegis.rng import stream
+
+
+@dataclass(frozen=True, slots=True)
+class Online:
+    """One online run: who learns, on what, where it may act, and from which seed.
+
+    scope: levels the agent controls; the legacy acts elsewhere and may be left out if the scope is all levels. scalings:
+    standardisation fitted on prior data, if there is any.
+    """
+
+    plant: Plant
+    agent: Agent
+    scope: Scope
+    seed: int
+    legacy: Policy | None = None
+    scalings: dict[str, Scaling] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        controlled = COMMITS[self.agent.commit].scope(self.plant.problem, self.plant.problem.scope(self.scope))
+        missing = [name for name in self.plant.problem.names if name not in controlled]
+        if missing and self.legacy is None:
+            raise SettingError(
+                f"agent '{self.agent.name}' does not control {', '.join(missing)}: give the legacy that acts there"
+            )
+
+    def prior(self) -> Belief:
+        """Return the belief before the first episode."""
+        return build_belief(self.plant.problem, self.agent.model, self.scope, self.scalings)
+
+    def policy(self, belief: Belief, episode: int) -> Planned:
+        """Return the policy of one episode: beliefs drawn from p_(k-1), held fixed for the episode."""
+        rng = stream(self.seed, "agent", self.agent.name, episode)
+        agent = self.agent
+        return plan(belief, agent.make_rule(), rng, self.scope, self.legacy, agent.commit, agent.integration)
+
+    def steps(self, belief: Belief, first: int, last: int) -> Iterator[tuple[Batch, Belief]]:
+        """Yield each episode's data and the belief after it, for episodes `first .. last - 1`.
+
+        Every number depends on the seed and the episode alone, so that a restart from the belief after episode k is exact.
+        """
+        for episode in range(first, last):
+            batch = self.plant.episodes(episode, 1, self.policy(belief, episode), self.seed)
+            belief = belief.update(batch)
+            yield batch, belief

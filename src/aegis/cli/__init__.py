@@ -1,0 +1,78 @@
+"""The command line: parses, calls, prints. Commands are imported when they are used, so that `aegis --help` is instant."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any
+
+import click
+
+from aegis.errors import AegisError
+from aegis.version import __version__
+
+# command name -> (module under aegis.cli, one line for the list of commands)
+COMMANDS = {
+    "demo": ("demo", "Watch a nested agent learn on a simulated plant, next to the legacy and the oracle."),
+    "simulate": ("simulate", "Write the log of a simulated plant under a legacy, or under a learning agent."),
+    "doctor": ("doctor", "Check the environment: versions, threads, and whether things work."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group that knows its commands by name and imports them only when one is run."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names in the order of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import and return one command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"aegis.cli.{COMMANDS[cmd_name][0]}")
+        command = module.command
+        return command if isinstance(command, click.Command) else None
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        """Suggest the nearest command for a misspelt one."""
+        from aegis.errors import nearest
+
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            ctx.fail(f"no such command '{args[0]}'{nearest(args[0], COMMANDS)}; commands: {', '.join(COMMANDS)}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="aegis")
+def app() -> None:
+    """AEGIS: can we trust this agent here, and at what risk?
+
+    Reads the log of the controller in charge, learns a better policy, and hands control over one timescale at a time.
+    """
+
+
+def main(arguments: list[str] | None = None) -> Any:
+    """Run the command line; errors that AEGIS raises on purpose are printed without a traceback."""
+    from aegis.engine import one_thread
+
+    one_thread()
+    try:
+        code = app.main(arguments, prog_name="aegis", standalone_mode=False)
+    except click.exceptions.Abort:
+        print("\naegis: interrupted; a run with --out goes on where it stopped", file=sys.stderr)
+        sys.exit(130)
+    except click.ClickException as error:
+        error.show(file=sys.stderr)
+        sys.exit(2)
+    except AegisError as error:
+        print(f"aegis: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        sys.exit(0)
+    sys.exit(code if isinstance(code, int) else 0)

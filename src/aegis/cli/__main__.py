@@ -1,0 +1,5 @@
+"""`python -m aegis.cli`."""
+
+from aegis.cli import main
+
+main()

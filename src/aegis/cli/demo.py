@@ -1,0 +1,95 @@
+"""`aegis demo`: a nested agent learns on a simulated plant, next to the legacy and the oracle."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import click
+
+from aegis.cli import options
+from aegis.cli.show import console, print_json, progress, sparkline, table
+
+WINDOW = 25  # episodes in the first and last averages
+
+
+@click.command("demo")
+@click.option("--episodes", type=click.IntRange(min=2), default=300, show_default=True)
+@click.option("--out", type=click.Path(path_type=Path), default=Path("demo-run"), show_default=True, metavar="FOLDER")
+@options.seed
+@options.as_json
+def command(episodes: int, out: Path, seed: int, as_json: bool) -> None:
+    """Run the story on a simulated plant: a legacy controller, an agent that learns to do better, and the best possible.
+
+    The plant has a slow setting (`meta`, once per episode) that shifts the context of a fast one (`inner`, twenty times). The
+    agent's data is kept in FOLDER; an interrupted run goes on where it stopped, a finished one is run again. Nothing is
+    certified here yet: the numbers are averages.
+    """
+    from aegis.agents import AGENTS, Online, run_to
+    from aegis.worlds import make_world, oracle_value, true_value
+
+    screen = console()
+    world, legacy_name, agent_name = make_world("additive"), "sign:epsilon=0.3", "nested_cts"
+    legacy = world.legacy(legacy_name)
+    names = world.problem.names
+    low, high = true_value(world, legacy), oracle_value(world)
+    if not as_json:
+        screen.print(f"[bold]AEGIS[/bold]  a plant with {len(names)} timescales: {' -> '.join(names)}")
+        screen.print(f"The legacy ({legacy_name}) earns {low:.3f} per decision; the best possible is {high:.3f}.")
+        screen.print(f"{agent_name} starts knowing the causal graph and nothing else.\n")
+    online = Online(world, AGENTS[agent_name], world.problem.scope(None), seed, legacy)
+    about = {"world": "additive", "legacy": legacy_name, "propensities": "full"}
+    folder = out / f"seed-{seed}-episodes-{episodes}"
+    if (folder / "summary.json").exists() and (folder / "settings.json").exists():
+        shutil.rmtree(folder)
+    with progress(episodes, "learning", as_json) as report:
+        result = run_to(folder, online, episodes, about, progress=lambda done, mean: report(done, f"reward {mean:.3f}"))
+    means = result.means
+    baseline = world.episodes(0, episodes, legacy, seed)
+    legacy_means = baseline.episode_means(baseline.reward)  # type: ignore[arg-type]
+    ceiling = _oracle_means(world, episodes, seed)
+    window = min(WINDOW, episodes)
+    rows = [("legacy", legacy_means, low), (agent_name, means, None), ("oracle", ceiling, high)]
+    closed = (float(means[-window:].mean()) - low) / (high - low)
+    if as_json:
+        print_json(
+            {
+                "world": "additive",
+                "levels": list(names),
+                "legacy": legacy_name,
+                "agent": agent_name,
+                "episodes": episodes,
+                "seed": seed,
+                "legacy_value": low,
+                "oracle_value": high,
+                "agent_first": float(means[:window].mean()),
+                "agent_last": float(means[-window:].mean()),
+                "share_of_gap_closed": closed,
+                "log": str(folder / "log.parquet"),
+            }
+        )
+        return
+    top, bottom = max(high, float(ceiling.max())), min(low, float(means.min()))
+    shown = [
+        [name, *_averages(values, window), "" if truth is None else f"{truth:.3f}", sparkline(list(values), bottom, top)]
+        for name, values, truth in rows
+    ]
+    heads = ["who acts", f"first {window}", f"last {window}", "true value", f"reward over {episodes} episodes"]
+    screen.print(table("Mean reward per decision, all three on the same noise", heads, shown))
+    screen.print(
+        f"\nOver its last {window} episodes the agent closed {closed:.0%} of the gap between the legacy and the oracle. "
+        "This is an average, not a certificate."
+    )
+    screen.print(f"Its log, with the exact probability of every action: {folder / 'log.parquet'}", soft_wrap=True)
+
+
+def _averages(values: Any, window: int) -> list[str]:
+    return [f"{values[:window].mean():.3f}", f"{values[-window:].mean():.3f}"]
+
+
+def _oracle_means(world: Any, episodes: int, seed: int) -> Any:
+    from aegis.worlds import OraclePolicy
+
+    batch = world.episodes(0, episodes, OraclePolicy(world), seed)
+    return batch.episode_means(batch.reward)

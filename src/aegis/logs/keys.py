@@ -1,0 +1,96 @@
+"""Ids of one or several columns: where runs of equal ids start, 64-bit hashes, codes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from aegis.logs.texts import TEXT
+from aegis.problem import AnyArray
+
+Hashes = npt.NDArray[np.uint64]
+
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+_HASHED_AT_ONCE = 16384  # rows; hashing needs some 24 bytes for each byte of text
+
+
+def run_starts(columns: Sequence[pa.Array]) -> AnyArray:
+    """Return the rows at which an id differs from the row before, the first row included."""
+    length = len(columns[0])
+    changed = np.zeros(length, dtype=np.bool_)
+    changed[:1] = True
+    for column in columns:
+        differs = pc.not_equal(column.slice(1), column.slice(0, max(length - 1, 0)))
+        changed[1:] |= differs.to_numpy(zero_copy_only=False)
+    return np.flatnonzero(changed)
+
+
+def hashes(columns: Sequence[pa.Array]) -> Hashes:
+    """Return a 64-bit hash `[n]` of each id, by its text: the number 5 and the text "5" are one id.
+
+    Equal ids have equal hashes on every machine. Different ids have different hashes but for a chance of 2^-64 a pair;
+    what is built on it must survive that (a log sorted without need, not two episodes taken for one).
+    """
+    combined = np.zeros(len(columns[0]), dtype=np.uint64)
+    for column in columns:
+        combined = _mix(combined * _ODD + _hash_text(column if column.type == TEXT else pc.cast(column, TEXT)))
+    return combined
+
+
+def codes(column: pa.Array) -> npt.NDArray[np.int64]:
+    """Return codes `i64[n]` from 0 in the order in which values appear; for columns without nulls."""
+    return column.dictionary_encode().indices.to_numpy(zero_copy_only=False).astype(np.int64)
+
+
+def joint_codes(columns: Sequence[pa.Array]) -> npt.NDArray[np.int64]:
+    """Return codes `i64[n]` of the ids made of several columns, in the order in which they appear."""
+    joint = codes(columns[0])
+    for column in columns[1:]:
+        further = codes(column)
+        joint = codes(pa.array(joint * (further.max(initial=0) + 1) + further))
+    return joint
+
+
+def ranks(column: pa.Array) -> npt.NDArray[np.int64]:
+    """Return the place `i64[n]` of each value among the distinct ones: numbers by size, text by character."""
+    encoded = column.dictionary_encode()
+    order = pc.array_sort_indices(encoded.dictionary).to_numpy(zero_copy_only=False)
+    place = np.empty(order.size, dtype=np.int64)
+    place[order] = np.arange(order.size)
+    return place[encoded.indices.to_numpy(zero_copy_only=False)]
+
+
+def _hash_text(text: pa.Array) -> Hashes:
+    parts = [_hash_some(text.slice(start, _HASHED_AT_ONCE)) for start in range(0, len(text), _HASHED_AT_ONCE)]
+    return np.concatenate(parts) if parts else np.zeros(0, dtype=np.uint64)
+
+
+def _hash_some(text: pa.Array) -> Hashes:
+    """Return a polynomial hash of the bytes: sum of table[byte] * odd^position modulo 2^64, then mixed with the length."""
+    _, offsets, data = text.buffers()
+    bounds = np.frombuffer(offsets, dtype=np.int64)[text.offset : text.offset + len(text) + 1]
+    size = int(bounds[-1] - bounds[0])
+    content = np.frombuffer(data, dtype=np.uint8, count=size, offset=int(bounds[0])) if size else np.zeros(0, dtype=np.uint8)
+    starts, lengths = bounds[:-1] - bounds[0], np.diff(bounds)
+    position = np.arange(size) - np.repeat(starts, lengths)
+    powers = np.cumprod(np.full(int(lengths.max(initial=0)) + 1, _ODD, dtype=np.uint64))
+    running = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(_TABLE[content] * powers[position], dtype=np.uint64)])
+    return _mix(running[starts + lengths] - running[starts] + lengths.astype(np.uint64) * _ODD)
+
+
+def _mix(values: Hashes) -> Hashes:
+    """Spread every bit over all 64 (the finaliser of splitmix64)."""
+    mixed = values.copy()
+    mixed ^= mixed >> np.uint64(30)
+    mixed *= np.uint64(0xBF58476D1CE4E5B9)
+    mixed ^= mixed >> np.uint64(27)
+    mixed *= np.uint64(0x94D049BB133111EB)
+    mixed ^= mixed >> np.uint64(31)
+    return mixed
+
+
+_TABLE = _mix(np.arange(1, 257, dtype=np.uint64) * _ODD)

@@ -1,0 +1,42 @@
+"""Where rows came from, so that a message can name the file and the row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from aegis.errors import LogError
+from aegis.problem import AnyArray, Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The origin of each row of a table: `files[file[i]]`, data row `row[i]`.
+
+    file `i32[n]`, row `i64[n]`, counted from 1 within its file, a header not counted.
+    """
+
+    files: tuple[str, ...]
+    file: Ints
+    row: npt.NDArray[np.int64]
+
+    def at(self, index: int) -> str:
+        """Return `log.csv, row 3`."""
+        return f"{self.files[self.file[index]]}, row {self.row[index]}"
+
+    def earliest(self, indices: AnyArray) -> int:
+        """Return which of the row indices given comes first in the files."""
+        order = np.lexsort((self.row[indices], self.file[indices]))
+        return int(indices[order[0]])
+
+    def error(self, index: int, column: str, text: str) -> LogError:
+        """Return an error that names file, row and column; the caller raises it."""
+        return LogError(f"{self.at(index)}, column '{column}': {text}")
+
+
+def shown(value: object) -> str:
+    """Return a value as messages show it: text in quotes, numbers as they are, long text cut."""
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

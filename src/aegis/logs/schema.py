@@ -1,0 +1,150 @@
+"""Which columns a problem needs from a log, what each of them is for, and what it may hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from aegis.errors import LogError, nearest
+from aegis.problem import Level, Problem, Value, Variable
+
+Role = Literal[
+    "episode",
+    "cluster",
+    "time",
+    "decision",
+    "context",
+    "action",
+    "available",
+    "propensity",
+    "base",
+    "outcome",
+    "reward",
+    "guard",
+    "extra",
+]
+Kind = Literal["key", "time", "number", "category", "flag", "any"]
+
+# What other tools call the probability of the logged action.
+PROPENSITY_NAMES = ("pscore", "action_prob", "probability", "propensity", "prob")
+KNOWN_POLICIES = ("uniform",)
+
+_WORDS: dict[str, str] = {
+    "episode": "episode id",
+    "decision": "decision id",
+    "available": "action mask",
+    "base": "base action",
+    "guard": "guard column",
+    "extra": "extra column",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of the log in one role; a column may have several roles.
+
+    kind: `key` (text, whole numbers or dates, told apart but not counted with), `time` (the same or any number),
+    `number`, `category` (one of `values`), `flag` (true or false), `any` (carried as found). optional: may be empty.
+    """
+
+    name: str
+    role: Role
+    kind: Kind
+    level: str | None = None
+    values: tuple[Value, ...] = ()
+    optional: bool = False
+
+    @property
+    def key(self) -> str:
+        """Return the name under which the converted column is kept, different for each role."""
+        return column_key(self.role, self.name, self.level)
+
+    @property
+    def what(self) -> str:
+        """Return the role in words, for messages."""
+        named = _WORDS.get(self.role, self.role)
+        return named if self.level is None else f"{named} of level '{self.level}'"
+
+
+def column_key(role: Role, name: str, level: str | None = None) -> str:
+    """Return `Column.key` without building the column."""
+    return f"{role}/{level or ''}/{name}"
+
+
+def required_columns(problem: Problem, extra: Iterable[str] = ()) -> tuple[Column, ...]:
+    """Return every column that reading a log of this problem needs, each role once, and the `extra` ones.
+
+    Raises LogError for a propensity that the log does not hold and that is not known by name.
+    """
+    found = [Column(name, "episode", "key") for name in problem.episode]
+    if problem.cluster is not None:
+        found.append(Column(problem.cluster, "cluster", "key"))
+    if problem.time is not None:
+        found.append(Column(problem.time, "time", "time"))
+    for level in problem.levels:
+        found += _level_columns(level)
+    if problem.outcome is not None:
+        found += _variable_columns(problem.outcome, "outcome", None, optional=True)
+    found.append(Column(problem.reward.column, "reward", "number", optional=True))
+    found += [Column(guard.column, "guard", "number", optional=True) for guard in problem.guards]
+    found += [Column(name, "extra", "any", optional=True) for name in extra]
+    return tuple({column.key: column for column in found}.values())
+
+
+def check_present(columns: Iterable[Column], names: Iterable[str], file: str) -> None:
+    """Raise LogError, listing all that is missing and what may have been meant, unless `names` has every column once."""
+    present = list(names)
+    wanted = {column.name: column for column in reversed(tuple(columns))}
+    twice = sorted({name for name in wanted if present.count(name) > 1})
+    if twice:
+        raise LogError(f"{file}: the column '{twice[0]}' is there twice; rename or remove one of the two")
+    missing = [column for column in reversed(wanted.values()) if column.name not in present]
+    if not missing:
+        return
+    lines = [f"'{column.name}' ({column.what}){_offer(column, present, wanted)}" for column in missing]
+    many = f"{len(missing)} columns are" if len(missing) > 1 else "a column is"
+    raise LogError(f"{file}: {many} missing: {'; '.join(lines)}. {_listing(present)}")
+
+
+def _level_columns(level: Level) -> list[Column]:
+    name, values = level.name, level.actions.values
+    found = [] if level.decision is None else [Column(level.decision, "decision", "key", name)]
+    for variable in level.context:
+        found += _variable_columns(variable, "context", name)
+    found.append(Column(level.actions.column, "action", "category", name, values))
+    found += [Column(column, "available", "flag", name) for column in level.available]
+    given = level.propensity
+    if given is None:
+        return found
+    if given.policy is not None and given.policy not in KNOWN_POLICIES:
+        raise LogError(
+            f"level '{name}': the propensities of the policy '{given.policy}' are not known"
+            f"{nearest(given.policy, KNOWN_POLICIES)}; known: {', '.join(KNOWN_POLICIES)}. Log the probability of the action "
+            "taken and name it under propensity 'column'"
+        )
+    if given.base is not None:
+        found.append(Column(given.base, "base", "category", name, values))
+    logged = given.columns if given.column is None else (given.column,)
+    return found + [Column(column, "propensity", "number", name) for column in logged]
+
+
+def _variable_columns(variable: Variable, role: Role, level: str | None, optional: bool = False) -> list[Column]:
+    kind: Kind = "category" if variable.kind == "categorical" else "number"
+    return [Column(column, role, kind, level, variable.values, optional) for column in variable.columns]
+
+
+def _offer(column: Column, present: list[str], wanted: Iterable[str]) -> str:
+    """Say which present column may have been meant; not one that the problem already uses."""
+    free = [name for name in present if name not in set(wanted)]
+    known = [name for name in free if name.lower() in PROPENSITY_NAMES] if column.role == "propensity" else []
+    if known:
+        return f", perhaps '{known[0]}', as other tools call it"
+    return nearest(column.name, free)
+
+
+def _listing(present: list[str], most: int = 40) -> str:
+    if len(present) == 1 and any(mark in present[0] for mark in ";\t|"):
+        return f"The file has one column, {present[0]!r}: it does not seem to be separated by commas; save it with commas"
+    shown = ", ".join(present[:most])
+    return f"The file has: {shown}{f' and {len(present) - most} more' if len(present) > most else ''}"

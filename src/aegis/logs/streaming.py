@@ -1,0 +1,104 @@
+"""Whole episodes from a stream of rows, also when the rows of an episode are scattered over the log."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from aegis.errors import OutputError
+from aegis.logs.convert import plain
+from aegis.logs.keys import hashes, joint_codes, run_starts
+
+_MOST_PARTITIONS = 128  # files open at a time
+
+
+def whole_episodes(tables: Iterable[pa.Table], keys: Sequence[str]) -> Iterator[pa.Table]:
+    """Yield tables of whole episodes from tables in which the rows of an episode follow each other.
+
+    The last episode of a table may go on in the next one and is held back: a table that comes out has at most as many
+    rows as one that went in and one episode together.
+    """
+    held: list[pa.Table] = []
+    for table in tables:
+        last = int(run_starts(_ids(table, keys))[-1])
+        if last > 0 or (held and not _same_episode(held[-1], table, keys)):
+            yield pa.concat_tables([*held, table.slice(0, last)])
+            held = []
+        held.append(table.slice(last))
+    if held:
+        yield pa.concat_tables(held)
+
+
+@contextlib.contextmanager
+def gathered(tables: Iterable[pa.Table], keys: Sequence[str], total: int, rows: int) -> Iterator[Iterator[pa.Table]]:
+    """Give tables of about `rows` rows in which the rows of an episode follow each other, whatever their order was.
+
+    Rows go to temporary files by a hash of the episode id and are read back file by file, so that one file is in memory
+    at a time (total / 128 rows, or `rows` if that is more). Within a file episodes come in the order of their first row;
+    rows of an episode keep their order. The files are removed on leaving, also after an error. Raises OutputError if
+    they cannot be written.
+    """
+    partitions = min(_MOST_PARTITIONS, -(-total // rows))
+    try:
+        folder = tempfile.TemporaryDirectory(prefix="aegis-")
+    except OSError as error:
+        raise _no_room(error) from error
+    with folder as name:
+        paths = [Path(name) / f"{number}.arrow" for number in range(partitions)]
+        _spill(tables, keys, paths)
+        yield _read_back(paths, keys, rows)
+
+
+def _spill(tables: Iterable[pa.Table], keys: Sequence[str], paths: Sequence[Path]) -> None:
+    with contextlib.ExitStack() as stack:
+        writers: list[pa.RecordBatchStreamWriter] = []
+        for table in tables:
+            if not writers:
+                writers = _open_writers(paths, table.schema, stack)
+            part = (hashes(_ids(table, keys)) % np.uint64(len(paths))).astype(np.int64)
+            order = np.argsort(part, kind="stable")
+            bounds = np.searchsorted(part[order], np.arange(len(paths) + 1))
+            arranged = table.take(pa.array(order))
+            for number in np.flatnonzero(np.diff(bounds)):
+                try:
+                    writers[number].write_table(arranged.slice(bounds[number], bounds[number + 1] - bounds[number]))
+                except OSError as error:
+                    raise _no_room(error) from error
+
+
+def _open_writers(paths: Sequence[Path], schema: pa.Schema, stack: contextlib.ExitStack) -> list[pa.RecordBatchStreamWriter]:
+    try:
+        return [stack.enter_context(pa.ipc.new_stream(stack.enter_context(pa.OSFile(str(p), "wb")), schema)) for p in paths]
+    except OSError as error:
+        raise _no_room(error) from error
+
+
+def _read_back(paths: Sequence[Path], keys: Sequence[str], rows: int) -> Iterator[pa.Table]:
+    for path in paths:
+        with pa.OSFile(str(path), "rb") as file, pa.ipc.open_stream(file) as reader:
+            table = reader.read_all()
+        path.unlink()
+        order = np.argsort(joint_codes(_ids(table, keys)), kind="stable")
+        arranged = table.take(pa.array(order))
+        for start in range(0, arranged.num_rows, rows):
+            yield arranged.slice(start, rows)
+
+
+def _ids(table: pa.Table, keys: Sequence[str]) -> list[pa.Array]:
+    return [plain(table[key]) for key in keys]
+
+
+def _same_episode(before: pa.Table, after: pa.Table, keys: Sequence[str]) -> bool:
+    return all(before[key][-1].as_py() == after[key][0].as_py() for key in keys)
+
+
+def _no_room(error: OSError) -> OutputError:
+    return OutputError(
+        f"cannot write temporary files in {tempfile.gettempdir()}: {error.strerror or error}; the rows of an episode are "
+        "scattered over this log and have to be gathered first: make room there, set TMPDIR, or sort the log by episode"
+    )

@@ -1,0 +1,90 @@
+"""Reading text as numbers, dates or flags, and guessing which of them a column of text holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+TEXT = pa.large_string()  # 64-bit offsets: many files joined may hold more than 2 GB of text
+MISSING_WORDS = ("", "NA", "N/A", "#N/A", "null", "NULL", "None")
+
+# A whole number as a program prints it. "007" is text: as a number it would be mistaken for "7".
+_WHOLE = r"^(0|-?[1-9][0-9]{0,17})$"
+_ZONED = pa.timestamp("us", "UTC")
+
+# What a column of text may hold, the most specific first.
+GUESSES: dict[str, tuple[pa.DataType, ...]] = {
+    "key": (pa.int64(), TEXT),
+    "time": (pa.int64(), pa.float64(), pa.timestamp("us"), _ZONED, TEXT),
+    "any": (pa.int64(), pa.float64(), pa.bool_(), pa.timestamp("us"), _ZONED, TEXT),
+}
+
+
+def parsed(text: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Return text as another type; raises ArrowInvalid if an entry cannot be read.
+
+    Numbers, flags and dates may be missing, written as one of MISSING_WORDS; text is taken as it stands.
+    """
+    if pa.types.is_large_string(kind):
+        return text
+    # Whole numbers may be ids: " 5" is not trimmed to 5, so that equal numbers are always equal text.
+    trimmed = text if pa.types.is_integer(kind) else pc.utf8_trim_whitespace(text)
+    known = pc.if_else(pc.is_in(trimmed, value_set=pa.array(MISSING_WORDS, TEXT)), pa.scalar(None, TEXT), trimmed)
+    if pa.types.is_integer(kind) and not _all(pc.match_substring_regex(known, _WHOLE)):
+        raise pa.ArrowInvalid("not a whole number")
+    if pa.types.is_boolean(kind):
+        lower = pc.utf8_lower(known)
+        if not _all(pc.is_in(lower, value_set=pa.array(["true", "false", "1", "0"], TEXT)), known):
+            raise pa.ArrowInvalid("neither true nor false")
+        return pc.if_else(pc.is_null(lower), None, pc.is_in(lower, value_set=pa.array(["true", "1"], TEXT)))
+    return pc.cast(known, kind)
+
+
+@dataclass(slots=True)
+class Guess:
+    """What a column of text may still hold after the blocks seen so far; `left[0]` is the best guess."""
+
+    left: list[pa.DataType] = field(default_factory=list)
+
+    @classmethod
+    def start(cls, kind: str) -> Guess:
+        """Return a guess that has seen nothing yet."""
+        return cls(list(GUESSES[kind]))
+
+    def see(self, text: pa.Array) -> None:
+        """Give up the guesses that this block rules out; text is never ruled out.
+
+        Every guess meets every block: a block of "0" and "1" leaves numbers and flags, a later "5" leaves numbers only.
+        """
+        self.left = [kind for kind in self.left if readable(text, kind)]
+
+
+def readable(text: pa.Array, kind: pa.DataType) -> bool:
+    """Return whether every entry can be read as `kind`."""
+    try:
+        parsed(text, kind)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def first_unreadable(column: pa.Array, convert: Callable[[pa.Array], object]) -> int:
+    """Return the index of the first entry that `convert` cannot take, by bisection with the converter itself."""
+    low, high = 0, len(column)  # the first `low` entries are fine, the first `high` are not
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            convert(column.slice(0, middle))
+            low = middle
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            high = middle
+    return low
+
+
+def _all(mask: pa.Array, known: pa.Array | None = None) -> bool:
+    """Return whether the mask holds everywhere that something is known."""
+    held = mask if known is None else pc.or_(mask, pc.is_null(known))
+    return pc.all(held).as_py() is not False

@@ -1,0 +1,190 @@
+"""A batch as a tidy table: one row per innermost decision, outer columns repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from aegis.errors import LogError
+from aegis.logs.propensities import SUM_TOLERANCE, uniform
+from aegis.logs.values import as_column
+from aegis.problem import AnyArray, Batch, Level, LevelTable, Problem, Variable
+
+
+def to_table(batch: Batch, problem: Problem) -> pa.Table:
+    """Return the batch as the columns that the problem names, rows in the order of the batch, extra columns last.
+
+    A declared decision id is the position of the decision below its parent. Rewards that were not observed are null, as
+    are outcomes and guards that are nan. `LevelTable.version` has no column and is left out. Raises LogError if the
+    problem's columns cannot say what the batch holds: a reader would find something else, or nothing.
+    """
+    _check_shape(batch, problem)
+    above = batch.ancestors(problem.innermost.name)
+    table = _Tidy()
+    _add_episode(table, batch, problem)
+    for level in problem.levels:
+        _add_level(table, level, batch, above[level.name])
+    _add_results(table, batch, problem)
+    for name, values in batch.extra.items():
+        table.add(name, pa.array(values, from_pandas=False))
+    for level in problem.levels:
+        _check_base(table, level)
+    return pa.table(table.columns)
+
+
+@dataclass(frozen=True, slots=True)
+class _Tidy:
+    """Columns so far; one that has two roles must have the same content in both."""
+
+    columns: dict[str, pa.Array] = field(default_factory=dict)
+
+    def add(self, name: str, values: pa.Array) -> None:
+        """Add a column."""
+        known = self.columns.get(name)
+        if known is not None and not known.equals(values):
+            raise LogError(f"column '{name}' has two roles in the problem and different content in them; give it two names")
+        self.columns[name] = values
+
+
+def _check_shape(batch: Batch, problem: Problem) -> None:
+    if tuple(batch.levels) != problem.names:
+        raise LogError(f"the batch has the levels {list(batch.levels)}, the problem {list(problem.names)}; they must be the same")
+    if batch.reward is None:
+        raise LogError("the batch has no rewards yet; only finished episodes can be written")
+    sizes = [len(batch), *[len(table) for table in batch.levels.values()]]
+    for level, size in zip(problem.levels, sizes, strict=False):
+        table = batch.levels[level.name]
+        children = np.bincount(table.parent, minlength=size)
+        if (children == 0).any():
+            row = int(np.argmin(children))
+            raise LogError(
+                f"level '{level.name}': nothing was decided below row {row} of the table above it (rows from 0); a table with "
+                "one row per innermost decision cannot hold that: leave the episode out and say so, or log a decision"
+            )
+        if (children > 1).any() and level.decision is None and level is not problem.innermost:
+            raise LogError(
+                f"level '{level.name}' has up to {children.max()} decisions below one parent, but no 'decision' column to tell "
+                "them apart; name one in the problem"
+            )
+        if (table.action < 0).any():
+            raise LogError(f"level '{level.name}': row {int(np.argmin(table.action))} has no action yet (rows from 0)")
+
+
+def _add_episode(table: _Tidy, batch: Batch, problem: Problem) -> None:
+    rows = batch.episode_of(problem.innermost.name)
+    fields = batch.episode.dtype.names
+    if len(problem.episode) == 1 and fields is None:
+        table.add(problem.episode[0], _keys(batch.episode[rows]))
+    elif fields is not None and set(fields) == set(problem.episode):
+        for name in problem.episode:
+            table.add(name, _keys(batch.episode[name][rows]))
+    else:
+        found = "ids without fields" if fields is None else f"the fields {list(fields)}"
+        raise LogError(
+            f"the problem's episode id is made of {list(problem.episode)}; the batch has {found}. An id of several columns is a "
+            "structured array with a field for each"
+        )
+    for what, column, values in (("cluster", problem.cluster, batch.cluster), ("time", problem.time, batch.time)):
+        if (column is None) != (values is None):
+            has, lacks = ("the problem", "the batch") if values is None else ("the batch", "the problem")
+            raise LogError(f"{has} has a {what}, {lacks} has none; it would be lost or made up")
+        if column is not None and values is not None:
+            table.add(column, _keys(values[rows]))
+
+
+def _add_level(table: _Tidy, level: Level, batch: Batch, rows: AnyArray) -> None:
+    found = batch.levels[level.name]
+    if level.decision is not None:
+        first = np.searchsorted(found.parent, found.parent, side="left")
+        table.add(level.decision, pa.array((np.arange(len(found)) - first)[rows], pa.int64()))
+    for variable in level.context:
+        _add_variable(table, variable, found.context[variable.name][rows])
+    kinds = level.actions
+    values = tuple(float(value) for value in kinds.values) if kinds.kind == "grid" else kinds.values
+    table.add(kinds.column, as_column(values, found.action[rows]))
+    _add_mask(table, level, found, rows)
+    _add_propensity(table, level, found, rows)
+
+
+def _add_variable(table: _Tidy, variable: Variable, values: AnyArray) -> None:
+    if variable.kind == "categorical":
+        table.add(variable.columns[0], as_column(variable.values, values))
+        return
+    for column, part in zip(variable.columns, values.reshape(len(values), -1).T, strict=True):
+        table.add(column, _numbers(np.ascontiguousarray(part)))
+
+
+def _add_mask(table: _Tidy, level: Level, found: LevelTable, rows: AnyArray) -> None:
+    if found.available is not None and not level.available and not found.available.all():
+        raise LogError(f"level '{level.name}': the batch has masked actions, the problem no 'available' columns; name them")
+    for index, column in enumerate(level.available):
+        flags = np.ones(rows.size, dtype=np.bool_) if found.available is None else found.available[rows, index]
+        table.add(column, pa.array(flags))
+
+
+def _add_propensity(table: _Tidy, level: Level, found: LevelTable, rows: AnyArray) -> None:
+    given = level.propensity
+    if given is None or given.base is not None:
+        return
+    if given.column is not None:
+        table.add(given.column, pa.array(found.mu_taken[rows], pa.float64()))
+    elif given.columns:
+        if found.mu_full is None:
+            raise LogError(
+                f"level '{level.name}': the problem has propensity 'columns' for all actions, the batch knows only that of the "
+                "action taken; declare 'column', or log the whole distribution"
+            )
+        for index, column in enumerate(given.columns):
+            table.add(column, pa.array(found.mu_full[rows, index], pa.float64()))
+    else:
+        expected = uniform(len(found), level.actions.count, found.available)[np.arange(len(found)), found.action]
+        wrong = np.flatnonzero(~(np.abs(found.mu_taken - expected) <= SUM_TOLERANCE))
+        if wrong.size:
+            raise LogError(
+                f"level '{level.name}': the problem says that the policy is '{given.policy}', but row {wrong[0]} (from 0) was "
+                f"decided with probability {found.mu_taken[wrong[0]]:g}, not {expected[wrong[0]]:g}; declare a 'column'"
+            )
+
+
+def _check_base(table: _Tidy, level: Level) -> None:
+    base = None if level.propensity is None else level.propensity.base
+    if base is not None and base not in table.columns:
+        raise LogError(
+            f"level '{level.name}': the batch does not know the base action; put it into Batch.extra['{base}'], or declare the "
+            "propensity as a 'column'"
+        )
+
+
+def _add_results(table: _Tidy, batch: Batch, problem: Problem) -> None:
+    rewards = np.asarray(batch.reward, dtype=np.float64)
+    observed = np.ones(rewards.size, dtype=np.bool_) if batch.observed is None else batch.observed
+    wrong = np.flatnonzero(observed & ~np.isfinite(rewards))
+    if wrong.size:
+        raise LogError(f"the reward of row {wrong[0]} (from 0) is {rewards[wrong[0]]} and marked as observed; it must be finite")
+    table.add(problem.reward.column, pa.array(rewards, pa.float64(), mask=~observed))
+    if problem.outcome is not None:
+        if batch.outcome is None:
+            raise LogError(f"the problem has the outcome '{problem.outcome.name}', the batch has none")
+        _add_variable(table, problem.outcome, batch.outcome)
+    for guard in problem.guards:
+        table.add(guard.column, _numbers(_guard(batch.guards, guard.column)))
+
+
+def _guard(guards: Mapping[str, npt.NDArray[np.float64]], column: str) -> npt.NDArray[np.float64]:
+    if column not in guards:
+        raise LogError(f"the problem has the guard '{column}', the batch has {sorted(guards) or 'none'}")
+    return guards[column]
+
+
+def _numbers(values: AnyArray) -> pa.Array:
+    """Return numbers with nan as null: a number that is missing is not a number that is wrong."""
+    return pa.array(values, pa.float64(), mask=np.isnan(values))
+
+
+def _keys(values: AnyArray) -> pa.Array:
+    """Return ids or times; text of fixed width as text, whole numbers as int64."""
+    return pa.array(values.tolist()) if values.dtype.kind in "U" else pa.array(values)

@@ -1,0 +1,166 @@
+"""The mechanism-factorised belief: one posterior per learnable mechanism (the paper's section 5.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from aegis.errors import SettingError, choose
+from aegis.mechanisms.cells import Cells
+from aegis.mechanisms.encoding import Encoder, Scaling, mechanism_rows
+from aegis.mechanisms.features import FEATURES
+from aegis.mechanisms.mechanism import Function, Mechanism, State
+from aegis.mechanisms.regression import Regression
+from aegis.problem import Actions, Array, Batch, Problem, Rows, Variable
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings:
+    """How mechanisms are modelled.
+
+    structure: 'factorised' has one mechanism per variable with the graph's parents; 'joint' regresses the reward on all
+    contexts and actions at once, without the outcome; 'cells' keeps a table of the reward by actions. features: a name from
+    FEATURES. precision, shape, rate: the prior. temper: power of the likelihood.
+    """
+
+    structure: str = "factorised"
+    features: str = "linear"
+    precision: float = 0.1
+    shape: float = 2.0
+    rate: float = 1.0
+    temper: float = 1.0
+
+    def __post_init__(self) -> None:
+        choose(self.structure, ("factorised", "joint", "cells"), "structure")
+        choose(self.features, FEATURES, "feature map")
+
+
+@dataclass(frozen=True, slots=True)
+class Theta:
+    """S joint draws of all mechanisms: the paper's theta. Draws of different mechanisms are independent."""
+
+    functions: Mapping[str, Function]
+    count: int
+
+    @property
+    def weights(self) -> Array:
+        """Return equal particle weights `[S]`."""
+        return np.full(self.count, 1.0 / self.count)
+
+
+@dataclass(frozen=True, slots=True)
+class Belief:
+    """Prior and current posterior of every mechanism. Updating returns a new belief; memory does not grow with data."""
+
+    problem: Problem
+    mechanisms: Mapping[str, Mechanism]
+    prior: Mapping[str, State]
+    states: Mapping[str, State]
+
+    def update(self, batch: Batch) -> Belief:
+        """Return the belief after a batch of episodes: a closed-form update per mechanism."""
+        states = {}
+        for name, mechanism in self.mechanisms.items():
+            rows, values = mechanism_rows(self.problem, batch, name)
+            states[name] = mechanism.update(self.states[name], rows, values)
+        return replace(self, states=states)
+
+    def draw(self, rng: np.random.Generator, count: int = 1) -> Theta:
+        """Return `count` draws from the posterior."""
+        return Theta({name: m.draw(self.states[name], rng, count) for name, m in self.mechanisms.items()}, count)
+
+    def point(self) -> Theta:
+        """Return the posterior mean as a single particle."""
+        return Theta({name: m.point(self.states[name]) for name, m in self.mechanisms.items()}, 1)
+
+    def predict(self, name: str, rows: Rows, count: int) -> tuple[Array, Array, Array]:
+        """Return mean, variance of the mean and variance of a new value, `[n, q]`, of one mechanism at `count` rows."""
+        choose(name, self.mechanisms, "mechanism")
+        return self.mechanisms[name].predict(self.states[name], rows, count)
+
+    def kl(self, scope: Iterable[str] | None = None) -> float:
+        """Return KL(posterior || prior), summed over the mechanisms of a scope (the paper's causal KL decomposition)."""
+        divergences = self.kl_by_mechanism()
+        wanted = self.problem.mechanisms(scope)
+        return float(sum(divergences[name] for name in wanted if name in divergences))
+
+    def kl_by_mechanism(self) -> dict[str, float]:
+        """Return KL(posterior || prior) of each mechanism."""
+        return {name: m.kl(self.states[name], self.prior[name]) for name, m in self.mechanisms.items()}
+
+    def arrays(self) -> dict[str, Array]:
+        """Return the current states as flat arrays, keys 'mechanism/parameter'."""
+        return {f"{name}/{key}": value for name, state in self.states.items() for key, value in state.arrays().items()}
+
+    def with_arrays(self, arrays: Mapping[str, Array]) -> Belief:
+        """Return the belief in the state saved by `arrays`."""
+        states = {}
+        for name, mechanism in self.mechanisms.items():
+            prefix = f"{name}/"
+            found = {key.removeprefix(prefix): value for key, value in arrays.items() if key.startswith(prefix)}
+            if not found:
+                raise SettingError(f"the saved belief has no mechanism '{name}'")
+            states[name] = mechanism.restore(found)
+        return replace(self, states=states)
+
+
+def build_belief(
+    problem: Problem,
+    settings: ModelSettings | None = None,
+    scope: Iterable[str] | None = None,
+    scalings: Mapping[str, Scaling] | None = None,
+) -> Belief:
+    """Return the prior belief over the mechanisms that a scope needs (all of them without a scope).
+
+    scalings: standardisation by variable name, fitted on prior data (`fit_scalings`); none means raw units.
+    """
+    chosen = settings or ModelSettings()
+    wanted = _structure(problem, chosen.structure, problem.mechanisms(scope))
+    mechanisms = {name: _mechanism(problem, name, parents, chosen, scalings or {}) for name, parents in wanted.items()}
+    prior = {name: mechanism.prior() for name, mechanism in mechanisms.items()}
+    return Belief(problem, mechanisms, prior, prior)
+
+
+def _structure(problem: Problem, structure: str, mechanisms: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+    """Return the parents of each mechanism to be modelled."""
+    wanted = {name: problem.graph.parents[name] for name in mechanisms}
+    if structure == "factorised":
+        return wanted
+    reward = problem.reward.column
+    actions = tuple(level.actions.column for level in problem.levels)
+    if structure == "cells":
+        return {reward: actions}
+    if problem.outcome is not None:
+        wanted.pop(problem.outcome.name, None)
+    contexts = tuple(variable.name for level in problem.levels for variable in level.context)
+    return {**wanted, reward: contexts + actions}
+
+
+def _mechanism(
+    problem: Problem, name: str, parent_names: tuple[str, ...], settings: ModelSettings, scalings: Mapping[str, Scaling]
+) -> Mechanism:
+    variables = problem.variables
+    target = variables[name]
+    parents = tuple(variables[parent] for parent in parent_names)
+    shared = {
+        "temper": settings.temper,
+        "precision": settings.precision,
+        "shape": settings.shape,
+        "rate": settings.rate,
+    }
+    if settings.structure == "cells":
+        return Cells(target, tuple(_axis(problem, parent) for parent in parents), **shared)
+    encoder = Encoder(parents, {p.name: scalings[p.name] for p in parents if p.name in scalings and p.kind != "categorical"})
+    scaling = scalings.get(name, Scaling.identity(target.width))
+    if target.kind == "categorical":
+        scaling = Scaling.identity(target.width)
+    return Regression(target, encoder, FEATURES[settings.features](encoder.width), scaling, **shared)
+
+
+def _axis(problem: Problem, variable: Variable) -> Variable | Actions:
+    for level in problem.levels:
+        if level.actions.column == variable.name:
+            return level.actions
+    return variable

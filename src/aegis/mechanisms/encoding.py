@@ -1,0 +1,149 @@
+"""From named rows to regression inputs: scaling of numbers, indicators of categories."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from aegis.errors import SettingError
+from aegis.problem import AnyArray, Array, Batch, Problem, Rows, Variable, augmented
+
+
+@dataclass(frozen=True, slots=True)
+class Scaling:
+    """Centre `[d]` and scale `[d]` of a variable; categorical variables are never scaled."""
+
+    centre: Array
+    scale: Array
+
+    @classmethod
+    def identity(cls, width: int) -> Scaling:
+        """Return the scaling that changes nothing."""
+        return cls(np.zeros(width), np.ones(width))
+
+    def forward(self, values: Array) -> Array:
+        """Return standardised values `[..., d]`."""
+        return (values - self.centre) / self.scale
+
+    def back(self, values: Array) -> Array:
+        """Undo `forward`."""
+        return values * self.scale + self.centre
+
+
+@dataclass(frozen=True, slots=True)
+class Encoder:
+    """Turns rows of the parents of a mechanism into inputs `[..., d]`, one block of columns per parent."""
+
+    parents: tuple[Variable, ...]
+    scalings: Mapping[str, Scaling] = field(default_factory=dict)
+
+    @property
+    def width(self) -> int:
+        """Return d."""
+        return sum(parent.width for parent in self.parents)
+
+    def block(self, name: str) -> slice:
+        """Return the columns of one parent."""
+        start = 0
+        for parent in self.parents:
+            if parent.name == name:
+                return slice(start, start + parent.width)
+            start += parent.width
+        raise SettingError(f"'{name}' is not among the parents {[parent.name for parent in self.parents]}")
+
+    def __call__(self, rows: Mapping[str, AnyArray], shape: tuple[int, ...]) -> Array:
+        """Return inputs `[*shape, d]`; rows are `[*shape]`, or `[*shape, k]` for vectors, or broadcast to that."""
+        inputs = np.empty((*shape, self.width))
+        start = 0
+        for parent in self.parents:
+            inputs[..., start : start + parent.width] = self.encode(parent, rows[parent.name])
+            start += parent.width
+        return inputs
+
+    def encode(self, variable: Variable, values: AnyArray) -> Array:
+        """Return one variable as numbers `[..., width]`."""
+        if variable.kind == "categorical":
+            return (values[..., None] == np.arange(variable.width)).astype(np.float64)
+        numbers = values if variable.kind == "vector" else values[..., None]
+        scaling = self.scalings.get(variable.name)
+        return np.asarray(numbers, dtype=np.float64) if scaling is None else scaling.forward(numbers)
+
+    def scale_of(self, name: str) -> Array:
+        """Return the scale `[k]` by which a parent's numbers are divided."""
+        block = self.block(name)
+        scaling = self.scalings.get(name)
+        return np.ones(block.stop - block.start) if scaling is None else scaling.scale
+
+
+def fit_scalings(problem: Problem, batches: Iterable[Batch]) -> dict[str, Scaling]:
+    """Return the mean and standard deviation of every numeric variable over prior data, in one streaming pass.
+
+    Use it on prior data only: a scaling fitted on rows that are certified later would let them choose the model.
+    Numeric actions are scaled by their set of values, which is known without data.
+    """
+    totals: dict[str, tuple[float, Array, Array]] = {}
+    for batch in batches:
+        for name, values in observed_values(problem, batch).items():
+            numbers = values if values.ndim == 2 else values[:, None]
+            numbers = numbers[np.isfinite(numbers).all(axis=1)].astype(np.float64)
+            if not len(numbers):
+                continue
+            mean, spread = numbers.mean(axis=0), np.square(numbers - numbers.mean(axis=0)).sum(axis=0)
+            totals[name] = _merge(totals.get(name), (float(len(numbers)), mean, spread))
+    found = {name: Scaling(mean, _safe(np.sqrt(spread / count), mean)) for name, (count, mean, spread) in totals.items()}
+    return found | action_scalings(problem)
+
+
+def action_scalings(problem: Problem) -> dict[str, Scaling]:
+    """Return scalings of numeric actions from their values alone."""
+    found = {}
+    for level in problem.levels:
+        if level.actions.numeric:
+            numbers = level.actions.numbers
+            found[level.actions.column] = Scaling(np.array([numbers.mean()]), np.array([numbers.std()]))
+    return found
+
+
+def observed_values(problem: Problem, batch: Batch) -> dict[str, AnyArray]:
+    """Return each numeric context, outcome and reward once per decision it belongs to."""
+    found: Rows = {}
+    for level in problem.levels:
+        for variable in level.context:
+            if variable.kind != "categorical":
+                found[variable.name] = batch.levels[level.name].context[variable.name]
+    if problem.outcome is not None and problem.outcome.kind != "categorical" and batch.outcome is not None:
+        found[problem.outcome.name] = batch.outcome
+    if batch.reward is not None:
+        found[problem.reward.column] = batch.reward
+    return found
+
+
+def mechanism_rows(problem: Problem, batch: Batch, target: str) -> tuple[Rows, AnyArray]:
+    """Return parents' rows and target values of a mechanism, one entry per decision at its level."""
+    level = problem.level_of(target).name
+    table = batch.levels[level]
+    if target in table.context:
+        return augmented(problem, batch, level), table.context[target]
+    rows = augmented(problem, batch, level, with_action=True)
+    if problem.outcome is not None and batch.outcome is not None:
+        rows[problem.outcome.name] = batch.outcome
+    value = batch.reward if target == problem.reward.column else batch.outcome
+    if value is None:
+        raise SettingError(f"the batch holds no values of '{target}'")
+    return rows, value
+
+
+def _merge(old: tuple[float, Array, Array] | None, new: tuple[float, Array, Array]) -> tuple[float, Array, Array]:
+    """Combine counts, means and sums of squares of two parts (Chan et al. 1979)."""
+    if old is None:
+        return new
+    count = old[0] + new[0]
+    shift = new[1] - old[1]
+    return count, old[1] + shift * (new[0] / count), old[2] + new[2] + np.square(shift) * (old[0] * new[0] / count)
+
+
+def _safe(scale: Array, mean: Array) -> Array:
+    """Keep scale 1 for a column that is constant up to rounding."""
+    return np.where(scale > 1e-12 * np.maximum(1.0, np.abs(mean)), scale, 1.0)

@@ -1,0 +1,119 @@
+"""Feature maps: what a regression sees of its parents, and what it expects to see when a parent is noisy.
+
+A mechanism is linear in its features, so the expectation of a mechanism over Gaussian noise on its parents is the same
+linear function of the expected features. Each map therefore knows its own Gaussian expectation in closed form.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from aegis.errors import SettingError
+from aegis.problem import Array
+
+
+class FeatureMap(Protocol):
+    """A map from inputs `[..., d]` to features `[..., D]`."""
+
+    @property
+    def size(self) -> int:
+        """Return D."""
+        ...
+
+    @property
+    def affine(self) -> bool:
+        """Say whether features are affine in every input, so that inputs do not interact."""
+        ...
+
+    def __call__(self, inputs: Array) -> Array:
+        """Return the features `[..., D]` of inputs `[..., d]`."""
+        ...
+
+    def expected(self, inputs: Array, sd: Array) -> Array:
+        """Return E[features(inputs + sd * N(0, I))], with independent noise per input; `sd` broadcasts to `inputs`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """An intercept and the inputs themselves: D = d + 1."""
+
+    inputs: int
+
+    @property
+    def size(self) -> int:
+        """Return d + 1."""
+        return self.inputs + 1
+
+    @property
+    def affine(self) -> bool:
+        """Return True."""
+        return True
+
+    def __call__(self, inputs: Array) -> Array:
+        """Return `[..., 1 + d]`."""
+        return np.concatenate([np.ones((*inputs.shape[:-1], 1)), inputs], axis=-1)
+
+    def expected(self, inputs: Array, sd: Array) -> Array:
+        """Return the features of the mean: noise of mean zero drops out."""
+        return self(inputs)
+
+
+@dataclass(frozen=True, slots=True)
+class Polynomial:
+    """All monomials of the inputs up to `degree`, products included.
+
+    A monomial is a choice, with repetition, of `degree` factors among 1 and the inputs; `factors[m]` are the places of those of
+    monomial m in (1, inputs).
+    """
+
+    inputs: int
+    degree: int = 2
+    factors: tuple[tuple[int, ...], ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        if self.degree < 1:
+            raise SettingError(f"polynomial features: the degree is a whole number from 1, found {self.degree}")
+        chosen = itertools.combinations_with_replacement(range(self.inputs + 1), self.degree)
+        object.__setattr__(self, "factors", tuple(sorted(chosen, key=lambda places: sum(place > 0 for place in places))))
+
+    @property
+    def size(self) -> int:
+        """Return the number of monomials."""
+        return len(self.factors)
+
+    @property
+    def affine(self) -> bool:
+        """Return True only at degree 1."""
+        return self.degree == 1
+
+    def __call__(self, inputs: Array) -> Array:
+        """Return the monomials `[..., D]`."""
+        extended = np.concatenate([np.ones((*inputs.shape[:-1], 1)), inputs], axis=-1)
+        places = np.array(self.factors).T
+        product = extended[..., places[0]]
+        for place in places[1:]:
+            product *= extended[..., place]
+        return product
+
+    def expected(self, inputs: Array, sd: Array) -> Array:
+        """Return the expected monomials: with independent noise, products of the inputs' Gaussian moments."""
+        moments: list[Array] = [np.ones_like(inputs), inputs]
+        variance = np.broadcast_to(np.square(sd), inputs.shape)
+        for p in range(2, self.degree + 1):  # Stein: E x^p = m E x^(p-1) + (p-1) s^2 E x^(p-2)
+            moments.append(inputs * moments[p - 1] + (p - 1) * variance * moments[p - 2])
+        features = self(inputs)
+        for position, places in enumerate(self.factors):
+            powers = {place: places.count(place) for place in places if place > 0}
+            if max(powers.values(), default=0) > 1:  # only repeated factors feel the noise
+                features[..., position] = math.prod(moments[p][..., place - 1] for place, p in powers.items())
+        return features
+
+
+FEATURES: dict[str, Callable[[int], FeatureMap]] = {"linear": Linear, "polynomial": Polynomial}

@@ -1,0 +1,126 @@
+"""The Normal-Inverse-Gamma posterior of a linear regression, with tempering, draws, predictions and divergence.
+
+Model for output q: `y = features . w_q + noise`, `noise ~ N(0, s_q^2)`, `w_q | s_q^2 ~ N(m_q, s_q^2 P^-1)`,
+`s_q^2 ~ InverseGamma(a, b_q)`. Outputs share the precision P and the shape a. The state is kept in the natural parameters
+`(P, P m, a, 2 b + m' P m)`, in which an update is an addition: memory does not grow and no inverse is taken until asked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg as sla
+from scipy.special import digamma, gammaln
+
+from aegis.errors import ModelError, SettingError
+from aegis.problem import Array
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """S joint draws of a regression: weights `[S, D, q]` and noise standard deviations `[S, q]`."""
+
+    weights: Array
+    sd: Array
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """The usual parameters of a posterior: Cholesky factor of P `[D, D]` (lower), mean `[D, q]`, shape a, rate `[q]`."""
+
+    factor: Array
+    mean: Array
+    shape: float
+    rate: Array
+
+
+@dataclass(frozen=True, slots=True)
+class NIG:
+    """Natural parameters: precision P `[D, D]`, shift P m `[D, q]`, shape a, square 2 b + m' P m `[q]`."""
+
+    precision: Array
+    shift: Array
+    shape: float
+    square: Array
+
+    @classmethod
+    def prior(cls, size: int, outputs: int = 1, precision: float = 0.1, shape: float = 2.0, rate: float = 1.0) -> NIG:
+        """Return the prior with mean 0 and P = precision * I; defaults as in the paper (App. Environment Parameters)."""
+        for name, value in (("precision", precision), ("shape", shape), ("rate", rate)):
+            if not (np.isfinite(value) and value > 0):
+                raise SettingError(f"prior {name} is a finite number above 0, found {value}")
+        return cls(precision * np.eye(size), np.zeros((size, outputs)), float(shape), np.full(outputs, 2.0 * rate))
+
+    def arrays(self) -> dict[str, Array]:
+        """Return the natural parameters as arrays, for saving."""
+        return {"precision": self.precision, "shift": self.shift, "shape": np.array(self.shape), "square": self.square}
+
+    def update(self, features: Array, targets: Array, temper: float = 1.0) -> NIG:
+        """Return the posterior after rows features `[n, D]`, targets `[n, q]`; `temper` multiplies the log-likelihood."""
+        return NIG(
+            self.precision + temper * (features.T @ features),
+            self.shift + temper * (features.T @ targets),
+            self.shape + 0.5 * temper * features.shape[0],
+            self.square + temper * np.einsum("nq,nq->q", targets, targets),
+        )
+
+    def moments(self) -> Moments:
+        """Solve for mean and rate; raises ModelError if the precision is not positive definite or the rate not positive."""
+        factor, failed = sla.lapack.dpotrf(self.precision, lower=True, clean=True)
+        if failed:
+            raise ModelError(
+                "a posterior precision is not positive definite: features are not finite or far too large; "
+                "standardise the inputs (scaling fitted on prior data)"
+            )
+        half, _ = sla.lapack.dtrtrs(factor, self.shift, lower=True)
+        mean, _ = sla.lapack.dtrtrs(factor, half, lower=True, trans=1)
+        rate = 0.5 * (self.square - np.einsum("dq,dq->q", half, half))
+        if not (np.isfinite(rate).all() and (rate > 0).all()):
+            raise ModelError("a posterior noise rate is not positive: targets are not finite or far too large; standardise them")
+        return Moments(factor, mean, self.shape, rate)
+
+    def draw(self, rng: np.random.Generator, count: int) -> Draw:
+        """Return `count` joint draws of weights and noise."""
+        at = self.moments()
+        size, outputs = at.mean.shape
+        sd = np.sqrt(at.rate / rng.standard_gamma(at.shape, size=(count, outputs)))
+        normal = rng.standard_normal((size, count * outputs))
+        spread, _ = sla.lapack.dtrtrs(at.factor, normal, lower=True, trans=1)
+        weights = at.mean + sd[:, None, :] * spread.reshape(size, count, outputs).transpose(1, 0, 2)
+        return Draw(weights, sd)
+
+    def point(self) -> Draw:
+        """Return the posterior means of weights and noise variance as one draw."""
+        at = self.moments()
+        variance = at.rate / (at.shape - 1.0) if at.shape > 1.0 else at.rate / at.shape
+        return Draw(at.mean[None], np.sqrt(variance)[None])
+
+    def predict(self, features: Array) -> tuple[Array, Array, Array]:
+        """Return for features `[n, D]`: mean `[n, q]`, variance of the regression function, variance of a new target.
+
+        Student-t predictive with 2 a degrees of freedom; variances are infinite for a <= 1.
+        """
+        at = self.moments()
+        half, _ = sla.lapack.dtrtrs(at.factor, np.asfortranarray(features.T), lower=True)
+        leverage = np.einsum("dn,dn->n", half, half)[:, None]
+        scale = at.rate / (at.shape - 1.0) if at.shape > 1.0 else np.full_like(at.rate, np.inf)
+        return features @ at.mean, leverage * scale, (1.0 + leverage) * scale
+
+    def kl(self, other: NIG) -> float:
+        """Return KL(self || other) in nats, summed over outputs (theory section 8)."""
+        p, q = self.moments(), other.moments()
+        size = p.mean.shape[0]
+        ratio, _ = sla.lapack.dtrtrs(p.factor, q.factor, lower=True)  # P1^-1/2 P0^1/2
+        log_det = 2.0 * (np.log(np.diag(p.factor)).sum() - np.log(np.diag(q.factor)).sum())
+        apart = q.factor.T @ (p.mean - q.mean)
+        distance = np.einsum("dq,dq->q", apart, apart)
+        gaussian = 0.5 * (log_det + np.square(ratio).sum() - size + (p.shape / p.rate) * distance)
+        gamma = (
+            (p.shape - q.shape) * digamma(p.shape)
+            - gammaln(p.shape)
+            + gammaln(q.shape)
+            + q.shape * np.log(p.rate / q.rate)
+            + p.shape * (q.rate - p.rate) / p.rate
+        )
+        return float(np.sum(gaussian + gamma))

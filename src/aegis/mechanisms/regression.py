@@ -1,0 +1,126 @@
+"""A mechanism as a Normal-Inverse-Gamma regression on a feature map.
+
+Real and vector targets are regressed as they are (standardised if a scaling is given). A categorical target is regressed
+through its indicators: the Gibbs posterior under the Brier loss. A draw is then clipped to the simplex.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from aegis.errors import SettingError
+from aegis.mechanisms.encoding import Encoder, Scaling
+from aegis.mechanisms.features import FeatureMap
+from aegis.mechanisms.nig import NIG, Draw
+from aegis.problem import AnyArray, Array, Rows, Variable
+
+
+@dataclass(frozen=True, slots=True)
+class Regression:
+    """A Normal-Inverse-Gamma mechanism; `temper` multiplies its log-likelihood (1: Bayes, below 1: tempered Gibbs)."""
+
+    target: Variable
+    encoder: Encoder
+    features: FeatureMap
+    scaling: Scaling
+    temper: float = 1.0
+    precision: float = 0.1
+    shape: float = 2.0
+    rate: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.temper) and self.temper > 0):
+            raise SettingError(f"tempering is a finite number above 0, found {self.temper}")
+
+    @property
+    def parents(self) -> tuple[str, ...]:
+        """Return the names of the parents."""
+        return tuple(parent.name for parent in self.encoder.parents)
+
+    @property
+    def affine(self) -> bool:
+        """Say whether the mean is affine in every parent: affine features, and no clipping to the simplex."""
+        return self.features.affine and self.target.kind != "categorical"
+
+    def prior(self) -> NIG:
+        """Return the prior state."""
+        return NIG.prior(self.features.size, self.target.width, self.precision, self.shape, self.rate)
+
+    def update(self, state: NIG, rows: Rows, values: AnyArray) -> NIG:
+        """Return the state after n rows; rows with a missing (nan) target are left out."""
+        targets = self._targets(values)
+        inputs = self.encoder(rows, (len(targets),))
+        seen = np.isfinite(targets).all(axis=1)
+        if not seen.all():
+            inputs, targets = inputs[seen], targets[seen]
+        return state.update(self.features(inputs), targets, self.temper)
+
+    def draw(self, state: NIG, rng: np.random.Generator, count: int) -> RegressionDraw:
+        """Return `count` draws."""
+        return RegressionDraw(self, state.draw(rng, count))
+
+    def point(self, state: NIG) -> RegressionDraw:
+        """Return the posterior mean."""
+        return RegressionDraw(self, state.point())
+
+    def predict(self, state: NIG, rows: Rows, count: int) -> tuple[Array, Array, Array]:
+        """Return mean, variance of the mean and variance of a new value, `[n, q]`, in the target's units."""
+        mean, of_mean, of_value = state.predict(self.features(self.encoder(rows, (count,))))
+        square = np.square(self.scaling.scale)
+        return self.scaling.back(mean), of_mean * square, of_value * square
+
+    def kl(self, state: NIG, other: NIG) -> float:
+        """Return KL(state || other)."""
+        return state.kl(other)
+
+    def restore(self, arrays: Mapping[str, Array]) -> NIG:
+        """Return a saved state."""
+        return NIG(arrays["precision"], arrays["shift"], float(arrays["shape"]), arrays["square"])
+
+    def _targets(self, values: AnyArray) -> Array:
+        if self.target.kind == "categorical":
+            return self.encoder.encode(self.target, values)
+        numbers = values if self.target.kind == "vector" else values[:, None]
+        return self.scaling.forward(np.asarray(numbers, dtype=np.float64))
+
+
+@dataclass(frozen=True, slots=True)
+class RegressionDraw:
+    """S draws of a regression, evaluated in the target's units."""
+
+    spec: Regression
+    drawn: Draw
+
+    @property
+    def sd(self) -> Array:
+        """Return noise standard deviations `[S, q]`."""
+        return self.drawn.sd * self.spec.scaling.scale
+
+    def mean(self, rows: Rows, count: int, noisy: Mapping[str, Array] | None = None) -> Array:
+        """Return conditional means `[S, n, q]` (probabilities for a categorical target)."""
+        spec = self.spec
+        parents = spec.parents
+        particles = max((rows[name].shape[0] for name in parents), default=1)
+        if noisy:
+            particles = len(self.drawn.weights)
+        inputs = spec.encoder(rows, (particles, count))
+        if noisy:
+            sd = np.zeros((particles, 1, inputs.shape[-1]))
+            for name, spread in noisy.items():
+                if name in parents:
+                    sd[:, 0, spec.encoder.block(name)] = spread / spec.encoder.scale_of(name)
+            features = spec.features.expected(inputs, sd)
+        else:
+            features = spec.features(inputs)
+        raw = spec.scaling.back(features @ self.drawn.weights)
+        return simplex(raw) if spec.target.kind == "categorical" else raw
+
+
+def simplex(raw: Array) -> Array:
+    """Clip `[..., K]` to nonnegative numbers that sum to one; all clipped away means uniform."""
+    clipped = np.clip(raw, 0.0, 1.0)
+    total = clipped.sum(axis=-1, keepdims=True)
+    return np.where(total > 0, clipped / np.where(total > 0, total, 1.0), 1.0 / raw.shape[-1])

@@ -1,0 +1,120 @@
+"""Expectations over contexts that are not yet known: nodes and weights under a drawn belief.
+
+closed: contexts at their mean, exact when everything below is affine and decides without looking at them. quadrature:
+Gauss-Hermite nodes for numbers, enumeration of categories. monte_carlo: common random numbers for all states, actions and
+particles. point: contexts at their mean as a representative value, whether or not that is exact (the joint commit shape).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from aegis.errors import SettingError
+from aegis.mechanisms import Function, Theta
+from aegis.planning.states import States
+from aegis.problem import AnyArray, Array, Problem, Variable
+from aegis.rng import stream
+
+Method = Literal["auto", "closed", "quadrature", "monte_carlo", "point"]
+
+
+@dataclass(frozen=True, slots=True)
+class Integration:
+    """How to integrate. nodes: Gauss-Hermite nodes per number (a kink such as |c| needs 32 or more). samples: Monte-Carlo
+    draws. seed: of the common random numbers.
+    """
+
+    method: Method = "auto"
+    nodes: int = 32
+    samples: int = 256
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.method not in ("auto", "closed", "quadrature", "monte_carlo", "point"):
+            raise SettingError(f"integration method: auto, closed, quadrature, monte_carlo or point, found '{self.method}'")
+        if self.nodes < 1 or self.samples < 1:
+            raise SettingError(f"integration needs at least one node and one sample, found {self.nodes} and {self.samples}")
+
+    def extend(self, problem: Problem, theta: Theta, level: str, states: States, method: Method) -> tuple[States, Array]:
+        """Return the states extended by the contexts of `level`: n * Q states, nodes varying fastest, weights `[S, n, Q]`.
+
+        A context without a mechanism is left out: nothing in the drawn model depends on it.
+        """
+        variables = [variable for variable in _in_order(problem, level) if variable.name in theta.functions]
+        if method in ("closed", "point"):
+            for variable in variables:
+                states = states.with_variable(variable.name, _representative(theta.functions[variable.name], variable, states))
+            return states, np.ones((1, states.count, 1))
+        if method == "monte_carlo":
+            return self._sampled(variables, theta, level, states)
+        return self._nodes(variables, theta, states)
+
+    def _nodes(self, variables: list[Variable], theta: Theta, states: States) -> tuple[States, Array]:
+        count = states.count
+        weights = np.ones((1, count, 1))
+        for variable in variables:
+            function = theta.functions[variable.name]
+            mean = function.mean(states.rows, states.count)
+            values: AnyArray
+            if variable.kind == "categorical":
+                points, values = variable.width, np.tile(np.arange(variable.width), states.count)[None]
+                chances = mean
+            else:
+                grid, mass = _hermite(self.nodes, mean.shape[-1])
+                points = len(mass)
+                spread = mean[:, :, None, :] + function.sd[:, None, None, :] * grid
+                values = spread.reshape(len(mean), states.count * points, -1)
+                values = values if variable.kind == "vector" else values[..., 0]
+                chances = np.broadcast_to(mass, (1, states.count, points))
+            states = states.repeat(points).with_variable(variable.name, values)
+            per_node = weights.reshape(len(weights), -1, 1) * chances
+            weights = per_node.reshape(len(per_node), count, -1)
+        return states, weights
+
+    def _sampled(self, variables: list[Variable], theta: Theta, level: str, states: States) -> tuple[States, Array]:
+        count = states.count
+        states = states.repeat(self.samples)
+        for variable in variables:
+            function = theta.functions[variable.name]
+            rng = stream(self.seed, "integration", level, variable.name)
+            mean = function.mean(states.rows, states.count)
+            if variable.kind == "categorical":
+                uniform = np.tile(rng.random(self.samples), count)[None, :, None]
+                values = np.minimum((mean.cumsum(axis=-1) <= uniform).sum(axis=-1), variable.width - 1)
+            else:
+                normal = np.tile(_antithetic(rng, self.samples, mean.shape[-1]), (count, 1))
+                noisy = mean + function.sd[:, None, :] * normal
+                values = noisy if variable.kind == "vector" else noisy[..., 0]
+            states = states.with_variable(variable.name, values)
+        return states, np.full((1, count, self.samples), 1.0 / self.samples)
+
+
+def _in_order(problem: Problem, level: str) -> list[Variable]:
+    """Return the contexts of a level, parents before children."""
+    context = {variable.name: variable for variable in problem.level(level).context}
+    return [context[name] for name in problem.graph.order if name in context]
+
+
+def _representative(function: Function, variable: Variable, states: States) -> AnyArray:
+    mean = function.mean(states.rows, states.count)
+    if variable.kind == "categorical":
+        return np.argmax(mean, axis=-1)
+    return mean if variable.kind == "vector" else mean[..., 0]
+
+
+def _hermite(nodes: int, dimensions: int) -> tuple[Array, Array]:
+    """Return the tensor Gauss-Hermite rule for N(0, I): nodes `[Q, d]`, weights `[Q]`."""
+    points, mass = np.polynomial.hermite_e.hermegauss(nodes)
+    mass = mass / mass.sum()
+    grid = np.stack([axis.ravel() for axis in np.meshgrid(*[points] * dimensions, indexing="ij")], axis=-1)
+    weights = np.prod(np.stack([axis.ravel() for axis in np.meshgrid(*[mass] * dimensions, indexing="ij")]), axis=0)
+    return grid, weights
+
+
+def _antithetic(rng: np.random.Generator, count: int, dimensions: int) -> Array:
+    """Return normal draws `[count, d]` in pairs of opposite sign, so that odd moments vanish."""
+    half = rng.standard_normal(((count + 1) // 2, dimensions))
+    return np.concatenate([half, -half])[:count]

@@ -1,0 +1,56 @@
+"""Policies: the controller in charge, candidates, mixtures and hybrids of them, and their folders."""
+
+from aegis.policies.capped import Capped, cap
+from aegis.policies.columns import TargetColumns
+from aegis.policies.functions import Function, load_callable
+from aegis.policies.hybrid import Hybrid
+from aegis.policies.kinds import POLICIES
+from aegis.policies.legacy import Legacy
+from aegis.policies.logged import Logged
+from aegis.policies.mixture import (
+    Mixture,
+    path_full,
+    path_taken,
+    path_weights,
+    sequential_full,
+    sequential_taken,
+    sequential_weights,
+)
+from aegis.policies.rules import RULES, Constant, Epsilon, Natural, Nearest, Rule, Sign, Softmax, Uniform, rule_of
+from aegis.policies.state import State, Storable
+from aegis.policies.store import load_policy, load_record, policy_digest, save_policy
+
+__all__ = [
+    "POLICIES",
+    "RULES",
+    "Capped",
+    "Constant",
+    "Epsilon",
+    "Function",
+    "Hybrid",
+    "Legacy",
+    "Logged",
+    "Mixture",
+    "Natural",
+    "Nearest",
+    "Rule",
+    "Sign",
+    "Softmax",
+    "State",
+    "Storable",
+    "TargetColumns",
+    "Uniform",
+    "cap",
+    "load_callable",
+    "load_policy",
+    "load_record",
+    "path_full",
+    "path_taken",
+    "path_weights",
+    "policy_digest",
+    "rule_of",
+    "save_policy",
+    "sequential_full",
+    "sequential_taken",
+    "sequential_weights",
+]

@@ -1,0 +1,164 @@
+"""The user's own policy as a Python callable."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from aegis.errors import PolicyError
+from aegis.policies.mixture import SUM_TOLERANCE
+from aegis.policies.state import State, storable
+from aegis.policies.support import at_taken, open_actions, table_of
+from aegis.problem import Array, Batch, Level, Policy, Problem, Rows, Scope, augmented
+
+UserFunction = Callable[[Level, Rows], Any]
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Function:
+    """A callable `function(level, rows) -> [n, A]` at `levels` (all if None); `legacy`, if given, at the others.
+
+    Rows are the augmented context by variable name. The answer must be a distribution per row (within 1e-6, then scaled to
+    sum to one) and 0 on unavailable actions; where there is nothing to look at (no rows), one distribution `[A]` will do.
+    Particles are those of the legacy; without one there is a single particle and the other levels cannot be asked. `name`
+    ("module:object") is what is stored; it is found out if the callable has one.
+    """
+
+    kind: ClassVar[str] = "function"
+    problem: Problem
+    function: UserFunction
+    levels: Scope
+    legacy: Policy | None
+    name: str | None
+
+    def __init__(
+        self,
+        problem: Problem,
+        function: UserFunction,
+        levels: Iterable[str] | None = None,
+        legacy: Policy | None = None,
+        name: str | None = None,
+    ) -> None:
+        if not callable(function):
+            raise PolicyError(f"a function policy needs a callable function(level, rows), found {function!r}")
+        object.__setattr__(self, "problem", problem)
+        object.__setattr__(self, "function", function)
+        object.__setattr__(self, "levels", problem.scope(levels))
+        object.__setattr__(self, "legacy", legacy)
+        object.__setattr__(self, "name", name)
+
+    @classmethod
+    def named(cls, problem: Problem, name: str, levels: Iterable[str] | None = None, legacy: Policy | None = None) -> Function:
+        """Return the policy of the callable called "module:object"."""
+        return cls(problem, load_callable(name), levels, legacy, name)
+
+    @property
+    def weights(self) -> Array:
+        """Return `[S]`."""
+        return np.ones(1) if self.legacy is None else self.legacy.weights
+
+    def full(self, level: str, batch: Batch) -> Array:
+        """Return `[S, n, A]`."""
+        if level not in self.levels:
+            return self._legacy(level).full(level, batch)
+        spec, table = self.problem.level(level), table_of(batch, level)
+        rows = augmented(self.problem, batch, level)
+        mask = open_actions(table.available, len(table), spec.actions.count, f"level '{level}'")
+        answer = self.function(spec, rows)
+        if not rows and np.ndim(answer) == 1:  # nothing to look at: one distribution serves every decision
+            answer = np.tile(answer, (len(table), 1))
+        found = _checked(answer, mask, self._label(level))
+        return np.repeat(found[None], self.weights.size, axis=0)
+
+    def taken(self, level: str, batch: Batch) -> Array:
+        """Return `[S, n]`."""
+        if level not in self.levels:
+            return self._legacy(level).taken(level, batch)
+        return at_taken(self.full(level, batch), level, table_of(batch, level))
+
+    def state(self) -> State:
+        """Return the name of the callable, never its code; PolicyError if it cannot be found again by a name."""
+        members = {} if self.legacy is None else {"legacy": storable(self.legacy, "the legacy")}
+        name = self.name or callable_name(self.function)
+        return State(self.kind, {"function": name, "levels": sorted(self.levels)}, members=members)
+
+    @classmethod
+    def restore(cls, state: State, problem: Problem) -> Function:
+        """Build the policy from its state; this imports the module named there."""
+        legacy = state.policy("legacy") if "legacy" in state.members else None
+        return cls.named(problem, state.setting("function"), state.setting("levels"), legacy)
+
+    def _legacy(self, level: str) -> Policy:
+        self.problem.level(level)
+        if self.legacy is None:
+            levels = ", ".join(sorted(self.levels))
+            raise PolicyError(f"level '{level}': this policy acts at {levels} only; give it a 'legacy' for the other levels")
+        return self.legacy
+
+    def _label(self, level: str) -> str:
+        name = self.name or getattr(self.function, "__name__", type(self.function).__name__)
+        return f"level '{level}': policy '{name}'"
+
+
+def load_callable(name: str) -> UserFunction:
+    """Return the callable called "module:object"; PolicyError if there is none."""
+    module, separator, path = name.partition(":")
+    if not (module and separator and path):
+        raise PolicyError(f"a callable is named 'module:object', for example 'plant.control:dose'; found '{name}'")
+    try:
+        found: Any = importlib.import_module(module)
+    except Exception as error:  # whatever the user's module raises while it is imported
+        raise PolicyError(f"cannot import the module '{module}' of '{name}': {type(error).__name__}: {error}") from error
+    for part in path.split("."):
+        if not hasattr(found, part):
+            raise PolicyError(f"the module '{module}' has no '{path}'; check the name after the colon in '{name}'")
+        found = getattr(found, part)
+    if not callable(found):
+        raise PolicyError(f"'{name}' is a {type(found).__name__}, not a callable function(level, rows)")
+    function: UserFunction = found
+    return function
+
+
+def callable_name(function: UserFunction) -> str:
+    """Return the "module:object" under which a callable is found again; PolicyError with the reason if there is none."""
+    module, path = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
+    advice = "define it at the top of a module that can be imported and give it as 'module:object'"
+    if not module or not path:
+        raise PolicyError(f"{function!r} has no name by which it could be found again; {advice}")
+    if "<lambda>" in path:
+        raise PolicyError(f"a lambda cannot be stored: a policy folder holds names, never code; {advice}")
+    if "<locals>" in path:
+        raise PolicyError(f"'{path}' is defined inside another function and cannot be stored by name; {advice}")
+    if module == "__main__":
+        raise PolicyError(f"'{path}' is defined in the script that is running, which has another name elsewhere; {advice}")
+    name = f"{module}:{path}"
+    if load_callable(name) is not function:
+        raise PolicyError(f"'{name}' leads to another object than the one given; {advice}")
+    return name
+
+
+def _checked(answer: Any, mask: np.typing.NDArray[np.bool_], label: str) -> Array:
+    """Return a user's answer as distributions `[n, A]`, scaled to sum to exactly one; PolicyError naming the first bad row."""
+    try:
+        values = np.asarray(answer, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise PolicyError(f"{label} did not return an array of probabilities: {error}") from error
+    if values.shape != mask.shape:
+        raise PolicyError(f"{label} returned shape {list(values.shape)}, expected [n, A] = {list(mask.shape)}")
+    with np.errstate(invalid="ignore"):  # an infinity is found below, by row
+        sums = values.sum(axis=1)
+    findings = [
+        (~np.isfinite(values).all(axis=1), "probabilities are finite numbers"),
+        ((values < 0).any(axis=1), "probabilities are not negative"),
+        (((values != 0) & ~mask).any(axis=1), "unavailable actions have probability 0"),
+        (np.abs(sums - 1.0) > SUM_TOLERANCE, f"probabilities sum to 1 (within {SUM_TOLERANCE:g})"),
+    ]
+    for bad, expected in findings:
+        if bad.any():
+            row = int(np.argmax(bad))
+            raise PolicyError(f"{label}, row {row}: returned {values[row].tolist()}; {expected} ({int(bad.sum())} bad rows)")
+    return values / sums[:, None]

@@ -1,0 +1,170 @@
+"""Particle mixtures: one frozen policy is drawn per episode and acts at all its levels.
+
+As a sequence of conditional policies a mixture reads `pi_l = sum_n q_n pi_{n,l}`, where q is the posterior over the
+particles given actions already taken. *Path* form conditions on the actions above a decision: the product over the levels of
+a path is `E_n[prod_l pi_{n,l}]`. *Sequential* form conditions on all earlier actions of the episode: the product over all its
+decisions is `E_n[prod pi_n]`. Multiplying averages over particles instead would be wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from aegis.errors import PolicyError
+from aegis.policies.order import sums_before
+from aegis.policies.state import State, problem_of, storable
+from aegis.policies.support import table_of
+from aegis.problem import Array, Batch, Policy, Problem
+
+SUM_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Mixture:
+    """The particles of several policies, one after the other; `weights[i]` is split over the particles of policy i.
+
+    Without weights all policies weigh the same. Raises PolicyError on weights that are not a distribution.
+    """
+
+    kind: ClassVar[str] = "mixture"
+    policies: tuple[Policy, ...]
+    shares: tuple[float, ...]
+
+    def __init__(self, policies: Sequence[Policy], weights: Sequence[float] | None = None) -> None:
+        members = tuple(policies)
+        if not members:
+            raise PolicyError("a mixture needs at least one policy")
+        given = np.full(len(members), 1.0 / len(members)) if weights is None else np.asarray(weights, dtype=np.float64)
+        if given.shape != (len(members),):
+            raise PolicyError(f"a mixture needs one weight per policy: {len(members)} policies, weights {given.tolist()}")
+        total = given.sum()
+        if not (np.isfinite(given).all() and (given >= 0).all() and abs(total - 1.0) <= SUM_TOLERANCE):
+            raise PolicyError(f"the weights of a mixture are numbers from 0 that sum to 1, found {given.tolist()}")
+        object.__setattr__(self, "policies", members)
+        object.__setattr__(self, "shares", tuple(float(share) for share in given / total))
+
+    @property
+    def problem(self) -> Problem:
+        """The problem of the members."""
+        return problem_of(self.policies[0])
+
+    @property
+    def weights(self) -> Array:
+        """Return `[S]`, S the number of particles of all members together."""
+        return np.concatenate([share * policy.weights for share, policy in zip(self.shares, self.policies, strict=True)])
+
+    def taken(self, level: str, batch: Batch) -> Array:
+        """Return `[S, n]`."""
+        return np.concatenate([policy.taken(level, batch) for policy in self.policies])
+
+    def full(self, level: str, batch: Batch) -> Array:
+        """Return `[S, n, A]`."""
+        return np.concatenate([policy.full(level, batch) for policy in self.policies])
+
+    def state(self) -> State:
+        """Return shares and members, in order."""
+        members = {str(i): storable(policy, f"member {i + 1} of the mixture") for i, policy in enumerate(self.policies)}
+        return State(self.kind, {"shares": list(self.shares)}, members=members)
+
+    @classmethod
+    def restore(cls, state: State, problem: Problem) -> Mixture:
+        """Build the policy from its state."""
+        shares = tuple(float(share) for share in state.setting("shares"))
+        mixture = cls([state.policy(str(i)) for i in range(len(shares))], shares)
+        object.__setattr__(mixture, "shares", shares)  # dividing by their sum again could change the last digit
+        return mixture
+
+
+def path_weights(policy: Policy, level: str, batch: Batch) -> Array:
+    """Return the posterior `[S, n]` over the particles given the actions above each decision at `level`.
+
+    `q_n ~ p_n prod_{m above level} pi_{n,m}(a_m | c~_m)`. Where no particle could have taken these actions, q is 0 for
+    all of them; a single particle always has q = 1, so that an ordinary policy stays what it is.
+    """
+    table_of(batch, level)
+    logs = np.broadcast_to(_log(policy.weights)[:, None], (policy.weights.size, len(batch)))
+    for name, table in batch.levels.items():
+        logs = logs[:, table.parent]
+        if name == level:
+            break
+        logs = logs + _log(policy.taken(name, batch))
+    return _normalised(logs)
+
+
+def path_full(policy: Policy, level: str, batch: Batch) -> Array:
+    """Return `pi_l` `[n, A]`: the distribution over the actions given the actions above; 0 where these are impossible."""
+    return _blend(path_weights(policy, level, batch), policy.full(level, batch))
+
+
+def path_taken(policy: Policy, level: str, batch: Batch) -> Array:
+    """Return `pi_l` `[n]` of the action taken, given the actions above it."""
+    return _blend(path_weights(policy, level, batch), policy.taken(level, batch))
+
+
+def sequential_weights(policy: Policy, level: str, batch: Batch) -> Array:
+    """Return the posterior `[S, n]` over the particles given all earlier actions of the episode, at all levels.
+
+    Earlier means depth first: an outer decision before its subtree, siblings in row order. Of a batch under construction
+    the actions it already holds count. Impossible histories and single particles as in `path_weights`.
+    """
+    table_of(batch, level)
+    logs = {name: _decided_logs(policy, name, batch) for name in batch.levels}
+    return _normalised(_log(policy.weights)[:, None] + sums_before(batch, logs)[level])
+
+
+def sequential_full(policy: Policy, level: str, batch: Batch) -> Array:
+    """Return `[n, A]`: the distribution over the actions given all earlier actions of the episode."""
+    return _blend(sequential_weights(policy, level, batch), policy.full(level, batch))
+
+
+def sequential_taken(policy: Policy, level: str, batch: Batch) -> Array:
+    """Return `[n]`: the probability of the action taken, given all earlier actions of the episode."""
+    return _blend(sequential_weights(policy, level, batch), policy.taken(level, batch))
+
+
+def _decided_logs(policy: Policy, level: str, batch: Batch) -> Array:
+    """Return log probabilities `[S, n]` of the actions taken, 0 where none has been taken yet."""
+    table = batch.levels[level]
+    decided = table.action >= 0
+    if not decided.any():
+        return np.zeros((policy.weights.size, len(table)))
+    if decided.all():
+        return _log(policy.taken(level, batch))
+    asked = batch.with_level(level, replace(table, action=np.where(decided, table.action, 0).astype(np.int32)))
+    return np.where(decided, _log(policy.taken(level, asked)), 0.0)
+
+
+def _log(values: Array) -> Array:
+    with np.errstate(divide="ignore"):
+        return np.log(values)
+
+
+def _normalised(logs: Array) -> Array:
+    """Return weights `[S, n]` that sum to one over the particles, from their logarithms; 0 where all are -inf."""
+    if logs.shape[0] == 1:
+        return np.ones(logs.shape)
+    best = logs.max(axis=0)
+    mass = np.exp(logs - np.where(best == -np.inf, 0.0, best))
+    total = _total(mass)
+    return mass / np.where(total == 0, 1.0, total)
+
+
+def _blend(weights: Array, values: Array) -> Array:
+    """Return `sum_n weights[n] values[n]` for values `[S, n]` or `[S, n, A]`."""
+    if values.shape[0] == 1:  # a single particle weighs one
+        return values[0]
+    shape = weights.shape + (1,) * (values.ndim - weights.ndim)
+    # A convex combination: only rounding can lift it above one, by a unit in the last place.
+    return np.minimum(_total(weights.reshape(shape), values), 1.0)
+
+
+def _total(values: Array, factors: Array | None = None) -> Array:
+    """Return the sum over particles of values (times factors), added in order: a row's result never depends on other rows."""
+    total = values[0] * (1.0 if factors is None else factors[0])
+    for particle in range(1, values.shape[0]):
+        total = total + values[particle] * (1.0 if factors is None else factors[particle])
+    return total

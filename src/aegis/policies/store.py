@@ -1,0 +1,172 @@
+"""Policy folders: `policy.json` with kind, settings and members, and one file of arrays if there are any. No pickle.
+
+The arrays are written first, under a name made from their content, and `policy.json` last and in one step: whatever
+interrupts a save, the folder holds either the old policy or the new one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from aegis.errors import PolicyError, nearest
+from aegis.files import digest_of, write_text, written_aside
+from aegis.policies.kinds import POLICIES
+from aegis.policies.state import State, Storable, problem_of, storable
+from aegis.problem import AnyArray, Policy, Problem, dump_problem
+
+# What reading a damaged file of arrays may raise: the system, the zip reader, the header of an array, its size.
+_DAMAGE = (OSError, ValueError, EOFError, KeyError, RuntimeError, MemoryError, AttributeError, zipfile.BadZipFile)
+
+FORMAT = 1
+FILE = "policy.json"
+
+
+def policy_digest(policy: Policy) -> str:
+    """Return a digest of everything that decides what a policy does: problem, kind, settings, array bytes, members."""
+    tree, arrays, problem = _taken_apart(policy)
+    return _digest(tree, arrays, problem)
+
+
+def save_policy(policy: Policy, folder: str | Path, record: Mapping[str, Any] | None = None) -> None:
+    """Write a policy folder, replacing the policy in it; `record` (plain data, such as the split it was learned on) goes along.
+
+    Raises PolicyError if the policy cannot be stored, OutputError if the folder cannot be written.
+    """
+    tree, arrays, problem = _taken_apart(policy)
+    place = Path(folder)
+    digest = _digest(tree, arrays, problem)
+    name = f"arrays-{_array_digest(arrays)[:16]}.npz" if arrays else None
+    content = {"format": FORMAT, "problem": problem, "digest": digest, "arrays": name, "policy": tree, "record": record or {}}
+    plain = _plain(content)
+    text = json.dumps({**plain, "seal": digest_of(plain)}, indent=1)
+    contents: dict[str, Any] = {**arrays}
+    if name is not None:
+        with written_aside(place / name) as aside, aside.open("wb") as file:
+            np.savez(file, **contents)
+    write_text(place / FILE, text)
+    for stale in place.glob("arrays-*.npz"):  # the arrays of a policy that was replaced
+        if stale.name != name:
+            with contextlib.suppress(OSError):
+                stale.unlink()
+
+
+def load_policy(folder: str | Path, problem: Problem, kinds: Mapping[str, type[Storable]] = POLICIES) -> Policy:
+    """Return the policy stored in a folder for `problem`; PolicyError if it is altered, newer, or for another problem.
+
+    `kinds` says which class restores which kind. A stored user function is found by importing its module.
+    """
+    content = _read(Path(folder))
+    if content["problem"] != digest_of(dump_problem(problem)):
+        raise PolicyError(
+            f"the policy in {folder} was made for another problem; use the problem file it was learned with, or learn it again"
+        )
+    arrays = _read_arrays(Path(folder), content["arrays"])
+    if _digest(content["policy"], arrays, content["problem"]) != content["digest"]:
+        raise PolicyError(f"{folder}: the arrays are not those the policy was stored with; restore the folder or save it again")
+    policy = _build(content["policy"], "policy/", arrays, problem, kinds)
+    if not isinstance(policy, Policy):
+        raise PolicyError(f"{folder} holds a {type(policy).__name__}, which is not a policy")
+    return policy
+
+
+def load_record(folder: str | Path) -> dict[str, Any]:
+    """Return the record that was stored with a policy."""
+    return dict(_read(Path(folder))["record"])
+
+
+def _taken_apart(policy: object) -> tuple[dict[str, Any], dict[str, AnyArray], str]:
+    """Return a policy as plain data, the arrays of all its members by path, and the digest of its problem."""
+    arrays: dict[str, AnyArray] = {}
+    problem = problem_of(policy)
+    return _flatten(policy, "policy/", arrays, problem), arrays, digest_of(dump_problem(problem))
+
+
+def _flatten(item: object, path: str, arrays: dict[str, AnyArray], problem: Problem) -> dict[str, Any]:
+    """Return an object and its members as plain data, putting their arrays into `arrays` under `path` and name."""
+    own = getattr(item, "problem", problem)
+    if own is not problem and dump_problem(own) != dump_problem(problem):
+        raise PolicyError(f"'{path}' is a {type(item).__name__} made for another problem than the whole policy; rebuild it")
+    state = storable(item, f"'{path}'").state()
+    for name, values in sorted(state.arrays.items()):
+        if values.dtype.hasobject:
+            raise PolicyError(f"array '{name}' of the {state.kind} policy holds Python objects; store numbers or strings")
+        arrays[f"{path}{name}"] = values
+    members = {name: _flatten(member, f"{path}{name}/", arrays, problem) for name, member in state.members.items()}
+    return {"kind": state.kind, "settings": _plain(state.settings), "arrays": sorted(state.arrays), "members": members}
+
+
+def _build(tree: Mapping[str, Any], path: str, arrays: Mapping[str, AnyArray], problem: Problem, kinds: Mapping[str, Any]) -> Any:
+    kind = tree["kind"]
+    if kind not in kinds:
+        raise PolicyError(f"unknown kind of policy '{kind}'{nearest(kind, kinds)}; kinds: {', '.join(kinds)}")
+    members = {name: _build(member, f"{path}{name}/", arrays, problem, kinds) for name, member in tree["members"].items()}
+    own = {name: arrays[f"{path}{name}"] for name in tree["arrays"]}
+    return kinds[kind].restore(State(kind, tree["settings"], own, members), problem)
+
+
+def _digest(tree: Mapping[str, Any], arrays: Mapping[str, AnyArray], problem: str) -> str:
+    return digest_of({"problem": problem, "policy": tree, "arrays": _array_digest(arrays)})
+
+
+def _array_digest(arrays: Mapping[str, AnyArray]) -> str:
+    """Return a digest of names, types, shapes and bytes, the same on every machine."""
+    total = hashlib.sha256()
+    for name in sorted(arrays):
+        values = np.ascontiguousarray(arrays[name]).reshape(arrays[name].shape)
+        values = values.astype(values.dtype.newbyteorder("<"), copy=False)
+        total.update(json.dumps([name, values.dtype.str, list(values.shape)]).encode())
+        total.update(values.tobytes())
+    return total.hexdigest()
+
+
+def _plain(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what JSON gives back (tuples become lists, keys strings), so that what is digested is what will be read."""
+    try:
+        plain: dict[str, Any] = json.loads(json.dumps(dict(content), allow_nan=False))
+        return plain
+    except (TypeError, ValueError) as error:
+        raise PolicyError(f"a policy cannot be stored: its settings are not plain data ({error})") from error
+
+
+def _read(folder: Path) -> dict[str, Any]:
+    """Return the content of `policy.json` after checking version and seal."""
+    path = folder / FILE
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise PolicyError(f"there is no policy in {folder}: cannot read {FILE}: {error.strerror or error}") from error
+    except ValueError as error:
+        raise PolicyError(f"{path} is not a policy file: {error}") from error
+    version = content.get("format") if isinstance(content, dict) else None
+    if isinstance(version, bool) or not isinstance(version, int):
+        raise PolicyError(f"{path} is not a policy file: it has no format version")
+    if version > FORMAT:
+        raise PolicyError(
+            f"{path} was written by a newer version of AEGIS (format {version}; this version reads up to {FORMAT}); update AEGIS"
+        )
+    seal = content.pop("seal", None)
+    if seal != digest_of(content):
+        raise PolicyError(f"{path} was altered after it was written; restore it or save the policy again")
+    found: dict[str, Any] = content
+    return found
+
+
+def _read_arrays(folder: Path, name: str | None) -> dict[str, AnyArray]:
+    if name is None:
+        return {}
+    path = folder / name
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as found:
+            return {key: found[key] for key in found.files}
+    except _DAMAGE as error:
+        raise PolicyError(
+            f"cannot read the arrays of the policy, {path}: {error}; restore the folder or save it again"
+        ) from error

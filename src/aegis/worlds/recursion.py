@@ -1,0 +1,196 @@
+"""The backward recursion behind the oracle: contexts integrated, controlled levels maximised, the others averaged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from aegis.errors import SettingError
+from aegis.problem import AnyArray, Array, Policy, Rows, Scope, chain
+from aegis.worlds.world import World
+
+# Innermost decisions x actions x particles worked on at once: a few arrays of 16 MB.
+_AT_ONCE = 1 << 21
+
+
+@dataclass(frozen=True, slots=True)
+class Solver:
+    """The backward recursion over levels; position 0 is the outermost level.
+
+    known: contexts and actions above a decision, `[n]` by variable name. chosen: the action indices above, `[n]` by level name.
+    belief `[S, n]`: probability of each particle of the behaviour together with its actions above. Values come per
+    particle, `[S, n]`, with S = 1 where the behaviour no longer acts.
+    """
+
+    world: World
+    scope: Scope
+    behaviour: Policy | None
+    fineness: int
+
+    def __post_init__(self) -> None:
+        if isinstance(self.fineness, bool) or not isinstance(self.fineness, int) or self.fineness < 1:
+            raise SettingError(f"oracle: 'fineness' is a whole number from 1; found {self.fineness!r}")
+        left = [name for name in self.world.problem.names if name not in self.scope]
+        if left and self.behaviour is None:
+            raise SettingError(f"oracle: nobody acts at {', '.join(left)}; give a behaviour policy or a scope with all levels")
+
+    @property
+    def weights(self) -> Array:
+        """The behaviour's particle weights `[S]`."""
+        return np.ones(1) if self.behaviour is None else np.asarray(self.behaviour.weights, dtype=np.float64)
+
+    @property
+    def followed(self) -> Policy:
+        """The behaviour; only asked for at levels outside the scope, where it is known to exist."""
+        if self.behaviour is None:
+            raise SettingError("oracle: give a behaviour policy for the levels outside the scope")
+        return self.behaviour
+
+    def value(self, position: int, known: Rows, chosen: Mapping[str, AnyArray], belief: Array, count: int) -> Array:
+        """Return the expected reward `[S or 1, n]` below each of `count` rows, before the contexts at `position` are seen."""
+        level = self.world.problem.names[position]
+        if self._controlled_from(position):
+            # Nobody looks at anything but what enters the equations: rows that agree on that share their value.
+            known, inverse = _distinct(known, self.world.matters(level), count)
+            rows = _height(inverse, count)
+            return np.asarray(_spread_over(self._value(position, known, {}, np.ones((1, rows)), rows).T, inverse).T)
+        return self._value(position, known, chosen, belief, count)
+
+    def _value(self, position: int, known: Rows, chosen: Mapping[str, AnyArray], belief: Array, count: int) -> Array:
+        level = self.world.problem.names[position]
+        piece = max(_AT_ONCE // (self._below(position) * belief.shape[0]), 1)
+        if count > piece:
+            parts = [slice(start, start + piece) for start in range(0, count, piece)]
+            return np.concatenate(
+                [
+                    self._value(
+                        position, _rows(known, part), _rows(chosen, part), belief[:, part], min(piece, count - part.start)
+                    )
+                    for part in parts
+                ],
+                axis=1,
+            )
+        # Laws and mean rewards follow from what enters the equations: computed once for rows that agree on that.
+        distinct, inverse = _distinct(known, self.world.matters(level), count)
+        context, weights = self.world.context_law(level, distinct, _height(inverse, count), self.fineness)
+        nodes = weights.shape[1]
+        rewards: Array | None = None
+        if position + 1 == len(self.world.problem.levels):
+            rewards = self._rewards(_crossed(distinct, context, nodes), weights.size)
+            rewards = _spread_over(rewards.reshape(*weights.shape, -1), inverse).reshape(1, count * nodes, -1)
+        context = {name: _spread_over(values, inverse) for name, values in context.items()}
+        chosen = {name: np.repeat(index, nodes) for name, index in chosen.items()}
+        known, belief = _crossed(known, context, nodes), np.repeat(belief, nodes, axis=1)
+        each = self._decided(position, known, chosen, belief, count * nodes, rewards)
+        return np.einsum("snk,nk->sn", each.reshape(each.shape[0], count, nodes), _spread_over(weights, inverse))
+
+    def _decided(
+        self, position: int, known: Rows, chosen: Mapping[str, AnyArray], belief: Array, count: int, rewards: Array | None
+    ) -> Array:
+        """Return `[S or 1, n]`: contexts seen, the action now taken by the controller or the behaviour."""
+        level = self.world.problem.names[position]
+        if level in self.scope:
+            values = self._actions(position, known, chosen, belief, count) if rewards is None else rewards
+            best = self._choice(level, values, known, belief)
+            return np.take_along_axis(values, best[None, :, None], axis=2)[:, :, 0]
+        masks = {
+            outer: mask
+            for outer in self.world.problem.names[: position + 1]
+            if (mask := self.world.available(outer, known)) is not None
+        }
+        full = self.followed.full(level, chain(self.world.problem, level, count, known, chosen, masks))
+        values = self._actions(position, known, chosen, belief[:, :, None] * full, count) if rewards is None else rewards
+        return np.einsum("sna,sna->sn", full, np.broadcast_to(values, full.shape))
+
+    def best(self, position: int, known: Rows, chosen: Mapping[str, AnyArray], belief: Array, count: int) -> AnyArray:
+        """Return the best action `[n]` of a controlled level for states given with their contexts."""
+        level = self.world.problem.names[position]
+        inside = self._below(position + 1) if position + 1 < len(self.world.problem.names) else 1
+        piece = max(_AT_ONCE // (inside * self.world.problem.level(level).actions.count), 1)
+        found = []
+        for start in range(0, count, piece):
+            part = slice(start, min(start + piece, count))
+            rows, share = _rows(known, part), belief[:, part]
+            values = self._actions(position, rows, _rows(chosen, part), share, part.stop - start)
+            found.append(self._choice(level, values, rows, share))
+        return np.concatenate(found)
+
+    def _choice(self, level: str, values: Array, known: Rows, belief: Array) -> AnyArray:
+        """Return the available action `[n]` that is best on average over the particles that may be acting."""
+        mean = values[0] if values.shape[0] == 1 else np.einsum("sn,sna->na", belief, values)
+        mask = self.world.available(level, known)
+        return np.argmax(mean if mask is None else np.where(mask, mean, -np.inf), axis=1)
+
+    def _actions(self, position: int, known: Rows, chosen: Mapping[str, AnyArray], belief: Array, count: int) -> Array:
+        """Return the value of every action, `[S or 1, n, A]`; belief `[S, n]`, or `[S, n, A]` if the action tells about it."""
+        spec = self.world.problem.levels[position]
+        if position + 1 == len(self.world.problem.levels):
+            return self._rewards(known, count)[None]
+        actions = spec.actions.count
+        index = np.tile(np.arange(actions), count)
+        rows = {name: np.repeat(values, actions, axis=0) for name, values in known.items()}
+        rows[spec.actions.column] = spec.actions.as_rows(index)
+        after = {name: np.repeat(values, actions) for name, values in chosen.items()} | {spec.name: index}
+        shares = belief.reshape(belief.shape[0], -1) if belief.ndim == 3 else np.repeat(belief, actions, axis=1)
+        values = self.value(position + 1, rows, after, shares, count * actions)
+        return values.reshape(values.shape[0], count, actions)
+
+    def _rewards(self, known: Rows, count: int) -> Array:
+        """Return the mean reward `[n, A]` of every innermost action."""
+        actions = self.world.problem.innermost.actions
+        rows = {name: np.repeat(values, actions.count, axis=0) for name, values in known.items()}
+        rows[actions.column] = actions.as_rows(np.tile(np.arange(actions.count), count))
+        return self.world.mean_reward(rows).reshape(count, actions.count)
+
+    def _controlled_from(self, position: int) -> bool:
+        return all(name in self.scope for name in self.world.problem.names[position:])
+
+    def _below(self, position: int) -> int:
+        """Return how many states one row above `position` opens up: nodes x actions of every level from there on.
+
+        A level that is fully controlled from the next one on collapses to few distinct rows, or is split again there.
+        """
+        total = 1
+        for name in self.world.problem.names[position:]:
+            total *= self._nodes(name) * self.world.problem.level(name).actions.count
+        return total
+
+    def _nodes(self, level: str) -> int:
+        """Return the number of quadrature nodes at a level, by asking for one row with every variable at 0."""
+        known: Rows = {}
+        for outer in self.world.problem.above(level):
+            for variable in (*outer.context, outer.actions.variable):
+                shape = (1, variable.width) if variable.kind == "vector" else (1,)
+                known[variable.name] = np.zeros(shape, dtype=np.int32 if variable.kind == "categorical" else np.float64)
+        return int(self.world.context_law(level, known, 1, self.fineness)[1].shape[1])
+
+
+def _rows(values: Mapping[str, AnyArray], part: slice) -> Rows:
+    return {name: array[part] for name, array in values.items()}
+
+
+def _crossed(known: Rows, context: Rows, nodes: int) -> Rows:
+    """Return every row of `known` `[n]` with each of its nodes `[n, k]`, as `[n * k]`."""
+    rows = {name: np.repeat(values, nodes, axis=0) for name, values in known.items()}
+    return rows | {name: values.reshape(-1, *values.shape[2:]) for name, values in context.items()}
+
+
+def _height(inverse: AnyArray | None, count: int) -> int:
+    return count if inverse is None else int(inverse.max()) + 1
+
+
+def _spread_over(values: AnyArray, inverse: AnyArray | None) -> AnyArray:
+    return values if inverse is None else values[inverse]
+
+
+def _distinct(known: Rows, names: tuple[str, ...], count: int) -> tuple[Rows, AnyArray | None]:
+    """Return the distinct rows of the named variables and each row's place among them; None if all rows differ."""
+    columns = [known[name].reshape(count, -1) for name in names]
+    if not columns:
+        return {}, np.zeros(count, dtype=np.int64)
+    _, first, inverse = np.unique(np.hstack(columns), axis=0, return_index=True, return_inverse=True)
+    if first.size == count:
+        return known, None
+    return {name: known[name][first] for name in names}, inverse.reshape(-1)

@@ -1,0 +1,139 @@
+"""Running a world: level by level from the outermost in, all episodes at once."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from aegis.errors import PolicyError, SettingError, choose
+from aegis.policies import path_full, sequential_full
+from aegis.problem import AnyArray, Array, Batch, LevelTable, Policy, Rows, concat
+from aegis.worlds.noise import BLOCK, episode_noise
+
+if TYPE_CHECKING:
+    from aegis.worlds.world import World
+
+# Probabilities held at once, particles x decisions x actions; longer runs go piece by piece (4 MB, which stays in cache).
+_AT_ONCE = 1 << 19
+_SUM_TOLERANCE = 1e-6
+_PROPENSITIES = {"path": path_full, "sequential": sequential_full}
+
+
+def simulate(
+    world: World, first: int, count: int, policy: Policy, seed: int, propensities: Literal["path", "sequential"] = "path"
+) -> Batch:
+    """Run episodes `first .. first + count - 1` of `world` under `policy` and return what a log would hold.
+
+    Each episode draws one particle of the policy, which acts at all its levels; the logged propensities are the
+    mixture's conditional ones, given the actions on the decision's own path (`path`) or all earlier actions of the
+    episode (`sequential`). Episode ids are the episode numbers, `int64`. Raises PolicyError, with level and row, for
+    probabilities that are not a distribution or that touch an action that is not available.
+    """
+    choose(propensities, _PROPENSITIES, "kind of propensities")
+    for name, value, least in (("first", first, 0), ("count", count, 1)):
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+            raise SettingError(f"episodes: '{name}' is a whole number from {least}; found {value!r}")
+    weights = _particle_weights(policy)
+    rows, largest = 1, 1
+    for level, steps in zip(world.problem.levels, world.steps, strict=True):
+        rows *= steps
+        largest = max(largest, rows * level.actions.count)
+    # Pieces end where noise blocks end, so that no block is drawn twice.
+    piece = max(_AT_ONCE // (largest * weights.size) // BLOCK, 1) * BLOCK
+    stops = [*range((first // BLOCK) * BLOCK + piece, first + count, piece), first + count]
+    starts = [first, *stops[:-1]]
+    pieces = zip(starts, stops, strict=True)
+    return concat([_run(world, start, stop - start, policy, weights, seed, propensities) for start, stop in pieces])
+
+
+def _run(world: World, first: int, count: int, policy: Policy, weights: Array, seed: int, propensities: str) -> Batch:
+    noise = episode_noise(world, first, count, seed)
+    single = weights.size == 1
+    particle = (
+        np.zeros(count, dtype=np.int64) if single else pick(np.broadcast_to(weights, (count, weights.size)), noise.particle)
+    )
+    batch = Batch(np.arange(first, first + count, dtype=np.int64), {})
+    known: Rows = {}
+    episode: AnyArray = np.arange(count)
+    slot: AnyArray = episode  # place of each decision in the noise arrays, which leave room for the most decisions
+    here: dict[str, Array] = {}
+    for level, steps in zip(world.problem.levels, world.steps, strict=True):
+        number = world.children(level.name, known, here) if known else None
+        parent, slot = _spread(slot, number, steps)
+        episode = episode[parent]
+        known = {name: values[parent] for name, values in known.items()}
+        here = {name: values[slot] for name, values in noise.variables[level.name].items()}
+        context = world.contexts(level.name, known, here)
+        known.update(context)
+        available = world.available(level.name, known)
+        table = LevelTable.undecided(parent, context, available)
+        batch = batch.with_level(level.name, table)
+        full = np.asarray(policy.full(level.name, batch), dtype=np.float64)
+        _check(level.name, full, (weights.size, parent.size, level.actions.count), available)
+        own = full[0] if single else full[particle[episode], np.arange(parent.size)]
+        action = pick(own, noise.action[level.name][slot])
+        # A mixture's propensities may need later actions of the same level: they are filled in at the end.
+        table = table.decided(action, own[np.arange(parent.size), action], own)
+        batch = batch.with_level(level.name, table)
+        known[level.actions.column] = level.actions.as_rows(table.action)
+    outcome, reward = world.results(known, here)
+    if not single:
+        batch = _logged(batch, policy, propensities)
+    return Batch(batch.episode, batch.levels, reward, np.ones(reward.size, dtype=bool), outcome)
+
+
+def pick(probabilities: Array, uniform: Array) -> AnyArray:
+    """Return for each row the action `[n]` that its uniform number selects from `probabilities` `[n, A]`, by inverse cdf.
+
+    An action of probability 0 is never selected: its step in the cumulated probabilities is empty, and uniform x total
+    stays below the total even after rounding.
+    """
+    cumulated = np.cumsum(probabilities, axis=1)
+    return np.asarray((cumulated <= (uniform * cumulated[:, -1])[:, None]).sum(axis=1))
+
+
+def _spread(slot: AnyArray, number: AnyArray | None, steps: int) -> tuple[AnyArray, AnyArray]:
+    """Return parent rows and noise slots of the decisions below each parent."""
+    if number is None:
+        return np.repeat(np.arange(slot.size), steps), (slot[:, None] * steps + np.arange(steps)).ravel()
+    parent = np.repeat(np.arange(slot.size), number)
+    position = np.arange(parent.size) - np.repeat(np.cumsum(number) - number, number)
+    return parent, slot[parent] * steps + position
+
+
+def _logged(batch: Batch, policy: Policy, propensities: str) -> Batch:
+    conditional = _PROPENSITIES[propensities]
+    for name, table in batch.levels.items():
+        full = conditional(policy, name, batch)
+        batch = batch.with_level(name, table.decided(table.action, full[np.arange(len(table)), table.action], full))
+    return batch
+
+
+def _particle_weights(policy: Policy) -> Array:
+    weights = np.asarray(policy.weights, dtype=np.float64)
+    if weights.ndim != 1 or weights.size == 0 or not (weights.min() >= 0 and abs(weights.sum() - 1) <= _SUM_TOLERANCE):
+        raise PolicyError(f"particle weights are not negative and sum to 1; found {weights.tolist()}")
+    return weights
+
+
+def _check(level: str, full: Array, shape: tuple[int, int, int], available: AnyArray | None) -> None:
+    if full.shape != shape:
+        raise PolicyError(
+            f"level '{level}': the policy returned probabilities of shape {full.shape}; expected {shape}: particles, "
+            "decisions, actions"
+        )
+    total = full.sum(axis=2)
+    if not (full.min() >= 0 and np.abs(total - 1).max() <= _SUM_TOLERANCE):
+        wrong = np.asarray(~((full.min(axis=2) >= 0) & (np.abs(total - 1) <= _SUM_TOLERANCE)))
+        _refuse(level, full, wrong, "are not a distribution: they must be finite, not negative and sum to 1")
+    if available is not None:
+        wrong = np.asarray(((full > 0) & ~available).any(axis=2))
+        if wrong.any():
+            _refuse(level, full, wrong, "give weight to an action that is not available; unavailable actions get 0")
+
+
+def _refuse(level: str, full: Array, wrong: AnyArray, why: str) -> None:
+    particle, row = (int(index) for index in np.argwhere(wrong)[0])
+    found = np.array2string(full[particle, row], precision=4, threshold=12)
+    raise PolicyError(f"level '{level}', row {row}, particle {particle}: the policy's probabilities {why}; found {found}")

@@ -1,0 +1,56 @@
+"""Hashes, runs, codes and ranks against plain Python."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aegis.logs.keys import codes, hashes, joint_codes, ranks, run_starts
+from aegis.logs.texts import TEXT
+
+words = st.lists(st.text(max_size=12), min_size=1, max_size=40)
+
+
+@settings(max_examples=100, deadline=None)
+@given(words, st.integers(0, 5))
+def test_hashes_tell_texts_apart_and_do_not_depend_on_the_slice(found: list[str], cut: int) -> None:
+    column = pa.array(found, TEXT)
+    whole = hashes([column])
+    assert len(set(whole.tolist())) == len(set(found))
+    np.testing.assert_array_equal(hashes([column.slice(cut)]), whole[cut:])
+    assert all((whole[i] == whole[j]) == (found[i] == found[j]) for i in range(len(found)) for j in range(len(found)))
+
+
+def test_hashes_of_many_ids_are_all_different_and_fill_partitions_evenly() -> None:
+    found = hashes([pa.array(np.arange(100_000))])
+    assert np.unique(found).size == 100_000
+    share = np.bincount((found % np.uint64(16)).astype(np.int64)) / 100_000
+    assert share.min() > 0.055 and share.max() < 0.07
+
+
+def test_hashes_know_numbers_as_their_text_and_columns_by_position() -> None:
+    numbers, text = pa.array([5, -12]), pa.array(["5", "-12"], TEXT)
+    np.testing.assert_array_equal(hashes([numbers]), hashes([text]))
+    one, other = pa.array(["a", "ab"], TEXT), pa.array(["bc", "c"], TEXT)
+    assert np.unique(np.concatenate([hashes([one, other]), hashes([other, one])])).size == 4
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 2)), min_size=1, max_size=30))
+def test_runs_and_codes_are_those_of_a_loop(pairs: list[tuple[str, int]]) -> None:
+    columns = [pa.array([pair[0] for pair in pairs], TEXT), pa.array([pair[1] for pair in pairs])]
+    assert run_starts(columns).tolist() == [k for k, pair in enumerate(pairs) if k == 0 or pairs[k - 1] != pair]
+    order = list(dict.fromkeys(pairs))
+    assert joint_codes(columns).tolist() == [order.index(pair) for pair in pairs]
+    letters = list(dict.fromkeys(pair[0] for pair in pairs))
+    assert codes(columns[0]).tolist() == [letters.index(pair[0]) for pair in pairs]
+
+
+@settings(max_examples=50, deadline=None)
+@given(words, st.lists(st.integers(-(10**12), 10**12), min_size=1, max_size=20))
+def test_ranks_follow_the_order_of_the_values(found: list[str], numbers: list[int]) -> None:
+    by_byte = sorted({word.encode() for word in found})
+    assert ranks(pa.array(found, TEXT)).tolist() == [by_byte.index(word.encode()) for word in found]
+    assert ranks(pa.array(numbers)).tolist() == [sorted(set(numbers)).index(number) for number in numbers]

@@ -1,0 +1,148 @@
+"""What a log file holds, and what cannot be written as one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from log_samples import PROBLEMS, assert_same, random_batch
+
+from aegis.errors import LogError, OutputError
+from aegis.logs import Source, to_table, write_log
+from aegis.problem import Batch, concat, parse_problem
+from aegis.rng import stream
+
+
+def batch_of(name: str, episodes: int = 6, first: int = 0) -> Batch:
+    return random_batch(PROBLEMS[name], stream(1, name, first), episodes, first)
+
+
+def changed(batch: Batch, level: str, **fields: object) -> Batch:
+    return batch.with_level(level, replace(batch.levels[level], **fields))
+
+
+def test_the_table_has_the_columns_and_types_of_the_problem() -> None:
+    table = to_table(batch_of("nested"), PROBLEMS["nested"])
+    kinds = {name: str(kind) for name, kind in zip(table.schema.names, table.schema.types, strict=True)}
+    assert kinds == {
+        "batch": "int64", "machine": "string", "started": "timestamp[us]", "run": "int64", "task": "double", "shape": "string",
+        "setting": "string", "can_low": "bool", "can_mid": "bool", "can_high": "bool", "p_low": "double", "p_mid": "double",
+        "p_high": "double", "step": "int64", "s1": "double", "s2": "double", "dose": "double", "p_dose": "double",
+        "purity": "double", "margin": "double", "scrap": "double",
+    }  # fmt: skip
+    deep = to_table(batch_of("deep"), PROBLEMS["deep"]).schema
+    assert [str(deep.field(name).type) for name in ("plant", "day", "crop", "soil", "water", "shade")] == [
+        "string", "int64", "string", "int64", "double", "int64",
+    ]  # fmt: skip
+
+
+def test_decision_ids_are_positions_and_unobserved_rewards_are_null() -> None:
+    batch = batch_of("nested")
+    table = to_table(batch, PROBLEMS["nested"])
+    rows = list(zip(table["batch"].to_pylist(), table["run"].to_pylist(), table["step"].to_pylist(), strict=True))
+    assert len(set(rows)) == len(rows) and rows == sorted(rows)
+    assert {row[1:] for row in rows} >= {(0, 0)}
+    assert batch.observed is not None
+    assert [value is None for value in table["margin"].to_pylist()] == (~batch.observed).tolist()
+
+
+def test_batches_are_written_as_they_come(tmp_path: Path) -> None:
+    parts = [batch_of("deep", 5, first) for first in (0, 10, 20)]
+
+    def one_by_one() -> Iterator[Batch]:
+        yield from parts
+
+    write_log(one_by_one(), PROBLEMS["deep"], tmp_path / "deep" / "log.parquet")
+    assert_same(Source(tmp_path / "deep" / "log.parquet", PROBLEMS["deep"]).read(), concat(parts))
+    assert pq.ParquetFile(tmp_path / "deep" / "log.parquet").metadata.row_group(0).column(0).compression == "ZSTD"
+
+
+def test_nothing_is_left_behind_when_writing_fails(tmp_path: Path) -> None:
+    def stops() -> Iterator[Batch]:
+        yield batch_of("flat")
+        raise LogError("the plant stopped")
+
+    with pytest.raises(LogError, match="the plant stopped"):
+        write_log(stops(), PROBLEMS["flat"], tmp_path / "log.parquet")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_log_that_would_be_misread_is_not_written(tmp_path: Path) -> None:
+    with pytest.raises(LogError, match="6 episode ids come more than once"):
+        write_log([batch_of("flat"), batch_of("flat")], PROBLEMS["flat"], tmp_path / "log.parquet")
+    with pytest.raises(LogError, match="no episodes to write"):
+        write_log([], PROBLEMS["flat"], tmp_path / "log.parquet")
+    with pytest.raises(OutputError, match=r"ends? in \.parquet"):
+        write_log(batch_of("flat"), PROBLEMS["flat"], tmp_path / "log.csv")
+    extra = replace(batch_of("flat", 6, 10), extra={"x": np.zeros(len(batch_of("flat", 6, 10).levels["dose"]))})
+    with pytest.raises(LogError, match="must be the same"):
+        write_log([batch_of("flat"), extra], PROBLEMS["flat"], tmp_path / "log.parquet")
+    text = replace(extra, extra={"x": np.array(["a"] * extra.extra["x"].size, dtype=object)}, episode=extra.episode + 10)
+    with pytest.raises(LogError, match="another type"):
+        write_log([extra, text], PROBLEMS["flat"], tmp_path / "log.parquet")
+    assert not list(tmp_path.iterdir())
+
+
+def test_batches_that_the_problem_cannot_hold_are_refused() -> None:
+    nested, deep, loose = PROBLEMS["nested"], PROBLEMS["deep"], PROBLEMS["loose"]
+    batch = batch_of("nested")
+    cases = [
+        (nested, replace(batch, reward=None), "no rewards yet"),
+        (nested, replace(batch, levels={"recipe": batch.levels["recipe"]}), "the same"),
+        (nested, replace(batch, cluster=None), "the problem has a cluster, the batch has none"),
+        (nested, replace(batch, guards={}), "guard 'scrap'"),
+        (nested, replace(batch, outcome=None), "outcome 'purity'"),
+        (nested, changed(batch, "recipe", mu_full=None), "only that of the action taken"),
+        (nested, changed(batch, "dose", action=batch.levels["dose"].action * 0 - 1), "row 0 has no action yet"),
+        (nested, replace(batch, reward=np.full(batch.reward.size, np.inf)), "must be finite"),
+        (nested, replace(batch, episode=np.arange(7), time=None), "decided below row 6"),
+        (deep, replace(batch_of("deep"), episode=np.arange(6)), r"\['plant', 'day'\].*structured"),
+        (deep, changed(batch_of("deep"), "season", mu_taken=np.full(6, 0.4)), "'uniform', but row 0"),
+        (loose, replace(batch_of("loose"), time=np.arange(6)), "the batch has a time, the problem has none"),
+    ]
+    for problem, wrong, words in cases:
+        with pytest.raises(LogError, match=words):
+            to_table(wrong, problem)
+
+
+def test_several_decisions_need_an_id_and_masks_need_columns() -> None:
+    problem, batch = PROBLEMS["loose"], batch_of("loose")
+    one_parent = changed(batch, "plan", parent=np.zeros(6, dtype=np.int32))
+    with pytest.raises(LogError, match="up to 6 decisions below one parent"):
+        to_table(replace(one_parent, episode=np.arange(1)), problem)
+    mask = np.ones((len(batch.levels["dose"]), 3), dtype=np.bool_)
+    to_table(changed(batch, "dose", available=mask), problem)
+    mask[0] = np.arange(3) == batch.levels["dose"].action[0]
+    with pytest.raises(LogError, match="no 'available' columns"):
+        to_table(changed(batch, "dose", available=mask), problem)
+
+
+def test_a_base_action_is_written_if_the_batch_knows_it(tmp_path: Path) -> None:
+    text = """
+episode: v
+reward: {column: r}
+levels: [{name: a, action: {column: x, values: [0, 1]}, propensity: {base: b, epsilon: 0.5}}]
+"""
+    problem = parse_problem(text)
+    table = pa.table({"v": [1, 2], "x": [0, 1], "b": [0, 0], "r": [1.0, 2.0]})
+    pq.write_table(table, tmp_path / "log.parquet")
+    source = Source(tmp_path / "log.parquet", problem)
+    with pytest.raises(LogError, match="does not know the base action"):
+        to_table(source.read(), problem)
+    batch = source.read(["b"])
+    np.testing.assert_array_equal(batch.levels["a"].mu_taken, [0.75, 0.25])
+    assert to_table(batch, problem).select(table.schema.names).equals(table)
+
+
+def test_a_column_of_two_roles_has_one_content() -> None:
+    problem = parse_problem("episode: v\ntime: v\nreward: {column: r}\nlevels: [{name: a, action: {column: x, values: [0, 1]}}]")
+    batch = random_batch(PROBLEMS["flat"], stream(3, "roles"), 4)
+    levels = {"a": replace(batch.levels["dose"], context={}, action=batch.levels["dose"].action % 2)}
+    assert to_table(replace(batch, levels=levels, time=np.arange(4)), problem).column_names == ["v", "x", "r"]
+    with pytest.raises(LogError, match="'v' has two roles"):
+        to_table(replace(batch, levels=levels, time=np.arange(4) + 1), problem)

@@ -1,0 +1,169 @@
+"""Each numbered equation of the paper against plain loops that import nothing from the package, at L = 1, 2, 3."""
+
+from __future__ import annotations
+
+import itertools
+
+import naive
+import numpy as np
+import pytest
+import setting
+
+from aegis.mechanisms import NIG, build_belief
+from aegis.planning import COMMITS, Greedy, Integration, Planned, States, Thompson, plan
+from aegis.planning.recursion import Recursion
+from aegis.problem import Scope, augmented
+from aegis.rng import stream
+
+DEPTHS = (1, 2, 3)
+NODES = {1: 12, 2: 12, 3: 3}
+
+
+def scopes(problem):
+    names = problem.names
+    for size in range(1, len(names) + 1):
+        for chosen in itertools.combinations(names, size):
+            yield Scope(chosen)
+
+
+@pytest.mark.parametrize("depth", DEPTHS)
+def test_definition_1_mechanisms_parents_and_samples(depth):
+    problem = setting.make_problem(depth)
+    below = [f"c{i}" for i in range(depth - 1, 0, -1)]
+    assert list(problem.mechanisms()) == [*below, "y", "r"]
+    assert problem.graph.parents[f"c{depth}"] == ()
+    assert len(problem.graph.parents["r"]) == 2 * depth + 1
+    batch = setting.make_batch(problem, stream(1, "def1"), episodes=3, children=2)
+    assert len(batch.reward) == 3 * 2**depth  # N_L = prod I_l samples in each of 3 episodes
+
+
+@pytest.mark.parametrize("depth", DEPTHS)
+def test_definition_2_scope(depth):
+    problem = setting.make_problem(depth)
+    for scope in scopes(problem):
+        assert list(problem.mechanisms(scope)) == naive.phi_scope(setting.plain_levels(problem), "y", "r", scope)
+
+
+@pytest.mark.parametrize("features", ["linear", "polynomial"])
+@pytest.mark.parametrize("depth", DEPTHS)
+def test_scm_forward_and_r_recursion(depth, features):
+    problem = setting.make_problem(depth)
+    rng = stream(2, "recursion", depth)
+    belief = setting.make_belief(problem, features, rng)
+    theta = belief.draw(rng, 2)
+    legacy, plain = setting.make_legacy(problem), setting.plain_legacy(problem)
+    batch = setting.make_batch(problem, rng, episodes=1, children=1)
+    nodes = NODES[depth]
+    for scope in scopes(problem):
+        recursion = Recursion(problem, theta, scope, legacy, False, Integration("quadrature", nodes))
+        for position, level in enumerate(problem.levels):
+            values = recursion.values(level.name, States.of(problem, batch, level.name))
+            known = setting.known_row(problem, batch, level.name, 0)
+            for particle in range(2):
+                model = setting.plain_model(problem, theta, particle, features)
+                expected = naive.r_recursion(setting.plain_levels(problem), position, known, model, scope, plain, nodes)
+                np.testing.assert_allclose(values[particle, 0], expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("depth", DEPTHS)
+def test_pi_ell_ts_policy_and_ck_ts(depth):
+    problem = setting.make_problem(depth)
+    rng = stream(3, "policy", depth)
+    belief = setting.make_belief(problem, "polynomial", rng)
+    legacy, plain = setting.make_legacy(problem), setting.plain_legacy(problem)
+    batch = setting.make_batch(problem, rng, episodes=2, children=1)
+    integration = Integration("quadrature", NODES[depth])
+    for scope in scopes(problem):
+        theta = belief.draw(stream(4, "theta"), 3)
+        policy = Planned(problem, theta, Thompson(3), scope, legacy, COMMITS["nested"], integration)
+        for position, level in enumerate(problem.levels):
+            full = policy.full(level.name, batch)
+            taken = policy.taken(level.name, batch)
+            for particle in range(3):
+                model = setting.plain_model(problem, theta, particle, "polynomial")
+                for row in range(2):
+                    known = setting.known_row(problem, batch, level.name, row)
+                    wanted = naive.pi_ell(setting.plain_levels(problem), position, known, model, scope, plain, integration.nodes)
+                    np.testing.assert_allclose(full[particle, row], wanted, atol=1e-12)
+                    assert taken[particle, row] == full[particle, row, batch.levels[level.name].action[row]]
+
+
+def test_one_belief_is_held_for_the_whole_episode_and_redrawn_for_the_next():
+    problem = setting.make_problem(2)
+    belief = setting.make_belief(problem, "linear", stream(5, "hold"))
+    first, again, other = (plan(belief, Thompson(1), stream(6, "agent", k)) for k in (0, 0, 1))
+    batch = setting.make_batch(problem, stream(7, "hold"))
+    for name in problem.names:
+        np.testing.assert_array_equal(first.values(name, batch), again.values(name, batch))
+        assert not np.array_equal(first.values(name, batch), other.values(name, batch))
+
+
+@pytest.mark.parametrize("temper", [1.0, 0.25])
+def test_nig_update(temper):
+    rng = stream(8, "nig")
+    features, targets = rng.standard_normal((7, 3)), rng.standard_normal((7, 2))
+    prior = NIG.prior(3, 2, 0.1, 2.0, 1.0)
+    moments = prior.update(features[:4], targets[:4], temper).update(features[4:], targets[4:], temper).moments()
+    for q in range(2):
+        mean, precision, a, b = naive.nig_update(
+            [0.0] * 3, (0.1 * np.eye(3)).tolist(), 2.0, 1.0, features.tolist(), targets[:, q].tolist(), temper
+        )
+        np.testing.assert_allclose(moments.mean[:, q], mean, rtol=1e-9)
+        np.testing.assert_allclose(moments.factor @ moments.factor.T, precision, rtol=1e-9)
+        assert moments.shape == pytest.approx(a)
+        assert moments.rate[q] == pytest.approx(b)
+
+
+@pytest.mark.parametrize("depth", DEPTHS)
+def test_mechanism_update_uses_the_right_rows(depth):
+    """p_k(theta_X) ~ p(D_k^(X) | theta_X, Pa(X)) p_(k-1)(theta_X): each mechanism sees its own rows and parents only."""
+    problem = setting.make_problem(depth)
+    batch = setting.make_batch(problem, stream(9, "rows", depth), episodes=4)
+    belief = build_belief(problem).update(batch)
+    for name in problem.mechanisms():
+        level = problem.level_of(name).name
+        rows = augmented(problem, batch, level, with_action=name in ("y", "r"))
+        rows["y"] = batch.outcome
+        target = {"y": batch.outcome, "r": batch.reward}.get(name)
+        target = batch.levels[level].context[name] if target is None else target
+        features = [[1.0, *[float(rows[p][i]) for p in problem.graph.parents[name]]] for i in range(len(target))]
+        size = len(features[0])
+        mean, _, a, b = naive.nig_update(
+            [0.0] * size, (0.1 * np.eye(size)).tolist(), 2.0, 1.0, features, list(map(float, target))
+        )
+        moments = belief.states[name].moments()
+        np.testing.assert_allclose(moments.mean[:, 0], mean, rtol=1e-7, atol=1e-9)
+        assert moments.shape == pytest.approx(a)
+        assert moments.rate[0] == pytest.approx(b)
+
+
+@pytest.mark.parametrize("depth", DEPTHS)
+def test_causal_kl_is_the_sum_over_the_mechanisms_of_the_scope(depth):
+    problem = setting.make_problem(depth)
+    belief = setting.make_belief(problem, "linear", stream(10, "kl", depth))
+    pieces = {}
+    for name in problem.mechanisms():
+        p, q = belief.states[name].moments(), belief.prior[name].moments()
+        pieces[name] = naive.nig_kl(
+            p.mean[:, 0].tolist(), belief.states[name].precision.tolist(), p.shape, float(p.rate[0]),
+            q.mean[:, 0].tolist(), belief.prior[name].precision.tolist(), q.shape, float(q.rate[0]),
+        )  # fmt: skip
+        assert belief.kl_by_mechanism()[name] == pytest.approx(pieces[name], rel=1e-9)
+    assert belief.kl() == pytest.approx(sum(pieces.values()))
+    for scope in scopes(problem):
+        names = naive.phi_scope(setting.plain_levels(problem), "y", "r", scope)
+        assert belief.kl(scope) == pytest.approx(sum(pieces[name] for name in names))
+
+
+def test_greedy_plans_with_the_posterior_mean():
+    problem = setting.make_problem(1)
+    belief = setting.make_belief(problem, "linear", stream(11, "greedy"))
+    policy = plan(belief, Greedy(), stream(12, "unused"))
+    batch = setting.make_batch(problem, stream(13, "greedy"))
+    values = policy.values("l1", batch)
+    model = setting.plain_model(problem, policy.theta, 0, "linear")
+    for name in ("y", "r"):
+        np.testing.assert_allclose(policy.theta.functions[name].drawn.weights[0, :, 0], belief.states[name].moments().mean[:, 0])
+    known = setting.known_row(problem, batch, "l1", 2)
+    expected = naive.r_recursion(setting.plain_levels(problem), 0, known, model, {"l1"}, None, 3)
+    np.testing.assert_allclose(values[0, 2], expected, rtol=1e-9)

@@ -1,0 +1,214 @@
+"""Single-level rules: exact masses, masks, and settings that are refused."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.stats import norm
+
+from aegis.errors import PolicyError, SettingError
+from aegis.policies import RULES, Constant, Epsilon, Natural, Nearest, Sign, Softmax, Uniform, rule_of
+from aegis.problem import Actions, Level, Variable
+
+GRID = Level("dose", Actions.grid("amount", -2.0, 2.0, 5))
+MIXED = Level("speed", Actions.of("rpm", (3.0, -1.0, 0.5, 10.0)))  # unsorted, uneven
+LABELS = Level("recipe", Actions.of("setting", ("low", "high", "off")))
+KNOWN = {
+    "x": Variable("x"),
+    "z": Variable("z"),
+    "c": Variable("c", "categorical", values=("a", "b")),
+    "v": Variable("v", "vector", ("p", "q")),
+}
+
+EXAMPLES = {
+    "uniform": Uniform(),
+    "natural": Natural({"x": 0.7, "z": -0.2}, 0.8, 0.1),
+    "sign": Sign("x", 1.4),
+    "constant": Constant(0.6),
+    "nearest": Nearest({"x": 1.5}, -0.1),
+    "softmax": Softmax((0.1, -0.4, 0.0, 1.0), {"x": (1.0, 0.0, -1.0, 0.2)}, 0.5),
+    "epsilon": Epsilon(Sign("x", 1.0), 0.2),
+}
+
+
+def rows(count, seed=0):
+    rng = np.random.default_rng(seed)
+    return {"x": rng.normal(size=count), "z": rng.normal(size=count)}
+
+
+def test_every_rule_has_an_example():
+    assert set(EXAMPLES) == set(RULES)
+
+
+@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("count", [0, 1, 7])
+def test_a_rule_is_a_distribution_over_available_actions(name, count):
+    mask = np.random.default_rng(1).random((count, 4)) < 0.5
+    mask[:, 2] |= ~mask.any(axis=1)
+    for available in (None, mask):
+        found = EXAMPLES[name].probabilities(MIXED, rows(count), count, available)
+        assert found.shape == (count, 4)
+        assert (found >= 0).all()
+        np.testing.assert_allclose(found.sum(axis=1), 1.0, rtol=0, atol=1e-14)
+        if available is not None:
+            assert (found[~available] == 0).all()
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_rule_survives_plain_data(name):
+    again = rule_of(EXAMPLES[name].describe())
+    assert again == EXAMPLES[name]
+    np.testing.assert_array_equal(again.probabilities(MIXED, rows(5), 5), EXAMPLES[name].probabilities(MIXED, rows(5), 5))
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_no_action_available_is_an_error_that_names_the_row(name):
+    mask = np.ones((3, 4), dtype=bool)
+    mask[1] = False
+    with pytest.raises(PolicyError, match="row 1: no action is available"):
+        EXAMPLES[name].probabilities(MIXED, rows(3), 3, mask)
+    with pytest.raises(PolicyError, match="shape"):
+        EXAMPLES[name].probabilities(MIXED, rows(3), 3, np.ones((3, 5), dtype=bool))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.floats(-4, 12), st.floats(0.2, 3), st.integers(1, 15))
+def test_natural_mass_is_the_normal_mass_nearest_to_each_available_action(mean, sd, bits):
+    mask = np.array([[bool(bits >> i & 1) for i in range(4)]])
+    found = Natural({"x": 1.0}, sd).probabilities(MIXED, {"x": np.array([mean])}, 1, mask)[0]
+    points = mean + sd * np.linspace(-9, 9, 60001)
+    density = norm.pdf(points, mean, sd) * (points[1] - points[0])
+    values = np.where(mask[0], MIXED.actions.numbers, 1e9)
+    owner = np.abs(points[:, None] - values).argmin(axis=1)
+    np.testing.assert_allclose(found, np.bincount(owner, weights=density, minlength=4), atol=2e-4)
+
+
+def test_natural_on_a_grid_by_hand():
+    found = Natural({"x": 2.0}, 0.5, 1.0).probabilities(GRID, {"x": np.array([-0.25])}, 1)[0]
+    mean = 0.5
+    expected = [
+        norm.cdf((b - mean) / 0.5) - norm.cdf((a - mean) / 0.5)
+        for a, b in [(-np.inf, -1.5), (-1.5, -0.5), (-0.5, 0.5), (0.5, 1.5), (1.5, np.inf)]
+    ]
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_natural_keeps_its_digits_in_both_tails():
+    far = Natural({"x": 1.0}, 0.1)
+    left, right = far.probabilities(GRID, {"x": np.array([-2.0, 2.0])}, 2)
+    assert left[-1] == pytest.approx(norm.sf(35.0), rel=1e-9)
+    np.testing.assert_allclose(left, right[::-1], rtol=1e-9)
+    assert left[-1] > 0
+
+
+def test_natural_without_noise_is_nearest():
+    given_rows = rows(50)
+    exact = Nearest({"x": 1.3}, 0.2).probabilities(MIXED, given_rows, 50)
+    np.testing.assert_array_equal(Natural({"x": 1.3}, 0.0, 0.2).probabilities(MIXED, given_rows, 50), exact)
+    np.testing.assert_allclose(Natural({"x": 1.3}, 1e-310, 0.2).probabilities(MIXED, given_rows, 50), exact)
+
+
+def test_values_beyond_the_ends_go_to_the_end_points_however_far():
+    found = Nearest({"x": 1.0}).probabilities(MIXED, {"x": np.array([1e300, -1e300])}, 2)
+    assert found.argmax(axis=1).tolist() == [3, 1]
+
+
+def test_sign_of_zero_is_plus():
+    found = Sign("x", 1.0).probabilities(GRID, {"x": np.array([-0.1, 0.0, -0.0, 3.0])}, 4)
+    assert found.argmax(axis=1).tolist() == [1, 3, 3, 3]
+    assert set(found.ravel()) == {0.0, 1.0}
+
+
+def test_deterministic_rules_take_the_nearest_available_number_or_the_first_available_label():
+    mask = np.array([[True, True, False, False, True]])
+    assert Constant(0.1).probabilities(GRID, {}, 1, mask).argmax() == 1
+    assert Constant("high").probabilities(LABELS, {}, 1).tolist() == [[0.0, 1.0, 0.0]]
+    assert Constant("high").probabilities(LABELS, {}, 1, np.array([[False, False, True]])).argmax() == 2
+    assert Constant("off").probabilities(LABELS, {}, 1, np.array([[True, True, False]])).argmax() == 0
+
+
+def test_epsilon_explores_among_available_actions_only():
+    mask = np.array([[True, False, True, False, True]])
+    found = Epsilon(Constant(2.0), 0.3).probabilities(GRID, {}, 1, mask)
+    np.testing.assert_allclose(found, [[0.1, 0.0, 0.1, 0.0, 0.8]], atol=1e-15)
+
+
+def test_softmax_by_hand():
+    rule = Softmax((0.0, 1.0, 2.0), {"x": (1.0, 0.0, 0.5)}, 2.0)
+    found = rule.probabilities(LABELS, {"x": np.array([3.0])}, 1)[0]
+    mass = [math.exp(3.0 / 2), math.exp(1.0 / 2), math.exp(3.5 / 2)]
+    np.testing.assert_allclose(found, np.array(mass) / sum(mass), rtol=1e-12)
+    huge = Softmax((0.0, 1e5, 0.0)).probabilities(LABELS, {}, 1)
+    assert huge.tolist() == [[0.0, 1.0, 0.0]]
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: Natural({"x": 1.0}, -0.1),
+        lambda: Natural({"x": 1.0}, math.inf),
+        lambda: Natural({"x": math.nan}, 1.0),
+        lambda: Natural({"x": "1"}, 1.0),
+        lambda: Natural({}, 1.0, math.inf),
+        lambda: Sign("x", math.nan),
+        lambda: Constant(math.inf),
+        lambda: Nearest({"x": True}),
+        lambda: Softmax((0.0, math.nan)),
+        lambda: Softmax((0.0, 1.0), {"x": (1.0,)}),
+        lambda: Softmax((0.0, 1.0), temperature=0.0),
+        lambda: Epsilon(Uniform(), 1.1),
+        lambda: Epsilon(Uniform(), -0.1),
+        lambda: Epsilon(Uniform, 0.1),
+        lambda: rule_of({"kind": "naturl"}),
+        lambda: rule_of({"kind": "sign", "variable": "x"}),
+        lambda: rule_of({"kind": "sign", "variable": "x", "siez": 1.0}),
+        lambda: rule_of({}),
+    ],
+)
+def test_settings_that_are_refused(build):
+    with pytest.raises(SettingError):
+        build()
+
+
+@pytest.mark.parametrize(
+    ("rule", "level", "message"),
+    [
+        (Natural({"y": 1.0}, 1.0), GRID, "no variable 'y'"),
+        (Natural({"c": 1.0}, 1.0), GRID, "'c' is categorical"),
+        (Natural({"v": 1.0}, 1.0), GRID, "'v' is vector"),
+        (Natural({"x": 1.0}, 1.0), LABELS, "labels"),
+        (Sign("x", 1.0), LABELS, "labels"),
+        (Nearest({"x": 1.0}), LABELS, "labels"),
+        (Constant("lo"), LABELS, "did you mean 'low'"),
+        (Constant("low"), GRID, "not a number"),
+        (Softmax((0.0, 1.0)), LABELS, "one intercept per action"),
+        (Softmax((0.0, 1.0, 2.0), {"c": (1.0, 1.0, 1.0)}), LABELS, "'c' is categorical"),
+        (Epsilon(Sign("c", 1.0), 0.1), GRID, "'c' is categorical"),
+    ],
+)
+def test_rules_that_do_not_fit_the_level(rule, level, message):
+    with pytest.raises(PolicyError, match=message):
+        rule.check(level, KNOWN)
+    given_rows = {"x": np.zeros(2), "z": np.zeros(2), "c": np.zeros(2, dtype=np.int32), "v": np.zeros((2, 2))}
+    with pytest.raises(PolicyError):  # and again where rows are at hand but no problem is
+        rule.probabilities(level, given_rows, 2)
+
+
+def test_missing_and_overflowing_numbers_are_errors_not_actions():
+    for rule in (Sign("x", 1.0), Nearest({"x": 1.0}), Natural({"x": 1.0}, 1.0)):
+        with pytest.raises(PolicyError, match="row 1: 'x' is nan"):
+            rule.probabilities(GRID, {"x": np.array([0.0, np.nan])}, 2)
+    for rule in (Nearest({"x": 1e200}), Softmax((0.0,) * 5, {"x": (1e200,) * 5}), Softmax((1e300,) * 5, temperature=1e-300)):
+        with pytest.raises(PolicyError, match="overflow"):
+            rule.probabilities(GRID, {"x": np.array([1e200])}, 1)
+
+
+def test_rules_copy_what_they_are_given():
+    weights = {"x": 1.0}
+    rule = Nearest(weights)
+    weights["x"] = -1.0
+    assert rule == Nearest({"x": 1.0})

@@ -1,0 +1,72 @@
+"""Levels and the four forms of a propensity."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from aegis.errors import ProblemError
+from aegis.problem import Actions, Level, Propensity
+
+TWO = Actions("a", (1, 2))
+
+
+@pytest.mark.parametrize(
+    ("propensity", "full", "columns"),
+    [
+        (Propensity(column="p"), False, ("p",)),
+        (Propensity(columns=("p1", "p2")), True, ("p1", "p2")),
+        (Propensity(policy="uniform"), True, ()),
+        (Propensity(base="meant", epsilon=0.1), True, ("meant",)),
+    ],
+)
+def test_each_form_says_what_it_knows_and_what_it_reads(propensity: Propensity, full: bool, columns: tuple[str, ...]) -> None:
+    assert propensity.full is full
+    assert propensity.log_columns == columns
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({}, "exactly one of 'column'"),
+        ({"column": "p", "policy": "uniform"}, "exactly one of 'column'"),
+        ({"columns": ("p", "q"), "base": "b", "epsilon": 0.1}, "exactly one of 'column'"),
+        ({"epsilon": 0.1}, "exactly one of 'column'"),
+        ({"base": "b"}, "'base' and 'epsilon' belong together"),
+        ({"column": "p", "epsilon": 0.1}, "'base' and 'epsilon' belong together"),
+        ({"base": "b", "epsilon": 0.0}, "above 0 and at most 1, found 0.0"),
+        ({"base": "b", "epsilon": 1.01}, "above 0 and at most 1, found 1.01"),
+        ({"base": "b", "epsilon": math.nan}, "above 0 and at most 1, found nan"),
+        ({"columns": ("p", "p")}, "'p' is listed twice"),
+    ],
+)
+def test_a_wrong_propensity_is_refused(arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(ProblemError, match=message):
+        Propensity(**arguments)  # type: ignore[arg-type]
+
+
+def test_exploring_always_is_allowed() -> None:
+    assert Propensity(base="b", epsilon=1).epsilon == 1
+
+
+def test_a_level_has_sensible_defaults() -> None:
+    level = Level("dose", TWO)
+    assert (level.context, level.propensity, level.decision, level.margin, level.masked) == ((), None, None, 0.0, False)
+    assert Level("dose", TWO, available=("can_1", "can_2")).masked
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"name": ""}, "a level needs a name"),
+        ({"available": ("can_1",)}, "one column per action: expected 2, found 1"),
+        ({"available": ("can_1", "can_1")}, "'can_1' is listed twice"),
+        ({"propensity": Propensity(columns=("p1", "p2", "p3"))}, "one column per action: expected 2, found 3"),
+        ({"margin": math.inf}, "'margin' is a finite number, found inf"),
+        ({"margin": math.nan}, "'margin' is a finite number, found nan"),
+    ],
+)
+def test_a_wrong_level_is_refused(arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(ProblemError, match=message):
+        Level(**({"name": "dose", "actions": TWO} | arguments))  # type: ignore[arg-type]

@@ -1,0 +1,46 @@
+"""docs/problem.md: every example in it is a problem, and every field of the file is in it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from aegis.problem import file, parse_problem
+from aegis.problem.file import dump_problem
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "problem.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```yaml\n(.*?)```", PAGE, flags=re.DOTALL)
+SECTIONS = [member for member in vars(file).values() if isinstance(member, type) and issubclass(member, BaseModel)]
+
+
+def test_there_are_examples() -> None:
+    assert len(BLOCKS) == 3
+
+
+@pytest.mark.parametrize("text", BLOCKS)
+def test_every_example_is_a_problem(text: str) -> None:
+    problem = parse_problem(text)
+    assert all(problem.backdoor(name).admissible for name in problem.names)
+    assert problem.levels
+
+
+def test_the_examples_show_every_field_of_the_whole() -> None:
+    shown = {key for text in BLOCKS for key in dump_problem(parse_problem(text))}
+    assert shown | {"carry_over"} == set(file._File.model_fields)
+
+
+@pytest.mark.parametrize("section", SECTIONS)
+def test_every_field_is_on_the_page(section: type[BaseModel]) -> None:
+    for field in section.model_fields:
+        assert re.search(rf"[`{{ ]{field}[`:]", PAGE), f"docs/problem.md does not explain '{field}' of {section.__name__}"
+
+
+def test_links_between_pages_lead_somewhere() -> None:
+    pages = [ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    for page in pages:
+        for link in re.findall(r"\]\(([^)#]+)", page.read_text(encoding="utf-8")):
+            assert link.startswith("https://") or (page.parent / link).exists(), f"{page.name} links to {link}"

@@ -1,0 +1,132 @@
+"""Files are written whole or not at all, and every failure is an OutputError that says what the system said."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aegis.errors import OutputError
+from aegis.files import digest_of, write_text, written_aside
+
+
+@pytest.fixture
+def old(tmp_path: Path) -> Iterator[Path]:
+    """A file with old content, alone in its folder before and after the test."""
+    path = tmp_path / "result.txt"
+    path.write_text("old")
+    yield path
+    assert os.listdir(tmp_path) == ["result.txt"], "nothing is left behind"
+
+
+def full(*_: Any, **__: Any) -> Any:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_new_file_takes_the_place_of_the_old_one(old: Path) -> None:
+    write_text(old, "new é\nline\n")
+    assert old.read_bytes() == "new é\nline\n".encode()
+
+
+def test_the_old_file_is_there_until_the_new_one_is_complete(old: Path) -> None:
+    with written_aside(old) as aside:
+        assert aside.parent == old.parent and aside.name.endswith(".part")
+        aside.write_text("half")
+        assert old.read_text() == "old"
+    assert old.read_text() == "half"
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), KeyboardInterrupt(), SystemExit(1)])
+def test_an_error_inside_leaves_the_old_file(old: Path, error: BaseException) -> None:
+    def interrupted() -> None:
+        with written_aside(old) as aside:
+            aside.write_text("half")
+            raise error
+
+    with pytest.raises(type(error)):
+        interrupted()
+    assert old.read_text() == "old"
+
+
+@pytest.mark.parametrize("where", ["write_text", "fsync", "replace"])
+def test_a_full_disk_leaves_the_old_file(old: Path, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    owner: Any = Path if where == "write_text" else os
+    monkeypatch.setattr(owner, where, full)
+    with pytest.raises(OutputError, match=r"cannot write .*result.txt: No space left on device") as caught:
+        write_text(old, "new")
+    monkeypatch.undo()
+    assert isinstance(caught.value.__cause__, OSError)
+    assert old.read_text() == "old"
+
+
+def test_a_disk_too_full_for_an_empty_file(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aegis.files.tempfile.mkstemp", full)
+    with pytest.raises(OutputError, match="No space left on device"):
+        write_text(old, "new")
+    assert old.read_text() == "old"
+
+
+def test_a_folder_that_cannot_be_flushed_does_not_spoil_the_file(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.fsync
+
+    def only_files(handle: int) -> None:
+        if stat.S_ISDIR(os.fstat(handle).st_mode):
+            raise OSError(errno.EINVAL, "a folder")
+        real(handle)
+
+    monkeypatch.setattr(os, "fsync", only_files)
+    write_text(old, "new")
+    assert old.read_text() == "new"
+
+
+def test_missing_folders_are_made(tmp_path: Path) -> None:
+    write_text(str(tmp_path / "a" / "b" / "c.txt"), "x")
+    assert (tmp_path / "a" / "b" / "c.txt").read_text() == "x"
+
+
+def test_a_path_below_a_file_is_refused(old: Path) -> None:
+    for path in (old / "inside.txt", old / "deep" / "inside.txt"):
+        with pytest.raises(OutputError, match=r"cannot write .*inside.txt: (Not a directory|File exists)"):
+            write_text(path, "x")
+    assert old.read_text() == "old"
+
+
+def test_a_folder_in_the_way_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "taken").mkdir()
+    with pytest.raises(OutputError, match=r"cannot write .*taken: Is a directory"):
+        write_text(tmp_path / "taken", "x")
+    assert os.listdir(tmp_path) == ["taken"]
+
+
+@pytest.mark.parametrize("ask", ["mkdir", "mkstemp"])
+def test_a_folder_without_permission_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: str) -> None:
+    # Simulated, because permissions do not bind the superuser that tests may run as.
+    def denied(*_: Any, **__: Any) -> Any:
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+    monkeypatch.setattr(Path if ask == "mkdir" else __import__("tempfile"), ask, denied)
+    with pytest.raises(OutputError, match=r"cannot write .*x\.txt: Permission denied"):
+        write_text(tmp_path / "x.txt", "x")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permission bits are a matter of POSIX systems")
+def test_files_have_the_permissions_of_ordinary_files(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        write_text(tmp_path / "x.txt", "x")
+        assert os.umask(0o027) == 0o027, "the mask is left as it was"
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "x.txt").stat().st_mode) == 0o640
+
+
+def test_digests_depend_on_content_and_not_on_order() -> None:
+    assert digest_of({"b": [1, 2.5], "a": None}) == digest_of({"a": None, "b": [1, 2.5]})
+    assert digest_of({"a": 1}) == "015abd7f5cc57a2dd94b7590f04ad8084273905ee33ec5cebeae62276a97f862"
+    values: list[object] = [{}, [], None, 0, 0.0, "0", [1, 2], [2, 1], {"a": 1}, {"a": "1"}, float("nan"), float("inf")]
+    assert len({digest_of(value) for value in values}) == len(values)
