@@ -111,6 +111,19 @@ def test_dates_are_not_numbers_and_broken_numbers_are_not_ids(tmp_path: Path) ->
     assert "column 'visit'" in said and "list" in said
 
 
+def test_a_propensity_above_one_by_round_off_is_kept_as_it_stands(tmp_path: Path) -> None:
+    above = float(np.nextafter(1.0, 2.0))
+    pq.write_table(pa.table(spoil(flat_log(), "p", 3, above)), tmp_path / "log.parquet")
+    assert Source(tmp_path / "log.parquet", PROBLEMS["flat"]).read().levels["dose"].mu_taken[2] == above
+
+
+@pytest.mark.parametrize("csv", [False, True])
+def test_a_time_that_is_not_finite_is_named(csv: bool, tmp_path: Path) -> None:
+    problem = parse_problem("episode: v\ntime: t\nreward: {column: r}\nlevels: [{name: a, action: {column: x, values: [0, 1]}}]")
+    said = refused(problem, {"v": [1, 2, 3], "t": [0.5, float("nan"), 1.5], "x": [0, 1, 0], "r": [1.0, 1.0, 1.0]}, tmp_path, csv)
+    assert said.startswith(", row 2, column 't': found nan as time")
+
+
 @pytest.mark.parametrize("offset", [1e-10, -1e-10])
 def test_round_off_within_a_billionth_of_the_span_is_accepted(offset: float, tmp_path: Path) -> None:
     log = {**flat_log(), "dose": [value + offset for value in flat_log()["dose"]]}
@@ -180,6 +193,14 @@ def test_a_decision_id_comes_once_below_its_parent(tmp_path: Path) -> None:
     said = refused(PROBLEMS["nested"], spoil(log, "step", second, log["step"][first - 1]), tmp_path)
     assert said.startswith(f", row {second}, column 'step': found {log['step'][first - 1]} again, after ")
     assert f"row {first}, below the same parent" in said
+
+
+def test_the_first_of_several_repeated_decisions_is_named(tmp_path: Path) -> None:
+    log = nested_log()
+    twice = {name: [*values, values[5], values[0]] for name, values in log.items()}
+    said = refused(PROBLEMS["nested"], twice, tmp_path)
+    assert said.startswith(f", row {len(log['step']) + 1}, column 'step': found {log['step'][5]} again")
+    assert "row 6, below" in said
 
 
 def test_a_reward_of_an_episode_is_one_number(tmp_path: Path) -> None:

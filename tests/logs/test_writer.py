@@ -102,7 +102,20 @@ def test_batches_that_the_problem_cannot_hold_are_refused() -> None:
         (nested, replace(batch, reward=np.full(batch.reward.size, np.inf)), "must be finite"),
         (nested, replace(batch, episode=np.arange(7), time=None), "decided below row 6"),
         (deep, replace(batch_of("deep"), episode=np.arange(6)), r"\['plant', 'day'\].*structured"),
-        (deep, changed(batch_of("deep"), "season", mu_taken=np.full(6, 0.4)), "'uniform', but row 0"),
+        (deep, changed(batch_of("deep"), "season", mu_taken=np.full(6, 0.4)), "row 0 .*'uniform'"),
+        (nested, changed(batch, "dose", mu_taken=batch.levels["dose"].mu_taken * 0), "level 'dose', row 0 .*'p_dose': found 0"),
+        (nested, changed(batch, "dose", mu_taken=batch.levels["dose"].mu_taken * np.nan), "level 'dose', row 0 .*nan"),
+        (nested, changed(batch, "recipe", mu_full=batch.levels["recipe"].mu_full * 0.9), "level 'recipe', row 0 .*sum to 0.9"),
+        (nested, changed(batch, "recipe", available=~batch.levels["recipe"].available), "action taken .* is not available"),
+        (
+            nested,
+            changed(batch, "dose", context={"sensor": batch.levels["dose"].context["sensor"] * np.inf}),
+            "'sensor'.*not finite",
+        ),
+        (nested, replace(batch, cluster=np.array([None] * 6, dtype=object)), "'machine' has"),
+        (nested, replace(batch, extra={"x": np.zeros(2)}), "'x' has 2 entries"),
+        (nested, replace(batch, extra={"x": np.zeros((2, 2))}), "'x'.*one type"),
+        (nested, replace(batch, episode=np.array([1, "a", 2, 3, 4, 5], dtype=object)), "'batch'.*one type"),
         (loose, replace(batch_of("loose"), time=np.arange(6)), "the batch has a time, the problem has none"),
     ]
     for problem, wrong, words in cases:

@@ -62,6 +62,8 @@ def run_to(
     logged = online.plant.problem if problem is None else problem
     wanted = _settings(online, episodes, settings, chunk)
     _claim(place, wanted, logged)
+    for stale in place.rglob(".*.part"):  # left by a killed run in the middle of a write
+        stale.unlink(missing_ok=True)
     state = _resume(place, online)
     while state.done < episodes:
         first, last = state.done, min(state.done - state.done % chunk + chunk, episodes)
@@ -146,7 +148,7 @@ def _resume(place: Path, online: Online) -> _State:
     if not path.exists():
         return _State(0, online.prior(), np.empty(0), np.empty(0))
     try:
-        with np.load(path, allow_pickle=False) as saved:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as saved:
             arrays = {name: saved[name] for name in saved.files}
     except (OSError, ValueError, zipfile.BadZipFile) as error:
         raise InputError(f"{path} cannot be read ({error}); remove the folder to start again") from error

@@ -61,12 +61,7 @@ def is_text(kind: pa.DataType) -> bool:
 def _number(found: pa.Array, column: Column, types: Mapping[str, pa.DataType], places: Places) -> pa.Array:
     numbers = _cast(found, pa.float64(), column, places, "a number is needed")
     _refuse_missing(numbers, column, places)
-    values = numbers.fill_null(0.0).to_numpy(zero_copy_only=False)
-    wrong = np.flatnonzero(~np.isfinite(values))
-    if wrong.size:
-        index = int(wrong[0])
-        advice = _NOT_FINITE.get(column.role, "a finite number is needed, or an empty field (null) if it is missing")
-        raise places.error(index, column.name, f"found {values[index]} as {column.what}; {advice}")
+    _refuse_infinite(numbers, column, places)
     return numbers
 
 
@@ -93,6 +88,8 @@ def _as_typed(found: pa.Array, column: Column, types: Mapping[str, pa.DataType],
     needed = "ids are text, whole numbers or dates" if column.kind == "key" else f"the column holds {kind} elsewhere"
     cast = _cast(found, kind, column, places, needed)
     _refuse_missing(cast, column, places)
+    if column.kind == "time" and pa.types.is_floating(kind):
+        _refuse_infinite(cast, column, places)
     return cast
 
 
@@ -145,8 +142,17 @@ def _refuse_missing(values: pa.Array, column: Column, places: Places) -> None:
     if column.optional or not values.null_count:
         return
     index = int(np.flatnonzero(~_present(values))[0])
-    advice = _MISSING.get(column.role, "fill it in, or leave out the whole episode")
+    advice = _MISSING.get(column.role, "every row needs it; fill it in")
     raise places.error(index, column.name, f"the {column.what} is missing (null); {advice}")
+
+
+def _refuse_infinite(numbers: pa.Array, column: Column, places: Places) -> None:
+    values = numbers.fill_null(0.0).to_numpy(zero_copy_only=False)
+    wrong = np.flatnonzero(~np.isfinite(values))
+    if wrong.size:
+        index = int(wrong[0])
+        advice = _NOT_FINITE.get(column.role, "a finite number is needed" + (", or an empty field" if column.optional else ""))
+        raise places.error(index, column.name, f"found {values[index]} as {column.what}; {advice}")
 
 
 def _present(values: pa.Array) -> AnyArray:

@@ -15,6 +15,7 @@ Mask = npt.NDArray[np.bool_]
 Complaint = Callable[[AnyArray, str, Callable[[int], str]], LogError]
 
 SUM_TOLERANCE = 1e-6
+ROUND_OFF = 1e-9
 
 
 def uniform(count: int, actions: int, available: Mask | None) -> Array:
@@ -49,7 +50,11 @@ def check_available(level: Level, action: Ints, available: Mask | None, column: 
 
 
 def taken_only(column: str, found: Array, complain: Complaint) -> Array:
-    """Return the propensities `[n]` of the actions taken; raises LogError unless all are above 0 and at most 1."""
+    """Return the propensities `[n]` of the actions taken; raises LogError unless all are above 0 and at most 1.
+
+    One that exceeds 1 by round-off is taken as it stands.
+    """
+    _check(np.isnan(found), column, complain, lambda row: f"found nan: the probability is not known; {_ADVICE}")
     _check(found == 0, column, complain, lambda row: f"found 0: an action that was taken had a chance; {_ADVICE}")
     _check(
         found < 0,
@@ -58,10 +63,10 @@ def taken_only(column: str, found: Array, complain: Complaint) -> Array:
         lambda row: f"found {found[row]:g}, below 0: is it a log-probability (then write exp of it)? {_ADVICE}",
     )
     _check(
-        found > 1,
+        found > 1 + ROUND_OFF,
         column,
         complain,
-        lambda row: f"found {found[row]:g}, above 1: is it a density or a percentage? {_ADVICE}",
+        lambda row: f"found {found[row]:.9g}, above 1: is it a density or a percentage? {_ADVICE}",
     )
     return found
 

@@ -88,7 +88,8 @@ def required_columns(problem: Problem, extra: Iterable[str] = ()) -> tuple[Colum
         found += _variable_columns(problem.outcome, "outcome", None, optional=True)
     found.append(Column(problem.reward.column, "reward", "number", optional=True))
     found += [Column(guard.column, "guard", "number", optional=True) for guard in problem.guards]
-    found += [Column(name, "extra", "any", optional=True) for name in extra]
+    further = (extra,) if isinstance(extra, str) else extra
+    found += [Column(name, "extra", "any", optional=True) for name in further]
     return tuple({column.key: column for column in found}.values())
 
 

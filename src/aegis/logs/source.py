@@ -76,7 +76,7 @@ class Source:
             check_present(columns, file.names, str(file.path))
         # A second pass over the same files need not look again; a file that was written in between is another file.
         stamps = [(stat.st_size, stat.st_mtime_ns, stat.st_ino) for stat in (path.stat() for path in self.files)]
-        key = (tuple(extra), *stamps)
+        key = (columns, *stamps)
         if key not in self._seen:
             self._seen[key] = survey(opened, columns, ROWS)
         return _Plan(opened, columns, self._seen[key])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from aegis.errors import LogError
-from aegis.logs.propensities import SUM_TOLERANCE, uniform
+from aegis.logs.propensities import SUM_TOLERANCE, check_available, over_all, taken_only, uniform
 from aegis.logs.values import as_column
 from aegis.problem import AnyArray, Batch, Level, LevelTable, Problem, Variable
 
@@ -30,7 +30,7 @@ def to_table(batch: Batch, problem: Problem) -> pa.Table:
         _add_level(table, level, batch, above[level.name])
     _add_results(table, batch, problem)
     for name, values in batch.extra.items():
-        table.add(name, pa.array(values, from_pandas=False))
+        table.add(name, _column(values, name))
     for level in problem.levels:
         _check_base(table, level)
     return pa.table(table.columns)
@@ -43,7 +43,10 @@ class _Tidy:
     columns: dict[str, pa.Array] = field(default_factory=dict)
 
     def add(self, name: str, values: pa.Array) -> None:
-        """Add a column."""
+        """Add a column; raises LogError if it does not fit the others."""
+        length = len(next(iter(self.columns.values()), values))
+        if len(values) != length:
+            raise LogError(f"column '{name}' has {len(values)} entries, the batch has {length} innermost decisions")
         known = self.columns.get(name)
         if known is not None and not known.equals(values):
             raise LogError(f"column '{name}' has two roles in the problem and different content in them; give it two names")
@@ -78,10 +81,10 @@ def _add_episode(table: _Tidy, batch: Batch, problem: Problem) -> None:
     rows = batch.episode_of(problem.innermost.name)
     fields = batch.episode.dtype.names
     if len(problem.episode) == 1 and fields is None:
-        table.add(problem.episode[0], _keys(batch.episode[rows]))
+        table.add(problem.episode[0], _keys(batch.episode[rows], problem.episode[0]))
     elif fields is not None and set(fields) == set(problem.episode):
         for name in problem.episode:
-            table.add(name, _keys(batch.episode[name][rows]))
+            table.add(name, _keys(batch.episode[name][rows], name))
     else:
         found = "ids without fields" if fields is None else f"the fields {list(fields)}"
         raise LogError(
@@ -93,7 +96,7 @@ def _add_episode(table: _Tidy, batch: Batch, problem: Problem) -> None:
             has, lacks = ("the problem", "the batch") if values is None else ("the batch", "the problem")
             raise LogError(f"{has} has a {what}, {lacks} has none; it would be lost or made up")
         if column is not None and values is not None:
-            table.add(column, _keys(values[rows]))
+            table.add(column, _keys(values[rows], column))
 
 
 def _add_level(table: _Tidy, level: Level, batch: Batch, rows: AnyArray) -> None:
@@ -102,10 +105,13 @@ def _add_level(table: _Tidy, level: Level, batch: Batch, rows: AnyArray) -> None
         first = np.searchsorted(found.parent, found.parent, side="left")
         table.add(level.decision, pa.array((np.arange(len(found)) - first)[rows], pa.int64()))
     for variable in level.context:
-        _add_variable(table, variable, found.context[variable.name][rows])
+        values = found.context[variable.name]
+        unknown = np.flatnonzero(~np.isfinite(values).reshape(len(values), -1).all(axis=1) | (_code(variable, values) < 0))
+        if unknown.size:
+            raise _wrong(level, unknown, variable.name, "the context is missing or not finite; a log needs it")
+        _add_variable(table, variable, values[rows])
     kinds = level.actions
-    values = tuple(float(value) for value in kinds.values) if kinds.kind == "grid" else kinds.values
-    table.add(kinds.column, as_column(values, found.action[rows]))
+    table.add(kinds.column, as_column(kinds.values, found.action[rows]))
     _add_mask(table, level, found, rows)
     _add_propensity(table, level, found, rows)
 
@@ -127,10 +133,15 @@ def _add_mask(table: _Tidy, level: Level, found: LevelTable, rows: AnyArray) -> 
 
 
 def _add_propensity(table: _Tidy, level: Level, found: LevelTable, rows: AnyArray) -> None:
+    def complain(wrong: AnyArray, column: str, text: Callable[[int], str]) -> LogError:
+        return _wrong(level, wrong, column, text(int(wrong[0])))
+
+    check_available(level, found.action, found.available, level.actions.column, complain, "the action taken")
     given = level.propensity
     if given is None or given.base is not None:
         return
     if given.column is not None:
+        taken_only(given.column, found.mu_taken, complain)
         table.add(given.column, pa.array(found.mu_taken[rows], pa.float64()))
     elif given.columns:
         if found.mu_full is None:
@@ -138,16 +149,16 @@ def _add_propensity(table: _Tidy, level: Level, found: LevelTable, rows: AnyArra
                 f"level '{level.name}': the problem has propensity 'columns' for all actions, the batch knows only that of the "
                 "action taken; declare 'column', or log the whole distribution"
             )
+        over_all(given.columns, found.mu_full, found.action, found.available, complain)
         for index, column in enumerate(given.columns):
             table.add(column, pa.array(found.mu_full[rows, index], pa.float64()))
     else:
         expected = uniform(len(found), level.actions.count, found.available)[np.arange(len(found)), found.action]
         wrong = np.flatnonzero(~(np.abs(found.mu_taken - expected) <= SUM_TOLERANCE))
         if wrong.size:
-            raise LogError(
-                f"level '{level.name}': the problem says that the policy is '{given.policy}', but row {wrong[0]} (from 0) was "
-                f"decided with probability {found.mu_taken[wrong[0]]:g}, not {expected[wrong[0]]:g}; declare a 'column'"
-            )
+            chances = f"with probability {found.mu_taken[wrong[0]]:g}, not {expected[wrong[0]]:g}"
+            text = f"it was taken {chances}, but the problem says that the policy is '{given.policy}'; declare a 'column'"
+            raise _wrong(level, wrong, level.actions.column, text)
 
 
 def _check_base(table: _Tidy, level: Level) -> None:
@@ -185,6 +196,27 @@ def _numbers(values: AnyArray) -> pa.Array:
     return pa.array(values, pa.float64(), mask=np.isnan(values))
 
 
-def _keys(values: AnyArray) -> pa.Array:
-    """Return ids or times; text of fixed width as text, whole numbers as int64."""
-    return pa.array(values.tolist()) if values.dtype.kind in "U" else pa.array(values)
+def _keys(values: AnyArray, name: str) -> pa.Array:
+    """Return ids or times, none of them missing."""
+    column = _column(values, name)
+    if column.null_count:
+        raise LogError(f"column '{name}' has {column.null_count} entries without a value; every episode needs one")
+    return column
+
+
+def _column(values: AnyArray, name: str) -> pa.Array:
+    try:
+        return pa.array(values)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise LogError(
+            f"column '{name}' ({values.dtype}{list(values.shape)}) is not a list of values of one type: {error}"
+        ) from error
+
+
+def _code(variable: Variable, values: AnyArray) -> AnyArray:
+    """Return codes of a categorical variable, of which -1 is missing; nothing is missing by code in others."""
+    return values if variable.kind == "categorical" else np.zeros(len(values), dtype=np.int32)
+
+
+def _wrong(level: Level, rows: AnyArray, column: str, text: str) -> LogError:
+    return LogError(f"level '{level.name}', row {rows[0]} of the batch (from 0), column '{column}': {text}")

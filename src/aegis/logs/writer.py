@@ -51,7 +51,7 @@ def write_log(batches: Batch | Iterable[Batch], problem: Problem, path: str | Pa
 
 def _episode_hashes(batch: Batch, problem: Problem) -> Hashes:
     parts = [batch.episode[name] for name in problem.episode] if batch.episode.dtype.names else [batch.episode]
-    return hashes([plain(pa.chunked_array([pa.array(part.tolist())])) for part in parts])
+    return hashes([plain(pa.chunked_array([pa.array(part)])) for part in parts])
 
 
 def _refuse_repeated(seen: list[Hashes], target: Path) -> None:

@@ -112,7 +112,7 @@ class Clinic(World):
         levels, masses, responses = [], [], []
         for response in range(len(RESPONSES)):
             centre = _level({**known, "response": np.full(count, response)})
-            values, chances = latent_nodes(centre, LIFT_LEVEL, self.level_sd, self.confounder, 16 * fineness)
+            values, chances = latent_nodes(centre, LIFT_LEVEL, self.level_sd, self.confounder, 20 * fineness)
             levels.append(values)
             masses.append(chances * LAW[known["plan"], known["ward"], response][:, None])
             responses.append(np.full(values.shape, response, dtype=np.int32))

@@ -87,7 +87,7 @@ class ChemicalPlant(World):
     def context_law(self, level: str, known: Rows, count: int, fineness: int) -> tuple[Rows, Array]:
         """Return nodes; kinks of inner optima are averaged over outer contexts, so that the inner levels need fewer."""
         if level == "batch":
-            nodes, weights = gaussian_nodes(48 * fineness)
+            nodes, weights = gaussian_nodes(80 * fineness)
             return {"quality": np.tile(nodes, (count, 1))}, np.tile(weights, (count, 1))
         if level == "recipe":
             nodes, weights = gaussian_nodes(20 * fineness)

@@ -1,0 +1,124 @@
+"""Algorithm 1 on every world, scope and agent: exact propensities, and the figures known for linear mechanisms."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from aegis.agents import AGENTS, Online, run
+from aegis.errors import SettingError
+from aegis.planning import Thompson, plan
+from aegis.problem import Scope
+from aegis.rng import stream
+from aegis.worlds import WORLDS, make_world, oracle_value
+
+SMALL = {
+    "unified": {"inner_steps": 4, "inner_points": 5},
+    "additive": {"inner_steps": 4},
+    "linear": {},
+    "plant": {"doses": 2, "recipe_steps": 2},
+    "clinic": {},
+}
+
+
+def few_particles(name: str, particles: int = 1):
+    agent = AGENTS[name]
+    return agent if agent.rule == "greedy" else replace(agent, rule_settings={"particles": particles})
+
+
+def test_the_worlds_of_these_tests_are_all_worlds() -> None:
+    assert set(SMALL) == set(WORLDS)
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_every_scope_runs_and_logs_exact_propensities(name: str) -> None:
+    world = make_world(name, **SMALL[name])
+    legacy = world.legacy("uniform")
+    names = world.problem.names
+    for size in range(1, len(names) + 1):
+        for chosen in itertools.combinations(names, size):
+            online = Online(world, few_particles("nested_cts", 3), Scope(chosen), 2, legacy)
+            for batch, _ in online.steps(online.prior(), 0, 2):
+                for level in names:
+                    table = batch.levels[level]
+                    np.testing.assert_allclose(table.mu_full.sum(axis=1), 1.0, atol=1e-9)
+                    np.testing.assert_array_equal(table.mu_taken, table.mu_full[np.arange(len(table)), table.action])
+                    assert (table.mu_taken > 0).all()
+                    if level not in chosen:
+                        np.testing.assert_allclose(table.mu_full, legacy.full(level, batch)[0])
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_every_agent_runs(agent: str) -> None:
+    world = make_world("unified", **SMALL["unified"])
+    result = run(Online(world, few_particles(agent), world.problem.scope(None), 3, world.legacy("uniform")), 4)
+    assert result.means.shape == (4,) and np.isfinite(result.means).all()
+
+
+def test_logged_probabilities_are_the_frequencies_of_the_actions() -> None:
+    """The policy of one episode, repeated: how often each action is taken against the mean logged probability (z-test)."""
+    world = make_world("unified", inner_steps=3, inner_points=5)
+    online = Online(world, few_particles("nested_cts", 6), world.problem.scope(None), 4)
+    policy = plan(online.prior(), Thompson(6), stream(4, "check"))
+    batch = world.episodes(0, 4000, policy, 9)
+    for name in world.problem.names:
+        table = batch.levels[name]
+        taken = (table.action[:, None] == np.arange(table.mu_full.shape[1])) - table.mu_full
+        outermost = batch.episode_of(name)
+        per_episode = np.zeros((len(batch), taken.shape[1]))
+        np.add.at(per_episode, outermost, taken)  # decisions of one episode share a particle: the episode is the unit
+        spread = per_episode.std(axis=0)
+        z = per_episode.mean(axis=0)[spread > 0] / (spread[spread > 0] / np.sqrt(len(batch)))
+        assert np.abs(z).max() < 4.0
+        assert (table.mu_taken < 1).mean() > 0.1  # the check would be empty if everything were certain
+
+
+def test_levels_outside_the_scope_need_a_legacy() -> None:
+    world = make_world("additive")
+    with pytest.raises(SettingError, match="does not control meta"):
+        Online(world, AGENTS["nested_cts"], Scope({"inner"}), 1)
+    with pytest.raises(SettingError, match="does not control meta"):
+        Online(world, AGENTS["flat_cts"], world.problem.scope(None), 1)
+
+
+def test_agents_refuse_unknown_parts() -> None:
+    with pytest.raises(SettingError, match=r"unknown rule 'thomson' \(did you mean 'thompson'"):
+        replace(AGENTS["nested_cts"], rule="thomson")
+    with pytest.raises(SettingError, match=r"no setting 'particels' \(did you mean 'particles'"):
+        replace(AGENTS["nested_cts"], rule_settings={"particels": 3})
+    with pytest.raises(SettingError, match="unknown commit shape"):
+        replace(AGENTS["nested_cts"], commit="nest")
+
+
+@pytest.mark.parametrize(("agent", "known", "spread"), [("nested_cts", 80.2, 6.0), ("nested_greedy", 78.3, 6.0)])
+def test_linear_mechanisms_on_the_stress_preset(agent: str, known: float, spread: float) -> None:
+    """Reward per episode over 200 episodes and 10 seeds, against an independent prototype's mean and spread over seeds."""
+    world = make_world("unified")
+    totals = [run(Online(world, few_particles(agent), world.problem.scope(None), seed), 200).sums.mean() for seed in range(10)]
+    noise = spread * np.sqrt(2 / 10)
+    assert abs(np.mean(totals) - known) < 3 * noise
+    assert np.mean(totals) < 88.9  # the best constant setting is the ceiling of mechanisms that are linear in A and Q
+
+
+def test_linear_world_is_learned_to_95_percent_of_its_oracle() -> None:
+    world = make_world("linear")
+    legacy = world.legacy("uniform")
+    best = oracle_value(world)
+    shares = []
+    for seed in range(10):
+        result = run(Online(world, few_particles("nested_cts"), world.problem.scope(None), seed, legacy), 200)
+        shares.append(result.means.mean() / best)
+    assert min(shares) > 0.95
+
+
+def test_nested_planning_beats_the_legacy_where_its_model_is_right() -> None:
+    world = make_world("additive")
+    legacy = world.legacy("sign:epsilon=0.3")
+    agent = run(Online(world, few_particles("nested_cts"), world.problem.scope(None), 7, legacy), 100)
+    batch = world.episodes(0, 100, legacy, 7)
+    difference = agent.means - batch.episode_means(batch.reward)  # same noise, so paired
+    assert difference.mean() > 4 * difference.std() / np.sqrt(100)
+    assert agent.means[-50:].mean() > 0.95 * oracle_value(world)
