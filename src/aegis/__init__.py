@@ -1,5 +1,50 @@
-"""AEGIS: certified handover of control."""
+"""AEGIS: certified handover of control.
+
+The public names of every room, imported when first used, so that `import aegis` costs nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 from aegis.version import __version__
 
-__all__ = ["__version__"]
+if TYPE_CHECKING:
+    from aegis.agents import AGENTS, Agent, Online, run, run_to
+    from aegis.logs import Source, write_log
+    from aegis.mechanisms import Belief, ModelSettings, build_belief, fit_scalings
+    from aegis.planning import Integration, Planned, plan
+    from aegis.policies import Capped, Function, Hybrid, Legacy, Logged, Mixture, TargetColumns, load_policy, save_policy
+    from aegis.problem import Batch, Level, Problem, Scope, load_problem, save_problem
+    from aegis.worlds import WORLDS, OraclePolicy, make_world, oracle_value, true_value
+
+_ROOMS = {
+    "agents": ("AGENTS", "Agent", "Online", "run", "run_to"),
+    "logs": ("Source", "write_log"),
+    "mechanisms": ("Belief", "ModelSettings", "build_belief", "fit_scalings"),
+    "planning": ("Integration", "Planned", "plan"),
+    "policies": (
+        "Capped", "Function", "Hybrid", "Legacy", "Logged", "Mixture", "TargetColumns", "load_policy", "save_policy",
+    ),
+    "problem": ("Batch", "Level", "Problem", "Scope", "load_problem", "save_problem"),
+    "worlds": ("WORLDS", "OraclePolicy", "make_world", "oracle_value", "true_value"),
+}  # fmt: skip
+_HOME = {name: f"aegis.{room}" for room, names in _ROOMS.items() for name in names}
+
+__all__ = [
+    "AGENTS", "WORLDS", "Agent", "Batch", "Belief", "Capped", "Function", "Hybrid", "Integration", "Legacy", "Level", "Logged",
+    "Mixture", "ModelSettings", "Online", "OraclePolicy", "Planned", "Problem", "Scope", "Source", "TargetColumns",
+    "__version__", "build_belief", "fit_scalings", "load_policy", "load_problem", "make_world", "oracle_value", "plan", "run",
+    "run_to", "save_policy", "save_problem", "true_value", "write_log",
+]  # fmt: skip
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'aegis' has no attribute '{name}'")
+    return getattr(importlib.import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -69,7 +70,7 @@ def test_splitting_a_range_changes_nothing(name: str, data: st.DataObject) -> No
     cuts = sorted(data.draw(st.sets(st.integers(1, 139), max_size=4), label="cuts"))
     policy = world.legacy("natural")
     bounds = [0, *cuts, 140]
-    parts = [world.episodes(first + a, b - a, policy, 5) for a, b in zip(bounds, bounds[1:], strict=False)]
+    parts = [world.episodes(first + a, b - a, policy, 5) for a, b in itertools.pairwise(bounds)]
     same(world.episodes(first, 140, policy, 5), concat(parts))
 
 
@@ -174,7 +175,7 @@ def test_particle_weights_are_checked(weights: list[float]) -> None:
 
 def test_weight_on_an_unavailable_action_is_refused() -> None:
     policy = Fixed({"plan": [0.2, 0.3, 0.5], "dose": [0.25] * 4})
-    with pytest.raises(PolicyError, match="level 'plan'.* not available"):
+    with pytest.raises(PolicyError, match=r"level 'plan'.* not available"):
         Clinic().episodes(0, 50, policy, 1)
 
 

@@ -11,7 +11,6 @@ from aegis.worlds.clinic import Clinic
 from aegis.worlds.linear import Linear
 from aegis.worlds.oracle import OraclePolicy, oracle_value, per_episode, true_value
 from aegis.worlds.plant import ChemicalPlant
-from aegis.worlds.simulate import simulate
 from aegis.worlds.unified import PRESETS, SHIFTS, Unified
 from aegis.worlds.world import World
 
@@ -48,6 +47,5 @@ __all__ = [
     "make_world",
     "oracle_value",
     "per_episode",
-    "simulate",
     "true_value",
 ]

@@ -1,0 +1,56 @@
+"""The README does what it says: its Python example runs, its commands exist."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import aegis
+
+README = (Path(__file__).parents[1] / "README.md").read_text()
+
+
+def test_python_example_runs(tmp_path: Path) -> None:
+    blocks = re.findall(r"```python\n(.*?)```", README, flags=re.S)
+    assert len(blocks) == 1
+    assert len([line for line in blocks[0].splitlines() if line.strip()]) <= 20
+    done = subprocess.run([sys.executable, "-c", blocks[0]], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    legacy, best = (float(word) for word in re.findall(r"-?\d+\.\d+", lines[0]))
+    agent = float(lines[1].split()[1])
+    assert legacy < agent <= best + 0.3
+    assert (tmp_path / "log.parquet").exists()
+
+
+def test_commands_named_in_the_readme_exist() -> None:
+    from aegis.cli import COMMANDS
+
+    for name in re.findall(r"`aegis ([a-z]+)", README):
+        assert name in COMMANDS
+
+
+def test_both_make_targets_exist_and_ci_runs_the_tests() -> None:
+    makefile = (Path(__file__).parents[1] / "Makefile").read_text()
+    for target in ("demo", "test", "check", "soak", "clean"):
+        assert re.search(rf"^{target}:", makefile, flags=re.M)
+    assert "make test" in (Path(__file__).parents[1] / ".ci" / "run").read_text()
+
+
+def test_links_in_the_readme_lead_somewhere() -> None:
+    for target in re.findall(r"\]\(([^)]+)\)", README):
+        assert (Path(__file__).parents[1] / target).exists(), target
+
+
+def test_every_public_name_is_there() -> None:
+    for name in aegis.__all__:
+        assert getattr(aegis, name) is not None
+    assert set(dir(aegis)) == set(aegis.__all__)
+
+
+def test_importing_aegis_is_light() -> None:
+    code = "import sys, aegis; print(sorted({'numpy', 'scipy', 'pyarrow', 'pydantic'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

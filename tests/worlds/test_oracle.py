@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from aegis.errors import PolicyError, SettingError
+from aegis.policies import Constant, Legacy, Mixture, Natural, Policy
+from aegis.problem import Scope, chain
+from aegis.worlds import (
+    Additive,
+    ChemicalPlant,
+    Clinic,
+    Linear,
+    OraclePolicy,
+    Unified,
+    make_world,
+    oracle_value,
+    per_episode,
+    true_value,
+)
+
+FINE = 161  # outer points that make the natural lever almost continuous
+VARIANCE = {"task_sd": math.sqrt(0.3), "natural_sd": math.sqrt(0.2)}
+SETTINGS: dict[str, dict[str, Any]] = {
+    "base": {},
+    "T": {"task_mean": 2.0},
+    "N_Q": {"sigma_q": 6.0},
+    "U": {"confounder": 0.9},
+    "q": {"q": 1.0},
+}
+
+
+@pytest.mark.parametrize(
+    ("row", "controlled", "natural", "variance", "uniform"),
+    [
+        ("base", 122.4, 103.9, 108.8, 115.0),
+        ("T", 122.4, 122.1, 121.1, 115.0),
+        ("N_Q", 206.7, 197.1, 199.6, 202.9),
+        ("U", 127.3, 106.5, 111.4, 117.6),
+        ("q", 79.9, 78.9, 78.0, 76.7),
+    ],
+)
+def test_unified_per_episode(row: str, controlled: float, natural: float, variance: float, uniform: float) -> None:
+    """The best value reachable per episode with M controlled, natural (two readings of its noise) or uniform on seven points."""
+    settings = SETTINGS[row]
+    world, fine = Unified(**settings), Unified(**settings, outer_points=FINE)
+    wide = Unified(**{**VARIANCE, **settings}, outer_points=FINE)
+    assert per_episode(world) == 20
+    assert 20 * oracle_value(world) == pytest.approx(controlled, abs=0.3)
+    assert 20 * oracle_value(fine, ("inner",), fine.legacy("natural")) == pytest.approx(natural, abs=0.3)
+    assert 20 * oracle_value(wide, ("inner",), wide.legacy("natural")) == pytest.approx(variance, abs=0.3)
+    assert 20 * oracle_value(world, ("inner",), world.legacy("uniform")) == pytest.approx(uniform, abs=0.3)
+
+
+def test_the_best_constant_of_the_unified_world() -> None:
+    world = Unified(outer_points=3, inner_points=3)
+    values = [
+        20 * true_value(world, Legacy(world.problem, {"meta": Constant(m), "inner": Constant(a)}))
+        for m, a in itertools.product((-2.0, 0.0, 2.0), repeat=2)
+    ]
+    assert max(values) == pytest.approx(88.9, abs=0.1)
+
+
+def test_additive_in_closed_form() -> None:
+    world = Additive(outer_steps=2)
+    assert oracle_value(world) == pytest.approx(2 * 2 + 0.5 * (1.5 * 2 + 0.15) + 0.15)
+    assert true_value(world, world.legacy("uniform")) == pytest.approx(0.5 * 0.15 + 0.15)
+    assert oracle_value(world, ("inner",), world.legacy("uniform")) == pytest.approx(4 + 0.225)
+    assert oracle_value(world, ("meta",), world.legacy("uniform")) == pytest.approx(0.5 * 3.15 + 0.15)
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.1, -0.37])
+def test_a_legacy_that_jumps_with_the_sign_of_the_task(shift: float) -> None:
+    world = Additive(task_mean=shift)
+    positive = 0.5 * math.erfc(-shift / 0.3 / math.sqrt(2))
+    assert true_value(world, world.legacy("sign:epsilon=0")) == pytest.approx(4 * (2 * positive - 1) + 0.225, abs=1e-3)
+
+
+def test_noise_free_worlds() -> None:
+    world = Unified(sigma_q=0, confounder=0.5)
+    top = 2 * math.tanh(4)
+    assert oracle_value(world) == pytest.approx(2 * (top + 0.15) + 0.15)
+
+
+@pytest.mark.parametrize("name", ["unified", "linear"])
+def test_refining_the_nodes_changes_little(name: str) -> None:
+    world = make_world(name)
+    for scope in (world.problem.names, world.problem.names[1:]):
+        behaviour = world.legacy("natural")
+        coarse, fine = oracle_value(world, scope, behaviour), oracle_value(world, scope, behaviour, fineness=3)
+        assert coarse == pytest.approx(fine, rel=1e-4)
+
+
+def test_the_latent_variable_is_averaged_given_what_is_seen() -> None:
+    """E[U | Q] rises with Q where the latent lifts Q, and averages to P(U = 1)."""
+    world = Unified(sigma_q=0.2)
+    law, weights = world.context_law("inner", {"M": np.zeros(1)}, 1, 1)
+    known = {"M": np.zeros(weights.size), "Q": law["Q"].ravel(), "A": np.zeros(weights.size)}
+    lifted = world.mean_reward(known) / 0.3
+    order = np.argsort(known["Q"])
+    assert (np.diff(lifted[order]) >= 0).all() and lifted.min() < 0.1 and lifted.max() > 0.9
+    assert weights.ravel() @ lifted == pytest.approx(0.5)
+
+
+def mixtures(world: Unified) -> tuple[list[Policy], Policy]:
+    members: list[Policy] = [
+        Legacy(world.problem, {"meta": Natural({}, 0.5, lever), "inner": Natural({"Q": slope, "M": 0.2}, 0.5)})
+        for lever, slope in ((-1.5, 0.1), (1.5, 0.4), (0.5, -0.2))
+    ]
+    return members, Mixture(members, [0.5, 0.2, 0.3])
+
+
+SMALL = Unified(sigma_q=1.0, outer_points=5, inner_points=5)
+
+
+def test_a_mixture_is_worth_the_average_of_its_particles() -> None:
+    members, mixture = mixtures(SMALL)
+    values = [true_value(SMALL, member) for member in members]
+    assert len({round(value, 3) for value in values}) == 3
+    assert true_value(SMALL, mixture) == pytest.approx(np.dot([0.5, 0.2, 0.3], values))
+
+
+def test_control_next_to_a_mixture_uses_what_the_actions_tell_about_its_particle() -> None:
+    """With the inner level controlled the particle no longer matters below; with the meta level controlled its action tells nothing."""
+    members, mixture = mixtures(SMALL)
+    below = [oracle_value(SMALL, ("inner",), member) for member in members]
+    assert oracle_value(SMALL, ("inner",), mixture) == pytest.approx(np.dot([0.5, 0.2, 0.3], below))
+    # One meta action must serve all particles at once: less than the average of what each alone would allow.
+    apart = np.dot([0.5, 0.2, 0.3], [oracle_value(SMALL, ("meta",), member) for member in members])
+    fixed = [
+        true_value(
+            SMALL,
+            Mixture(
+                [Legacy(SMALL.problem, {"meta": Constant(m), "inner": member.rules["inner"]}) for member in members],
+                [0.5, 0.2, 0.3],
+            ),  # type: ignore[attr-defined]
+        )
+        for m in SMALL.problem.outermost.actions.numbers.tolist()
+    ]
+    assert oracle_value(SMALL, ("meta",), mixture) == pytest.approx(max(fixed))
+    assert max(fixed) < apart
+    assert oracle_value(SMALL, None, mixture) == pytest.approx(oracle_value(SMALL))
+
+
+def test_the_oracle_policy_picks_the_best_available_action() -> None:
+    world = Clinic()
+    policy = OraclePolicy(world)
+    assert policy.scope == Scope({"plan", "dose"}) and policy.weights.tolist() == [1.0]
+    rows = {
+        "patient": np.array([[0.0, 0.0], [0.0, 0.0]]),
+        "ward": np.zeros(2, dtype=np.int32),
+        "response": np.array([1, 2], dtype=np.int32),
+        "level": np.array([4.0, 4.0]),
+    }
+    upper = {"plan": np.zeros(2, dtype=np.int32)}
+    free = np.ones((2, 4), dtype=bool)
+    batch = chain(world.problem, "dose", 2, rows, upper, {"dose": free})
+    # At such a level the top dose is best; after a high response it is not available.
+    assert policy.full("dose", batch).argmax(axis=2).tolist() == [[3, 2]]
+    severe = {"patient": np.array([[3.0, -2.0], [3.0, -2.0], [-2.0, 2.0]]), "ward": np.array([0, 2, 0], dtype=np.int32)}
+    plans = policy.full("plan", chain(world.problem, "plan", 3, severe, {}))
+    assert plans.argmax(axis=2).tolist() == [[2, 1, 0]]
+
+
+def test_the_oracle_policy_needs_decided_actions_to_say_what_was_taken() -> None:
+    world = Linear()
+    policy = OraclePolicy(world)
+    batch = world.episodes(0, 4, policy, 1)
+    assert policy.taken("inner", batch).tolist() == [[1.0] * 80]
+    with pytest.raises(PolicyError, match="undecided"):
+        policy.taken("meta", chain(world.problem, "meta", 1, {"T": np.ones(1)}, {}))
+
+
+def test_what_cannot_be_asked_is_refused() -> None:
+    world = ChemicalPlant()
+    with pytest.raises(SettingError, match="nobody acts at batch, dose"):
+        oracle_value(world, ("recipe",))
+    with pytest.raises(SettingError, match="fineness"):
+        oracle_value(world, fineness=0)
+
+
+def test_per_episode() -> None:
+    assert [per_episode(make_world(name)) for name in ("unified", "plant", "clinic")] == [20, 30, None]

@@ -1,0 +1,132 @@
+"""What every world must do; a new entry in WORLDS is tested the moment it is listed."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import yaml
+
+from aegis.problem import Batch, Plant, dump_problem, parse_problem
+from aegis.worlds import WORLDS, World, make_world
+
+CASES = [(name, legacy) for name in WORLDS for legacy in make_world(name).offers()]
+
+
+def run(name: str, legacy: str, count: int = 300, seed: int = 11) -> tuple[World, Batch]:
+    world = make_world(name)
+    return world, world.episodes(7, count, world.legacy(legacy), seed)
+
+
+@pytest.mark.parametrize(("name", "legacy"), CASES)
+def test_batches_have_their_shapes(name: str, legacy: str) -> None:
+    world, batch = run(name, legacy)
+    assert isinstance(world, Plant)
+    assert batch.episode.tolist() == list(range(7, 307)) and batch.episode.dtype == np.int64
+    assert tuple(batch.levels) == world.problem.names
+    above = len(batch)
+    for level, most in zip(world.problem.levels, world.steps, strict=True):
+        table = batch.levels[level.name]
+        count = len(table)
+        assert table.parent.dtype == np.int32 and table.action.dtype == np.int32 and table.version is None
+        assert (np.diff(table.parent) >= 0).all()
+        below = np.bincount(table.parent, minlength=above)
+        assert below.size == above and below.min() >= 1 and below.max() <= most
+        if not world.ragged:
+            assert (below == most).all()
+        assert table.mu_full is not None and table.mu_full.shape == (count, level.actions.count)
+        assert table.mu_full.sum(axis=1) == pytest.approx(1)
+        assert (table.mu_taken > 0).all()
+        assert np.array_equal(table.mu_taken, table.mu_full[np.arange(count), table.action])
+        for variable in level.context:
+            values = table.context[variable.name]
+            assert values.shape == ((count, variable.width) if variable.kind == "vector" else (count,))
+            assert values.dtype == (np.int32 if variable.kind == "categorical" else np.float64)
+            if variable.kind == "categorical":
+                assert values.min() >= 0 and values.max() < len(variable.values)
+        above = count
+    assert batch.reward is not None and batch.outcome is not None and batch.observed is not None
+    assert batch.reward.shape == batch.outcome.shape == batch.observed.shape == (above,)
+    assert batch.observed.all() and np.isfinite(batch.reward).all()
+
+
+@pytest.mark.parametrize(("name", "legacy"), CASES)
+def test_masks_are_respected(name: str, legacy: str) -> None:
+    world, batch = run(name, legacy)
+    for level in world.problem.levels:
+        table = batch.levels[level.name]
+        assert (table.available is not None) == level.masked
+        if table.available is not None:
+            assert table.available[np.arange(len(table)), table.action].all()
+            assert not table.available.all() and table.available.any(axis=1).all()
+            assert table.mu_full is not None and (table.mu_full[~table.available] == 0).all()
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_rewards_stay_in_the_declared_range(name: str) -> None:
+    world, batch = run(name, "uniform", count=4000)
+    limits = world.problem.reward.range
+    assert limits is not None and batch.reward is not None
+    assert limits[0] <= batch.reward.min() and batch.reward.max() <= limits[1]
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_policies_meet_the_same_noise(name: str) -> None:
+    """Outermost contexts are exogenous: no policy changes them. Nor does the length of the run."""
+    batches = [run(name, legacy)[1] for legacy in make_world(name).offers()]
+    for one, other in itertools.pairwise(batches):
+        outer = next(iter(one.levels))
+        for variable, values in one.levels[outer].context.items():
+            assert np.array_equal(values, other.levels[outer].context[variable])
+    assert not all(np.array_equal(batches[0].reward, other.reward) for other in batches[1:])
+
+
+@pytest.mark.parametrize(("name", "legacy"), CASES)
+def test_actions_are_taken_as_often_as_their_probabilities_say(name: str, legacy: str) -> None:
+    """Per level and action a z-test of indicator minus probability, the decisions of an episode summed first."""
+    world, batch = run(name, legacy, count=1500)
+    for level in world.problem.levels:
+        table = batch.levels[level.name]
+        assert table.mu_full is not None
+        miss = (np.arange(level.actions.count) == table.action[:, None]) - table.mu_full
+        owner = batch.episode_of(level.name)
+        for action in range(level.actions.count):
+            sums = np.bincount(owner, weights=miss[:, action], minlength=len(batch))
+            spread = np.sqrt((sums**2).sum())
+            assert abs(sums.sum()) <= 4.5 * spread + 1e-9
+            # Rare actions have too few counts for a z-test; an action that is expected often must be seen.
+            if table.mu_full[:, action].sum() > 20:
+                assert (table.action == action).any()
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_the_problem_is_well_posed(name: str) -> None:
+    problem = make_world(name).problem
+    assert parse_problem(yaml.safe_dump(dump_problem(problem))) == problem
+    assert problem.latents, "every world has a latent variable"
+    for level in problem.levels:
+        assert problem.backdoor(level.name).admissible, problem.backdoor(level.name).reason
+        assert level.decision and level.propensity is not None and level.propensity.full
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_laws_are_distributions_of_what_is_sampled(name: str) -> None:
+    """Means of contexts under the oracle's nodes agree with the sampled ones, level by level (z-test)."""
+    world, batch = run(name, "uniform", count=1500)
+    for level in world.problem.levels:
+        rows = batch.ancestors(level.name)
+        known = {}
+        for outer in world.problem.above(level.name):
+            table, index = batch.levels[outer.name], rows[outer.name]
+            known |= {variable.name: table.context[variable.name][index] for variable in outer.context}
+            known[outer.actions.column] = outer.actions.as_rows(table.action[index])
+        chosen = np.arange(0, len(batch.levels[level.name]), max(len(batch.levels[level.name]) // 1500, 1))
+        law, weights = world.context_law(level.name, {key: values[chosen] for key, values in known.items()}, chosen.size, 1)
+        assert weights.sum(axis=1) == pytest.approx(1)
+        for variable in level.context:
+            sampled = batch.levels[level.name].context[variable.name][chosen].reshape(chosen.size, -1)
+            nodes = law[variable.name].reshape(chosen.size, weights.shape[1], -1)
+            for power in (1, 2):
+                miss = sampled**power - np.einsum("nk,nkd->nd", weights, nodes**power)
+                assert (np.abs(miss.mean(axis=0)) < 4.5 * miss.std(axis=0) / np.sqrt(chosen.size) + 1e-9).all()
