@@ -14,6 +14,7 @@ from log_samples import PROBLEMS, columns_of, random_batch, write_csv
 
 from aegis.errors import LogError, SettingError
 from aegis.logs import Source
+from aegis.logs.places import Places
 from aegis.problem import Problem, parse_problem
 from aegis.rng import stream
 
@@ -195,12 +196,26 @@ def test_a_decision_id_comes_once_below_its_parent(tmp_path: Path) -> None:
     assert f"row {first}, below the same parent" in said
 
 
-def test_the_first_of_several_repeated_decisions_is_named(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("one", "other"), [(0, 5), (5, 0)])
+def test_the_first_of_several_repeated_decisions_is_named(one: int, other: int, tmp_path: Path) -> None:
     log = nested_log()
-    twice = {name: [*values, values[5], values[0]] for name, values in log.items()}
-    said = refused(PROBLEMS["nested"], twice, tmp_path)
-    assert said.startswith(f", row {len(log['step']) + 1}, column 'step': found {log['step'][5]} again")
-    assert "row 6, below" in said
+    pq.write_table(pa.table({name: [*values, values[one], values[other]] for name, values in log.items()}), tmp_path / "log.pq")
+    with pytest.raises(LogError) as caught:
+        Source(tmp_path / "log.pq", PROBLEMS["nested"]).read()
+    first = f"log.pq, row {len(log['step']) + 1}, column 'step': found {log['step'][one]} again, after "
+    assert first in str(caught.value) and f"row {one + 1}, below" in str(caught.value)
+
+
+def test_the_first_of_several_wrong_entries_is_named(tmp_path: Path) -> None:
+    for column, wrong in (("p", 1.5), ("age", float("inf")), ("dose", 9)):
+        said = refused(PROBLEMS["flat"], spoil(spoil(flat_log(), column, 4, wrong), column, 2, wrong), tmp_path)
+        assert said.startswith(f", row 2, column '{column}'")
+
+
+def test_the_first_file_comes_before_the_first_row() -> None:
+    places = Places(("a", "b"), np.array([1, 0, 0], dtype=np.int32), np.array([1, 9, 8]))
+    assert places.earliest(np.array([0, 1, 2])) == 2
+    assert places.at(2) == "a, row 8"
 
 
 def test_a_reward_of_an_episode_is_one_number(tmp_path: Path) -> None:
@@ -349,8 +364,11 @@ def test_truncated_and_damaged_parquet_is_refused(tmp_path: Path) -> None:
         path.write_bytes(whole[:end])
         with pytest.raises(LogError, match="cannot be read as Parquet"):
             Source(path, PROBLEMS["flat"]).read()
-    place = len(whole) // 3
-    path.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
+    # Without compression nothing but the checksum of a page gives a changed digit away.
+    pq.write_table(pa.table(many), path, write_page_checksum=True, compression="none", use_dictionary=False)
+    whole = path.read_bytes()
+    place = whole.index(np.array([1.5, 2.5]).tobytes())
+    path.write_bytes(whole[:place] + np.array([1.25]).tobytes() + whole[place + 8 :])
     with pytest.raises(LogError, match="cannot be read as Parquet"):
         Source(path, PROBLEMS["flat"]).read()
 

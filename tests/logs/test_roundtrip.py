@@ -190,6 +190,14 @@ def test_text_files_keep_ids_and_labels_that_look_like_something_else(tmp_path: 
     assert batch.observed is not None and batch.observed.tolist() == [True, False, False]
 
 
+def test_numbers_with_leading_zeros_and_quoted_nothing_are_ids(tmp_path: Path) -> None:
+    problem = PROBLEMS["flat"]
+    (tmp_path / "log.csv").write_text("visit,age,dose,p,score\n007,1,1,0.5,1\n7,2,2,0.5,1\n")
+    assert Source(tmp_path / "log.csv", problem).read().episode.tolist() == ["007", "7"]
+    (tmp_path / "log.csv").write_text('visit,age,dose,p,score\n"",1,1,0.5,1\nx,2,2,0.5,1\n')
+    assert Source(tmp_path / "log.csv", problem).read().episode.tolist() == ["", "x"]
+
+
 def test_a_source_looks_again_after_a_file_has_changed(tmp_path: Path) -> None:
     problem = PROBLEMS["flat"]
     path = tmp_path / "log.csv"

@@ -45,8 +45,9 @@ def test_decision_ids_are_positions_and_unobserved_rewards_are_null() -> None:
     batch = batch_of("nested")
     table = to_table(batch, PROBLEMS["nested"])
     rows = list(zip(table["batch"].to_pylist(), table["run"].to_pylist(), table["step"].to_pylist(), strict=True))
-    assert len(set(rows)) == len(rows) and rows == sorted(rows)
-    assert {row[1:] for row in rows} >= {(0, 0)}
+    runs = {(episode, run) for episode, run, _ in rows}
+    assert runs == {(k, j) for k in range(6) for j in range(sum(episode == k for episode, _ in runs))}
+    assert rows == sorted((*run, j) for run in runs for j in range(sum(row[:2] == run for row in rows)))
     assert batch.observed is not None
     assert [value is None for value in table["margin"].to_pylist()] == (~batch.observed).tolist()
 

@@ -19,8 +19,7 @@ import numpy as np
 from aegis.agents.online import Online
 from aegis.errors import InputError, OutputError
 from aegis.files import digest_of, write_text, written_aside
-from aegis.logs import write_log
-from aegis.logs.join import join_logs
+from aegis.logs import Source, write_log
 from aegis.mechanisms import Belief
 from aegis.problem import Array, Batch, Problem, concat, dump_problem, save_problem
 from aegis.version import __version__
@@ -73,7 +72,7 @@ def run_to(
         _save(place, state)
     if not (place / "summary.json").exists():
         parts = sorted((place / "parts").glob("part-*.parquet"))
-        join_logs(parts, place / "log.parquet")
+        write_log(Source(parts, logged).batches(), logged, place / "log.parquet")
         summary = {**wanted, "mean_reward": float(state.means.mean()), "mean_episode_reward": float(state.sums.mean())}
         write_text(place / "summary.json", json.dumps(summary, indent=2) + "\n")
     shutil.rmtree(place / "parts", ignore_errors=True)

@@ -70,7 +70,7 @@ def _hash_text(text: pa.Array) -> Hashes:
 
 
 def _hash_some(text: pa.Array) -> Hashes:
-    """Return a polynomial hash of the bytes: sum of table[byte] * odd^position modulo 2^64, then mixed with the length."""
+    """Return a polynomial hash of the bytes: sum of table[byte] * odd^position modulo 2^64, then mixed."""
     _, offsets, data = text.buffers()
     bounds = np.frombuffer(offsets, dtype=np.int64)[text.offset : text.offset + len(text) + 1]
     size = int(bounds[-1] - bounds[0])
@@ -79,7 +79,7 @@ def _hash_some(text: pa.Array) -> Hashes:
     position = np.arange(size) - np.repeat(starts, lengths)
     powers = np.cumprod(np.full(int(lengths.max(initial=0)) + 1, _ODD, dtype=np.uint64))
     running = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(_TABLE[content] * powers[position], dtype=np.uint64)])
-    return _mix(running[starts + lengths] - running[starts] + lengths.astype(np.uint64) * _ODD)
+    return _mix(running[starts + lengths] - running[starts])
 
 
 def _mix(values: Hashes) -> Hashes:
