@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from aegis.errors import PolicyError, SettingError
-from aegis.policies import Constant, Legacy, Mixture, Natural, Policy
-from aegis.problem import Scope, chain
+from aegis.policies import Constant, Legacy
+from aegis.problem import Policy, Scope, chain
 from aegis.worlds import (
     Additive,
     ChemicalPlant,
@@ -106,49 +106,21 @@ def test_the_latent_variable_is_averaged_given_what_is_seen() -> None:
     assert weights.ravel() @ lifted == pytest.approx(0.5)
 
 
-def mixtures(world: Unified) -> tuple[list[Policy], Policy]:
-    members: list[Policy] = [
-        Legacy(world.problem, {"meta": Natural({}, 0.5, lever), "inner": Natural({"Q": slope, "M": 0.2}, 0.5)})
-        for lever, slope in ((-1.5, 0.1), (1.5, 0.4), (0.5, -0.2))
-    ]
-    return members, Mixture(members, [0.5, 0.2, 0.3])
-
-
-SMALL = Unified(sigma_q=1.0, outer_points=5, inner_points=5)
-
-
-def test_a_mixture_is_worth_the_average_of_its_particles() -> None:
-    members, mixture = mixtures(SMALL)
-    values = [true_value(SMALL, member) for member in members]
-    assert len({round(value, 3) for value in values}) == 3
-    assert true_value(SMALL, mixture) == pytest.approx(np.dot([0.5, 0.2, 0.3], values))
-
-
-def test_control_next_to_a_mixture_uses_what_the_actions_tell_about_its_particle() -> None:
-    """With the inner level controlled the particle no longer matters below; with the meta level controlled its action tells nothing."""
-    members, mixture = mixtures(SMALL)
-    below = [oracle_value(SMALL, ("inner",), member) for member in members]
-    assert oracle_value(SMALL, ("inner",), mixture) == pytest.approx(np.dot([0.5, 0.2, 0.3], below))
-    # One meta action must serve all particles at once: less than the average of what each alone would allow.
-    apart = np.dot([0.5, 0.2, 0.3], [oracle_value(SMALL, ("meta",), member) for member in members])
-    fixed = [
-        true_value(
-            SMALL,
-            Mixture(
-                [Legacy(SMALL.problem, {"meta": Constant(m), "inner": member.rules["inner"]}) for member in members],
-                [0.5, 0.2, 0.3],
-            ),  # type: ignore[attr-defined]
-        )
-        for m in SMALL.problem.outermost.actions.numbers.tolist()
-    ]
-    assert oracle_value(SMALL, ("meta",), mixture) == pytest.approx(max(fixed))
-    assert max(fixed) < apart
-    assert oracle_value(SMALL, None, mixture) == pytest.approx(oracle_value(SMALL))
+def test_the_law_of_the_clinics_level() -> None:
+    world = Clinic()
+    known = {"patient": np.array([[0.5, -1.0]]), "ward": np.array([1]), "plan": np.array([2])}
+    law, weights = world.context_law("dose", known, 1, 1)
+    for response, (chance, shift) in enumerate(((0.1, 0.4), (0.4, 0.0), (0.5, -0.4))):
+        chosen = law["response"][0] == response
+        assert weights[0, chosen].sum() == pytest.approx(chance)
+        mean = weights[0, chosen] @ law["level"][0, chosen] / chance
+        assert mean == pytest.approx(0.8 * 0.5 - 1.2 + shift + 0.4 * 0.4)
 
 
 def test_the_oracle_policy_picks_the_best_available_action() -> None:
     world = Clinic()
     policy = OraclePolicy(world)
+    assert isinstance(policy, Policy)
     assert policy.scope == Scope({"plan", "dose"}) and policy.weights.tolist() == [1.0]
     rows = {
         "patient": np.array([[0.0, 0.0], [0.0, 0.0]]),

@@ -24,7 +24,7 @@ def values() -> dict[tuple[str, ...], float]:
 @pytest.mark.parametrize("scope", SCOPES)
 def test_the_oracle_earns_what_it_says(scope: tuple[str, ...], values: dict[tuple[str, ...], float]) -> None:
     # Planning the outermost action integrates over everything below: fewer episodes there.
-    count = 60 if "batch" in scope else 600
+    count = 40 if "batch" in scope else 600
     batch = WORLD.episodes(0, count, OraclePolicy(WORLD, Scope(scope), NATURAL), 23)
     assert batch.reward is not None
     means = batch.episode_means(batch.reward)
@@ -39,18 +39,15 @@ def test_more_control_is_worth_more_at_every_level(values: dict[tuple[str, ...],
                 assert values[wider] > values[scope] + 0.1
 
 
-def test_no_constant_setting_is_best() -> None:
-    """Not even the best constant doses, under optimal control of the outer levels, come close to the optimum."""
-    best = oracle_value(WORLD)
-    for dose in WORLD.problem.innermost.actions.numbers.tolist()[2:5]:
-        rules = {**dict.fromkeys(("batch", "recipe"), Constant(0.0)), "dose": Constant(dose)}
-        assert oracle_value(WORLD, ("batch", "recipe"), Legacy(WORLD.problem, rules)) < best - 0.05
+def test_a_constant_dose_is_not_best(values: dict[tuple[str, ...], float]) -> None:
+    """Not even under optimal control of the outer levels."""
+    rules = {name: Constant(0.0) for name in WORLD.problem.names}
+    assert oracle_value(WORLD, ("batch", "recipe"), Legacy(WORLD.problem, rules)) < values[WORLD.problem.names] - 0.1
 
 
-def test_legacies_earn_their_true_value() -> None:
-    for legacy in ("uniform", "deterministic"):
-        policy = WORLD.legacy(legacy)
-        batch = WORLD.episodes(0, 2000, policy, 29)
-        assert batch.reward is not None
-        means = batch.episode_means(batch.reward)
-        assert abs(means.mean() - true_value(WORLD, policy)) < 4 * means.std() / np.sqrt(2000)
+def test_a_legacy_earns_its_true_value() -> None:
+    policy = WORLD.legacy("deterministic")
+    batch = WORLD.episodes(0, 1000, policy, 29)
+    assert batch.reward is not None
+    means = batch.episode_means(batch.reward)
+    assert abs(means.mean() - true_value(WORLD, policy)) < 4 * means.std() / np.sqrt(1000)

@@ -13,6 +13,7 @@ from aegis.errors import PolicyError, SettingError
 from aegis.policies import Mixture, path_full, sequential_full
 from aegis.problem import Array, Batch, concat
 from aegis.worlds import Clinic, Unified, make_world
+from aegis.worlds.noise import episode_noise
 from aegis.worlds.simulate import pick
 
 WORLD = Unified(outer_steps=2, inner_steps=3, outer_points=3, inner_points=4)
@@ -198,5 +199,7 @@ def test_noise_in_the_cache_cannot_be_changed() -> None:
     wanted = batch.reward.copy()
     batch.reward[:] = 0
     batch.levels["meta"].context["T"][:] = 0
+    with pytest.raises(ValueError, match="read-only"):
+        episode_noise(WORLD, 3, 1, 1).particle[0] = 0
     again = WORLD.episodes(3, 1, policy, 1)
     assert np.array_equal(again.reward, wanted) and (again.levels["meta"].context["T"] != 0).all()

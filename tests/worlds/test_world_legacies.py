@@ -94,3 +94,11 @@ def test_sign_constant_and_deterministic() -> None:
     assert fixed.full("meta", meta(world, [1.25]))[0, 0] == pytest.approx(
         world.legacy("natural").full("meta", meta(world, [1.25]))[0, 0]
     )
+
+
+def test_the_natural_controller_of_the_linear_world() -> None:
+    world = make_world("linear")
+    got = world.legacy("natural").full("meta", meta(world, [1.0, 3.0]))[0]
+    edges = np.array([-np.inf, 1.5, 2.5, 3.5, 4.5, np.inf])
+    want = [np.diff(stats.norm.cdf(edges, 0.6 * task + 1.0, 0.5)) for task in (1.0, 3.0)]
+    assert got == pytest.approx(np.array(want))

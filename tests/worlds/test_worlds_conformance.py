@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import yaml
 
-from aegis.problem import Batch, Plant, dump_problem, parse_problem
+from aegis.problem import Batch, Plant, augmented, dump_problem, parse_problem
 from aegis.worlds import WORLDS, World, make_world
 
 CASES = [(name, legacy) for name in WORLDS for legacy in make_world(name).offers()]
@@ -84,20 +84,16 @@ def test_policies_meet_the_same_noise(name: str) -> None:
 
 @pytest.mark.parametrize(("name", "legacy"), CASES)
 def test_actions_are_taken_as_often_as_their_probabilities_say(name: str, legacy: str) -> None:
-    """Per level and action a z-test of indicator minus probability, the decisions of an episode summed first."""
+    """A z-test per level and action; given the contexts, actions are drawn independently."""
     world, batch = run(name, legacy, count=1500)
     for level in world.problem.levels:
         table = batch.levels[level.name]
         assert table.mu_full is not None
-        miss = (np.arange(level.actions.count) == table.action[:, None]) - table.mu_full
-        owner = batch.episode_of(level.name)
-        for action in range(level.actions.count):
-            sums = np.bincount(owner, weights=miss[:, action], minlength=len(batch))
-            spread = np.sqrt((sums**2).sum())
-            assert abs(sums.sum()) <= 4.5 * spread + 1e-9
-            # Rare actions have too few counts for a z-test; an action that is expected often must be seen.
-            if table.mu_full[:, action].sum() > 20:
-                assert (table.action == action).any()
+        counts = np.bincount(table.action, minlength=level.actions.count)
+        expected = table.mu_full.sum(axis=0)
+        spread = np.sqrt((table.mu_full * (1 - table.mu_full)).sum(axis=0))
+        # Rare actions are counted in whole numbers, for which a few more are not a surprise.
+        assert (np.abs(counts - expected) <= 4 * spread + np.where(expected < 20, 5, 1e-6)).all()
 
 
 @pytest.mark.parametrize("name", WORLDS)
@@ -130,3 +126,21 @@ def test_laws_are_distributions_of_what_is_sampled(name: str) -> None:
             for power in (1, 2):
                 miss = sampled**power - np.einsum("nk,nkd->nd", weights, nodes**power)
                 assert (np.abs(miss.mean(axis=0)) < 4.5 * miss.std(axis=0) / np.sqrt(chosen.size) + 1e-9).all()
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_mean_rewards_are_those_of_what_is_sampled(name: str) -> None:
+    """Reward minus E[R | what is seen] averages to 0 for every action, and is uncorrelated with every context (z-tests)."""
+    world, batch = run(name, "uniform", count=4000)
+    innermost = world.problem.innermost.name
+    known = augmented(world.problem, batch, innermost, with_action=True)
+    assert batch.reward is not None
+    miss = batch.reward - world.mean_reward(known)
+    actions = batch.levels[innermost].action
+    for action in range(world.problem.innermost.actions.count):
+        chosen = miss[actions == action]
+        # Where the reward is clipped almost always, what is left is rarer than the sample is long.
+        assert abs(chosen.mean()) < 4.5 * chosen.std() / np.sqrt(chosen.size) + 1e-5
+    for values in known.values():
+        product = miss[:, None] * values.reshape(miss.size, -1)
+        assert (np.abs(product.mean(axis=0)) < 4.5 * product.std(axis=0) / np.sqrt(miss.size) + 1e-9).all()

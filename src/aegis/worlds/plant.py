@@ -69,7 +69,7 @@ class ChemicalPlant(World):
     def contexts(self, level: str, known: Rows, noise: Noise) -> Rows:
         """Return quality, viscosity or acidity."""
         if level == "batch":
-            return {"quality": noise["W"].copy()}
+            return {"quality": noise["W"]}
         if level == "recipe":
             return {"viscosity": _viscosity(known) + self.viscosity_sd * noise["N_V"]}
         return {"acidity": _acidity(known) + LIFT * self._latent(noise) + self.acidity_sd * noise["N_H"]}
@@ -90,9 +90,9 @@ class ChemicalPlant(World):
             nodes, weights = gaussian_nodes(80 * fineness)
             return {"quality": np.tile(nodes, (count, 1))}, np.tile(weights, (count, 1))
         if level == "recipe":
-            nodes, weights = gaussian_nodes(20 * fineness)
+            nodes, weights = gaussian_nodes(16 * fineness)
             return {"viscosity": _viscosity(known)[:, None] + self.viscosity_sd * nodes}, np.tile(weights, (count, 1))
-        values, chances = latent_nodes(_acidity(known), LIFT, self.acidity_sd, self.confounder, 12 * fineness)
+        values, chances = latent_nodes(_acidity(known), LIFT, self.acidity_sd, self.confounder, 14 * fineness)
         return {"acidity": values}, chances
 
     def mean_reward(self, known: Rows) -> Array:

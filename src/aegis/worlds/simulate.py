@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -58,6 +60,7 @@ def _run(world: World, first: int, count: int, policy: Policy, weights: Array, s
     episode: AnyArray = np.arange(count)
     slot: AnyArray = episode  # place of each decision in the noise arrays, which leave room for the most decisions
     here: dict[str, Array] = {}
+    asked: dict[str, Array] = {}
     for level, steps in zip(world.problem.levels, world.steps, strict=True):
         number = world.children(level.name, known, here) if known else None
         parent, slot = _spread(slot, number, steps)
@@ -71,6 +74,7 @@ def _run(world: World, first: int, count: int, policy: Policy, weights: Array, s
         batch = batch.with_level(level.name, table)
         full = np.asarray(policy.full(level.name, batch), dtype=np.float64)
         _check(level.name, full, (weights.size, parent.size, level.actions.count), available)
+        asked[level.name] = full
         own = full[0] if single else full[particle[episode], np.arange(parent.size)]
         action = pick(own, noise.action[level.name][slot])
         # A mixture's propensities may need later actions of the same level: they are filled in at the end.
@@ -79,7 +83,7 @@ def _run(world: World, first: int, count: int, policy: Policy, weights: Array, s
         known[level.actions.column] = level.actions.as_rows(table.action)
     outcome, reward = world.results(known, here)
     if not single:
-        batch = _logged(batch, policy, propensities)
+        batch = _logged(batch, _Answers(weights, asked), propensities)
     return Batch(batch.episode, batch.levels, reward, np.ones(reward.size, dtype=bool), outcome)
 
 
@@ -100,6 +104,23 @@ def _spread(slot: AnyArray, number: AnyArray | None, steps: int) -> tuple[AnyArr
     parent = np.repeat(np.arange(slot.size), number)
     position = np.arange(parent.size) - np.repeat(np.cumsum(number) - number, number)
     return parent, slot[parent] * steps + position
+
+
+@dataclass(frozen=True, slots=True)
+class _Answers:
+    """What a policy answered level by level, so that it need not be asked twice for the same decisions."""
+
+    weights: Array
+    asked: Mapping[str, Array]
+
+    def full(self, level: str, batch: Batch) -> Array:
+        """Return `[S, n, A]` as answered."""
+        return self.asked[level]
+
+    def taken(self, level: str, batch: Batch) -> Array:
+        """Return `[S, n]` at the actions taken."""
+        action = batch.levels[level].action
+        return np.take_along_axis(self.asked[level], action[None, :, None].astype(np.int64), axis=2)[:, :, 0]
 
 
 def _logged(batch: Batch, policy: Policy, propensities: str) -> Batch:
