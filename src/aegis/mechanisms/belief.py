@@ -100,8 +100,10 @@ class Belief:
         for name, mechanism in self.mechanisms.items():
             prefix = f"{name}/"
             found = {key.removeprefix(prefix): value for key, value in arrays.items() if key.startswith(prefix)}
-            if not found:
-                raise SettingError(f"the saved belief has no mechanism '{name}'")
+            wanted = {key: value.shape for key, value in self.prior[name].arrays().items()}
+            if {key: found[key].shape for key in wanted if key in found} != wanted:
+                shapes = {key: value.shape for key, value in found.items()}
+                raise SettingError(f"the saved belief does not fit mechanism '{name}': expected {wanted}, found {shapes}")
             states[name] = mechanism.restore(found)
         return replace(self, states=states)
 
@@ -117,6 +119,8 @@ def build_belief(
     scalings: standardisation by variable name, fitted on prior data (`fit_scalings`); none means raw units.
     """
     chosen = settings or ModelSettings()
+    for name in scalings or {}:
+        choose(name, problem.variables, "variable to scale")
     wanted = _structure(problem, chosen.structure, problem.mechanisms(scope))
     mechanisms = {name: _mechanism(problem, name, parents, chosen, scalings or {}) for name, parents in wanted.items()}
     prior = {name: mechanism.prior() for name, mechanism in mechanisms.items()}

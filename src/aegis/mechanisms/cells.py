@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import digamma, gammaln
 
-from aegis.errors import SettingError
+from aegis.errors import ModelError, SettingError
+from aegis.mechanisms.nig import ROUND_OFF, check_prior, check_tempering
 from aegis.problem import Actions, AnyArray, Array, Rows, Variable
 
 
@@ -36,8 +37,14 @@ class CellStates:
 
     @property
     def rate(self) -> Array:
-        """Return the inverse-gamma rates `[C]`."""
-        return 0.5 * (self.square - self.shift * self.mean)
+        """Return the inverse-gamma rates `[C]`; raises ModelError if one is not positive by more than round-off."""
+        rate = 0.5 * (self.square - self.shift * self.mean)
+        if not (rate > ROUND_OFF * self.square).all():
+            raise ModelError(
+                "the noise rate of a cell is not positive beyond round-off: values are not finite or far too large for their "
+                "noise; subtract their mean and divide by their spread first"
+            )
+        return rate
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +59,8 @@ class Cells:
     rate: float = 1.0
 
     def __post_init__(self) -> None:
+        check_tempering(self.temper)
+        check_prior(self.precision, self.shape, self.rate)
         if self.target.kind != "real":
             raise SettingError(f"cells: the target '{self.target.name}' must be real, found {self.target.kind}")
         for axis in self.axes:
@@ -89,10 +98,19 @@ class Cells:
         return CellStates(self.precision * ones, 0.0 * ones, self.shape * ones, 2.0 * self.rate * ones)
 
     def update(self, state: CellStates, rows: Rows, values: AnyArray) -> CellStates:
-        """Return the state after n rows; missing values are left out."""
-        index = self.cell(rows, (len(values),))
-        seen = np.isfinite(values)
-        index, numbers = index[seen], np.asarray(values, dtype=np.float64)[seen]
+        """Return the state after n rows; rows in which the value or a parent is missing (nan, code -1) are left out.
+
+        Raises ModelError if a value is infinite.
+        """
+        numbers = np.asarray(values, dtype=np.float64)
+        seen = ~np.isnan(numbers)
+        for axis, name in zip(self.axes, self.parents, strict=True):
+            if isinstance(axis, Variable):
+                seen &= rows[name] != -1
+        numbers = numbers[seen]
+        if np.isinf(numbers).any():
+            raise ModelError(f"cells: a value of '{self.target.name}' is infinite; remove such rows")
+        index = self.cell({name: rows[name][seen] for name in self.parents}, (len(numbers),))
         count = np.bincount(index, minlength=self.size)
         return CellStates(
             state.precision + self.temper * count,
@@ -108,8 +126,8 @@ class Cells:
         return CellsDraw(self, means, sd)
 
     def point(self, state: CellStates) -> CellsDraw:
-        """Return the posterior means."""
-        variance = state.rate / np.maximum(state.shape - 1.0, 0.5)
+        """Return the posterior means; a variance is b / a if it has no mean."""
+        variance = state.rate / np.where(state.shape > 1.0, state.shape - 1.0, state.shape)
         return CellsDraw(self, state.mean[None], np.sqrt(variance)[None])
 
     def predict(self, state: CellStates, rows: Rows, count: int) -> tuple[Array, Array, Array]:
@@ -164,8 +182,18 @@ def _length(axis: Variable | Actions) -> int:
 
 
 def _codes(axis: Variable | Actions, values: AnyArray) -> AnyArray:
-    """Return codes of a categorical variable as they are, of a numeric action by looking up its value."""
+    """Return codes of a categorical variable as they are, of a numeric action by looking up its value.
+
+    Raises SettingError for a value that is none of the axis: it would be counted in the cell of another one.
+    """
     if isinstance(axis, Variable) or not axis.numeric:
-        return values
-    order = np.argsort(axis.numbers)
-    return order[np.searchsorted(axis.numbers[order], values)]
+        known = (values >= 0) & (values < _length(axis))
+        codes = values
+    else:
+        order = np.argsort(axis.numbers)
+        codes = order[np.minimum(np.searchsorted(axis.numbers[order], values), axis.count - 1)]
+        known = axis.numbers[codes] == values
+    if not known.all():
+        name = axis.column if isinstance(axis, Actions) else axis.name
+        raise SettingError(f"cells: '{name}' has the value {values[~known][0]}, which is not one of its {_length(axis)} values")
+    return codes

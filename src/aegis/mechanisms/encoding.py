@@ -18,6 +18,16 @@ class Scaling:
     centre: Array
     scale: Array
 
+    def __post_init__(self) -> None:
+        if self.centre.ndim != 1 or self.centre.shape != self.scale.shape:
+            raise SettingError(
+                f"a scaling has centre and scale of one shape [d], found {list(self.centre.shape)} and {list(self.scale.shape)}"
+            )
+        if not (np.isfinite(self.centre).all() and np.isfinite(self.scale).all() and (self.scale > 0).all()):
+            raise SettingError(
+                f"a scaling has a finite centre and a finite scale above 0, found {self.centre.tolist()}, {self.scale.tolist()}"
+            )
+
     @classmethod
     def identity(cls, width: int) -> Scaling:
         """Return the scaling that changes nothing."""
@@ -39,6 +49,12 @@ class Encoder:
     parents: tuple[Variable, ...]
     scalings: Mapping[str, Scaling] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        for parent in self.parents:
+            scaling = self.scalings.get(parent.name)
+            if scaling is not None and scaling.scale.size != parent.width:
+                raise SettingError(f"the scaling of '{parent.name}' has {scaling.scale.size} numbers, expected {parent.width}")
+
     @property
     def width(self) -> int:
         """Return d."""
@@ -58,17 +74,33 @@ class Encoder:
         inputs = np.empty((*shape, self.width))
         start = 0
         for parent in self.parents:
+            if parent.name not in rows:
+                raise SettingError(
+                    f"a mechanism needs its parent '{parent.name}', but there are values of {', '.join(rows)} only"
+                )
             inputs[..., start : start + parent.width] = self.encode(parent, rows[parent.name])
             start += parent.width
         return inputs
 
     def encode(self, variable: Variable, values: AnyArray) -> Array:
-        """Return one variable as numbers `[..., width]`."""
+        """Return one variable as numbers `[..., width]`: indicators of categories, nan for a missing one (code -1)."""
         if variable.kind == "categorical":
-            return (values[..., None] == np.arange(variable.width)).astype(np.float64)
+            indicators = (values[..., None] == np.arange(variable.width)).astype(np.float64)
+            if values.size and not 0 <= values.min() <= values.max() < variable.width:
+                indicators[self._missing(variable, values)] = np.nan
+            return indicators
         numbers = values if variable.kind == "vector" else values[..., None]
         scaling = self.scalings.get(variable.name)
         return np.asarray(numbers, dtype=np.float64) if scaling is None else scaling.forward(numbers)
+
+    @staticmethod
+    def _missing(variable: Variable, values: AnyArray) -> AnyArray:
+        if values.min() < -1 or values.max() >= variable.width:
+            raise SettingError(
+                f"'{variable.name}' has codes from 0 to {variable.width - 1}, and -1 for a missing value, "
+                f"found {values.min()} to {values.max()}"
+            )
+        return values < 0
 
     def scale_of(self, name: str) -> Array:
         """Return the scale `[k]` by which a parent's numbers are divided."""
@@ -115,13 +147,14 @@ def observed_values(problem: Problem, batch: Batch) -> dict[str, AnyArray]:
                 found[variable.name] = batch.levels[level.name].context[variable.name]
     if problem.outcome is not None and problem.outcome.kind != "categorical" and batch.outcome is not None:
         found[problem.outcome.name] = batch.outcome
-    if batch.reward is not None:
-        found[problem.reward.column] = batch.reward
+    reward = _known_reward(batch)
+    if reward is not None:
+        found[problem.reward.column] = reward
     return found
 
 
 def mechanism_rows(problem: Problem, batch: Batch, target: str) -> tuple[Rows, AnyArray]:
-    """Return parents' rows and target values of a mechanism, one entry per decision at its level."""
+    """Return parents' rows and target values of a mechanism, one entry per decision at its level; missing ones are nan or -1."""
     level = problem.level_of(target).name
     table = batch.levels[level]
     if target in table.context:
@@ -129,10 +162,17 @@ def mechanism_rows(problem: Problem, batch: Batch, target: str) -> tuple[Rows, A
     rows = augmented(problem, batch, level, with_action=True)
     if problem.outcome is not None and batch.outcome is not None:
         rows[problem.outcome.name] = batch.outcome
-    value = batch.reward if target == problem.reward.column else batch.outcome
+    value = batch.outcome if target != problem.reward.column else _known_reward(batch)
     if value is None:
-        raise SettingError(f"the batch holds no values of '{target}'")
+        raise SettingError(f"the batch holds no values of '{target}'; give a log that has them")
     return rows, value
+
+
+def _known_reward(batch: Batch) -> Array | None:
+    """Return the reward with nan where it was not observed, whatever the batch holds there."""
+    if batch.reward is None or batch.observed is None:
+        return batch.reward
+    return np.where(batch.observed, batch.reward, np.nan)
 
 
 def _merge(old: tuple[float, Array, Array] | None, new: tuple[float, Array, Array]) -> tuple[float, Array, Array]:
@@ -145,5 +185,5 @@ def _merge(old: tuple[float, Array, Array] | None, new: tuple[float, Array, Arra
 
 
 def _safe(scale: Array, mean: Array) -> Array:
-    """Keep scale 1 for a column that is constant up to rounding."""
-    return np.where(scale > 1e-12 * np.maximum(1.0, np.abs(mean)), scale, 1.0)
+    """Keep scale 1 for a column that is constant up to rounding; how small its unit is does not matter."""
+    return np.where(scale > 1e-12 * np.abs(mean), scale, 1.0)

@@ -78,7 +78,7 @@ class Polynomial:
     factors: tuple[tuple[int, ...], ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        if self.degree < 1:
+        if not isinstance(self.degree, int) or self.degree < 1:
             raise SettingError(f"polynomial features: the degree is a whole number from 1, found {self.degree}")
         chosen = itertools.combinations_with_replacement(range(self.inputs + 1), self.degree)
         object.__setattr__(self, "factors", tuple(sorted(chosen, key=lambda places: sum(place > 0 for place in places))))

@@ -16,6 +16,9 @@ from scipy.special import digamma, gammaln
 from aegis.errors import ModelError, SettingError
 from aegis.problem import Array
 
+# Below this share of what it is subtracted from, a difference holds hardly a digit that is not round-off.
+ROUND_OFF = 1e-14
+
 
 @dataclass(frozen=True, slots=True)
 class Draw:
@@ -47,9 +50,7 @@ class NIG:
     @classmethod
     def prior(cls, size: int, outputs: int = 1, precision: float = 0.1, shape: float = 2.0, rate: float = 1.0) -> NIG:
         """Return the prior with mean 0 and P = precision * I; defaults as in the paper (App. Environment Parameters)."""
-        for name, value in (("precision", precision), ("shape", shape), ("rate", rate)):
-            if not (np.isfinite(value) and value > 0):
-                raise SettingError(f"prior {name} is a finite number above 0, found {value}")
+        check_prior(precision, shape, rate)
         return cls(precision * np.eye(size), np.zeros((size, outputs)), float(shape), np.full(outputs, 2.0 * rate))
 
     def arrays(self) -> dict[str, Array]:
@@ -57,27 +58,41 @@ class NIG:
         return {"precision": self.precision, "shift": self.shift, "shape": np.array(self.shape), "square": self.square}
 
     def update(self, features: Array, targets: Array, temper: float = 1.0) -> NIG:
-        """Return the posterior after rows features `[n, D]`, targets `[n, q]`; `temper` multiplies the log-likelihood."""
-        return NIG(
-            self.precision + temper * (features.T @ features),
-            self.shift + temper * (features.T @ targets),
-            self.shape + 0.5 * temper * features.shape[0],
-            self.square + temper * np.einsum("nq,nq->q", targets, targets),
-        )
+        """Return the posterior after rows features `[n, D]`, targets `[n, q]`; `temper` multiplies the log-likelihood.
+
+        Raises ModelError, and leaves this state as it was, if the sums are not finite.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):  # looked at right below
+            found = NIG(
+                self.precision + temper * (features.T @ features),
+                self.shift + temper * (features.T @ targets),
+                self.shape + 0.5 * temper * features.shape[0],
+                self.square + temper * np.einsum("nq,nq->q", targets, targets),
+            )
+        if not all(np.isfinite(sums).all() for sums in (found.precision, found.shift, found.square)):
+            raise ModelError(
+                "a posterior cannot be updated: features or targets are not finite or far too large; "
+                "remove such rows or standardise (scaling fitted on prior data)"
+            )
+        return found
 
     def moments(self) -> Moments:
-        """Solve for mean and rate; raises ModelError if the precision is not positive definite or the rate not positive."""
+        """Solve for mean and rate; raises ModelError if precision or rate are not positive by more than round-off."""
         factor, failed = sla.lapack.dpotrf(self.precision, lower=True, clean=True)
-        if failed:
+        # What a feature adds to those before it, relative to its own size: 1 - R^2 of one feature on the others.
+        if failed or not (np.square(np.diag(factor)) > ROUND_OFF * np.diag(self.precision)).all():
             raise ModelError(
-                "a posterior precision is not positive definite: features are not finite or far too large; "
-                "standardise the inputs (scaling fitted on prior data)"
+                "a posterior precision is not positive definite beyond round-off: features are far too large, or vary far too "
+                "little for their size; standardise the inputs (scaling fitted on prior data)"
             )
         half, _ = sla.lapack.dtrtrs(factor, self.shift, lower=True)
         mean, _ = sla.lapack.dtrtrs(factor, half, lower=True, trans=1)
         rate = 0.5 * (self.square - np.einsum("dq,dq->q", half, half))
-        if not (np.isfinite(rate).all() and (rate > 0).all()):
-            raise ModelError("a posterior noise rate is not positive: targets are not finite or far too large; standardise them")
+        if not (rate > ROUND_OFF * self.square).all():
+            raise ModelError(
+                "a posterior noise rate is not positive beyond round-off: targets are far too large for their noise; "
+                "standardise them (scaling fitted on prior data)"
+            )
         return Moments(factor, mean, self.shape, rate)
 
     def draw(self, rng: np.random.Generator, count: int) -> Draw:
@@ -91,7 +106,7 @@ class NIG:
         return Draw(weights, sd)
 
     def point(self) -> Draw:
-        """Return the posterior means of weights and noise variance as one draw."""
+        """Return the posterior means of weights and noise variance as one draw; the variance is b / a if it has no mean."""
         at = self.moments()
         variance = at.rate / (at.shape - 1.0) if at.shape > 1.0 else at.rate / at.shape
         return Draw(at.mean[None], np.sqrt(variance)[None])
@@ -124,3 +139,16 @@ class NIG:
             + p.shape * (q.rate - p.rate) / p.rate
         )
         return float(np.sum(gaussian + gamma))
+
+
+def check_prior(precision: float, shape: float, rate: float) -> None:
+    """Raise SettingError unless all three are finite and above 0."""
+    for name, value in (("precision", precision), ("shape", shape), ("rate", rate)):
+        if not (np.isfinite(value) and value > 0):
+            raise SettingError(f"prior {name} is a finite number above 0, found {value}")
+
+
+def check_tempering(temper: float) -> None:
+    """Raise SettingError unless the power of the likelihood is finite and above 0."""
+    if not (np.isfinite(temper) and temper > 0):
+        raise SettingError(f"tempering is a finite number above 0, found {temper}")

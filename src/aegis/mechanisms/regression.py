@@ -14,7 +14,7 @@ import numpy as np
 from aegis.errors import SettingError
 from aegis.mechanisms.encoding import Encoder, Scaling
 from aegis.mechanisms.features import FeatureMap
-from aegis.mechanisms.nig import NIG, Draw
+from aegis.mechanisms.nig import NIG, Draw, check_tempering
 from aegis.problem import AnyArray, Array, Rows, Variable
 
 
@@ -32,8 +32,11 @@ class Regression:
     rate: float = 1.0
 
     def __post_init__(self) -> None:
-        if not (np.isfinite(self.temper) and self.temper > 0):
-            raise SettingError(f"tempering is a finite number above 0, found {self.temper}")
+        check_tempering(self.temper)
+        if self.scaling.scale.shape != (self.target.width,):
+            raise SettingError(
+                f"the scaling of '{self.target.name}' has {self.scaling.scale.size} numbers, expected {self.target.width}"
+            )
 
     @property
     def parents(self) -> tuple[str, ...]:
@@ -50,12 +53,12 @@ class Regression:
         return NIG.prior(self.features.size, self.target.width, self.precision, self.shape, self.rate)
 
     def update(self, state: NIG, rows: Rows, values: AnyArray) -> NIG:
-        """Return the state after n rows; rows with a missing (nan) target are left out."""
+        """Return the state after n rows; rows in which the target or a parent is missing (nan, code -1) are left out."""
         targets = self._targets(values)
         inputs = self.encoder(rows, (len(targets),))
-        seen = np.isfinite(targets).all(axis=1)
-        if not seen.all():
-            inputs, targets = inputs[seen], targets[seen]
+        missing = np.isnan(targets).any(axis=1) | np.isnan(inputs).any(axis=1)
+        if missing.any():
+            inputs, targets = inputs[~missing], targets[~missing]
         return state.update(self.features(inputs), targets, self.temper)
 
     def draw(self, state: NIG, rng: np.random.Generator, count: int) -> RegressionDraw:
@@ -67,7 +70,10 @@ class Regression:
         return RegressionDraw(self, state.point())
 
     def predict(self, state: NIG, rows: Rows, count: int) -> tuple[Array, Array, Array]:
-        """Return mean, variance of the mean and variance of a new value, `[n, q]`, in the target's units."""
+        """Return mean, variance of the mean and variance of a new value, `[n, q]`, in the target's units.
+
+        For a categorical target these are of its indicators, not moved to the simplex.
+        """
         mean, of_mean, of_value = state.predict(self.features(self.encoder(rows, (count,))))
         square = np.square(self.scaling.scale)
         return self.scaling.back(mean), of_mean * square, of_value * square
@@ -103,7 +109,7 @@ class RegressionDraw:
         """Return conditional means `[S, n, q]` (probabilities for a categorical target)."""
         spec = self.spec
         parents = spec.parents
-        particles = max((rows[name].shape[0] for name in parents), default=1)
+        particles = max((rows[name].shape[0] for name in parents if name in rows), default=1)
         if noisy:
             particles = len(self.drawn.weights)
         inputs = spec.encoder(rows, (particles, count))
@@ -120,7 +126,7 @@ class RegressionDraw:
 
 
 def simplex(raw: Array) -> Array:
-    """Clip `[..., K]` to nonnegative numbers that sum to one; all clipped away means uniform."""
+    """Move `[..., K]` to nonnegative numbers that sum to one; all clipped away means uniform."""
     clipped = np.clip(raw, 0.0, 1.0)
     total = clipped.sum(axis=-1, keepdims=True)
     return np.where(total > 0, clipped / np.where(total > 0, total, 1.0), 1.0 / raw.shape[-1])

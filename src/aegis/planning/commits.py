@@ -15,7 +15,7 @@ class Commit:
     """A commit shape.
 
     inner_only: the agent plans the innermost level alone, the others follow the legacy. at_start: all actions are fixed when the
-    outermost decision is taken, for a representative (mean) value of every inner context.
+    outermost controlled decision is taken, for a representative (mean) value of every context inside it.
     """
 
     inner_only: bool = False
@@ -29,16 +29,17 @@ class Commit:
         """Return how expectations over inner contexts are taken."""
         return Integration("point", chosen.nodes, chosen.samples, chosen.seed) if self.at_start else chosen
 
-    def states(self, problem: Problem, theta: Theta, level: str, states: States) -> States:
+    def states(self, problem: Problem, theta: Theta, scope: Scope, level: str, states: States) -> States:
         """Return what the decision at `level` looks at: the observed contexts, or, committed at the start, predicted ones."""
         if not self.at_start:
             return states
-        known = {variable.name for variable in problem.outermost.context} | {spec.actions.column for spec in problem.above(level)}
-        replaced = States({name: states.rows[name] for name in known}, states.index, states.count)
-        point = Integration("point")
-        for spec in (*problem.above(level)[1:], problem.level(level)):
-            if spec.name != problem.outermost.name:
-                replaced, _ = point.extend(problem, theta, spec.name, replaced, "point")
+        start = max((problem.index(name) for name in scope), default=len(problem.levels))
+        path = (*problem.above(level), problem.level(level))
+        inside = [spec for spec in path if problem.index(spec.name) < start]
+        hidden = {variable.name for spec in inside for variable in spec.context}
+        replaced = States({n: values for n, values in states.rows.items() if n not in hidden}, states.index, states.count)
+        for spec in inside:
+            replaced, _ = Integration("point").extend(problem, theta, spec.name, replaced, "point")
         return replaced
 
 

@@ -7,18 +7,22 @@ particles. point: contexts at their mean as a representative value, whether or n
 
 from __future__ import annotations
 
+import functools
+import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
-from aegis.errors import SettingError
+from aegis.errors import SettingError, choose
 from aegis.mechanisms import Function, Theta
 from aegis.planning.states import States
 from aegis.problem import AnyArray, Array, Problem, Variable
 from aegis.rng import stream
 
 Method = Literal["auto", "closed", "quadrature", "monte_carlo", "point"]
+MOST_NODES = 256  # numpy's rule overflows a little beyond
+MOST_POINTS = 10**6  # of a tensor rule over all contexts of a level
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,24 +37,41 @@ class Integration:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if self.method not in ("auto", "closed", "quadrature", "monte_carlo", "point"):
-            raise SettingError(f"integration method: auto, closed, quadrature, monte_carlo or point, found '{self.method}'")
-        if self.nodes < 1 or self.samples < 1:
-            raise SettingError(f"integration needs at least one node and one sample, found {self.nodes} and {self.samples}")
+        choose(self.method, get_args(Method), "integration method")
+        if not 1 <= self.nodes <= MOST_NODES or self.samples < 1:
+            raise SettingError(
+                f"integration takes 1 to {MOST_NODES} nodes and at least one sample, found {self.nodes} and {self.samples}"
+            )
 
     def extend(self, problem: Problem, theta: Theta, level: str, states: States, method: Method) -> tuple[States, Array]:
         """Return the states extended by the contexts of `level`: n * Q states, nodes varying fastest, weights `[S, n, Q]`.
 
         A context without a mechanism is left out: nothing in the drawn model depends on it.
         """
-        variables = [variable for variable in _in_order(problem, level) if variable.name in theta.functions]
-        if method in ("closed", "point"):
+        variables = _unknown(problem, theta, level)
+        if method in ("closed", "point") or not variables:
             for variable in variables:
                 states = states.with_variable(variable.name, _representative(theta.functions[variable.name], variable, states))
             return states, np.ones((1, states.count, 1))
         if method == "monte_carlo":
             return self._sampled(variables, theta, level, states)
+        self.points(problem, theta, level, method)  # refuses a rule that would not fit into memory
         return self._nodes(variables, theta, states)
+
+    def points(self, problem: Problem, theta: Theta, level: str, method: Method) -> int:
+        """Return Q, how many states `extend` makes of each one."""
+        variables = _unknown(problem, theta, level)
+        if method in ("closed", "point") or not variables:
+            return 1
+        if method == "monte_carlo":
+            return self.samples
+        found = math.prod(v.width if v.kind == "categorical" else self.nodes**v.width for v in variables)
+        if found > MOST_POINTS:
+            raise SettingError(
+                f"level '{level}': quadrature with {self.nodes} nodes needs {found} points, at most {MOST_POINTS} are allowed; "
+                "use fewer nodes, or 'monte_carlo' for vectors"
+            )
+        return found
 
     def _nodes(self, variables: list[Variable], theta: Theta, states: States) -> tuple[States, Array]:
         count = states.count
@@ -66,12 +87,12 @@ class Integration:
                 grid, mass = _hermite(self.nodes, mean.shape[-1])
                 points = len(mass)
                 spread = mean[:, :, None, :] + function.sd[:, None, None, :] * grid
-                values = spread.reshape(len(mean), states.count * points, -1)
+                values = spread.reshape(len(mean), states.count * points, mean.shape[-1])
                 values = values if variable.kind == "vector" else values[..., 0]
                 chances = np.broadcast_to(mass, (1, states.count, points))
             states = states.repeat(points).with_variable(variable.name, values)
             per_node = weights.reshape(len(weights), -1, 1) * chances
-            weights = per_node.reshape(len(per_node), count, -1)
+            weights = per_node.reshape(len(per_node), count, weights.shape[-1] * points)
         return states, weights
 
     def _sampled(self, variables: list[Variable], theta: Theta, level: str, states: States) -> tuple[States, Array]:
@@ -92,10 +113,10 @@ class Integration:
         return states, np.full((1, count, self.samples), 1.0 / self.samples)
 
 
-def _in_order(problem: Problem, level: str) -> list[Variable]:
-    """Return the contexts of a level, parents before children."""
+def _unknown(problem: Problem, theta: Theta, level: str) -> list[Variable]:
+    """Return the contexts of a level that are to be integrated over, parents before children."""
     context = {variable.name: variable for variable in problem.level(level).context}
-    return [context[name] for name in problem.graph.order if name in context]
+    return [context[name] for name in problem.graph.order if name in context and name in theta.functions]
 
 
 def _representative(function: Function, variable: Variable, states: States) -> AnyArray:
@@ -105,12 +126,14 @@ def _representative(function: Function, variable: Variable, states: States) -> A
     return mean if variable.kind == "vector" else mean[..., 0]
 
 
+@functools.lru_cache(maxsize=32)
 def _hermite(nodes: int, dimensions: int) -> tuple[Array, Array]:
     """Return the tensor Gauss-Hermite rule for N(0, I): nodes `[Q, d]`, weights `[Q]`."""
     points, mass = np.polynomial.hermite_e.hermegauss(nodes)
     mass = mass / mass.sum()
     grid = np.stack([axis.ravel() for axis in np.meshgrid(*[points] * dimensions, indexing="ij")], axis=-1)
     weights = np.prod(np.stack([axis.ravel() for axis in np.meshgrid(*[mass] * dimensions, indexing="ij")]), axis=0)
+    grid.flags.writeable = weights.flags.writeable = False  # shared by all callers
     return grid, weights
 
 

@@ -7,20 +7,26 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from aegis.errors import PolicyError
+from aegis.errors import PolicyError, SettingError, choose
 from aegis.mechanisms import Belief, Theta
 from aegis.planning.commits import COMMITS, Commit
 from aegis.planning.integration import Integration
 from aegis.planning.recursion import Recursion
 from aegis.planning.rules import Rule
 from aegis.planning.states import States
-from aegis.policies import path_full
+from aegis.policies.support import at_taken, open_actions, refuse_undecided, table_of
 from aegis.problem import Array, Batch, Policy, Problem, Scope
+
+BLOCK = 2**20  # hypothetical decisions, times particles, that are held in memory at once
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """The scope-aware policy of the paper (pi-ell), frozen: plans at levels in scope, follows the legacy elsewhere."""
+    """The scope-aware policy of the paper (pi-ell), frozen: plans at levels in scope, follows the legacy elsewhere.
+
+    The planner's particles and the legacy's are drawn independently, so that the particles are all pairs, legacy fastest; an
+    ordinary legacy has one particle.
+    """
 
     problem: Problem
     theta: Theta
@@ -34,32 +40,50 @@ class Planned:
     @property
     def weights(self) -> Array:
         """Return the particle weights `[S]`."""
-        return self.theta.weights
+        return self.theta.weights if self.legacy is None else np.outer(self.theta.weights, self.legacy.weights).ravel()
 
     def full(self, level: str, batch: Batch) -> Array:
-        """Return each particle's distribution over actions, `[S, n, A]`."""
+        """Return each particle's distribution over actions, `[S, n, A]`.
+
+        Raises PolicyError if a decision has no available action, or if what it looks at is not known.
+        """
+        table = table_of(batch, level)
         if level not in self.scope:
-            if self.legacy is None:
-                raise PolicyError(f"level '{level}' is outside the scope and no legacy policy was given")
-            known = path_full(self.legacy, level, batch)
-            return np.broadcast_to(known, (self.theta.count, *known.shape))
+            return np.tile(self._acting(level).full(level, batch), (self.theta.count, 1, 1))
+        where = f"level '{level}'"
+        mask = open_actions(table.available, len(table), self.problem.level(level).actions.count, where)
         values = self.values(level, batch)
-        available = batch.levels[level].available
-        if available is not None:
-            values = np.where(available, values, -np.inf)
-        return self.rule.choose(values)
+        unknown = ~np.isfinite(values).all(axis=(0, 2))
+        if unknown.any():
+            raise PolicyError(
+                f"{where}, row {int(np.argmax(unknown))}: the planned value is not finite ({int(unknown.sum())} such rows); "
+                "a context is missing or far too large, so set these rows aside or fill them in"
+            )
+        chosen = self.rule.choose(np.where(mask, values, -np.inf))
+        return chosen if self.legacy is None else np.repeat(chosen, self.legacy.weights.size, axis=0)
 
     def taken(self, level: str, batch: Batch) -> Array:
         """Return each particle's probability of the logged action, `[S, n]`."""
-        action = batch.levels[level].action
-        return np.take_along_axis(self.full(level, batch), action[None, :, None], axis=2)[..., 0]
+        table = table_of(batch, level)
+        if level in self.scope:
+            return at_taken(self.full(level, batch), level, table)
+        refuse_undecided(level, table)
+        return np.tile(self._acting(level).taken(level, batch), (self.theta.count, 1))
 
     def values(self, level: str, batch: Batch) -> Array:
-        """Return the planned value of every action, `[S, n, A]`; costs are negated."""
-        states = self.commit.states(self.problem, self.theta, level, States.of(self.problem, batch, level))
+        """Return the planned value of every action, `[S, n, A]`, under the S drawn beliefs; costs are negated."""
+        states = self.commit.states(self.problem, self.theta, self.scope, level, States.of(self.problem, batch, level))
         integration = self.commit.integration(self.integration)
         recursion = Recursion(self.problem, self.theta, self.scope, self.legacy, self.affine, integration)
-        return recursion.values(level, states)
+        rows = max(1, BLOCK // (recursion.size(level) * self.theta.count))
+        parts = [recursion.values(level, states.part(i, i + rows)) for i in range(0, max(1, states.count), rows)]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+
+    def _acting(self, level: str) -> Policy:
+        self.problem.level(level)  # refuses an unknown name
+        if self.legacy is None:
+            raise PolicyError(f"level '{level}' is outside the scope and no legacy policy was given")
+        return self.legacy
 
 
 def plan(
@@ -71,10 +95,36 @@ def plan(
     commit: str = "nested",
     integration: Integration | None = None,
 ) -> Planned:
-    """Return the policy that `rule` plans from `belief` for one episode: one call is one draw of the paper's theta^(k)."""
+    """Return the policy that `rule` plans from `belief` for one episode: one call is one draw of the paper's theta^(k).
+
+    Raises SettingError if the belief lacks a mechanism that planning in this scope looks at.
+    """
     problem = belief.problem
+    choose(commit, COMMITS, "commit shape")
     shape = COMMITS[commit]
     controlled = shape.scope(problem, problem.scope(scope))
+    _check_mechanisms(belief, controlled)
     affine = all(mechanism.affine for mechanism in belief.mechanisms.values())
     chosen = integration or Integration()
     return Planned(problem, rule.beliefs(belief, rng), rule, controlled, legacy, shape, chosen, affine)
+
+
+def _check_mechanisms(belief: Belief, scope: Scope) -> None:
+    """Raise SettingError if planning in `scope` looks at a variable that is not yet known there and has no mechanism."""
+    problem = belief.problem
+    if not scope:
+        return
+    top = max(problem.index(name) for name in scope)
+    inside = [level for level in problem.levels if problem.index(level.name) < top]
+    used = {parent for mechanism in belief.mechanisms.values() for parent in mechanism.parents} | {problem.reward.column}
+    for position, level in enumerate(inside):
+        if level.name not in scope:  # the legacy may look at every context at and above its own level
+            used |= {variable.name for outer in inside[: position + 1] for variable in outer.context}
+    ahead = {variable.name for level in inside for variable in level.context} | {problem.reward.column}
+    ahead |= {problem.outcome.name} if problem.outcome is not None else set()
+    missing = sorted((ahead & used) - set(belief.mechanisms))
+    if missing:
+        raise SettingError(
+            f"planning for {', '.join(sorted(scope))} needs mechanisms that the belief lacks: {', '.join(missing)}; build it for "
+            "this scope, and not as cells where the legacy acts inside the scope"
+        )

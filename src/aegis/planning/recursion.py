@@ -47,14 +47,24 @@ class Recursion:
             return self._reward(wide).reshape(self.theta.count, states.count, actions)
         deeper, weights = self.integration.extend(self.problem, self.theta, child.name, wide, self._method(level))
         below = self.values(child.name, deeper)
+        mask = self._mask(child.name, deeper)
         if child.name in self.scope:
-            best = self._masked(child.name, deeper, below).max(axis=-1)
+            best = _open(mask, below).max(axis=-1)
         else:
-            best = np.sum(
-                legacy_probabilities(self.problem, self._require_legacy(child.name), child.name, deeper) * below, axis=-1
-            )
-        nodes = best.reshape(self.theta.count, wide.count, -1)
+            legacy = self._require_legacy(child.name)
+            chances = legacy_probabilities(self.problem, legacy, child.name, deeper, self.scope, mask)
+            best = np.sum(chances * below, axis=-1)
+        nodes = best.reshape(self.theta.count, wide.count, weights.shape[-1])
         return np.sum(weights * nodes, axis=-1).reshape(self.theta.count, states.count, actions)
+
+    def size(self, level: str) -> int:
+        """Return how many hypothetical innermost decisions one state at `level` unfolds into."""
+        actions = self.problem.level(level).actions.count
+        child = self.problem.child(level)
+        if child is None:
+            return actions
+        nodes = self.integration.points(self.problem, self.theta, child.name, self._method(level))
+        return actions * nodes * self.size(child.name)
 
     def _reward(self, states: States) -> Array:
         """Return E[R | do(a), c~; theta] by forward propagation through f_Y, then f_R (the paper's scm-forward), `[S, n]`."""
@@ -79,15 +89,26 @@ class Recursion:
     def _wide(self, values: Array) -> Array:
         return np.broadcast_to(values, (self.theta.count, values.shape[-1]))
 
-    def _masked(self, level: str, states: States, values: Array) -> Array:
-        mask = self.masks.get(level)
-        return values if mask is None else np.where(mask(states.rows), values, -np.inf)
+    def _mask(self, level: str, states: States) -> npt.NDArray[np.bool_] | None:
+        """Return which actions would be available, `[1 or S, n, A]`, None for all; SettingError if a state has none."""
+        if level not in self.masks:
+            return None
+        mask = self.masks[level](states.rows)
+        if not mask.any(axis=-1).all():
+            raise SettingError(f"level '{level}': the mask leaves no action in some states; a decision needs at least one")
+        return mask
 
     def _method(self, level: str) -> Method:
         """Return the integration method for the contexts directly below `level`."""
+        exact = self._closed_below(level)
+        if self.integration.method == "closed" and not exact:
+            raise SettingError(
+                f"below level '{level}' the closed form is not exact: it needs affine mechanisms, every level controlled, and no "
+                "masks or categorical contexts; use 'auto', 'quadrature' or 'monte_carlo'"
+            )
         if self.integration.method != "auto":
             return self.integration.method
-        if self._closed_below(level):
+        if exact:
             return "closed"
         child = self.problem.child(level)
         numbers = sum(v.width for v in child.context if v.kind != "categorical") if child is not None else 0
@@ -112,3 +133,8 @@ class Recursion:
         if self.legacy is None:
             raise SettingError(f"level '{level}' is outside the scope: planning through it needs the legacy policy")
         return self.legacy
+
+
+def _open(mask: npt.NDArray[np.bool_] | None, values: Array) -> Array:
+    """Return the values with -inf where an action is not available."""
+    return values if mask is None else np.where(mask, values, -np.inf)

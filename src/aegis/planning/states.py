@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
-from aegis.policies import path_full
-from aegis.problem import AnyArray, Array, Batch, Level, Policy, Problem, Rows, augmented, chain
+from aegis.policies import Hybrid, Legacy, Uniform, path_full
+from aegis.problem import AnyArray, Array, Batch, Level, Policy, Problem, Rows, Scope, augmented, chain
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,12 @@ class States:
         index = {name: batch.levels[name].action[above[name]][None] for name in above if name != level}
         return cls(rows, index, len(batch.levels[level]))
 
+    def part(self, start: int, stop: int) -> States:
+        """Return the states from `start` up to, not including, `stop`."""
+        rows = {name: values[:, start:stop] for name, values in self.rows.items()}
+        index = {name: values[:, start:stop] for name, values in self.index.items()}
+        return States(rows, index, min(stop, self.count) - start)
+
     def repeat(self, times: int) -> States:
         """Return each state `times` times in a row."""
         rows = {name: np.repeat(values, times, axis=1) for name, values in self.rows.items()}
@@ -48,15 +55,31 @@ class States:
         return States({**wide.rows, actions.column: actions.as_rows(index)}, {**wide.index, level: index}, wide.count)
 
 
-def legacy_probabilities(problem: Problem, legacy: Policy, level: str, states: States) -> Array:
-    """Return what the legacy would do in hypothetical states, `[1 or S, n, A]`."""
+def legacy_probabilities(
+    problem: Problem,
+    legacy: Policy,
+    level: str,
+    states: States,
+    scope: Scope | None = None,
+    available: npt.NDArray[np.bool_] | None = None,
+) -> Array:
+    """Return what the legacy would do in hypothetical states, `[1 or S, n, A]`.
+
+    Of a legacy that is itself a mixture, only its own actions, those at levels outside `scope`, tell which particle it is
+    playing. available: mask `[1 or S, n, A]`, or None if all actions are.
+    """
     known = {name: states.rows[name] for spec in _outside(problem, level) for name in [v.name for v in spec.context]}
     chosen = {spec.name: states.index[spec.name] for spec in problem.above(level)}
-    particles = max([values.shape[0] for values in (*known.values(), *chosen.values())], default=1)
+    masks = () if available is None else (available,)
+    particles = max([values.shape[0] for values in (*known.values(), *chosen.values(), *masks)], default=1)
     flat_rows = {name: _flat(values, particles) for name, values in known.items()}
     flat_index = {name: _flat(values, particles) for name, values in chosen.items()}
-    batch = chain(problem, level, particles * states.count, flat_rows, flat_index)
-    return path_full(legacy, level, batch).reshape(particles, states.count, -1)
+    flat_mask = {} if available is None else {level: _flat(available, particles)}
+    batch = chain(problem, level, particles * states.count, flat_rows, flat_index, flat_mask)
+    if legacy.weights.size > 1 and scope:
+        anybody = Legacy(problem, {name: Uniform() for name in problem.names})  # tells nothing about the legacy's particle
+        legacy = Hybrid(problem, scope, anybody, legacy)
+    return path_full(legacy, level, batch).reshape(particles, states.count, problem.level(level).actions.count)
 
 
 def _outside(problem: Problem, level: str) -> tuple[Level, ...]:
@@ -65,4 +88,4 @@ def _outside(problem: Problem, level: str) -> tuple[Level, ...]:
 
 def _flat(values: AnyArray, particles: int) -> AnyArray:
     wide = np.broadcast_to(values, (particles, *values.shape[1:]))
-    return wide.reshape(-1, *values.shape[2:])
+    return wide.reshape(particles * values.shape[1], *values.shape[2:])
