@@ -61,8 +61,6 @@ def run_to(
     logged = online.plant.problem if problem is None else problem
     wanted = _settings(online, episodes, settings, chunk)
     _claim(place, wanted, logged)
-    for stale in place.rglob(".*.part"):  # left by a killed run in the middle of a write
-        stale.unlink(missing_ok=True)
     state = _resume(place, online)
     while state.done < episodes:
         first, last = state.done, min(state.done - state.done % chunk + chunk, episodes)
@@ -117,23 +115,38 @@ def _settings(online: Online, episodes: int, settings: dict[str, Any], chunk: in
 
 
 def _claim(place: Path, wanted: dict[str, Any], problem: Problem) -> None:
-    """Take the folder for this run, or make sure that it already belongs to it."""
+    """Take the folder for this run, or make sure that it already belongs to it.
+
+    The settings are written first: from then on the folder is this run's, whenever it is killed.
+    """
     path = place / "settings.json"
     if path.exists():
-        try:
-            found = json.loads(path.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise InputError(f"{path} is not readable ({error}); choose another folder") from error
-        if found != json.loads(json.dumps(wanted)):
-            keys = [key for key in {**found, **wanted} if found.get(key) != json.loads(json.dumps(wanted)).get(key)]
-            raise OutputError(
-                f"{place} holds a run with other settings ({', '.join(sorted(keys))} differ); choose another folder"
-            )
-        return
-    if place.exists() and (not place.is_dir() or any(place.iterdir())):
+        _compare(path, json.loads(json.dumps(wanted)))
+    elif place.exists() and (not place.is_dir() or any(not _stale(item) for item in place.iterdir())):
         raise OutputError(f"{place} exists and is not a run of this kind; choose a new folder")
-    save_problem(problem, place / "problem.yaml")
-    write_text(path, json.dumps(wanted, indent=2) + "\n")
+    else:
+        write_text(path, json.dumps(wanted, indent=2) + "\n")
+    for item in filter(_stale, place.rglob("*")):
+        item.unlink(missing_ok=True)
+    if not (place / "problem.yaml").exists():
+        save_problem(problem, place / "problem.yaml")
+
+
+def _compare(path: Path, wanted: dict[str, Any]) -> None:
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise InputError(f"{path} is not readable ({error}); choose another folder") from error
+    if not isinstance(found, dict):
+        raise InputError(f"{path} does not hold the settings of a run; choose another folder")
+    differ = sorted(key for key in {**found, **wanted} if found.get(key) != wanted.get(key))
+    if differ:
+        raise OutputError(f"{path.parent} holds a run with other settings ({', '.join(differ)} differ); choose another folder")
+
+
+def _stale(item: Path) -> bool:
+    """Say whether a file was left in the middle of a write by a run that was killed."""
+    return item.name.startswith(".") and item.name.endswith(".part")
 
 
 def _save(place: Path, state: _State) -> None:
