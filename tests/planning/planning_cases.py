@@ -104,6 +104,7 @@ class Formula:
 
     formula: Callable[[Mapping[str, Any]], Any]
     spread: float = 1.0
+    parents: tuple[str, ...] = ("a1", "c1", "a2", "c2", "y")
 
     @property
     def sd(self) -> np.ndarray:
@@ -111,6 +112,11 @@ class Formula:
 
     def mean(self, rows: Mapping[str, Any], count: int, noisy: Any = None) -> np.ndarray:
         return np.broadcast_to(self.formula(rows), (1, count))[..., None].astype(float)
+
+    def mean_each(self, rows: Mapping[str, Any], count: int, name: str, values: np.ndarray) -> np.ndarray:
+        wide = {key: np.repeat(known, len(values), axis=1) for key, known in rows.items()}
+        wide[name] = np.tile(values, count)[None]
+        return self.mean(wide, count * len(values)).reshape(1, count, len(values), 1)
 
 
 Known = dict[str, Any]

@@ -38,7 +38,7 @@ class Online:
 
     def prior(self) -> Belief:
         """Return the belief before the first episode."""
-        return build_belief(self.plant.problem, self.agent.model, self.scope, self.scalings)
+        return build_belief(self.plant.problem, self.agent.model, self.scope, self.scalings, self.seed)
 
     def policy(self, belief: Belief, episode: int) -> Planned:
         """Return the policy of one episode: beliefs drawn from p_(k-1), held fixed for the episode."""

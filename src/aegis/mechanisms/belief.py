@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from aegis.errors import SettingError, choose
 from aegis.mechanisms.cells import Cells
 from aegis.mechanisms.encoding import Encoder, Scaling, mechanism_rows
+from aegis.mechanisms.feature_map import FeatureMap
 from aegis.mechanisms.features import FEATURES
+from aegis.mechanisms.fourier import Fourier
 from aegis.mechanisms.mechanism import Function, Mechanism, State
 from aegis.mechanisms.regression import Regression
 from aegis.problem import Actions, Array, Batch, Problem, Rows, Variable
+from aegis.rng import stream
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """Hyper-parameters of one mechanism: length-scale by input name, and prior precision."""
+
+    lengthscale: Mapping[str, float]
+    precision: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +33,10 @@ class ModelSettings:
 
     structure: 'factorised' has one mechanism per variable with the graph's parents; 'joint' regresses the reward on all
     contexts and actions at once, without the outcome; 'cells' keeps a table of the reward by actions. features: a name from
-    FEATURES. precision, shape, rate: the prior. temper: power of the likelihood.
+    FEATURES. precision, shape, rate: the prior. temper: power of the likelihood. count, lengthscale, linear_terms: of fourier
+    features; lengthscale in (standardised) input units, one number or one per input name. feature_seed: the draw of random
+    features, shared by all runs; None draws anew for each seed. tuned: length-scales and precision by mechanism, which take
+    precedence (see `tune`).
     """
 
     structure: str = "factorised"
@@ -31,6 +45,11 @@ class ModelSettings:
     shape: float = 2.0
     rate: float = 1.0
     temper: float = 1.0
+    count: int = 128
+    lengthscale: float | Mapping[str, float] = 1.0
+    linear_terms: bool = True
+    feature_seed: int | None = None
+    tuned: Mapping[str, Tuned] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         choose(self.structure, ("factorised", "joint", "cells"), "structure")
@@ -113,16 +132,18 @@ def build_belief(
     settings: ModelSettings | None = None,
     scope: Iterable[str] | None = None,
     scalings: Mapping[str, Scaling] | None = None,
+    seed: int = 0,
 ) -> Belief:
     """Return the prior belief over the mechanisms that a scope needs (all of them without a scope).
 
-    scalings: standardisation by variable name, fitted on prior data (`fit_scalings`); none means raw units.
+    scalings: standardisation by variable name, fitted on prior data (`fit_scalings`); none means raw units. seed: of random
+    features, unless the settings fix their own.
     """
     chosen = settings or ModelSettings()
     for name in scalings or {}:
         choose(name, problem.variables, "variable to scale")
     wanted = _structure(problem, chosen.structure, problem.mechanisms(scope))
-    mechanisms = {name: _mechanism(problem, name, parents, chosen, scalings or {}) for name, parents in wanted.items()}
+    mechanisms = {name: _mechanism(problem, name, parents, chosen, scalings or {}, seed) for name, parents in wanted.items()}
     prior = {name: mechanism.prior() for name, mechanism in mechanisms.items()}
     return Belief(problem, mechanisms, prior, prior)
 
@@ -143,7 +164,12 @@ def _structure(problem: Problem, structure: str, mechanisms: tuple[str, ...]) ->
 
 
 def _mechanism(
-    problem: Problem, name: str, parent_names: tuple[str, ...], settings: ModelSettings, scalings: Mapping[str, Scaling]
+    problem: Problem,
+    name: str,
+    parent_names: tuple[str, ...],
+    settings: ModelSettings,
+    scalings: Mapping[str, Scaling],
+    seed: int,
 ) -> Mechanism:
     variables = problem.variables
     target = variables[name]
@@ -160,7 +186,21 @@ def _mechanism(
     scaling = scalings.get(name, Scaling.identity(target.width))
     if target.kind == "categorical":
         scaling = Scaling.identity(target.width)
-    return Regression(target, encoder, FEATURES[settings.features](encoder.width), scaling, **shared)
+    if name in settings.tuned:
+        shared["precision"] = settings.tuned[name].precision
+    return Regression(target, encoder, _features(settings, name, encoder, seed), scaling, **shared)
+
+
+def _features(settings: ModelSettings, name: str, encoder: Encoder, seed: int) -> FeatureMap:
+    if settings.features != "fourier":
+        return FEATURES[settings.features](encoder.width)
+    given = settings.tuned[name].lengthscale if name in settings.tuned else settings.lengthscale
+    scales: list[float] = []
+    for parent in encoder.parents:
+        scale = given.get(parent.name, 1.0) if isinstance(given, Mapping) else given
+        scales += [float(scale)] * parent.width
+    rng = stream(seed if settings.feature_seed is None else settings.feature_seed, "features", name)
+    return Fourier.draw(encoder.width, settings.count, scales or 1.0, settings.linear_terms, rng)
 
 
 def _axis(problem: Problem, variable: Variable) -> Variable | Actions:

@@ -166,6 +166,11 @@ class CellsDraw:
     spreads: Array
 
     @property
+    def parents(self) -> tuple[str, ...]:
+        """Return the names of the parents."""
+        return self.spec.parents
+
+    @property
     def sd(self) -> Array:
         """Return the root mean square noise over cells, `[S, 1]`."""
         return np.sqrt(np.mean(np.square(self.spreads), axis=1, keepdims=True))
@@ -175,6 +180,12 @@ class CellsDraw:
         particles = max((rows[name].shape[0] for name in self.spec.parents), default=1)
         index = np.broadcast_to(self.spec.cell(rows, (particles, count)), (len(self.means), count))
         return np.take_along_axis(self.means, index, axis=1)[..., None]
+
+    def mean_each(self, rows: Rows, count: int, name: str, values: AnyArray) -> Array:
+        """Return cell means `[S, n, A, 1]` with the parent `name` at each of the A values in turn."""
+        wide: Rows = {parent: np.repeat(rows[parent], len(values), axis=1) for parent in self.spec.parents if parent != name}
+        wide[name] = np.tile(values, count)[None]
+        return self.mean(wide, count * len(values)).reshape(len(self.means), count, len(values), 1)
 
 
 def _length(axis: Variable | Actions) -> int:

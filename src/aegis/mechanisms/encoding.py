@@ -69,11 +69,18 @@ class Encoder:
             start += parent.width
         raise SettingError(f"'{name}' is not among the parents {[parent.name for parent in self.parents]}")
 
-    def __call__(self, rows: Mapping[str, AnyArray], shape: tuple[int, ...]) -> Array:
-        """Return inputs `[*shape, d]`; rows are `[*shape]`, or `[*shape, k]` for vectors, or broadcast to that."""
+    def __call__(self, rows: Mapping[str, AnyArray], shape: tuple[int, ...], skip: str | None = None) -> Array:
+        """Return inputs `[*shape, d]`; rows are `[*shape]`, or `[*shape, k]` for vectors, or broadcast to that.
+
+        The columns of the parent `skip` are left at zero.
+        """
         inputs = np.empty((*shape, self.width))
         start = 0
         for parent in self.parents:
+            if parent.name == skip:
+                inputs[..., start : start + parent.width] = 0.0
+                start += parent.width
+                continue
             if parent.name not in rows:
                 raise SettingError(
                     f"a mechanism needs its parent '{parent.name}', but there are values of {', '.join(rows)} only"

@@ -10,38 +10,17 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import numpy as np
 
 from aegis.errors import SettingError
+from aegis.mechanisms.feature_map import FeatureMap
+from aegis.mechanisms.fourier import Fourier
 from aegis.problem import Array
 
 
-class FeatureMap(Protocol):
-    """A map from inputs `[..., d]` to features `[..., D]`."""
-
-    @property
-    def size(self) -> int:
-        """Return D."""
-        ...
-
-    @property
-    def affine(self) -> bool:
-        """Say whether features are affine in every input, so that inputs do not interact."""
-        ...
-
-    def __call__(self, inputs: Array) -> Array:
-        """Return the features `[..., D]` of inputs `[..., d]`."""
-        ...
-
-    def expected(self, inputs: Array, sd: Array) -> Array:
-        """Return E[features(inputs + sd * N(0, I))], with independent noise per input; `sd` broadcasts to `inputs`."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
-class Linear:
+class Linear(FeatureMap):
     """An intercept and the inputs themselves: D = d + 1."""
 
     inputs: int
@@ -64,9 +43,16 @@ class Linear:
         """Return the features of the mean: noise of mean zero drops out."""
         return self(inputs)
 
+    def evaluate_each(self, inputs: Array, block: slice, grid: Array, weights: Array) -> Array:
+        """Return `[S, n, A, q]` as a sum of what the other inputs and what the block contribute."""
+        other = inputs.copy()
+        other[..., block] = 0.0
+        part = grid @ weights[:, 1 + block.start : 1 + block.stop]
+        return (self(other) @ weights)[:, :, None, :] + part[:, None]
+
 
 @dataclass(frozen=True, slots=True)
-class Polynomial:
+class Polynomial(FeatureMap):
     """All monomials of the inputs up to `degree`, products included.
 
     A monomial is a choice, with repetition, of `degree` factors among 1 and the inputs; `factors[m]` are the places of those of
@@ -116,4 +102,4 @@ class Polynomial:
         return features
 
 
-FEATURES: dict[str, Callable[[int], FeatureMap]] = {"linear": Linear, "polynomial": Polynomial}
+FEATURES: dict[str, Callable[[int], FeatureMap]] = {"linear": Linear, "polynomial": Polynomial, "fourier": Fourier.draw}

@@ -26,6 +26,11 @@ class Function(Protocol):
     """
 
     @property
+    def parents(self) -> tuple[str, ...]:
+        """Return the names of the parents."""
+        ...
+
+    @property
     def sd(self) -> Array:
         """Return the noise standard deviations `[S, q]`, in the target's units."""
         ...
@@ -35,6 +40,10 @@ class Function(Protocol):
 
         `noisy` gives, by parent name, standard deviations `[S, k]` of Gaussian noise on that parent to integrate over.
         """
+        ...
+
+    def mean_each(self, rows: Rows, count: int, name: str, values: AnyArray) -> Array:
+        """Return the conditional mean `[S, n, A, q]` with the parent `name` at each of A values in turn."""
         ...
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from aegis.errors import SettingError
 from aegis.mechanisms.encoding import Encoder, Scaling
-from aegis.mechanisms.features import FeatureMap
+from aegis.mechanisms.feature_map import FeatureMap
 from aegis.mechanisms.nig import NIG, Draw, check_tempering
 from aegis.problem import AnyArray, Array, Rows, Variable
 
@@ -101,6 +101,11 @@ class RegressionDraw:
     drawn: Draw
 
     @property
+    def parents(self) -> tuple[str, ...]:
+        """Return the names of the parents."""
+        return self.spec.parents
+
+    @property
     def sd(self) -> Array:
         """Return noise standard deviations `[S, q]`."""
         return self.drawn.sd * self.spec.scaling.scale
@@ -108,21 +113,33 @@ class RegressionDraw:
     def mean(self, rows: Rows, count: int, noisy: Mapping[str, Array] | None = None) -> Array:
         """Return conditional means `[S, n, q]` (probabilities for a categorical target)."""
         spec = self.spec
-        parents = spec.parents
-        particles = max((rows[name].shape[0] for name in parents if name in rows), default=1)
-        if noisy:
-            particles = len(self.drawn.weights)
+        particles = max((rows[name].shape[0] for name in spec.parents if name in rows), default=1)
+        sd = None if noisy is None else self._noise(noisy)
         inputs = spec.encoder(rows, (particles, count))
-        if noisy:
-            sd = np.zeros((particles, 1, inputs.shape[-1]))
-            for name, spread in noisy.items():
-                if name in parents:
-                    sd[:, 0, spec.encoder.block(name)] = spread / spec.encoder.scale_of(name)
-            features = spec.features.expected(inputs, sd)
-        else:
-            features = spec.features(inputs)
-        raw = spec.scaling.back(features @ self.drawn.weights)
-        return simplex(raw) if spec.target.kind == "categorical" else raw
+        return self._units(spec.features.evaluate(inputs, self.drawn.weights, sd))
+
+    def mean_each(self, rows: Rows, count: int, name: str, values: AnyArray) -> Array:
+        """Return conditional means `[S, n, A, q]` with the parent `name` at each of the A `values` in turn."""
+        spec = self.spec
+        particles = max((rows[parent].shape[0] for parent in spec.parents if parent in rows and parent != name), default=1)
+        inputs = spec.encoder(rows, (particles, count), skip=name)
+        block = spec.encoder.block(name)
+        variable = next(parent for parent in spec.encoder.parents if parent.name == name)
+        grid = spec.encoder.encode(variable, values)
+        return self._units(spec.features.evaluate_each(inputs, block, grid, self.drawn.weights))
+
+    def _noise(self, noisy: Mapping[str, Array]) -> Array | None:
+        """Return the noise of the inputs `[S, 1, d]`, None if no parent is noisy."""
+        encoder = self.spec.encoder
+        sd = np.zeros((len(self.drawn.weights), 1, encoder.width))
+        for name, spread in noisy.items():
+            if name in self.spec.parents:
+                sd[:, 0, encoder.block(name)] = spread / encoder.scale_of(name)
+        return sd if sd.any() else None
+
+    def _units(self, raw: Array) -> Array:
+        found = self.spec.scaling.back(raw)
+        return simplex(found) if self.spec.target.kind == "categorical" else found
 
 
 def simplex(raw: Array) -> Array:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from aegis.errors import SettingError
-from aegis.mechanisms import Theta
+from aegis.mechanisms import Function, Theta
 from aegis.planning.integration import Integration, Method
 from aegis.planning.states import States, legacy_probabilities
 from aegis.problem import Array, Policy, Problem, Rows, Scope
@@ -40,11 +40,11 @@ class Recursion:
 
     def values(self, level: str, states: States) -> Array:
         """Return R^(level) for every action in every state, `[S, n, A]`, larger is better (costs are negated)."""
-        actions = self.problem.level(level).actions.count
-        wide = states.each_action(self.problem, level)
         child = self.problem.child(level)
         if child is None:
-            return self._reward(wide).reshape(self.theta.count, states.count, actions)
+            return self._rewards(states)
+        actions = self.problem.level(level).actions.count
+        wide = states.each_action(self.problem, level)
         deeper, weights = self.integration.extend(self.problem, self.theta, child.name, wide, self._method(level))
         below = self.values(child.name, deeper)
         mask = self._mask(child.name, deeper)
@@ -66,28 +66,38 @@ class Recursion:
         nodes = self.integration.points(self.problem, self.theta, child.name, self._method(level))
         return actions * nodes * self.size(child.name)
 
-    def _reward(self, states: States) -> Array:
-        """Return E[R | do(a), c~; theta] by forward propagation through f_Y, then f_R (the paper's scm-forward), `[S, n]`."""
-        problem, functions = self.problem, self.theta.functions
-        reward = functions[problem.reward.column]
-        sign = 1.0 if problem.reward.goal == "maximise" else -1.0
-        outcome = problem.outcome
-        if outcome is None or outcome.name not in functions:
-            return sign * self._wide(reward.mean(states.rows, states.count)[..., 0])
-        mean = functions[outcome.name].mean(states.rows, states.count)
-        if outcome.kind == "categorical":
-            total = np.zeros((1, states.count))
-            for code in range(outcome.width):
-                fixed = states.with_variable(outcome.name, np.full((1, states.count), code))
-                total = total + mean[..., code] * reward.mean(fixed.rows, states.count)[..., 0]
-            return sign * self._wide(total)
-        value = mean if outcome.kind == "vector" else mean[..., 0]
-        known = states.with_variable(outcome.name, value)
-        noisy = {outcome.name: functions[outcome.name].sd}
-        return sign * self._wide(reward.mean(known.rows, states.count, noisy)[..., 0])
+    def _rewards(self, states: States) -> Array:
+        """Return E[R | do(a), c~; theta] for every innermost action, `[S, n, A]` (the paper's scm-forward).
 
-    def _wide(self, values: Array) -> Array:
-        return np.broadcast_to(values, (self.theta.count, values.shape[-1]))
+        Forward propagation: f_Y at every action, then f_R at that outcome, its noise integrated in closed form.
+        """
+        problem, functions = self.problem, self.theta.functions
+        sign = 1.0 if problem.reward.goal == "maximise" else -1.0
+        reward, outcome = functions[problem.reward.column], problem.outcome
+        if outcome is None or outcome.name not in functions:
+            return sign * self._each(reward, states)[..., 0]
+        actions = problem.innermost.actions.count
+        count = states.count * actions
+        mean = self._each(functions[outcome.name], states)
+        mean = mean.reshape(len(mean), count, mean.shape[-1])
+        wide = states.only(reward.parents).each_action(problem, problem.innermost.name)
+        if outcome.kind == "categorical":
+            values = np.zeros((1, count))
+            for code in range(outcome.width):
+                fixed = wide.with_variable(outcome.name, np.full((1, count), code))
+                values = values + mean[..., code] * reward.mean(fixed.rows, count)[..., 0]
+        else:
+            known = wide.with_variable(outcome.name, mean if outcome.kind == "vector" else mean[..., 0])
+            values = reward.mean(known.rows, count, {outcome.name: functions[outcome.name].sd})[..., 0]
+        return sign * np.broadcast_to(values, (self.theta.count, count)).reshape(self.theta.count, states.count, actions)
+
+    def _each(self, function: Function, states: States) -> Array:
+        """Return a mechanism's mean for every innermost action, `[S, n, A, q]`."""
+        actions = self.problem.innermost.actions
+        if actions.column in function.parents:
+            return function.mean_each(states.rows, states.count, actions.column, actions.as_rows(np.arange(actions.count)))
+        mean = function.mean(states.rows, states.count)
+        return np.broadcast_to(mean[:, :, None], (self.theta.count, states.count, actions.count, mean.shape[-1]))
 
     def _mask(self, level: str, states: States) -> npt.NDArray[np.bool_] | None:
         """Return which actions would be available, `[1 or S, n, A]`, None for all; SettingError if a state has none."""

@@ -43,6 +43,10 @@ class States:
         index = {name: np.repeat(values, times, axis=1) for name, values in self.index.items()}
         return States(rows, index, self.count * times)
 
+    def only(self, names: tuple[str, ...]) -> States:
+        """Return the states with these variables alone."""
+        return States({name: values for name, values in self.rows.items() if name in names}, {}, self.count)
+
     def with_variable(self, name: str, values: AnyArray) -> States:
         """Return the states with one more known variable."""
         return States({**self.rows, name: values}, self.index, self.count)
