@@ -6,7 +6,7 @@ values, so there trigonometry is done in 32 bits, which is many times faster and
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +19,9 @@ from aegis.rng import stream
 
 Floats = npt.NDArray[np.float32]
 CHUNK = 4096  # points evaluated at once: the angles of one chunk stay in the cache
+TABLE_FROM = 1500  # points from which a function of one input is tabulated and interpolated
+TABLE_STEP = 0.15  # spacing of the table, times the highest frequency: the error stays below 1e-6 of the function's scale
+TABLE_MOST = 20_000  # longer tables do not pay
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -76,6 +79,11 @@ class Fourier(FeatureMap):
 
     def evaluate(self, inputs: Array, weights: Array, sd: Array | None = None) -> Array:
         """Return features . weights, `[S, n, q]`; noise is absorbed into the weights, trigonometry is 32-bit."""
+        if len(self.frequencies) == 1 and inputs.shape[1] > TABLE_FROM:
+            return self._interpolated(inputs, weights, sd)
+        return self._direct(inputs, weights, sd)
+
+    def _direct(self, inputs: Array, weights: Array, sd: Array | None) -> Array:
         wave = self._wave_weights(weights, sd)
         extended = np.concatenate([inputs, np.ones((*inputs.shape[:-1], 1))], axis=-1).astype(np.float32)
         angles = np.concatenate([self.frequencies, self.phases[None]]).astype(np.float32)
@@ -114,6 +122,30 @@ class Fourier(FeatureMap):
             affine = affine + (grid @ weights[:, first + block.start : first + block.stop])[:, None]
         return found + affine
 
+    def _interpolated(self, inputs: Array, weights: Array, sd: Array | None) -> Array:
+        """Return `evaluate` of one input by cubic Hermite interpolation in a table of values and slopes, per particle."""
+        low, high = float(inputs.min()), float(inputs.max())
+        step = TABLE_STEP / max(float(np.abs(self.frequencies).max()), 1e-12)
+        points = int((high - low) / step) + 2 if np.isfinite(high - low) else TABLE_MOST + 1
+        if points > min(TABLE_MOST, inputs.shape[1]):
+            return self._direct(inputs, weights, sd)
+        step = max((high - low) / (points - 1), np.finfo(float).tiny)
+        grid = low + step * np.arange(points)
+        wave = np.sqrt(2.0 / self.count) * weights[:, : self.count]
+        wave = wave if sd is None else wave * self._damping(sd)[:, 0, :, None]
+        angles = (np.outer(grid, self.frequencies[0]) + self.phases).astype(np.float32)
+        values = (np.cos(angles) @ wave.astype(np.float32)).astype(np.float64)
+        slopes = np.sin(angles) @ (-step * self.frequencies[0][:, None] * wave).astype(np.float32)
+        place = (inputs[..., 0] - low) / step
+        cell = np.minimum(place.astype(np.int64), points - 2)
+        t = (place - cell)[..., None]
+        take = _taker(cell, len(weights))
+        left, right = take(values), take(values[:, 1:])
+        slope_left, slope_right = take(slopes), take(slopes[:, 1:])
+        rise = right - left
+        curve = left + t * rise + t * (1 - t) * ((1 - t) * (slope_left - rise) - t * (slope_right - rise))
+        return curve + self._affine_part(inputs, weights)
+
     def _joined(self, cosines: Array, inputs: Array) -> Array:
         parts = [np.sqrt(2.0 / self.count) * cosines, np.ones((*inputs.shape[:-1], 1))]
         return np.concatenate([*parts, inputs] if self.linear_terms else parts, axis=-1)
@@ -131,6 +163,14 @@ class Fourier(FeatureMap):
     def _affine_part(self, inputs: Array, weights: Array) -> Array:
         constant = weights[:, None, self.count]
         return constant + inputs @ weights[:, self.count + 1 :] if self.linear_terms else constant
+
+
+def _taker(cell: npt.NDArray[np.int64], particles: int) -> Callable[[Array], Array]:
+    """Return a function that looks up table rows `[S, T, q]` at cells `[1 or S, n]`."""
+    if len(cell) == 1:
+        return lambda table: table[:, cell[0]]
+    rows = np.arange(particles)[:, None]
+    return lambda table: table[rows, cell]
 
 
 def _chunks(count: int) -> Iterator[tuple[int, int]]:

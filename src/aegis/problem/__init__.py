@@ -7,6 +7,7 @@ from aegis.problem.joining import concat
 from aegis.problem.level import Level, Propensity
 from aegis.problem.problem import Backdoor, Guard, Problem, Reward, Scope
 from aegis.problem.protocols import Plant, Policy, RewardModel
+from aegis.problem.state import State, Storable
 from aegis.problem.variables import Actions, Value, Variable
 
 __all__ = [
@@ -28,6 +29,8 @@ __all__ = [
     "RewardModel",
     "Rows",
     "Scope",
+    "State",
+    "Storable",
     "Value",
     "Variable",
     "ancestors",

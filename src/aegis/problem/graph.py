@@ -12,11 +12,13 @@ from aegis.errors import GraphError, nearest
 class Graph:
     """A directed acyclic graph over named variables.
 
-    `parents[x]` are the observed parents of x; `latents[u]` are the children of the unobserved variable u.
+    `parents[x]` are the observed parents of x; `latents[u]` are the children of the unobserved variable u; `order` are the
+    observed variables, parents before children.
     """
 
     parents: Mapping[str, tuple[str, ...]]
     latents: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    order: tuple[str, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for child, parents in self.parents.items():
@@ -34,12 +36,7 @@ class Graph:
             for child in children:
                 if child not in self.parents:
                     raise GraphError(f"latents: '{latent}' affects the unknown variable '{child}'{nearest(child, self.parents)}")
-        topological(self.parents)
-
-    @property
-    def order(self) -> tuple[str, ...]:
-        """The observed variables, parents before children."""
-        return topological(self.parents)
+        object.__setattr__(self, "order", topological(self.parents))
 
     def with_latents(self) -> dict[str, tuple[str, ...]]:
         """Return parents with latent variables as ordinary, parentless nodes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -112,10 +113,10 @@ class Actions:
 
     @property
     def numbers(self) -> npt.NDArray[np.float64]:
-        """The values as `float64[A]`; only for numeric actions."""
+        """The values as `float64[A]`, read only; only for numeric actions."""
         if not self.numeric:
             raise ProblemError(f"action '{self.column}' has labels, not numbers")
-        return np.asarray(self.values, dtype=np.float64)
+        return _numbers(self.values)
 
     @property
     def variable(self) -> Variable:
@@ -154,3 +155,10 @@ def _finite(value: Value) -> bool:
         return not isinstance(value, bool | str) and math.isfinite(value)
     except OverflowError:
         return False
+
+
+@functools.lru_cache(maxsize=256)
+def _numbers(values: tuple[Value, ...]) -> npt.NDArray[np.float64]:
+    found = np.asarray(values, dtype=np.float64)
+    found.flags.writeable = False
+    return found
