@@ -1,0 +1,73 @@
+"""Grids of bets: which stakes a test by betting spreads its wealth over, and how much on each."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from aegis.errors import SettingError
+from aegis.files import digest_of
+
+Array = npt.NDArray[np.float64]
+REACH = 30  # a value grid spans 2^-30 .. 2^30 around its centre
+SEARCH = 40  # how far from 1, in octaves, a centre is looked for
+FLOOR = 0.05  # eta: the share of every bet that is never staked
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Bets `[J]` above 0 and the logarithms `[J]` of their weights, which sum to one. `centre` says where the weight is."""
+
+    bets: Array
+    log_weights: Array
+    centre: int
+
+    @property
+    def digest(self) -> str:
+        """Return what tells two grids apart; only sketches on the same grid may be merged."""
+        return digest_of([[float(bet).hex() for bet in self.bets], [float(w).hex() for w in self.log_weights]])
+
+
+def value_grid(centre: int = 0) -> Grid:
+    """Return bets 2^(centre + i), i = -30..30, with weights proportional to (|i| + 2)^-2 (theory section 3).
+
+    The centre comes from prior data (`value_centre`), never from the data the grid is used on.
+    """
+    offset = np.arange(-REACH, REACH + 1)
+    return _grid(np.exp2(centre + offset.astype(np.float64)), (np.abs(offset) + 2.0) ** -2.0, centre)
+
+
+def gain_grid(largest: float, centre: int = 0, floor: float = FLOOR) -> Grid:
+    """Return bets (1 - floor) / (largest (1 + 1e-9)) 2^(-j/2), weights proportional to (1 + |j - centre|)^-3 (theory section 5).
+
+    largest: T_max, the largest total variation between candidate and comparator: 1 - 1/W if the candidate is capped at W
+    times the comparator, 1 if it is not. With T_max = 0 the two agree and there is nothing to test.
+    """
+    if not (math.isfinite(largest) and 0 < largest <= 1):
+        raise SettingError(f"the largest total variation is above 0 and at most 1, found {largest}")
+    if not 0 <= centre <= SEARCH:
+        raise SettingError(f"the centre of a gain grid lies between 0 and {SEARCH}, found {centre}")
+    places = np.arange(max(13, centre + 6) + 1)
+    bets = (1.0 - floor) / (largest * (1.0 + 1e-9)) * np.exp2(-places / 2.0)
+    return _grid(bets, (1.0 + np.abs(places - centre)) ** -3.0, centre)
+
+
+def value_centre(prior_values: Array, units: int, delta: float) -> int:
+    """Return the octave of the single bet whose projected lower bound is best on prior units `[k]`.
+
+    units: how many units the certificate will have. With one bet g the bound is expm1(mean log1p(g L) - log(1/delta)/units) / g.
+    """
+    values = np.asarray(prior_values, dtype=np.float64)
+    if values.size == 0 or units < 1:
+        raise SettingError("placing a grid needs at least one prior unit and one unit to certify")
+    octaves = np.arange(-SEARCH, SEARCH + 1)
+    bets = np.exp2(octaves.astype(np.float64))
+    growth = np.array([np.log1p(bet * values).mean() for bet in bets]) - math.log(1.0 / delta) / units
+    return int(octaves[np.argmax(np.expm1(growth) / bets)])
+
+
+def _grid(bets: Array, weights: Array, centre: int) -> Grid:
+    return Grid(bets, np.log(weights / weights.sum()), centre)

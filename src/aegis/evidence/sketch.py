@@ -1,0 +1,124 @@
+"""The sketch: all that a certificate needs to remember of its data.
+
+For units with values x_k and bets g_j it keeps the count n and `S_j = sum_k log(factor of unit k under bet j)`. The wealth at a
+hypothetical mean v is `sum_j p_j exp(S_j - n log1p(g_j v))`; if v is the true mean (or above it) this is a nonnegative
+supermartingale that starts at one, so it reaches 1/delta with probability at most delta, whenever one looks. The lower bound
+is where the wealth has fallen to 1/delta.
+
+Sums are integers of 2^-32, each unit rounded down: merging is exact in any order, and rounding can only lower the bound.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import logsumexp
+
+from aegis.errors import Refused, SettingError
+from aegis.evidence.grid import Array, Grid
+
+UNIT = 2.0**32
+LARGEST = 2.0**30  # no single log-factor is allowed beyond this
+
+
+@dataclass(frozen=True, slots=True)
+class Sketch:
+    """n units and integer sums over the bets of a grid; a bet that lost everything is None for good."""
+
+    grid: Grid
+    count: int
+    sums: tuple[int | None, ...]
+
+    @classmethod
+    def empty(cls, grid: Grid) -> Sketch:
+        """Return the sketch of no units."""
+        return cls(grid, 0, (0,) * grid.bets.size)
+
+    def add_values(self, values: Array) -> Sketch:
+        """Return the sketch after units with values `[k]` >= 0: the factor under bet g is 1 + g value."""
+        found = np.asarray(values, dtype=np.float64)
+        if not (np.isfinite(found).all() and (found >= 0).all()):
+            bad = int(np.argmax(~(np.isfinite(found) & (found >= 0))))
+            raise Refused(f"unit {bad}: a unit's value is a finite number from 0, found {found[bad]}")
+        total: list[int | None] = []
+        for bet, before in zip(self.grid.bets, self.sums, strict=True):
+            total.append(None if before is None else before + _floor_sum(np.log1p(bet * found)))
+        return Sketch(self.grid, self.count + found.size, tuple(total))
+
+    def add_factors(self, factors: Array) -> Sketch:
+        """Return the sketch after units whose factors `[k, J]` are given; a factor of 0 or nan kills its bet for good."""
+        found = np.asarray(factors, dtype=np.float64)
+        if found.ndim != 2 or found.shape[1] != self.grid.bets.size:
+            raise SettingError(f"factors have one column per bet: expected {self.grid.bets.size}, found shape {found.shape}")
+        if (found < 0).any() or np.isposinf(found).any():
+            raise Refused("a unit's factor is a finite number from 0")
+        total: list[int | None] = []
+        for j, before in enumerate(self.sums):
+            column = found[:, j]
+            alive = before is not None and bool((column > 0).all())  # a nan is not above 0
+            total.append(before + _floor_sum(np.log1p(column - 1.0)) if alive and before is not None else None)
+        return Sketch(self.grid, self.count + len(found), tuple(total))
+
+    def merge(self, other: Sketch) -> Sketch:
+        """Return the sketch of both sets of units; exact, in any order. The grids must be the same."""
+        if self.grid.digest != other.grid.digest:
+            raise SettingError("sketches on different grids cannot be merged; they answer different questions")
+        sums = tuple(None if a is None or b is None else a + b for a, b in zip(self.sums, other.sums, strict=True))
+        return Sketch(self.grid, self.count + other.count, sums)
+
+    def log_wealth(self, mean: float) -> float:
+        """Return the logarithm of the wealth against the hypothesis that the mean is at most `mean`."""
+        alive = np.array([total is not None for total in self.sums])
+        if not alive.any():
+            return -math.inf
+        logs = np.array([0.0 if total is None else total / UNIT for total in self.sums])
+        with np.errstate(divide="ignore"):
+            growth = logs - self.count * np.log1p(self.grid.bets * mean)
+        return float(logsumexp((self.grid.log_weights + growth)[alive]))
+
+    def certifies(self, mean: float, delta: float) -> bool:
+        """Say whether the mean is certified to be above `mean` at risk delta; the same test that `lower` inverts."""
+        return self.log_wealth(mean) >= math.log(1.0 / check_delta(delta))
+
+    def lower(self, delta: float, low: float, high: float) -> float:
+        """Return the largest mean in [low, high] that is certified to be exceeded, rounded down; `low` if none is.
+
+        Raises Refused if even `high`, the largest mean possible, is certified to be exceeded: the assumptions are contradicted.
+        """
+        if not low < high:
+            raise SettingError(f"a bound is looked for in [low, high] with low < high, found [{low}, {high}]")
+        if self.certifies(high, delta):
+            raise Refused(
+                f"the data certify a mean above {high}, the largest possible: weights, propensities or the reward range are wrong"
+            )
+        if not self.certifies(low, delta):
+            return low
+        inside, outside = low, high
+        while True:
+            middle = 0.5 * (inside + outside)
+            if not inside < middle < outside:
+                return inside
+            if self.certifies(middle, delta):
+                inside = middle
+            else:
+                outside = middle
+
+
+def check_delta(delta: float) -> float:
+    """Return delta if it is a risk: above 0 and below 1."""
+    if not (math.isfinite(delta) and 0 < delta < 1):
+        raise SettingError(f"delta is a risk above 0 and below 1, found {delta}")
+    return delta
+
+
+def _floor_sum(logs: Array) -> int:
+    """Return the sum of logs in units of 2^-32, each rounded down, without overflow."""
+    if logs.size and np.abs(logs).max() > LARGEST:
+        raise Refused("a unit's factor is too extreme to be counted")
+    whole = np.floor(logs * UNIT).astype(np.int64)
+    chunk = 2**16  # 2^16 terms of at most 2^62 would overflow, so the halves are added apart
+    high, low = whole >> 32, whole & 0xFFFFFFFF
+    parts = range(0, whole.size, chunk)
+    return sum((int(high[i : i + chunk].sum()) << 32) + int(low[i : i + chunk].sum()) for i in parts)

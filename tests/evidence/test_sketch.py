@@ -1,0 +1,140 @@
+"""The sketch against plain sums and brute force, its merging, its rounding, and its promise by replication."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from aegis.errors import Refused, SettingError
+from aegis.evidence import Sketch, gain_grid, value_centre, value_grid
+from aegis.rng import stream
+
+VALUES = st.lists(st.floats(0, 50), min_size=1, max_size=40)
+
+
+def plain_log_wealth(values, grid, v):
+    """sum_j p_j prod_k (1 + g_j x_k) / (1 + g_j v), by logarithms, in loops."""
+    logs = []
+    for bet, weight in zip(grid.bets, grid.log_weights, strict=True):
+        logs.append(weight + sum(math.log1p(bet * x) - math.log1p(bet * v) for x in values))
+    top = max(logs)
+    return top + math.log(sum(math.exp(value - top) for value in logs))
+
+
+@settings(max_examples=60, deadline=None)
+@given(VALUES, st.integers(-5, 5), st.floats(0.001, 1))
+def test_wealth_is_the_mixture_of_products(values, centre, v):
+    sketch = Sketch.empty(value_grid(centre)).add_values(np.array(values))
+    assert sketch.log_wealth(v) == pytest.approx(plain_log_wealth(values, value_grid(centre), v), abs=1e-6)
+
+
+@settings(max_examples=60, deadline=None)
+@given(VALUES, st.integers(0, 40), st.integers(0, 40))
+def test_merging_is_exact_and_order_free(values, first, second):
+    grid = value_grid(1)
+    whole = Sketch.empty(grid).add_values(np.array(values))
+    cuts = sorted({0, min(first, len(values)), min(second, len(values)), len(values)})
+    parts = [Sketch.empty(grid).add_values(np.array(values[a:b])) for a, b in itertools.pairwise(cuts)]
+    merged = Sketch.empty(grid)
+    for part in reversed(parts):
+        merged = part.merge(merged)
+    assert merged.sums == whole.sums
+    assert merged.count == whole.count
+    assert Sketch.empty(grid).add_values(np.array(values[::-1])).sums == whole.sums
+
+
+@settings(max_examples=60, deadline=None)
+@given(VALUES)
+def test_sums_are_rounded_down(values):
+    sketch = Sketch.empty(value_grid(0)).add_values(np.array(values))
+    for bet, total in zip(sketch.grid.bets, sketch.sums, strict=True):
+        exact = sum(Fraction(float(np.log1p(bet * x))) for x in values)
+        assert Fraction(total, 2**32) <= exact
+        assert exact - Fraction(total, 2**32) <= Fraction(len(values), 2**32)
+
+
+def test_sums_beyond_64_bits_do_not_overflow():
+    grid = value_grid(0)
+    part = Sketch.empty(grid).add_values(np.full(100_000, 1e6))
+    total = part
+    for _ in range(10):
+        total = total.merge(total)
+    assert total.sums[-1] == part.sums[-1] * 1024
+    assert total.sums[-1] > 2**62
+
+
+def test_bound_and_test_agree_and_the_bound_is_where_the_wealth_falls():
+    values = stream(1, "bound").beta(2, 3, 400)
+    sketch = Sketch.empty(value_grid(1)).add_values(values)
+    bound = sketch.lower(0.05, 0.0, 1.0)
+    assert 0.3 < bound < values.mean()
+    assert sketch.certifies(bound, 0.05)
+    assert not sketch.certifies(np.nextafter(bound, 1), 0.05)
+    assert sketch.log_wealth(bound) == pytest.approx(math.log(20), abs=1e-6)
+    assert sketch.lower(0.01, 0.0, 1.0) < bound
+
+
+def test_no_evidence_gives_the_lower_end_and_impossible_evidence_is_refused():
+    assert Sketch.empty(value_grid(0)).lower(0.05, 0.0, 1.0) == 0.0
+    with pytest.raises(Refused, match="largest possible"):
+        Sketch.empty(value_grid(0)).add_values(np.full(200, 3.0)).lower(0.05, 0.0, 1.0)
+
+
+def test_a_dead_bet_stays_dead():
+    grid = gain_grid(0.5)
+    good = np.full((3, grid.bets.size), 1.2)
+    bad = good.copy()
+    bad[1, 0], bad[2, 3] = np.nan, 0.0
+    sketch = Sketch.empty(grid).add_factors(bad).add_factors(good)
+    assert sketch.sums[0] is None and sketch.sums[3] is None and sketch.sums[1] is not None
+    assert sketch.merge(Sketch.empty(grid)).sums[0] is None
+    assert sketch.log_wealth(0.0) < Sketch.empty(grid).add_factors(good).add_factors(good).log_wealth(0.0)
+
+
+def test_bad_units_and_grids_are_refused():
+    with pytest.raises(Refused, match="unit 1"):
+        Sketch.empty(value_grid(0)).add_values(np.array([0.5, -0.1]))
+    with pytest.raises(Refused, match="unit 0"):
+        Sketch.empty(value_grid(0)).add_values(np.array([np.nan]))
+    with pytest.raises(SettingError, match="different grids"):
+        Sketch.empty(value_grid(0)).merge(Sketch.empty(value_grid(1)))
+    with pytest.raises(SettingError, match="delta"):
+        Sketch.empty(value_grid(0)).lower(1.5, 0.0, 1.0)
+    with pytest.raises(SettingError, match="total variation"):
+        gain_grid(0.0)
+
+
+def test_the_grid_is_placed_where_the_bound_is_best():
+    """Weights up to 1e4 need tiny bets: a grid centred on prior data is far better than one centred at 1."""
+    rng = stream(2, "heavy")
+    values = np.where(rng.random(60_000) < 1e-3, 1e3, 0.0) * rng.random(60_000)
+    centre = value_centre(values[:30_000], 30_000, 0.05)
+    assert centre < -4
+    placed, fixed = (Sketch.empty(value_grid(c)).add_values(values[30_000:]).lower(0.05, 0.0, 2.0) for c in (centre, 8))
+    assert placed > fixed
+
+
+@pytest.mark.parametrize("law", ["beta", "weights"])
+def test_the_bound_holds_along_the_whole_path(law):
+    """Share of paths on which the bound ever exceeds the truth: at most delta, and the last bound is not vacuous."""
+    rng = stream(3, "path", law)
+    runs, units, delta = 400, 300, 0.05
+    if law == "beta":
+        data, truth = rng.beta(1, 3, (runs, units)), 0.25
+    else:  # importance weights: 20 with probability 1/20
+        data, truth = np.where(rng.random((runs, units)) < 0.05, 20.0, 0.0) * rng.beta(2, 2, (runs, units)), 0.5
+    grid = value_grid(1 if law == "beta" else -2)
+    logs = np.log1p(grid.bets[:, None, None] * data).cumsum(axis=2)  # [J, runs, units]
+    known = np.arange(1, units + 1) * np.log1p(grid.bets * truth)[:, None]
+    wealth = np.logaddexp.reduce(grid.log_weights[:, None, None] + logs - known[:, None], axis=0)
+    crossed = int((wealth >= math.log(1 / delta)).any(axis=1).sum())
+    assert stats.binomtest(crossed, runs, delta, alternative="greater").pvalue > 0.001
+    last = [Sketch.empty(grid).add_values(row).lower(delta, 0.0, 1.0) for row in data[:40]]
+    assert np.median(last) > 0.3 * truth
