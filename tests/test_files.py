@@ -5,14 +5,17 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from aegis import files
 from aegis.errors import OutputError
-from aegis.files import digest_of, write_text, written_aside
+from aegis.files import LOCK, digest_of, left_aside, locked, write_text, written_aside
 
 
 @pytest.fixture
@@ -130,3 +133,79 @@ def test_digests_depend_on_content_and_not_on_order() -> None:
     assert digest_of({"a": 1}) == "015abd7f5cc57a2dd94b7590f04ad8084273905ee33ec5cebeae62276a97f862"
     values: list[object] = [{}, [], None, 0, 0.0, "0", [1, 2], [2, 1], {"a": 1}, {"a": "1"}, float("nan"), float("inf")]
     assert len({digest_of(value) for value in values}) == len(values)
+
+
+def test_files_left_aside_are_known_by_their_names(tmp_path: Path) -> None:
+    with written_aside(tmp_path / "log.parquet") as aside:
+        assert left_aside(aside)
+    assert not left_aside(tmp_path / "log.parquet") and not left_aside(tmp_path / ".hidden")
+
+
+needs_locks = pytest.mark.skipif(files.fcntl is None, reason="this system has no file locks")
+
+
+@needs_locks
+def test_a_folder_has_one_holder_at_a_time(tmp_path: Path) -> None:
+    with locked(tmp_path / "new" / "run"):
+        with pytest.raises(OutputError, match=r"another process is writing into .*run; wait"), locked(tmp_path / "new" / "run"):
+            pass
+        with locked(tmp_path / "other"):
+            pass
+    with locked(tmp_path / "new" / "run"):
+        pass
+    assert list((tmp_path / "new" / "run").iterdir()) == []
+
+
+HOLDER = """
+import sys, time
+from aegis.files import locked
+with locked(sys.argv[1]):
+    print("held", flush=True)
+    time.sleep(600)
+"""
+
+
+@needs_locks
+def test_a_killed_holder_blocks_nobody(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None and holder.stdout.readline() == "held\n"
+        with pytest.raises(OutputError, match="another process"), locked(tmp_path):
+            pass
+        holder.kill()
+    assert (tmp_path / LOCK).exists()
+    with locked(tmp_path):
+        pass
+    assert not (tmp_path / LOCK).exists()
+
+
+@needs_locks
+def test_a_lock_that_its_holder_removed_meanwhile_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between opening and locking the old holder ends: what was opened is no longer the lock of the folder."""
+    opened = os.open
+
+    def slow(path: Path, *rest: int) -> int:
+        handle = opened(path, *rest)
+        if (tmp_path / "first").exists():
+            (tmp_path / "first").unlink()
+            Path(path).unlink()
+        return handle
+
+    (tmp_path / "first").touch()
+    monkeypatch.setattr(os, "open", slow)
+    with locked(tmp_path):
+        assert (tmp_path / LOCK).exists()
+        with pytest.raises(OutputError), locked(tmp_path):
+            pass
+
+
+def test_a_place_that_cannot_be_locked_is_an_output_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    for place in (tmp_path / "file", tmp_path / "file" / "deeper"):
+        with pytest.raises(OutputError, match="cannot write into"), locked(place):
+            pass
+
+
+def test_without_locks_nothing_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "fcntl", None)
+    with locked(tmp_path), locked(tmp_path):
+        assert list(tmp_path.iterdir()) == []

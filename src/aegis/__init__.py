@@ -11,32 +11,31 @@ from typing import TYPE_CHECKING, Any
 from aegis.version import __version__
 
 if TYPE_CHECKING:
-    from aegis.agents import AGENTS, Agent, Online, run, run_to
-    from aegis.logs import Source, write_log
-    from aegis.mechanisms import Belief, ModelSettings, build_belief, fit_scalings
-    from aegis.planning import Integration, Planned, plan
-    from aegis.policies import Capped, Function, Hybrid, Legacy, Logged, Mixture, TargetColumns, load_policy, save_policy
+    from aegis.agents import AGENTS, Agent, CandidateSettings, Learned, Online, learn, run, run_to
+    from aegis.logs import Source, Split, write_log
+    from aegis.mechanisms import Belief, LevelRewards, ModelSettings, build_belief, fit_scalings
+    from aegis.planning import Integration, Planned, load_policy, load_rewards, plan
+    from aegis.policies import Capped, Function, Hybrid, Legacy, Logged, Mixture, TargetColumns, save_policy
     from aegis.problem import Batch, Level, Problem, Scope, load_problem, save_problem
     from aegis.worlds import WORLDS, OraclePolicy, make_world, oracle_value, true_value
 
 _ROOMS = {
-    "agents": ("AGENTS", "Agent", "Online", "run", "run_to"),
-    "logs": ("Source", "write_log"),
-    "mechanisms": ("Belief", "ModelSettings", "build_belief", "fit_scalings"),
-    "planning": ("Integration", "Planned", "plan"),
-    "policies": (
-        "Capped", "Function", "Hybrid", "Legacy", "Logged", "Mixture", "TargetColumns", "load_policy", "save_policy",
-    ),
+    "agents": ("AGENTS", "Agent", "CandidateSettings", "Learned", "Online", "learn", "run", "run_to"),
+    "logs": ("Source", "Split", "write_log"),
+    "mechanisms": ("Belief", "LevelRewards", "ModelSettings", "build_belief", "fit_scalings"),
+    "planning": ("Integration", "Planned", "load_policy", "load_rewards", "plan"),
+    "policies": ("Capped", "Function", "Hybrid", "Legacy", "Logged", "Mixture", "TargetColumns", "save_policy"),
     "problem": ("Batch", "Level", "Problem", "Scope", "load_problem", "save_problem"),
     "worlds": ("WORLDS", "OraclePolicy", "make_world", "oracle_value", "true_value"),
 }  # fmt: skip
 _HOME = {name: f"aegis.{room}" for room, names in _ROOMS.items() for name in names}
 
 __all__ = [
-    "AGENTS", "WORLDS", "Agent", "Batch", "Belief", "Capped", "Function", "Hybrid", "Integration", "Legacy", "Level", "Logged",
-    "Mixture", "ModelSettings", "Online", "OraclePolicy", "Planned", "Problem", "Scope", "Source", "TargetColumns",
-    "__version__", "build_belief", "fit_scalings", "load_policy", "load_problem", "make_world", "oracle_value", "plan", "run",
-    "run_to", "save_policy", "save_problem", "true_value", "write_log",
+    "AGENTS", "WORLDS", "Agent", "Batch", "Belief", "CandidateSettings", "Capped", "Function", "Hybrid", "Integration",
+    "Learned", "Legacy", "Level", "LevelRewards", "Logged", "Mixture", "ModelSettings", "Online", "OraclePolicy", "Planned",
+    "Problem", "Scope", "Source", "Split", "TargetColumns", "__version__", "build_belief", "fit_scalings", "learn",
+    "load_policy", "load_problem", "load_rewards", "make_world", "oracle_value", "plan", "run", "run_to", "save_policy",
+    "save_problem", "true_value", "write_log",
 ]  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Writing files so that a reader never sees half of one: write aside, flush, rename."""
+"""Writing files so that a reader never sees half of one: write aside, flush, rename. And one writer per folder."""
 
 from __future__ import annotations
 
@@ -11,6 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from aegis.errors import OutputError
+
+try:
+    import fcntl
+except ImportError:  # not on this system: folders are not locked
+    fcntl = None  # type: ignore[assignment]
+
+LOCK = ".aegis.lock"
 
 
 @contextlib.contextmanager
@@ -38,6 +45,61 @@ def written_aside(path: str | Path) -> Iterator[Path]:
         raise OutputError(f"cannot write {target}: {error.strerror or error}") from error
     finally:
         aside.unlink(missing_ok=True)
+
+
+def left_aside(path: Path) -> bool:
+    """Say whether a file was left by `written_aside` in a process that was killed in the middle of a write."""
+    return path.name.startswith(".") and path.name.endswith(".part")
+
+
+@contextlib.contextmanager
+def locked(folder: str | Path) -> Iterator[None]:
+    """Hold `folder`, which is created if need be, against other processes and threads that ask for it the same way.
+
+    Raises OutputError at once if somebody else holds it, or if it cannot be written. The system lets go of the lock of a
+    process that was killed. Where the system has no locks nothing is held.
+    """
+    place = Path(folder)
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        handle = _lock(place / LOCK)
+    except BlockingIOError as error:
+        raise OutputError(f"another process is writing into {place}; wait until it is done, or choose another folder") from error
+    except OSError as error:
+        raise OutputError(f"cannot write into {place}: {error.strerror or error}") from error
+    try:
+        yield
+    finally:
+        if handle is not None:
+            # Removed before it is let go: who opened it in between notices that it is no longer the folder's lock.
+            (place / LOCK).unlink(missing_ok=True)
+            os.close(handle)
+
+
+def _lock(path: Path) -> int | None:
+    """Return the handle of the locked file; raise BlockingIOError if another one holds it."""
+    while fcntl is not None:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(handle)
+            raise
+        except OSError:  # a file system without locks
+            os.close(handle)
+            path.unlink(missing_ok=True)
+            return None
+        if _same_file(handle, path):
+            return handle
+        os.close(handle)  # the holder before us removed the file after we had opened it
+    return None
+
+
+def _same_file(handle: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(handle), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def write_text(path: str | Path, text: str) -> None:

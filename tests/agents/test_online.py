@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 
 from aegis.agents import AGENTS, Online, run
 from aegis.errors import SettingError
-from aegis.planning import Thompson, plan
+from aegis.planning import RULES, Thompson, plan
 from aegis.problem import Scope
 from aegis.rng import stream
-from aegis.worlds import WORLDS, make_world, oracle_value
+from aegis.worlds import WORLDS, OraclePolicy, make_world, oracle_value
 
 SMALL = {
     "unified": {"inner_steps": 4, "inner_points": 5},
@@ -26,7 +26,9 @@ SMALL = {
 
 def few_particles(name: str, particles: int = 1):
     agent = AGENTS[name]
-    return agent if agent.rule == "greedy" else replace(agent, rule_settings={"particles": particles})
+    if "particles" not in {setting.name for setting in fields(RULES[agent.rule])}:
+        return agent
+    return replace(agent, rule_settings={**agent.rule_settings, "particles": particles})
 
 
 def test_the_worlds_of_these_tests_are_all_worlds() -> None:
@@ -103,15 +105,26 @@ def test_linear_mechanisms_on_the_stress_preset(agent: str, known: float, spread
     assert np.mean(totals) < 88.9  # the best constant setting is the ceiling of mechanisms that are linear in A and Q
 
 
-def test_linear_world_is_learned_to_95_percent_of_its_oracle() -> None:
+def test_linear_world_is_learned_to_its_oracle() -> None:
+    """Share of the gap between uniform choice and the oracle that is closed, all three on the same noise.
+
+    Uniform choice already earns 97.7 % of the oracle, so that a share of the oracle alone would show nothing.
+    """
     world = make_world("linear")
     legacy = world.legacy("uniform")
     best = oracle_value(world)
-    shares = []
+    earned = {"agent": [], "uniform": [], "oracle": []}
     for seed in range(10):
-        result = run(Online(world, few_particles("nested_cts"), world.problem.scope(None), seed, legacy), 200)
-        shares.append(result.means.mean() / best)
-    assert min(shares) > 0.95
+        online = Online(world, few_particles("nested_cts"), world.problem.scope(None), seed, legacy)
+        earned["agent"].append(run(online, 200).means)
+        for name, policy in (("uniform", legacy), ("oracle", OraclePolicy(world))):
+            batch = world.episodes(0, 200, policy, seed)
+            earned[name].append(batch.episode_means(batch.reward))
+    agent, uniform, oracle = (np.array(earned[name]) for name in ("agent", "uniform", "oracle"))  # [seeds, episodes]
+    assert (agent.mean(axis=1) > 0.95 * best).all()
+    gained, gap = agent - uniform, oracle - uniform
+    assert gained.mean() > 0.8 * gap.mean()  # measured: 0.92, exploration included
+    assert (gained[:, 100:].mean(axis=1) > 0.95 * gap[:, 100:].mean(axis=1)).all()  # measured: 0.996 and more
 
 
 def test_nested_planning_beats_the_legacy_where_its_model_is_right() -> None:

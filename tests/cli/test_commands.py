@@ -7,12 +7,16 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 
+from aegis.agents import Online
 from aegis.cli import COMMANDS, main
 from aegis.logs import Source
 from aegis.problem import load_problem
+from aegis.worlds import PRESETS, SHIFTS, make_world
 
 
 def aegis(*arguments: object, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
@@ -84,6 +88,51 @@ def test_simulate_an_agent_and_read_its_log(propensities: str, tmp_path: Path, c
     assert "seed differ" in err
 
 
+def simulated(out: Path, *arguments: object, capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    """Run `aegis simulate --json` into `out` and return what it prints."""
+    code, printed, err = aegis("simulate", *arguments, "--out", out, "--json", capsys=capsys)
+    assert code == 0, err
+    found: dict[str, Any] = json.loads(printed)
+    return found
+
+
+def test_numbers_with_an_exponent_are_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = simulated(tmp_path / "log", "--episodes", 3, "--set", "f_a=1e-3", capsys=capsys)
+    assert found["settings"] == {"f_a": 0.001}
+
+
+def test_presets_and_shifts_change_the_world(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    few = ["--world", "unified", "--episodes", 3]
+    plain, quadratic, shifted = (
+        simulated(tmp_path / name, *few, *more, capsys=capsys)
+        for name, more in (("plain", []), ("preset", ["--preset", "quadratic"]), ("shift", ["--shift", "N_Q"]))
+    )
+    assert (quadratic["preset"], quadratic["shift"]) == ("quadratic", None)
+    assert (shifted["preset"], shifted["shift"]) == (None, "N_Q")
+    assert len({found["mean_reward"] for found in (plain, quadratic, shifted)}) == 3
+    for name, settings in (("plain", {}), ("preset", PRESETS["quadratic"]), ("shift", SHIFTS["N_Q"])):
+        limits = make_world("unified", **settings).problem.reward.range
+        assert load_problem(tmp_path / name / "problem.yaml").reward.range == limits
+
+
+def test_features_tempering_and_nodes_change_the_agent(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    few = ["--agent", "nested_cts", "--episodes", 4, "--set", "inner_steps=3"]
+    simulated(tmp_path / "plain", *few, capsys=capsys)
+    for option, value, where in (
+        ("--features", "polynomial", ("model", "features")),
+        ("--temper", 0.5, ("model", "temper")),
+        ("--nodes", 8, ("integration", "nodes")),
+    ):
+        out = tmp_path / option
+        found = simulated(out, *few, option, value, capsys=capsys)
+        assert found[option.removeprefix("--")] == value
+        settings = json.loads((out / "settings.json").read_text())
+        assert settings["agent"][where[0]][where[1]] == value
+        # the same run with another value is another run
+        code, _, err = aegis("simulate", *few, option, value, "--out", tmp_path / "plain", capsys=capsys)
+        assert code == 2 and "agent differ" in err
+
+
 def test_demo_tells_the_story(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = aegis("demo", "--episodes", 40, "--out", tmp_path, capsys=capsys)
     assert code == 0
@@ -92,6 +141,30 @@ def test_demo_tells_the_story(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     found = json.loads(out)
     assert found["legacy_value"] < found["agent_last"] < found["oracle_value"] + 0.5
     assert Path(found["log"]).exists()
+
+
+def test_a_finished_demo_is_run_again_and_anything_else_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    steps, begun = Online.steps, []
+
+    def counted(self: Online, belief: Any, first: int, last: int) -> Any:
+        begun.append(first)
+        return steps(self, belief, first, last)
+
+    monkeypatch.setattr(Online, "steps", counted)
+    for slow, value in (("worlds.oracle_value", 5.0), ("worlds.true_value", 4.0), ("cli.demo._oracle_means", np.full(2, 5.0))):
+        monkeypatch.setattr(f"aegis.{slow}", lambda *_, value=value: value)
+    arguments = ["demo", "--episodes", 2, "--out", tmp_path, "--json"]
+    code, first, _ = aegis(*arguments, capsys=capsys)
+    assert (code, begun) == (0, [0])
+    code, second, _ = aegis(*arguments, capsys=capsys)
+    assert (code, begun) == (0, [0, 0])
+    assert json.loads(second) == json.loads(first)
+    folder = tmp_path / "seed-1-episodes-2"
+    (folder / "summary.json").unlink()  # not finished: whatever is there stays
+    code, _, err = aegis(*arguments, capsys=capsys)
+    assert code == 2 and "incomplete" in err and (folder / "log.parquet").exists()
 
 
 def test_doctor_is_content_here(capsys: pytest.CaptureFixture[str]) -> None:
@@ -110,12 +183,30 @@ BAD = {
     "not a setting": (["simulate", "--set", "f_a", "--out", "x"], "KEY=VALUE"),
     "non-finite parameter": (["simulate", "--set", "f_a=.nan", "--out", "x"], "f_a"),
     "text for a number": (["simulate", "--set", "f_a=two", "--out", "x"], "f_a"),
-    "one-point grid": (["simulate", "--set", "inner_points=1", "--out", "x"], "inner_points"),
+    "one-point grid": (["simulate", "--set", "outer_points=1", "--out", "x"], "world 'additive': 'outer_points' is"),
+    "huge parameter": (["simulate", "--world", "unified", "--set", "gamma=1e300", "--out", "x"], "from -1000000 to 1000000"),
+    "huge size": (["simulate", "--set", "inner_steps=100000000", "--out", "x"], "'inner_steps' is a whole number from 1 to"),
+    "a setting given twice": (["simulate", "--set", "f_a=1", "--set", "f_a=2", "--out", "x"], "'f_a' is given twice"),
+    "not YAML": (["simulate", "--set", "f_a=[1", "--out", "x"], "--set f_a=[1: not valid YAML"),
+    "a setting that is an option": (["simulate", "--set", "shift=T", "--out", "x"], "--shift T"),
+    "a setting that is an argument": (["simulate", "--set", "name=x", "--out", "x"], "no setting 'name'"),
+    "unknown preset": (["simulate", "--world", "unified", "--preset", "stres", "--out", "x"], "did you mean 'stress'"),
+    "preset of another world": (["simulate", "--preset", "stress", "--out", "x"], "world 'additive' has no presets"),
+    "unknown shift": (["simulate", "--shift", "NQ", "--out", "x"], "did you mean 'N_Q'"),
+    "shift and setting": (["simulate", "--shift", "N_Q", "--set", "sigma_q=2", "--out", "x"], "leave out 'sigma_q'"),
     "legacy of another world": (["simulate", "--world", "clinic", "--legacy", "sign:epsilon=0.3", "--out", "x"], "sign"),
     "legacy with a bad rate": (["simulate", "--legacy", "sign:epsilon=3", "--out", "x"], "epsilon"),
-    "unknown agent": (["simulate", "--agent", "nested", "--out", "x"], "did you mean 'nested_cts'"),
+    "unknown agent": (["simulate", "--agent", "nested_ct", "--out", "x"], "did you mean 'nested_cts'"),
     "unknown level": (["simulate", "--agent", "nested_cts", "--scope", "iner", "--out", "x"], "did you mean 'inner'"),
     "scope without agent": (["simulate", "--scope", "inner", "--out", "x"], "--agent"),
+    "features without agent": (["simulate", "--features", "linear", "--temper", "1", "--out", "x"], "--features, --temper"),
+    "nodes without agent": (["simulate", "--nodes", "8", "--out", "x"], "--agent"),
+    "unknown features": (["simulate", "--agent", "nested_cts", "--features", "liner", "--out", "x"], "did you mean 'linear'"),
+    "features for a table": (["simulate", "--agent", "flat_joint", "--features", "linear", "--out", "x"], "without features"),
+    "no tempering": (["simulate", "--agent", "nested_cts", "--temper", "0", "--out", "x"], "tempering"),
+    "tempering that is no number": (["simulate", "--agent", "nested_cts", "--temper", "nan", "--out", "x"], "tempering"),
+    "no nodes": (["simulate", "--agent", "nested_cts", "--nodes", "0", "--out", "x"], "1 to 256 nodes"),
+    "too many particles": (["simulate", "--agent", "nested_cts", "--particles", "1000000000", "--out", "x"], "--particles"),
     "particles for greedy": (["simulate", "--agent", "nested_greedy", "--particles", "3", "--out", "x"], "particles"),
     "no episodes": (["simulate", "--episodes", "0", "--out", "x"], "episodes"),
     "negative seed": (["simulate", "--seed", "-1", "--out", "x"], "seed"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -75,20 +76,41 @@ levels:
     propensity: {column: p}
 """
 
-PROBLEMS = {name: parse_problem(text) for name, text in (("flat", FLAT), ("nested", NESTED), ("deep", DEEP), ("loose", LOOSE))}
+MEANT = """
+episode: [site, visit]
+cluster: site
+reward: {column: score}
+levels:
+  - name: plan
+    context: [{column: site, values: [x, y]}]
+    action: {column: plan, values: [a, b, c]}
+    available: [can_a, can_b, can_c]
+    propensity: {base: proposal, epsilon: 0.3}
+  - name: dose
+    context: [weight]
+    action: {column: dose, values: [1, 2.5]}
+    propensity: {base: usual, epsilon: 1}
+"""
+
+TEXTS = {"flat": FLAT, "nested": NESTED, "deep": DEEP, "loose": LOOSE, "meant": MEANT}
+PROBLEMS = {name: parse_problem(text) for name, text in TEXTS.items()}
 
 
 def random_batch(problem: Problem, rng: np.random.Generator, episodes: int, first: int = 0, text_ids: bool = False) -> Batch:
     """Return episodes with one to three decisions below each parent where the problem can tell them apart."""
     levels: dict[str, LevelTable] = {}
+    bases: dict[str, Any] = {}
     above = episodes
+    ids = _ids(problem, first, episodes, text_ids)
     for level in problem.levels:
         several = level.decision is not None or level is problem.innermost
         parent = np.repeat(np.arange(above, dtype=np.int32), rng.integers(1, 4, above) if several else 1)
         count = above = parent.size
         context: dict[str, Any] = {}
         for variable in level.context:
-            if variable.kind == "categorical":
+            if variable.name == problem.cluster:
+                context[variable.name] = np.array([variable.values.index(site) for site in ids[variable.name]], dtype=np.int32)
+            elif variable.kind == "categorical":
                 context[variable.name] = rng.integers(0, len(variable.values), count, dtype=np.int32)
             else:
                 context[variable.name] = rng.normal(size=(count, len(variable.columns)) if variable.kind == "vector" else count)
@@ -101,6 +123,12 @@ def random_batch(problem: Problem, rng: np.random.Generator, episodes: int, firs
         if not uniform:
             full = full * rng.uniform(0.1, 1.0, full.shape)
         full /= full.sum(axis=1, keepdims=True)
+        if level.propensity is not None and level.propensity.base is not None:
+            meant, epsilon = np.argmax(full, axis=1), level.propensity.epsilon
+            open_actions = np.ones_like(full) if available is None else available
+            full = epsilon * open_actions / open_actions.sum(axis=1, keepdims=True)
+            full[np.arange(count), meant] += 1 - epsilon
+            bases[level.name] = meant
         action = (full.cumsum(axis=1) > rng.random((count, 1))).argmax(axis=1).astype(np.int32)
         known = level.propensity is not None
         taken = full[np.arange(count), action] if known else np.full(count, np.nan)
@@ -110,16 +138,30 @@ def random_batch(problem: Problem, rng: np.random.Generator, episodes: int, firs
     outcome = None
     if problem.outcome is not None:
         outcome = rng.integers(-1, 3, above, dtype=np.int32) if problem.outcome.kind == "categorical" else rng.normal(size=above)
-    return Batch(
-        _ids(problem, first, episodes, text_ids),
+    batch = Batch(
+        ids,
         levels,
         np.where(observed, rng.uniform(0, 1, above), np.nan),
         observed,
         outcome,
         {guard.column: rng.uniform(0, 1, above) for guard in problem.guards},
-        None if problem.cluster is None else np.array([f"m{k % 3}" for k in range(episodes)], dtype=object),
+        _clusters(problem, ids),
         None if problem.time is None else np.datetime64("2024-03-01T06:00", "us") + np.arange(episodes) * np.timedelta64(1, "h"),
     )
+    above_rows = batch.ancestors(problem.innermost.name)
+    extra = {}
+    for level in problem.levels:
+        if level.name in bases:
+            values = level.actions.values
+            listed = np.array(values, dtype=object if isinstance(values[0], str) else None)
+            extra[str(level.propensity.base)] = listed[bases[level.name][above_rows[level.name]]]  # type: ignore[union-attr]
+    return replace(batch, extra=extra)
+
+
+def _clusters(problem: Problem, ids: Any) -> Any:
+    if problem.cluster is None or problem.cluster in problem.episode:
+        return None if problem.cluster is None else ids[problem.cluster]
+    return np.array([f"m{k % 3}" for k in range(ids.size)], dtype=object)
 
 
 def _ids(problem: Problem, first: int, episodes: int, text_ids: bool) -> Any:

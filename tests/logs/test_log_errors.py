@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from log_samples import PROBLEMS, columns_of, random_batch, write_csv
+from log_samples import PROBLEMS, TEXTS, columns_of, random_batch, write_csv
 
 from aegis.errors import LogError, SettingError
 from aegis.logs import Source
@@ -216,6 +216,17 @@ def test_the_first_file_comes_before_the_first_row() -> None:
     places = Places(("a", "b"), np.array([1, 0, 0], dtype=np.int32), np.array([1, 9, 8]))
     assert places.earliest(np.array([0, 1, 2])) == 2
     assert places.at(2) == "a, row 8"
+
+
+def test_a_row_exported_twice_is_found_by_a_decision_id_and_only_by_one(tmp_path: Path) -> None:
+    """docs/problem.md: two rows that are alike may be two decisions; an id, the episode's own if it has one decision, tells."""
+    twice = pa.concat_tables([pa.table(flat_log()), pa.table(flat_log()).slice(1, 1)])
+    path = tmp_path / "log.parquet"
+    pq.write_table(twice, path)
+    assert Source(path, PROBLEMS["flat"]).read().levels["dose"].parent.tolist() == [0, 1, 1, 2, 3, 4]
+    with_id = parse_problem(TEXTS["flat"].replace("- name: dose", "- name: dose\n    decision: visit"))
+    message = refused(with_id, twice, tmp_path)
+    assert message.startswith(", row 6, column 'visit': found 2 again") and "remove the repeated row" in message
 
 
 def test_a_reward_of_an_episode_is_one_number(tmp_path: Path) -> None:

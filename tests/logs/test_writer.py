@@ -14,7 +14,7 @@ from log_samples import PROBLEMS, assert_same, random_batch
 
 from aegis.errors import LogError, OutputError
 from aegis.logs import Source, to_table, write_log
-from aegis.problem import Batch, concat, parse_problem
+from aegis.problem import Batch, LevelTable, concat, parse_problem
 from aegis.rng import stream
 
 
@@ -136,7 +136,7 @@ def test_several_decisions_need_an_id_and_masks_need_columns() -> None:
         to_table(changed(batch, "dose", available=mask), problem)
 
 
-def test_a_base_action_is_written_if_the_batch_knows_it(tmp_path: Path) -> None:
+def test_a_base_action_is_written_as_it_was_read(tmp_path: Path) -> None:
     text = """
 episode: v
 reward: {column: r}
@@ -145,12 +145,98 @@ levels: [{name: a, action: {column: x, values: [0, 1]}, propensity: {base: b, ep
     problem = parse_problem(text)
     table = pa.table({"v": [1, 2], "x": [0, 1], "b": [0, 0], "r": [1.0, 2.0]})
     pq.write_table(table, tmp_path / "log.parquet")
-    source = Source(tmp_path / "log.parquet", problem)
-    with pytest.raises(LogError, match="does not know the base action"):
-        to_table(source.read(), problem)
-    batch = source.read(["b"])
+    batch = Source(tmp_path / "log.parquet", problem).read()
     np.testing.assert_array_equal(batch.levels["a"].mu_taken, [0.75, 0.25])
+    np.testing.assert_array_equal(batch.extra["b"], [0, 0])
     assert to_table(batch, problem).select(table.schema.names).equals(table)
+    assert_same(Source(tmp_path / "log.parquet", problem).read(["b"]), batch)
+    with pytest.raises(LogError, match=r"does not know the base action; put it into Batch.extra\['b'\]"):
+        to_table(replace(batch, extra={}), problem)
+
+
+@pytest.mark.parametrize(
+    ("base", "words"),
+    [
+        ([0, 1], "the propensities of decision 1 .* are not those of the base action with exploration 0.5"),
+        ([0, 7], "row 1 of the table .* holds 7, which is not an action"),
+    ],
+)
+def test_a_base_action_that_does_not_explain_the_propensities_is_refused(base: list[int], words: str) -> None:
+    text = "episode: v\nreward: {column: r}\nlevels: [{name: a, action: {column: x, values: [0, 1]}, propensity: {B}}]"
+    problem = parse_problem(text.replace("{B}", "{base: b, epsilon: 0.5}"))
+    table = LevelTable(np.arange(2, dtype=np.int32), {}, np.array([0, 1], dtype=np.int32), np.array([0.75, 0.25]))
+    batch = Batch(np.arange(2), {"a": table}, np.zeros(2), extra={"b": np.array([0, 0])})
+    assert to_table(batch, problem).num_rows == 2
+    with pytest.raises(LogError, match=words):
+        to_table(replace(batch, extra={"b": np.array(base)}), problem)
+
+
+def test_an_outer_base_action_is_one_for_the_decision() -> None:
+    problem, batch = PROBLEMS["meant"], batch_of("meant", 6)
+    last = int(np.flatnonzero(np.diff(batch.levels["dose"].parent) == 0)[0]) + 1
+    proposal = batch.extra["proposal"].copy()
+    proposal[last] = next(value for value in "abc" if value != proposal[last])
+    with pytest.raises(LogError, match=f"'proposal': it changes within a decision, first at row {last}"):
+        to_table(replace(batch, extra={**batch.extra, "proposal": proposal}), problem)
+
+
+@pytest.mark.parametrize(
+    ("outer", "inner", "column", "content"),
+    [
+        ("decision: run", "decision: step", "step", [3, 7, 2]),  # the number of the step is a context as well
+        ("decision: run", "decision: step", "run", [0, 0, 1]),  # an id without another role is counted anew
+        ("decision: run", "decision: time", "time", [4, 5, 6]),  # an extra column, asked for below
+        ("decision: time", "decision: time", "time", [4, 5, 6]),  # one inner decision below each outer one
+        ("decision: batch", "decision: batch", "batch", [1, 2, 3]),  # one decision in each episode
+    ],
+)
+def test_a_decision_id_with_another_role_keeps_its_content(
+    outer: str, inner: str, column: str, content: list[int], tmp_path: Path
+) -> None:
+    problem = parse_problem(f"""
+episode: {"batch" if column == "batch" else "day"}
+reward: {{column: r}}
+levels:
+  - {{name: shift, {outer}, action: {{column: plan, values: [0, 1]}}}}
+  - {{name: step, {inner}, context: [step], action: {{column: x, values: [0, 1]}}}}
+""")
+    rows = {"day": [1, 1, 1], "batch": [1, 2, 3], "run": [5, 5, 8], "plan": [0, 0, 1], "step": [3, 7, 2], "x": [0, 1, 0]}
+    rows |= {"time": [4, 5, 6], "r": [0.5, 1.5, 2.5]}
+    pq.write_table(pa.table(rows), tmp_path / "log.parquet")
+    extra = ["time"] if column == "time" else []
+    batch = Source(tmp_path / "log.parquet", problem).read(extra)
+    assert to_table(batch, problem)[column].to_pylist() == content
+    write_log(batch, problem, tmp_path / "again.parquet")
+    assert_same(Source(tmp_path / "again.parquet", problem).read(extra), batch)
+    bare = replace(batch, extra={})
+    write_log(bare, problem, tmp_path / "bare.parquet")
+    assert_same(Source(tmp_path / "bare.parquet", problem).read(), bare)
+
+
+def test_a_decision_id_that_would_be_read_as_other_decisions_is_refused(tmp_path: Path) -> None:
+    text = "episode: v\nreward: {column: r}\nlevels: [{name: a, decision: c, context: [c], action: {column: x, values: [0, 1]}}]"
+    problem = parse_problem(text)
+
+    def batch(context: list[float], parent: tuple[int, ...] = (0, 0, 1)) -> Batch:
+        table = LevelTable(np.array(parent, dtype=np.int32), {"c": np.array(context)}, np.zeros(3, dtype=np.int32), np.ones(3))
+        return Batch(np.arange(2), {"a": table}, np.zeros(3))
+
+    assert to_table(batch([1.0, 2.0, 1.0]), problem).num_rows == 3
+    for context in ([1.0, 1.0, 2.0], [2.0, 1.0, 3.0]):
+        with pytest.raises(LogError, match="'c' has another role besides decision id, and does not grow from decision 0"):
+            to_table(batch(context), problem)
+    outer = parse_problem(
+        "episode: v\nreward: {column: r}\nlevels: [{name: b, decision: k, action: {column: y, values: [0, 1]}},"
+        " {name: a, context: [k], action: {column: x, values: [0, 1]}}]"
+    )
+    above = LevelTable(np.arange(2, dtype=np.int32), {}, np.zeros(2, dtype=np.int32), np.ones(2))
+    inner = replace(batch([0.0]).levels["a"], context={"k": np.array([1.0, 2.0, 1.0])})
+    with pytest.raises(LogError, match="changes within a decision, first at row 1"):
+        to_table(Batch(np.arange(2), {"b": above, "a": inner}, np.zeros(3)), outer)
+    missing = replace(batch([1.0, 2.0, 1.0]), extra={"k": np.array([None, "a", "b"], dtype=object)})
+    extra = parse_problem(text.replace("decision: c", "decision: k"))
+    with pytest.raises(LogError, match="'k' has another role besides decision id, and has 1 entries without a value"):
+        to_table(missing, extra)
 
 
 def test_a_column_of_two_roles_has_one_content() -> None:

@@ -22,7 +22,9 @@ import scipy.stats  # noqa: F401
 
 PYTEST = ["-o", "addopts=", "-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:hypothesispytest"]
 
-# what: (file, text, mutated text, which tests of test_equations.py must catch it)
+TESTS = ("test_equations.py", "test_algorithm_1.py", "test_assumption_3.py")
+
+# what: (file, text, mutated text, which of the tests must catch it)
 MUTATIONS = {
     "nothing at all": ("version.py", "", "", ""),
     "Phi_I keeps the contexts above the scope": (
@@ -49,7 +51,12 @@ MUTATIONS = {
         "if child.name not in self",
         "pi_ell",
     ),
-    "outcome noise forgotten": ("planning/recursion.py", "states.count, noisy)", "states.count)", "recursion[1-polynomial"),
+    "outcome noise forgotten": (
+        "planning/recursion.py",
+        "count, {outcome.name: functions[outcome.name].sd})",
+        "count)",
+        "recursion[1-polynomial",
+    ),
     "policy takes the smallest value": (
         "planning/rules.py",
         "np.argmax(values, axis=-1)",
@@ -82,6 +89,59 @@ MUTATIONS = {
         "wanted = self.problem.mechanisms(None and s",
         "causal_kl",
     ),
+    "the parent of the row before": (
+        "problem/batch.py",
+        "self.levels[name].parent[rows]",
+        "self.levels[name].parent[rows - 1]",
+        "right_rows",
+    ),
+    "the path from the outside in": (
+        "problem/batch.py",
+        "for name in reversed(names[: position + 1]):",
+        "for name in names[: position + 1]:",
+        "lies_on_the_path",
+    ),
+    "paths end one level too early": (
+        "problem/batch.py",
+        "for name in reversed(names[: position + 1]):",
+        "for name in reversed(names[:position]):",
+        "lies_on_the_path",
+    ),
+    "draws around minus the mean": ("mechanisms/nig.py", "weights = at.mean + sd", "weights = -at.mean + sd", "have_the_law"),
+    "draws spread three times as far": ("mechanisms/nig.py", "at.mean + sd[", "at.mean + 3 * sd[", "have_the_law"),
+    "draws with too little noise": ("mechanisms/nig.py", "np.sqrt(at.rate / rng", "np.sqrt(0.9 * at.rate / rng", "have_the_law"),
+    "one draw for all particles": (
+        "mechanisms/nig.py",
+        "normal = rng.standard_normal((size, count * outputs))",
+        "normal = rng.standard_normal((size, 1)) * np.ones(count * outputs)",
+        "have_the_law",
+    ),
+    "nothing is learned between episodes": (
+        "agents/online.py",
+        "            belief = belief.update(batch)",
+        "            belief.update(batch)",
+        "episode_by_episode",
+    ),
+    "drawn from a belief that has learned nothing": (
+        "agents/online.py",
+        "self.policy(belief, episode)",
+        "self.policy(self.prior(), episode)",
+        "draws_anew",
+    ),
+    "the same random numbers in every episode": (
+        "agents/online.py",
+        '"agent", self.agent.name, episode)',
+        '"agent", self.agent.name)',
+        "draws_anew",
+    ),
+    "nothing is adjusted for": ("problem/graph.py", "adjust = set(given)", "adjust = set()", "assumption_3_on_the_complete"),
+    "parents are not married": (
+        "problem/graph.py",
+        "linked[a].update(b for b in family if b != a)",
+        "linked[a].update(b for b in family if b != a and node in (a, b))",
+        "assumption_3_on_random",
+    ),
+    "latents are not in the graph": ("problem/graph.py", "full[child].append(latent)", "pass", "assumption_3_on_the_complete"),
 }
 
 
@@ -101,7 +161,7 @@ def run_mutant(root: Path, work: Path, what: str) -> int:
         sys.dont_write_bytecode = True
         with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
             chosen = ["-k", tests] if old else []
-            code = pytest.main([*PYTEST, *chosen, str(root / "tests/paper/test_equations.py")])
+            code = pytest.main([*PYTEST, *chosen, *[str(root / "tests/paper" / name) for name in TESTS]])
         os._exit(int(code))
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 

@@ -1,11 +1,14 @@
 """The paper's equations as plain loops. This file imports nothing from the package.
 
 A mechanism is a python function of a dictionary of numbers. A level is a dictionary with its name, context name, action name and
-list of action values; `levels[0]` is the outermost.
+list of action values; `levels[0]` is the outermost. Data is a list of tables, one per level, outermost first: a table holds the
+lists `parent` (row of the table before), `context` and `action` (value); outcomes `y` and rewards `r` are lists over innermost
+rows.
 """
 
 import math
 
+import naive_posterior
 import numpy as np
 
 
@@ -25,6 +28,49 @@ def phi_scope(levels, outcome, reward, scope):
         if index < top:
             found.append(level["context"])
     return [*found, outcome, reward]
+
+
+def variables(levels):
+    """All variables in the order in which they come about."""
+    found = []
+    for level in levels:
+        found += [level["context"], level["action"]]
+    return [*found, "y", "r"]
+
+
+def parents_of(levels, name):
+    """Definition 1 with the complete graph: everything earlier; outermost contexts have no parents."""
+    order = variables(levels)
+    return order[: order.index(name)]
+
+
+def known(levels, tables, position, row, own_action=False):
+    """The augmented context of one decision: walk up parent by parent, then collect contexts and actions on the way down."""
+    path = [row]
+    for i in range(position, 0, -1):
+        path.insert(0, tables[i]["parent"][path[0]])
+    found = {}
+    for i in range(position + 1):
+        found[levels[i]["context"]] = tables[i]["context"][path[i]]
+        if i < position or own_action:
+            found[levels[i]["action"]] = tables[i]["action"][path[i]]
+    return found
+
+
+def mechanism_data(levels, tables, y, r, name):
+    """D^(X): one pair (linear features of the parents, value) for each time that X came about."""
+    last = len(levels) - 1
+    pairs = []
+    for i, level in enumerate(levels):
+        if level["context"] == name:
+            for row, value in enumerate(tables[i]["context"]):
+                seen = known(levels, tables, i, row)
+                pairs.append(([1.0, *[seen[p] for p in parents_of(levels, name)]], value))
+    if name in ("y", "r"):
+        for row in range(len(r)):
+            seen = {**known(levels, tables, last, row, own_action=True), "y": y[row]}
+            pairs.append(([1.0, *[seen[p] for p in parents_of(levels, name)]], y[row] if name == "y" else r[row]))
+    return pairs
 
 
 def scm_forward(f_y, sd_y, f_r, known, nodes):
@@ -80,66 +126,62 @@ def pi_ell(levels, position, known, model, scope, legacy, nodes):
     return [1.0 if i == chosen else 0.0 for i in range(len(level["actions"]))]
 
 
-def solve(matrix, right):
-    """Solve a small linear system by Gauss-Jordan elimination."""
-    n = len(matrix)
-    rows = [[*[float(v) for v in matrix[i]], float(right[i])] for i in range(n)]
-    for i in range(n):
-        pivot = max(range(i, n), key=lambda r: abs(rows[r][i]))
-        rows[i], rows[pivot] = rows[pivot], rows[i]
-        for r in range(n):
-            if r != i:
-                factor = rows[r][i] / rows[i][i]
-                rows[r] = [a - factor * b for a, b in zip(rows[r], rows[i], strict=True)]
-    return [rows[i][n] / rows[i][i] for i in range(n)]
-
-
-def nig_update(mean, precision, a, b, features, targets, temper=1.0):
-    """The conjugate update of a linear regression with unknown variance, in its textbook form, for one output."""
-    d = len(mean)
-    new_precision = [[precision[i][j] + temper * sum(x[i] * x[j] for x in features) for j in range(d)] for i in range(d)]
-    prior_shift = [sum(precision[i][j] * mean[j] for j in range(d)) for i in range(d)]
-    shift = [prior_shift[i] + temper * sum(x[i] * y for x, y in zip(features, targets, strict=True)) for i in range(d)]
-    new_mean = solve(new_precision, shift)
-    new_a = a + temper * len(targets) / 2
-    quadratic = sum(mean[i] * precision[i][j] * mean[j] for i in range(d) for j in range(d))
-    new_quadratic = sum(new_mean[i] * new_precision[i][j] * new_mean[j] for i in range(d) for j in range(d))
-    new_b = b + 0.5 * (temper * sum(y * y for y in targets) + quadratic - new_quadratic)
-    return new_mean, new_precision, new_a, new_b
-
-
-def log_det(matrix):
-    """Log determinant of a positive definite matrix by elimination."""
-    n = len(matrix)
-    rows = [[float(v) for v in row] for row in matrix]
+def pick(chances, uniform):
+    """The action at which the cumulated probability first exceeds a number in [0, 1)."""
     total = 0.0
-    for i in range(n):
-        total += math.log(rows[i][i])
-        for r in range(i + 1, n):
-            factor = rows[r][i] / rows[i][i]
-            rows[r] = [p - factor * q for p, q in zip(rows[r], rows[i], strict=True)]
-    return total
+    for i, chance in enumerate(chances):
+        total += chance
+        if uniform < total:
+            return i
+    return len(chances) - 1
 
 
-def digamma(x):
-    """Digamma by recurrence and its asymptotic series."""
-    total = 0.0
-    while x < 12:
-        total -= 1 / x
-        x += 1
-    inv = 1 / (x * x)
-    return total + math.log(x) - 0.5 / x - inv * (1 / 12 - inv * (1 / 120 - inv * (1 / 252 - inv / 240)))
+def traverse(levels, counts, truth, noise, decide):
+    """The procedure Traverse of Algorithm 1, started at the outermost level: returns tables, outcomes and rewards.
+
+    counts[i]: decisions below each parent (I_l). truth[name](known): the true mean of a variable. noise[name]: a list of numbers
+    to add, by row. decide(position, known, row): the index of the action.
+    """
+    tables = [{"parent": [], "context": [], "action": []} for _ in levels]
+    y, r = [], []
+
+    def descend(position, above, parent):
+        level, table = levels[position], tables[position]
+        for _ in range(counts[position]):
+            row = len(table["context"])
+            context = truth[level["context"]](above) + noise[level["context"]][row]
+            here = {**above, level["context"]: context}
+            action = level["actions"][decide(position, here, row)]
+            table["parent"].append(parent)
+            table["context"].append(context)
+            table["action"].append(action)
+            here = {**here, level["action"]: action}
+            if position + 1 < len(levels):
+                descend(position + 1, here, row)
+            else:
+                y.append(truth["y"](here) + noise["y"][row])
+                r.append(truth["r"]({**here, "y": y[-1]}) + noise["r"][row])
+
+    descend(0, {}, 0)
+    return tables, y, r
 
 
-def nig_kl(m1, p1, a1, b1, m0, p0, a0, b0):
-    """KL between two Normal-Inverse-Gamma laws, one output."""
-    d = len(m1)
-    trace = 0.0
-    for j in range(d):
-        column = solve(p1, [p0[i][j] for i in range(d)])
-        trace += column[j]
-    apart = [m1[i] - m0[i] for i in range(d)]
-    distance = sum(apart[i] * p0[i][j] * apart[j] for i in range(d) for j in range(d))
-    gaussian = 0.5 * (log_det(p1) - log_det(p0) + trace - d + a1 / b1 * distance)
-    gamma = (a1 - a0) * digamma(a1) - math.lgamma(a1) + math.lgamma(a0) + a0 * math.log(b1 / b0) + a1 * (b0 - b1) / b1
-    return gaussian + gamma
+def algorithm_1(levels, counts, truth, noises, thetas, mechanisms, scope, legacy, uniforms, nodes):
+    """Algorithm 1 with the draws theta^(k) given: each episode's data, and the posteriors p_0, p_1, ... by mechanism."""
+    posterior = {name: naive_posterior.nig_prior(1 + len(parents_of(levels, name))) for name in mechanisms}
+    posteriors, episodes = [posterior], []
+    for noise, theta, uniform in zip(noises, thetas, uniforms, strict=True):
+
+        def decide(position, here, row, theta=theta, uniform=uniform):
+            chances = pi_ell(levels, position, here, theta, scope, legacy, nodes)
+            return pick(chances, uniform[levels[position]["action"]][row])
+
+        tables, y, r = traverse(levels, counts, truth, noise, decide)
+        updated = {}
+        for name in mechanisms:
+            pairs = mechanism_data(levels, tables, y, r, name)
+            updated[name] = naive_posterior.nig_update(*posterior[name], [x for x, _ in pairs], [value for _, value in pairs])
+        posterior = updated
+        episodes.append((tables, y, r))
+        posteriors.append(posterior)
+    return episodes, posteriors

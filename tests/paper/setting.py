@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import naive
 import numpy as np
 
 from aegis.mechanisms import Belief, ModelSettings, Theta, build_belief
+from aegis.planning import Planned
 from aegis.policies import Epsilon, Legacy, Softmax, Uniform
 from aegis.problem import Actions, Batch, Level, LevelTable, Policy, Problem, Propensity, Reward, Variable
 
@@ -36,12 +39,13 @@ def plain_levels(problem: Problem) -> list[dict[str, Any]]:
     ]
 
 
-def make_batch(problem: Problem, rng: np.random.Generator, episodes: int = 6, children: int = 2) -> Batch:
-    """A batch of random decisions with mu = 1 / A."""
+def make_batch(problem: Problem, rng: np.random.Generator, episodes: int = 6, children: int | None = 2) -> Batch:
+    """A batch of random decisions with mu = 1 / A; one to three below each parent without a number of `children`."""
     levels: dict[str, LevelTable] = {}
     above = episodes
     for level in problem.levels:
-        parent = np.repeat(np.arange(above), children).astype(np.int32)
+        below = rng.integers(1, 4, above) if children is None else children
+        parent = np.repeat(np.arange(above), below).astype(np.int32)
         count = parent.size
         action = rng.integers(0, level.actions.count, count)
         context = {v.name: rng.standard_normal(count) for v in level.context}
@@ -118,8 +122,75 @@ def uniform(problem: Problem) -> Policy:
     return Legacy(problem, {name: Uniform() for name in problem.names})
 
 
-def known_row(problem: Problem, batch: Batch, level: str, row: int) -> dict[str, float]:
-    """The augmented context of one decision as numbers."""
-    from aegis.problem import augmented
+def plain_tables(batch: Batch) -> list[dict[str, list[Any]]]:
+    """The tables of a batch as the plain loops want them: what each field holds, and nothing looked up across levels."""
+    found = []
+    for table in batch.levels.values():
+        (context,) = table.context.values()
+        values = ACTIONS[int(next(iter(table.context))[1:])]
+        actions = [values[i] if i >= 0 else None for i in table.action.tolist()]
+        found.append({"parent": table.parent.tolist(), "context": context.tolist(), "action": actions})
+    return found
 
-    return {name: float(values[row]) for name, values in augmented(problem, batch, level).items()}
+
+def known_row(problem: Problem, batch: Batch, level: str, row: int) -> dict[str, float]:
+    """The augmented context of one decision as numbers, by plain loops."""
+    return naive.known(plain_levels(problem), plain_tables(batch), problem.names.index(level), row)
+
+
+@dataclass(frozen=True, slots=True)
+class PlainPlant:
+    """A plant made of plain numbers, as `naive.traverse` has it, that asks the package's policy and notes which one it was.
+
+    counts: decisions below each parent, by level. truth, noises, uniforms: as in `naive.algorithm_1`.
+    """
+
+    problem: Problem
+    counts: list[int]
+    truth: dict[str, Any]
+    noises: list[dict[str, list[float]]]
+    uniforms: list[dict[str, list[float]]]
+    policies: list[Planned] = field(default_factory=list)
+
+    def episodes(self, first: int, count: int, policy: Policy, seed: int) -> Batch:
+        """Run one episode, level by level."""
+        self.policies.append(policy)  # type: ignore[arg-type]
+        levels, noise, uniform = plain_levels(self.problem), self.noises[first], self.uniforms[first]
+        tables: list[dict[str, list[Any]]] = []
+        batch = Batch(np.array([first]), {})
+        size = 1
+        for position, (level, spec) in enumerate(zip(levels, self.problem.levels, strict=True)):
+            parent = [row for row in range(size) for _ in range(self.counts[position])]
+            above = [naive.known(levels, tables, position - 1, row, True) if tables else {} for row in parent]
+            mean = self.truth[level["context"]]
+            context = [mean(seen) + noise[level["context"]][row] for row, seen in enumerate(above)]
+            table = LevelTable.undecided(parent, {spec.context[0].name: np.array(context)})
+            full = policy.full(spec.name, batch.with_level(spec.name, table))[0]
+            index = [naive.pick(chances, uniform[level["action"]][row]) for row, chances in enumerate(full.tolist())]
+            batch = batch.with_level(spec.name, table.decided(index, full[np.arange(len(index)), index], full))
+            tables.append({"parent": parent, "context": context, "action": [level["actions"][i] for i in index]})
+            size = len(parent)
+        seen_by = [naive.known(levels, tables, len(levels) - 1, row, True) for row in range(size)]
+        y = [self.truth["y"](seen) + noise["y"][row] for row, seen in enumerate(seen_by)]
+        r = [self.truth["r"]({**seen, "y": y[row]}) + noise["r"][row] for row, seen in enumerate(seen_by)]
+        return replace(batch, reward=np.array(r), observed=np.ones(size, dtype=bool), outcome=np.array(y))
+
+
+def make_plant(problem: Problem, episodes: int, counts: list[int], rng: np.random.Generator) -> PlainPlant:
+    """A plant with linear mechanisms and all its randomness laid out beforehand."""
+    levels = plain_levels(problem)
+    truth: dict[str, Any] = {}
+    for name in naive.variables(levels):
+        parents = tuple(naive.parents_of(levels, name)) if name != levels[0]["context"] else ()
+        truth[name] = _polynomial(monomials(parents, "linear"), rng.uniform(-1, 1, 1 + len(parents)).tolist())
+    noises, uniforms = [], []
+    for _ in range(episodes):
+        noise, uniform = {}, {}
+        size = 1
+        for level, count in zip(levels, counts, strict=True):
+            size *= count
+            noise[level["context"]] = rng.standard_normal(size).tolist()
+            uniform[level["action"]] = rng.random(size).tolist()
+        noises.append({**noise, "y": rng.standard_normal(size).tolist(), "r": rng.standard_normal(size).tolist()})
+        uniforms.append(uniform)
+    return PlainPlant(problem, counts, truth, noises, uniforms)

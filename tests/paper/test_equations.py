@@ -5,12 +5,13 @@ from __future__ import annotations
 import itertools
 
 import naive
+import naive_posterior
 import numpy as np
 import pytest
 import setting
 
 from aegis.mechanisms import NIG, build_belief
-from aegis.planning import COMMITS, Greedy, Integration, Planned, States, Thompson, plan
+from aegis.planning import Greedy, Integration, States, Thompson, plan
 from aegis.planning.recursion import Recursion
 from aegis.problem import Scope, augmented
 from aegis.rng import stream
@@ -74,8 +75,8 @@ def test_pi_ell_ts_policy_and_ck_ts(depth):
     batch = setting.make_batch(problem, rng, episodes=2, children=1)
     integration = Integration("quadrature", NODES[depth])
     for scope in scopes(problem):
-        theta = belief.draw(stream(4, "theta"), 3)
-        policy = Planned(problem, theta, Thompson(3), scope, legacy, COMMITS["nested"], integration)
+        policy = plan(belief, Thompson(3), stream(4, "theta"), scope, legacy, integration=integration)
+        theta = policy.theta
         for position, level in enumerate(problem.levels):
             full = policy.full(level.name, batch)
             taken = policy.taken(level.name, batch)
@@ -105,7 +106,7 @@ def test_nig_update(temper):
     prior = NIG.prior(3, 2, 0.1, 2.0, 1.0)
     moments = prior.update(features[:4], targets[:4], temper).update(features[4:], targets[4:], temper).moments()
     for q in range(2):
-        mean, precision, a, b = naive.nig_update(
+        mean, precision, a, b = naive_posterior.nig_update(
             [0.0] * 3, (0.1 * np.eye(3)).tolist(), 2.0, 1.0, features.tolist(), targets[:, q].tolist(), temper
         )
         np.testing.assert_allclose(moments.mean[:, q], mean, rtol=1e-9)
@@ -118,23 +119,33 @@ def test_nig_update(temper):
 def test_mechanism_update_uses_the_right_rows(depth):
     """p_k(theta_X) ~ p(D_k^(X) | theta_X, Pa(X)) p_(k-1)(theta_X): each mechanism sees its own rows and parents only."""
     problem = setting.make_problem(depth)
-    batch = setting.make_batch(problem, stream(9, "rows", depth), episodes=4)
+    batch = setting.make_batch(problem, stream(9, "rows", depth), episodes=4, children=None)
     belief = build_belief(problem).update(batch)
-    for name in problem.mechanisms():
-        level = problem.level_of(name).name
-        rows = augmented(problem, batch, level, with_action=name in ("y", "r"))
-        rows["y"] = batch.outcome
-        target = {"y": batch.outcome, "r": batch.reward}.get(name)
-        target = batch.levels[level].context[name] if target is None else target
-        features = [[1.0, *[float(rows[p][i]) for p in problem.graph.parents[name]]] for i in range(len(target))]
-        size = len(features[0])
-        mean, _, a, b = naive.nig_update(
-            [0.0] * size, (0.1 * np.eye(size)).tolist(), 2.0, 1.0, features, list(map(float, target))
-        )
+    levels, tables = setting.plain_levels(problem), setting.plain_tables(batch)
+    for name in naive.phi_scope(levels, "y", "r", {"l1", f"l{depth}"}):
+        pairs = naive.mechanism_data(levels, tables, batch.outcome.tolist(), batch.reward.tolist(), name)
+        features, values = [x for x, _ in pairs], [value for _, value in pairs]
+        mean, precision, a, b = naive_posterior.nig_update(*naive_posterior.nig_prior(len(features[0])), features, values)
         moments = belief.states[name].moments()
         np.testing.assert_allclose(moments.mean[:, 0], mean, rtol=1e-7, atol=1e-9)
+        np.testing.assert_allclose(belief.states[name].precision, precision, rtol=1e-9)
         assert moments.shape == pytest.approx(a)
         assert moments.rate[0] == pytest.approx(b)
+
+
+@pytest.mark.parametrize("depth", DEPTHS)
+def test_the_augmented_context_is_what_lies_on_the_path(depth):
+    """c~^(l) = (C^(L), a^(L), ..., a^(l+1), C^(l)), for every decision of a ragged tree."""
+    problem = setting.make_problem(depth)
+    batch = setting.make_batch(problem, stream(14, "path", depth), episodes=3, children=None)
+    levels, tables = setting.plain_levels(problem), setting.plain_tables(batch)
+    for position, level in enumerate(problem.names):
+        for own_action in (False, True):
+            found = augmented(problem, batch, level, with_action=own_action)
+            rows = [naive.known(levels, tables, position, row, own_action) for row in range(len(batch.levels[level]))]
+            assert {name: values.tolist() for name, values in found.items()} == {
+                name: [row[name] for row in rows] for name in rows[0]
+            }
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
@@ -144,7 +155,7 @@ def test_causal_kl_is_the_sum_over_the_mechanisms_of_the_scope(depth):
     pieces = {}
     for name in problem.mechanisms():
         p, q = belief.states[name].moments(), belief.prior[name].moments()
-        pieces[name] = naive.nig_kl(
+        pieces[name] = naive_posterior.nig_kl(
             p.mean[:, 0].tolist(), belief.states[name].precision.tolist(), p.shape, float(p.rate[0]),
             q.mean[:, 0].tolist(), belief.prior[name].precision.tolist(), q.shape, float(q.rate[0]),
         )  # fmt: skip

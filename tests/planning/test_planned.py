@@ -11,7 +11,7 @@ import pytest
 import aegis.planning.planned as module
 from aegis.errors import PolicyError, ProblemError, SettingError
 from aegis.mechanisms import ModelSettings, build_belief
-from aegis.planning import Greedy, Thompson, plan
+from aegis.planning import ByLevel, DOptimal, Greedy, Ids, Thompson, plan
 from aegis.policies import Constant, Legacy, Logged, Mixture, path_full, path_taken, path_weights
 from aegis.problem import LevelTable, Policy, Variable
 from aegis.rng import stream
@@ -202,3 +202,21 @@ def test_the_same_stream_plans_the_same_policy():
     for level in problem.names:
         np.testing.assert_array_equal(one.values(level, batch), again.values(level, batch))
         assert not np.array_equal(one.values(level, batch), other.values(level, batch))
+
+
+def test_a_policy_has_the_particles_of_its_choice():
+    """Not those of the draws it plans with: an averaging rule has one, and the legacy's come on top."""
+    problem = cases.real_problem(3)
+    rng = stream(15, "particles")
+    belief = cases.learned(problem, rng)
+    batch = cases.random_batch(problem, rng, 4)
+    legacy = all_first_or_all_last(problem)
+    for rule, count in ((Ids(5), 1), (Thompson(3), 3), (ByLevel(DOptimal(), Thompson(3)), 3)):
+        policy = plan(belief, rule, stream(16, "particles"), ("l3", "l1"), legacy)
+        np.testing.assert_allclose(policy.weights, np.outer(np.full(count, 1 / count), [0.3, 0.7]).ravel())
+        for level in problem.names:
+            full = policy.full(level, batch)
+            assert full.shape[0] == 2 * count
+            np.testing.assert_allclose(full.sum(axis=-1), 1.0)
+            assert policy.taken(level, batch).shape == full.shape[:2]
+        np.testing.assert_array_equal(policy.full("l2", batch), np.tile(legacy.full("l2", batch), (count, 1, 1)))

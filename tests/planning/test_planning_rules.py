@@ -9,7 +9,7 @@ import scipy.stats as st
 
 from aegis.errors import SettingError
 from aegis.mechanisms import build_belief
-from aegis.planning import RULES, Greedy, Thompson, plan
+from aegis.planning import Greedy, Thompson, plan
 from aegis.planning.rules import best
 from aegis.problem import Actions, Batch, Level, LevelTable, Problem, Reward
 from aegis.rng import stream
@@ -76,21 +76,7 @@ def test_best_is_one_hot_at_the_first_of_the_largest():
     np.testing.assert_array_equal(best(values), wanted)
 
 
-@pytest.mark.parametrize("name", sorted(RULES))
-def test_every_rule_in_the_table_gives_distributions(name):
-    rule = RULES[name]()
-    values = stream(7, "rules").standard_normal((3, 5, 4))
-    values[:, :, 2] = -np.inf
-    chosen = rule.choose(values)
-    np.testing.assert_allclose(chosen.sum(axis=-1), 1.0)
-    assert (chosen >= 0).all()
-    assert not chosen[:, :, 2].any()
-    belief, _ = two_armed(1)
-    theta = rule.beliefs(belief, stream(8, "rules"))
-    assert theta.weights.sum() == pytest.approx(1.0)
-    assert len(theta.functions["r"].sd) == theta.count
-
-
 def test_thompson_needs_a_particle():
-    with pytest.raises(SettingError, match="at least one particle"):
-        Thompson(0)
+    for wrong in (0, -1, 1.5, True):
+        with pytest.raises(SettingError, match="'particles' is a whole number from 1"):
+            Thompson(wrong)

@@ -160,15 +160,15 @@ LIMITS = st.tuples(st.floats(-1e9, -1e-3), st.floats(0, 1e9))
 
 
 @st.composite
-def propensities(draw: st.DrawFn, count: int) -> Propensity | None:
+def propensities(draw: st.DrawFn, index: int, count: int) -> Propensity | None:
     return draw(
         st.sampled_from(
             [
                 None,
-                Propensity(column="no"),
-                Propensity(columns=tuple(f"p{i}" for i in range(count))),
+                Propensity(column=("no", "off", "~")[index - 1]),
+                Propensity(columns=tuple(f"p{index}_{i}" for i in range(count))),
                 Propensity(policy="uniform"),
-                Propensity(base="meant", epsilon=draw(st.floats(1e-12, 1))),
+                Propensity(base=f"meant{index}", epsilon=draw(st.floats(1e-12, 1))),
             ]
         )
     )
@@ -192,7 +192,7 @@ def problems(draw: st.DrawFn) -> Problem:
                 f"l{index}",
                 actions,
                 context,
-                draw(propensities(actions.count)),
+                draw(propensities(index, actions.count)),
                 draw(st.sampled_from([None, "run"])),
                 draw(st.sampled_from([(), tuple(f"m{i}" for i in range(actions.count))])),
                 draw(st.floats(-10, 10)),
@@ -212,7 +212,7 @@ def problems(draw: st.DrawFn) -> Problem:
         draw(st.sampled_from([{}, {"r": ("a1",)}, {"r": ()}])),
         draw(st.sampled_from([{}, {"U": ("a1", "r")}])),
         draw(st.sampled_from([(), (Guard("g", (0.0, 1.0), 0.25, "maximise"), Guard("h", (-1.0, 1.0), 0.0))])),
-        draw(st.sampled_from([("episode",), ("site", "no")])),
+        draw(st.sampled_from([("episode",), ("site", "on")])),
         draw(st.sampled_from([None, "1e3"])),
         draw(st.sampled_from([None, "time"])),
         draw(st.sampled_from(["none", "within"])),
@@ -397,5 +397,5 @@ def test_the_dump_is_plain_data_without_most_defaults() -> None:
         "reward": {"column": "reward", "goal": "maximise", "per": "decision"},
         "levels": [{"name": "l1", "context": ["c1"], "action": {"column": "a1", "values": [0.5, 1.5, 2.5]}}],
     }
-    masked = replace(nested(1).levels[0], available=("x", "y", "z"), margin=0.5)
+    masked = replace(nested(1).levels[0], available=("u", "v", "w"), margin=0.5)
     assert dump_problem(nested(1, levels=(masked,)))["levels"][0]["margin"] == 0.5

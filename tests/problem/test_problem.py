@@ -178,7 +178,7 @@ def test_each_column_has_one_role(context: tuple[Variable, ...], outcome: Variab
 
 def test_two_levels_cannot_share_a_context_or_an_action() -> None:
     for second in (Level("l1", Actions("a1", (1, 2)), (Variable("c"),)), Level("l1", Actions("a2", (1, 2)))):
-        with pytest.raises(ProblemError, match="each variable has one role"):
+        with pytest.raises(ProblemError, match="each column has one role"):
             Problem((Level("l2", Actions("a2", (1, 2)), (Variable("c"),)), second))
 
 
@@ -193,6 +193,7 @@ TWO_LEVELS = nested(2).levels
         ({"levels": (Level("episode", Actions("a", (1, 2))),)}, "cannot be called 'episode'"),
         ({"levels": (Level("decision", Actions("a", (1, 2))), TWO_LEVELS[1])}, "cannot be called 'decision'"),
         ({"episode": ()}, "'episode' names at least one column"),
+        ({"episode": ("site", "site")}, "'episode': 'site' is listed twice"),
         ({"reward": Reward(per="l3")}, r"one of decision, episode, l2, l1; found 'l3' \(did you mean"),
         ({"guards": (Guard("scrap", (0, 1), 0.1), Guard("scrap", (0, 1), 0.2))}, "'scrap' is guarded twice"),
     ],

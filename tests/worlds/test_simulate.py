@@ -85,6 +85,26 @@ def test_splitting_changes_nothing_for_mixtures_and_long_runs(monkeypatch: pytes
     same(whole, WORLD.episodes(10, 500, policy, 5))
 
 
+def test_long_episodes_are_run_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    policy, asked = WORLD.legacy("natural"), []
+
+    @dataclass(frozen=True)
+    class Watched:
+        weights: Array
+
+        def full(self, level: str, batch: Batch) -> Array:
+            asked.append(len(batch.levels[level]))
+            return policy.full(level, batch)
+
+        taken = full
+
+    whole = WORLD.episodes(10, 100, policy, 5)
+    # 6 innermost decisions with 4 actions each: room for 5 episodes
+    monkeypatch.setattr("aegis.worlds.simulate._MOST", 5 * 24)
+    same(whole, WORLD.episodes(10, 100, Watched(np.ones(1)), 5))
+    assert max(asked) == 5 * 6
+
+
 def test_seeds_and_blocks_differ() -> None:
     policy = WORLD.legacy("uniform")
     rewards = [WORLD.episodes(first, 64, policy, seed).reward for first, seed in ((0, 1), (64, 1), (0, 2))]

@@ -36,7 +36,8 @@ def test_a_setting_given_twice_is_refused() -> None:
 
 
 def test_a_legacy_that_a_world_does_not_offer_is_refused_with_what_it_offers() -> None:
-    with pytest.raises(SettingError, match=r"do not match; it offers: uniform, natural:epsilon=0, constant:value=3,epsilon=0\.2"):
+    offered = r"uniform, natural:epsilon=0, constant:value=3,epsilon=0\.2"
+    with pytest.raises(SettingError, match=f"^world 'linear' has no legacy 'sign'; choose one that it offers: {offered}$"):
         make_world("linear").legacy("sign:epsilon=0.3")
     with pytest.raises(SettingError, match="did you mean 'natural'"):
         make_world("plant").legacy("naturl")
@@ -53,6 +54,11 @@ def test_an_unknown_setting_is_refused_with_the_nearest() -> None:
 def test_an_exploration_rate_outside_the_unit_interval_is_refused(epsilon: float) -> None:
     with pytest.raises(SettingError, match="exploration rate from 0 to 1"):
         Unified().legacy(f"sign:epsilon={epsilon}")
+
+
+def test_an_enormous_setting_is_refused() -> None:
+    with pytest.raises(SettingError, match=r"'value' is a number from -1000000 to 1000000; found 1e\+300"):
+        Unified().legacy("constant:value=1e300")
 
 
 @pytest.mark.parametrize("name", WORLDS)

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import itertools
 import math
 from typing import Any
 
+import numpy as np
 import pytest
 
 from aegis.errors import SettingError
+from aegis.rng import stream
 from aegis.worlds import PRESETS, SHIFTS, WORLDS, Additive, Unified, make_world
 
 WRONG: list[tuple[str, str, Any]] = [
@@ -29,6 +32,17 @@ WRONG: list[tuple[str, str, Any]] = [
     ("plant", "yield_noise", math.nan),
     ("clinic", "confounder", -0.1),
     ("clinic", "level_sd", -1.0),
+    ("unified", "gamma", 1e300),
+    ("unified", "task_mean", -(10**400)),
+    ("unified", "task_sd", 1e-300),
+    ("unified", "inner_steps", 10**8),
+    ("unified", "inner_points", 10**8),
+    ("additive", "f_a", 1e7),
+    ("additive", "gamma", 1e300),
+    ("linear", "inner_steps", 10**6),
+    ("plant", "viscosity_sd", 1e300),
+    ("plant", "doses", 10**6),
+    ("clinic", "recovery_sd", 1e300),
 ]
 
 
@@ -36,7 +50,75 @@ WRONG: list[tuple[str, str, Any]] = [
 def test_a_wrong_parameter_is_refused_by_name(world: str, name: str, value: object) -> None:
     with pytest.raises(SettingError) as caught:
         make_world(world, **{name: value})
+    assert f"world '{world}'" in str(caught.value)
     assert name in str(caught.value) and str(value) in str(caught.value)
+
+
+LARGE: list[tuple[str, dict[str, int], str]] = [
+    ("unified", {"outer_steps": 1000, "inner_steps": 101}, "outer_steps x inner_steps gives 101000 decisions"),
+    ("additive", {"outer_steps": 1000, "inner_steps": 101}, "outer_steps x inner_steps gives 101000 decisions"),
+    ("additive", {"inner_steps": 100_000, "inner_points": 101}, "100000 decisions with 101 actions"),
+    ("linear", {"outer_steps": 1000, "inner_steps": 101}, "outer_steps x inner_steps gives 101000 decisions"),
+    ("plant", {"batches": 100, "recipe_steps": 100, "doses": 11}, "batches x recipe_steps x doses gives 110000 decisions"),
+]
+
+
+@pytest.mark.parametrize(("world", "settings", "found"), LARGE)
+def test_an_episode_that_would_not_fit_into_memory_is_refused(world: str, settings: dict[str, int], found: str) -> None:
+    with pytest.raises(SettingError, match=f"world '{world}': {found}.* at most .* are allowed"):
+        make_world(world, **settings)
+
+
+@pytest.mark.parametrize(("world", "name"), [("unified", "gamma"), ("additive", "f_a"), ("unified", "sigma_q")])
+def test_the_largest_parameters_still_give_finite_rewards_in_their_range(world: str, name: str) -> None:
+    extreme = make_world(world, **{name: 1e6})
+    batch = extreme.episodes(0, 50, extreme.legacy("uniform"), 3)
+    limits = extreme.problem.reward.range
+    assert limits is not None and batch.reward is not None
+    assert limits[0] <= batch.reward.min() and batch.reward.max() <= limits[1]
+
+
+USUAL: list[dict[str, Any]] = [
+    {},
+    {"f_a": 1.0},
+    {"f_a": -2.0},
+    {"f_a": 0},
+    {"sigma_q": 0.5},
+    {"task_mean": 2.0},
+    {"graph": "paper"},
+]
+WIDER: list[dict[str, Any]] = [
+    {"f_a": 10.0},
+    {"f_a": 4.0},
+    {"f_a": -10.0},
+    {"sigma_q": 6.0},
+    {"gamma": 5.0},
+    {"reward_sd": 4.0},
+    {"nu": 1.0, "gamma": 4.0},
+]
+
+
+@pytest.mark.parametrize("settings", USUAL)
+def test_the_usual_additive_worlds_keep_their_range(settings: dict[str, Any]) -> None:
+    """Certificate figures are stated for it."""
+    assert Additive(**settings).problem.reward.range == (-10.0, 10.0)
+
+
+@pytest.mark.parametrize("settings", USUAL + WIDER)
+def test_rewards_of_the_additive_world_stay_in_the_range_at_the_worst_actions(settings: dict[str, Any]) -> None:
+    world = Additive(**settings)
+    limits = world.problem.reward.range
+    assert limits is not None
+    if settings in WIDER:
+        assert limits[1] > 10.0
+    for lever, action in itertools.product((-2.0, 2.0), repeat=2):
+        count = 20_000
+        rng = stream(5, "range", str(settings), str((lever, action)))
+        noise = {name: rng.standard_normal(count) for name in ("N_Q", "N_Y", "N_R")} | {"U": rng.random(count)}
+        known = {"M": np.full(count, lever), "A": np.full(count, action)}
+        known |= world.contexts("inner", known, noise)
+        _, reward = world.results(known, noise)
+        assert limits[0] <= reward.min() and reward.max() <= limits[1]
 
 
 def test_unknown_worlds_and_settings_are_refused_with_the_nearest() -> None:
@@ -74,6 +156,25 @@ def test_presets_and_shifts() -> None:
     for world in (Unified(), Additive()):
         with pytest.raises(SettingError, match="unknown shift"):
             world.shifted("Q")
+    limits = Additive().shifted("N_Q").problem.reward.range
+    assert limits is not None and limits[1] > 10
+
+
+def test_presets_and_shifts_by_name() -> None:
+    assert make_world("unified", preset="quadratic", shift="T", sigma_q=1.0) == Unified(q=1.0, task_mean=2.0, sigma_q=1.0)
+    assert make_world("unified", preset="linear", eta=0.5) == Unified(eta=0.5)
+    assert make_world("additive", shift="U") == Additive(confounder=0.9)
+    with pytest.raises(SettingError, match=r"unknown preset of world 'unified' 'stres' \(did you mean 'stress'\?\)"):
+        make_world("unified", preset="stres")
+    with pytest.raises(SettingError, match="world 'additive' has no presets, found 'stress'"):
+        make_world("additive", preset="stress")
+    for name in ("linear", "plant", "clinic"):
+        with pytest.raises(SettingError, match=f"world '{name}' has no shifts, found 'T'"):
+            make_world(name, shift="T")
+        with pytest.raises(SettingError, match=f"world '{name}' has no shifts, found 'T'"):
+            make_world(name).shifted("T")
+    with pytest.raises(SettingError, match="shift 'N_Q' sets 'sigma_q' to 6"):
+        make_world("unified", shift="N_Q", sigma_q=2.0)
 
 
 def test_graphs() -> None:

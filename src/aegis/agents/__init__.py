@@ -1,7 +1,23 @@
-"""Agents that learn: the table of agents, Algorithm 1 on a plant, and runs that can be resumed."""
+"""Agents that learn: from a log (`learn`), or while acting (Algorithm 1 on a plant, in runs that can be resumed)."""
 
 from aegis.agents.agent import AGENTS, Agent
+from aegis.agents.candidates import CANDIDATES, CandidateSettings
+from aegis.agents.fitting import Fitted, fit
+from aegis.agents.learn import Learned, learn
 from aegis.agents.online import Online
 from aegis.agents.run import Result, run, run_to
 
-__all__ = ["AGENTS", "Agent", "Online", "Result", "run", "run_to"]
+__all__ = [
+    "AGENTS",
+    "CANDIDATES",
+    "Agent",
+    "CandidateSettings",
+    "Fitted",
+    "Learned",
+    "Online",
+    "Result",
+    "fit",
+    "learn",
+    "run",
+    "run_to",
+]

@@ -44,7 +44,7 @@ class Online:
         """Return the policy of one episode: beliefs drawn from p_(k-1), held fixed for the episode."""
         rng = stream(self.seed, "agent", self.agent.name, episode)
         agent = self.agent
-        return plan(belief, agent.make_rule(), rng, self.scope, self.legacy, agent.commit, agent.integration)
+        return plan(belief, agent.make_rule(), rng, self.scope, self.legacy, agent.commit, agent.integration, episode)
 
     def steps(self, belief: Belief, first: int, last: int) -> Iterator[tuple[Batch, Belief]]:
         """Yield each episode's data and the belief after it, for episodes `first .. last - 1`.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import zipfile
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,12 +15,14 @@ from typing import Any
 
 import numpy as np
 
+from aegis.agents.folder import LOG, PARTS, SUMMARY, RunState, check_parts, claim, finished, part, resume, save
+from aegis.agents.identity import identity
 from aegis.agents.online import Online
-from aegis.errors import InputError, OutputError
-from aegis.files import digest_of, write_text, written_aside
+from aegis.errors import SettingError
+from aegis.files import digest_of, locked, write_text
 from aegis.logs import Source, write_log
 from aegis.mechanisms import Belief
-from aegis.problem import Array, Batch, Problem, concat, dump_problem, save_problem
+from aegis.problem import Array, Batch, Problem, concat, dump_problem
 from aegis.version import __version__
 
 Progress = Callable[[int, float], None]
@@ -38,7 +39,8 @@ class Result:
 
 def run(online: Online, episodes: int, progress: Progress | None = None) -> Result:
     """Run in memory; `progress(done, mean reward)` is called after each episode."""
-    state = _advance(online, _State(0, online.prior(), np.empty(0), np.empty(0)), episodes, progress)
+    last = _whole("episodes", episodes)
+    state = _advance(online, RunState(0, online.prior(), np.empty(0), np.empty(0)), last, progress)
     return Result(state.means, state.sums, state.belief)
 
 
@@ -53,39 +55,45 @@ def run_to(
 ) -> Result:
     """Run with everything kept in `folder`, going on where an earlier, interrupted run of the same settings stopped.
 
-    settings: what makes this run this run (world, legacy, ...), stored and compared on resuming; agent, scope, seed and number
-    of episodes are added to it. problem: how the log is written, if other than the plant's own problem. Raises OutputError if
-    the folder holds a run with other settings.
+    settings: plain data about the run that is stored and compared on resuming; everything that decides its results (plant,
+    legacy, agent, scalings, scope, seed, number of episodes; see `identity`) is added to it. problem: how the log is written, if
+    other than the plant's own problem. Raises OutputError if the folder holds a run with other settings or if another process
+    is writing into it, InputError if files of the run are damaged or missing.
     """
-    place = Path(folder)
+    place, last, step = Path(folder), _whole("episodes", episodes), _whole("chunk", chunk)
     logged = online.plant.problem if problem is None else problem
-    wanted = _settings(online, episodes, settings, chunk)
-    _claim(place, wanted, logged)
-    state = _resume(place, online)
-    while state.done < episodes:
-        first, last = state.done, min(state.done - state.done % chunk + chunk, episodes)
-        batches: list[Batch] = []
-        state = _advance(online, state, last, progress, batches)
-        write_log(concat(batches), logged, place / "parts" / f"part-{first:09d}.parquet")
-        _save(place, state)
-    if not (place / "summary.json").exists():
-        parts = sorted((place / "parts").glob("part-*.parquet"))
-        write_log(Source(parts, logged).batches(), logged, place / "log.parquet")
-        summary = {**wanted, "mean_reward": float(state.means.mean()), "mean_episode_reward": float(state.sums.mean())}
-        write_text(place / "summary.json", json.dumps(summary, indent=2) + "\n")
-    shutil.rmtree(place / "parts", ignore_errors=True)
+    wanted = _settings(online, last, settings, step, logged)
+    prior = online.prior()
+    with locked(place):
+        claim(place, wanted, logged)
+        state = resume(place, prior)
+        if state.done != last or not finished(place):
+            check_parts(place, state.done, last, step)
+            state = _go_on(place, online, state, last, step, logged, progress)
+            summary = {**wanted, "mean_reward": float(state.means.mean()), "mean_episode_reward": float(state.sums.mean())}
+            write_text(place / SUMMARY, json.dumps(summary, indent=2) + "\n")
+        shutil.rmtree(place / PARTS, ignore_errors=True)
     return Result(state.means, state.sums, state.belief)
 
 
-@dataclass(frozen=True, slots=True)
-class _State:
-    done: int
-    belief: Belief
-    means: Array
-    sums: Array
+def _go_on(
+    place: Path, online: Online, state: RunState, last: int, chunk: int, logged: Problem, progress: Progress | None
+) -> RunState:
+    """Run to the end, part by part, and join the parts."""
+    while state.done < last:
+        first, stop = state.done, min(state.done - state.done % chunk + chunk, last)
+        batches: list[Batch] = []
+        state = _advance(online, state, stop, progress, batches)
+        write_log(concat(batches), logged, part(place, first))
+        save(place, state)
+    parts = [part(place, first) for first in range(0, last, chunk)]
+    write_log(Source(parts, logged).batches(), logged, place / LOG)
+    return state
 
 
-def _advance(online: Online, state: _State, last: int, progress: Progress | None, batches: list[Batch] | None = None) -> _State:
+def _advance(
+    online: Online, state: RunState, last: int, progress: Progress | None, batches: list[Batch] | None = None
+) -> RunState:
     """Run up to episode `last`; the episodes' data is appended to `batches` if given."""
     current, means, sums = state.belief, list(state.means), list(state.sums)
     for batch, belief in online.steps(state.belief, state.done, last):
@@ -97,72 +105,32 @@ def _advance(online: Online, state: _State, last: int, progress: Progress | None
             batches.append(batch)
         if progress is not None:
             progress(len(means), means[-1])
-    return _State(last, current, np.array(means), np.array(sums))
+    return RunState(last, current, np.array(means), np.array(sums))
 
 
-def _settings(online: Online, episodes: int, settings: dict[str, Any], chunk: int) -> dict[str, Any]:
-    agent = asdict(online.agent)
-    return {
+def _settings(online: Online, episodes: int, settings: dict[str, Any], chunk: int, logged: Problem) -> dict[str, Any]:
+    found = {
         **settings,
-        "agent": agent,
+        "agent": asdict(online.agent),
         "scope": sorted(online.scope),
-        "seed": online.seed,
+        "seed": _whole("seed", online.seed, 0),
         "episodes": episodes,
         "chunk": chunk,
+        "plant": identity(online.plant),
         "problem": digest_of(dump_problem(online.plant.problem)),
+        "logged_problem": digest_of(dump_problem(logged)),
+        "legacy_policy": identity(online.legacy),
+        "scalings": identity(online.scalings),
         "version": __version__,
     }
-
-
-def _claim(place: Path, wanted: dict[str, Any], problem: Problem) -> None:
-    """Take the folder for this run, or make sure that it already belongs to it.
-
-    The settings are written first: from then on the folder is this run's, whenever it is killed.
-    """
-    path = place / "settings.json"
-    if path.exists():
-        _compare(path, json.loads(json.dumps(wanted)))
-    elif place.exists() and (not place.is_dir() or any(not _stale(item) for item in place.iterdir())):
-        raise OutputError(f"{place} exists and is not a run of this kind; choose a new folder")
-    else:
-        write_text(path, json.dumps(wanted, indent=2) + "\n")
-    for item in filter(_stale, place.rglob("*")):
-        item.unlink(missing_ok=True)
-    if not (place / "problem.yaml").exists():
-        save_problem(problem, place / "problem.yaml")
-
-
-def _compare(path: Path, wanted: dict[str, Any]) -> None:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise InputError(f"{path} is not readable ({error}); choose another folder") from error
-    if not isinstance(found, dict):
-        raise InputError(f"{path} does not hold the settings of a run; choose another folder")
-    differ = sorted(key for key in {**found, **wanted} if found.get(key) != wanted.get(key))
-    if differ:
-        raise OutputError(f"{path.parent} holds a run with other settings ({', '.join(differ)} differ); choose another folder")
+        plain: dict[str, Any] = json.loads(json.dumps(found))
+    except (TypeError, ValueError) as error:
+        raise SettingError(f"the settings of a run are plain data (numbers, texts, lists, mappings): {error}") from error
+    return plain
 
 
-def _stale(item: Path) -> bool:
-    """Say whether a file was left in the middle of a write by a run that was killed."""
-    return item.name.startswith(".") and item.name.endswith(".part")
-
-
-def _save(place: Path, state: _State) -> None:
-    arrays: dict[str, Any] = {f"belief/{name}": values for name, values in state.belief.arrays().items()}
-    with written_aside(place / "checkpoint.npz") as aside, aside.open("wb") as file:
-        np.savez(file, done=np.array(state.done), means=state.means, sums=state.sums, **arrays)
-
-
-def _resume(place: Path, online: Online) -> _State:
-    path = place / "checkpoint.npz"
-    if not path.exists():
-        return _State(0, online.prior(), np.empty(0), np.empty(0))
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as saved:
-            arrays = {name: saved[name] for name in saved.files}
-    except (OSError, ValueError, zipfile.BadZipFile) as error:
-        raise InputError(f"{path} cannot be read ({error}); remove the folder to start again") from error
-    belief = {name.removeprefix("belief/"): values for name, values in arrays.items() if name.startswith("belief/")}
-    return _State(int(arrays["done"]), online.prior().with_arrays(belief), arrays["means"], arrays["sums"])
+def _whole(name: str, value: object, least: int = 1) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise SettingError(f"'{name}' is a whole number from {least}, found {value!r}")
+    return int(value)

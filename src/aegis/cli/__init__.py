@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import importlib
 import sys
-from typing import Any
+from typing import NoReturn
 
 import click
 
-from aegis.errors import AegisError
+from aegis.cli.exits import ending_cleanly, exit_code
 from aegis.version import __version__
 
 # command name -> (module under aegis.cli, one line for the list of commands)
 COMMANDS = {
     "demo": ("demo", "Watch a nested agent learn on a simulated plant, next to the legacy and the oracle."),
     "simulate": ("simulate", "Write the log of a simulated plant under a legacy, or under a learning agent."),
+    "learn": ("learn", "Learn a candidate policy from one side of a log; the other side is left to certify on."),
+    "explain": ("explain", "Show where a policy differs from the logged behaviour, by level and context."),
+    "decide": ("decide", "Apply a policy to a table of contexts: probabilities of every action, and a drawn one."),
     "doctor": ("doctor", "Check the environment: versions, threads, and whether things work."),
 }
 
@@ -57,22 +60,11 @@ def app() -> None:
     """
 
 
-def main(arguments: list[str] | None = None) -> Any:
-    """Run the command line; errors that AEGIS raises on purpose are printed without a traceback."""
+def main(arguments: list[str] | None = None) -> NoReturn:
+    """Run the command line and exit; errors that can be expected are printed without a traceback."""
     from aegis.engine import one_thread
 
     one_thread()
-    try:
-        code = app.main(arguments, prog_name="aegis", standalone_mode=False)
-    except click.exceptions.Abort:
-        print("\naegis: interrupted; a run with --out goes on where it stopped", file=sys.stderr)
-        sys.exit(130)
-    except click.ClickException as error:
-        error.show(file=sys.stderr)
-        sys.exit(2)
-    except AegisError as error:
-        print(f"aegis: {error}", file=sys.stderr)
-        sys.exit(error.exit_code)
-    except BrokenPipeError:
-        sys.exit(0)
-    sys.exit(code if isinstance(code, int) else 0)
+    with ending_cleanly():
+        code = exit_code(lambda: app.main(arguments, prog_name="aegis", standalone_mode=False))
+    sys.exit(code)

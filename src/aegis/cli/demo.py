@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import click
 
 from aegis.cli import options
+from aegis.cli.exits import resumable
 from aegis.cli.show import console, print_json, progress, sparkline, table
 
 WINDOW = 25  # episodes in the first and last averages
@@ -28,6 +28,7 @@ def command(episodes: int, out: Path, seed: int, as_json: bool) -> None:
     finished one is run again. Nothing is certified here yet: the numbers are averages.
     """
     from aegis.agents import AGENTS, Online, run_to
+    from aegis.agents.folder import discard
     from aegis.planning import Integration
     from aegis.worlds import make_world, oracle_value, true_value
 
@@ -45,9 +46,8 @@ def command(episodes: int, out: Path, seed: int, as_json: bool) -> None:
     online = Online(world, agent, world.problem.scope(None), seed, legacy)
     about = {"world": "plant", "legacy": legacy_name, "propensities": "full"}
     folder = out / f"seed-{seed}-episodes-{episodes}"
-    if (folder / "summary.json").exists() and (folder / "settings.json").exists():
-        shutil.rmtree(folder)
-    with progress(episodes, "learning", as_json) as report:
+    discard(folder)
+    with progress(episodes, "learning", as_json) as report, resumable(folder):
         result = run_to(folder, online, episodes, about, progress=lambda done, mean: report(done, f"reward {mean:.3f}"))
     means = result.means
     baseline = world.episodes(0, episodes, legacy, seed)

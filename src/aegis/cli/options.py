@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
-import yaml
 
-from aegis.errors import SettingError
+from aegis.errors import ProblemError, SettingError
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -16,18 +16,25 @@ as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON d
 settings = click.option(
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a setting of the world; repeatable."
 )
+problem = click.option(
+    "--problem", required=True, type=click.Path(path_type=Path), metavar="FILE", help="The problem file, such as problem.yaml."
+)
 seed = click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Everything random follows from it.")
 
 
 def parse_settings(overrides: tuple[str, ...]) -> dict[str, Any]:
-    """Return `KEY=VALUE` pairs as a mapping; values are read as YAML, so 3 is a number and [1, 2] a list."""
+    """Return `KEY=VALUE` pairs as a mapping; values are read as in a problem file: 3 and 1e-3 are numbers."""
+    from aegis.problem.strict_yaml import read_yaml
+
     found: dict[str, Any] = {}
     for pair in overrides:
         key, equals, value = pair.partition("=")
         if not equals or not key.strip():
             raise SettingError(f"--set takes KEY=VALUE, found '{pair}'")
+        if key.strip() in found:
+            raise SettingError(f"--set: '{key.strip()}' is given twice")
         try:
-            found[key.strip()] = yaml.safe_load(value)
-        except yaml.YAMLError as error:
-            raise SettingError(f"--set {key}: '{value}' is not a value ({error})") from error
+            found[key.strip()] = read_yaml(value, f"--set {pair}")
+        except ProblemError as error:
+            raise SettingError(str(error)) from error
     return found

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,20 +9,30 @@ from typing import Any
 import click
 
 from aegis.cli import options
+from aegis.cli.exits import resumable
 from aegis.cli.show import console, print_json, progress
 
-CHUNK = 2048  # episodes simulated at once
+MOST_PARTICLES = 10_000
 
 
 @click.command("simulate")
 @click.option(
     "--world", default="additive", show_default=True, metavar="NAME", help="unified, additive, linear, plant or clinic."
 )
+@click.option("--preset", metavar="NAME", help="Parameters that go together: stress, quadratic, linear or heteroscedastic.")
+@click.option("--shift", metavar="NAME", help="Simulate the world after a distribution shift: T, N_Q or U.")
 @click.option("--legacy", default="uniform", show_default=True, metavar="SPEC", help="For example natural or sign:epsilon=0.3.")
 @click.option("--agent", metavar="NAME", help="Let this agent learn and act (Algorithm 1); without it the legacy acts.")
 @click.option("--scope", multiple=True, metavar="LEVEL", help="Levels the agent controls; repeatable. Default: all.")
 @click.option("--episodes", type=click.IntRange(min=1), default=200, show_default=True)
-@click.option("--particles", type=click.IntRange(min=1), help="Beliefs a Thompson agent draws per episode (one of them acts).")
+@click.option(
+    "--particles",
+    type=click.IntRange(1, MOST_PARTICLES),
+    help="Beliefs a Thompson agent draws per episode (one of them acts).",
+)
+@click.option("--features", metavar="NAME", help="Of the agent's mechanisms: linear, polynomial or fourier.")
+@click.option("--temper", type=float, help="Power of the agent's likelihood: 1 is Bayes, below 1 it learns more cautiously.")
+@click.option("--nodes", type=int, help="Quadrature nodes per number with which the agent integrates over contexts.")
 @click.option("--propensities", type=click.Choice(["full", "taken"]), default="full", show_default=True, help="What is logged.")
 @click.option(
     "--out", required=True, type=click.Path(path_type=Path), metavar="FOLDER", help="Gets log.parquet and problem.yaml."
@@ -34,11 +42,16 @@ CHUNK = 2048  # episodes simulated at once
 @options.as_json
 def command(
     world: str,
+    preset: str | None,
+    shift: str | None,
     legacy: str,
     agent: str | None,
     scope: tuple[str, ...],
     episodes: int,
     particles: int | None,
+    features: str | None,
+    temper: float | None,
+    nodes: int | None,
     propensities: str,
     out: Path,
     seed: int,
@@ -47,27 +60,40 @@ def command(
 ) -> None:
     """Write the log of a simulated plant into FOLDER, with its problem.yaml.
 
-    With --agent the run is kept step by step: if it is interrupted, the same command goes on where it stopped.
+    With --agent the run is kept step by step: if it is interrupted, the same command goes on where it stopped. A log of the
+    legacy is written whole; the same folder may be used again.
 
     \b
     Examples:
       aegis simulate --world additive --legacy sign:epsilon=0.3 --episodes 500 --out log/
-      aegis simulate --world unified --agent nested_cts --episodes 200 --seed 3 --out run/
+      aegis simulate --world unified --preset quadratic --agent nested_cts --features polynomial --seed 3 --out run/
       aegis simulate --world additive --set f_a=1 --agent nested_cts --scope inner --out run/
+      aegis simulate --world unified --shift N_Q --episodes 500 --out shifted/
     """
     from aegis.errors import SettingError
     from aegis.worlds import make_world
 
     settings = options.parse_settings(overrides)
-    plant = make_world(world, **settings)
+    for name in ("preset", "shift"):
+        if name in settings:
+            raise SettingError(f"--set changes parameters of the world; write --{name} {settings[name]} instead")
+    plant = make_world(world, preset=preset, shift=shift, **settings)
     behaviour = plant.legacy(legacy)
-    about: dict[str, Any] = {"world": world, "settings": settings, "legacy": legacy, "propensities": propensities}
-    if agent is None:
-        if scope or particles:
-            raise SettingError("--scope and --particles say what an agent does; name one with --agent")
-        summary = _legacy_log(plant, behaviour, episodes, seed, propensities, out, {**about, "seed": seed}, as_json)
+    about: dict[str, Any] = {"world": world, "preset": preset, "shift": shift, "settings": settings, "legacy": legacy}
+    about["propensities"] = propensities
+    problem = _logged_problem(plant.problem, propensities)
+    asked = {"scope": scope, "particles": particles, "features": features, "temper": temper, "nodes": nodes}
+    if agent is not None:
+        chosen = _agent(agent, particles, features, temper, nodes)
+        summary = _agent_run(plant, behaviour, chosen, scope, episodes, seed, problem, out, about, as_json)
     else:
-        summary = _agent_run(plant, behaviour, agent, scope, episodes, seed, particles, propensities, out, about, as_json)
+        from aegis.cli.legacy_log import write_legacy_log
+
+        given = [f"--{name}" for name, value in asked.items() if value is not None and value != ()]
+        if given:
+            raise SettingError(f"{', '.join(given)}: what an agent does; name one with --agent")
+        with progress(episodes, "simulating", as_json) as report:
+            summary = write_legacy_log(out, plant, behaviour, episodes, seed, problem, about, report)
     if as_json:
         print_json(summary)
         return
@@ -88,64 +114,46 @@ def _logged_problem(problem: Any, propensities: str) -> Any:
     return replace(problem, levels=levels)
 
 
-def _legacy_log(
-    plant: Any, behaviour: Any, episodes: int, seed: int, propensities: str, out: Path, about: dict[str, Any], quiet: bool
-) -> dict[str, Any]:
-    from aegis.errors import OutputError
-    from aegis.files import write_text
-    from aegis.logs import write_log
-    from aegis.problem import save_problem
+def _agent(name: str, particles: int | None, features: str | None, temper: float | None, nodes: int | None) -> Any:
+    """Return an agent of the table with what the options change about it."""
+    from aegis.agents import AGENTS
+    from aegis.errors import SettingError, choose
 
-    if (out / "settings.json").exists() or (out.exists() and not out.is_dir()):
-        raise OutputError(f"{out} is not a folder for a simulated log; choose another")
-    problem = _logged_problem(plant.problem, propensities)
-    total = 0.0
-
-    with progress(episodes, "simulating", quiet) as report:
-
-        def batches() -> Iterator[Any]:
-            nonlocal total
-            for first in range(0, episodes, CHUNK):
-                batch = plant.episodes(first, min(CHUNK, episodes - first), behaviour, seed)
-                total += float(batch.episode_means(batch.reward).sum())
-                report(first + len(batch), "")
-                yield batch
-
-        save_problem(problem, out / "problem.yaml")
-        write_log(batches(), problem, out / "log.parquet")
-    summary = {**about, "episodes": episodes, "mean_reward": total / episodes, "log": str(out / "log.parquet")}
-    write_text(out / "summary.json", json.dumps(summary, indent=2) + "\n")
-    return summary
+    choose(name, AGENTS, "agent")
+    agent = AGENTS[name]
+    if features is not None and agent.model.structure == "cells":
+        raise SettingError(f"agent '{name}' keeps a table of the reward by actions, without features; leave out --features")
+    if particles is not None:
+        agent = replace(agent, rule_settings={**agent.rule_settings, "particles": particles})
+    model: dict[str, Any] = {key: value for key, value in (("features", features), ("temper", temper)) if value is not None}
+    agent = replace(agent, model=replace(agent.model, **model))
+    return agent if nodes is None else replace(agent, integration=replace(agent.integration, nodes=nodes))
 
 
 def _agent_run(
     plant: Any,
     behaviour: Any,
-    name: str,
+    agent: Any,
     scope: tuple[str, ...],
     episodes: int,
     seed: int,
-    particles: int | None,
-    propensities: str,
+    problem: Any,
     out: Path,
     about: dict[str, Any],
     quiet: bool,
 ) -> dict[str, Any]:
-    from aegis.agents import AGENTS, Online, run_to
-    from aegis.errors import choose
+    from aegis.agents import Online, run_to
 
-    choose(name, AGENTS, "agent")
-    agent = AGENTS[name]
-    if particles is not None:
-        agent = replace(agent, rule_settings={**agent.rule_settings, "particles": particles})
     online = Online(plant, agent, plant.problem.scope(scope or None), seed, behaviour)
-    problem = _logged_problem(plant.problem, propensities)
-    with progress(episodes, name, quiet) as report:
+    with progress(episodes, agent.name, quiet) as report, resumable(out):
         result = run_to(out, online, episodes, about, problem, progress=lambda done, mean: report(done, f"reward {mean:.3f}"))
     tail = result.means[-max(1, episodes // 4) :]
     return {
         **about,
-        "agent": name,
+        "agent": agent.name,
+        "features": agent.model.features,
+        "temper": agent.model.temper,
+        "nodes": agent.integration.nodes,
         "scope": sorted(online.scope),
         "seed": seed,
         "episodes": episodes,

@@ -1,8 +1,11 @@
 """Logs: from files to batches of whole episodes and back."""
 
+from aegis.logs.contexts import read_contexts
+from aegis.logs.digest import log_digest
 from aegis.logs.schema import Column, required_columns
 from aegis.logs.source import Source
+from aegis.logs.split import SIDES, Split
 from aegis.logs.tidy import to_table
 from aegis.logs.writer import write_log
 
-__all__ = ["Column", "Source", "required_columns", "to_table", "write_log"]
+__all__ = ["SIDES", "Column", "Source", "Split", "log_digest", "read_contexts", "required_columns", "to_table", "write_log"]

@@ -15,6 +15,7 @@ from aegis.logs.places import Places
 from aegis.logs.propensities import around_base, check_available, over_all, taken_only, uniform
 from aegis.logs.schema import Column, Role, column_key
 from aegis.logs.tree import Groups, Tree, build_tree, check_agreement
+from aegis.logs.values import as_column
 from aegis.problem import AnyArray, Array, Batch, Ints, Level, LevelTable, Problem, Variable
 
 
@@ -22,7 +23,8 @@ def group(table: pa.Table, columns: Sequence[Column], problem: Problem, files: t
     """Return the episodes of a table made by `convert`; the rows of an episode are all there and in the log's order.
 
     Episodes come in the order in which they appear, decisions below one parent by decision id if the level declares one,
-    else in the order in which they appear. An id of several columns becomes a structured array with a field per column.
+    else in the order in which they appear. An id of several columns becomes a structured array with a field per column. Base
+    actions go to Batch.extra, so that the batch can be written again.
     Rewards, guards and outcomes that are missing are nan (a categorical outcome: -1). Raises LogError if rows of one
     decision disagree, or if actions, masks and propensities do not go together.
     """
@@ -41,7 +43,8 @@ def group(table: pa.Table, columns: Sequence[Column], problem: Problem, files: t
         guards={guard.column: rows.column("guard", guard.column, None, order) for guard in problem.guards},
         cluster=None if problem.cluster is None else rows.column("cluster", problem.cluster, None, tree.episodes.first),
         time=None if problem.time is None else rows.column("time", problem.time, None, tree.episodes.first),
-        extra={column.name: _numpy(table[column.key])[order] for column in columns if column.role == "extra"},
+        extra=_base_actions(table, columns, order)
+        | {column.name: _numpy(table[column.key])[order] for column in columns if column.role == "extra"},
     )
 
 
@@ -111,6 +114,16 @@ def _propensities(
     else:
         full = uniform(action.size, count, available)
     return full[np.arange(action.size), action], full
+
+
+def _base_actions(table: pa.Table, columns: Sequence[Column], order: AnyArray) -> dict[str, AnyArray]:
+    """Return the values of base actions `[n]` by column, unless the batch holds the column in another role."""
+    held = {column.name for column in columns if column.role != "base"}
+    return {
+        column.name: _numpy(as_column(column.values, _numpy(table[column.key])[order]))
+        for column in columns
+        if column.role == "base" and column.name not in held
+    }
 
 
 def _check_repeated(table: pa.Table, columns: Sequence[Column], problem: Problem, tree: Tree, places: Places) -> None:

@@ -83,7 +83,7 @@ def required_columns(problem: Problem, extra: Iterable[str] = ()) -> tuple[Colum
     if problem.time is not None:
         found.append(Column(problem.time, "time", "time"))
     for level in problem.levels:
-        found += _level_columns(level)
+        found += level_columns(level)
     if problem.outcome is not None:
         found += _variable_columns(problem.outcome, "outcome", None, optional=True)
     found.append(Column(problem.reward.column, "reward", "number", optional=True))
@@ -108,7 +108,8 @@ def check_present(columns: Iterable[Column], names: Iterable[str], file: str) ->
     raise LogError(f"{file}: {many} missing: {'; '.join(lines)}. {_listing(present)}")
 
 
-def _level_columns(level: Level) -> list[Column]:
+def level_columns(level: Level) -> list[Column]:
+    """Return every column that one level needs from a log."""
     name, values = level.name, level.actions.values
     found = [] if level.decision is None else [Column(level.decision, "decision", "key", name)]
     for variable in level.context:

@@ -10,7 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from aegis.errors import LogError
+from aegis.logs.consistency import check_base, check_decision_id
 from aegis.logs.propensities import SUM_TOLERANCE, check_available, over_all, taken_only, uniform
+from aegis.logs.schema import required_columns
 from aegis.logs.values import as_column
 from aegis.problem import AnyArray, Batch, Level, LevelTable, Problem, Variable
 
@@ -18,21 +20,32 @@ from aegis.problem import AnyArray, Batch, Level, LevelTable, Problem, Variable
 def to_table(batch: Batch, problem: Problem) -> pa.Table:
     """Return the batch as the columns that the problem names, rows in the order of the batch, extra columns last.
 
-    A declared decision id is the position of the decision below its parent. Rewards that were not observed are null, as
-    are outcomes and guards that are nan. `LevelTable.version` has no column and is left out. Raises LogError if the
-    problem's columns cannot say what the batch holds: a reader would find something else, or nothing.
+    A declared decision id is the position of the decision below its parent, unless its column has another role as well (a
+    context, an extra column) and so a content of its own. Base actions are taken from the extra columns, where reading puts
+    them. Rewards that were not observed are null, as are outcomes and guards that are nan. `LevelTable.version` has no column
+    and is left out. Raises LogError if the problem's columns cannot say what the batch holds: a reader would find something
+    else, or nothing.
     """
     _check_shape(batch, problem)
     above = batch.ancestors(problem.innermost.name)
+    elsewhere = {column.name for column in required_columns(problem) if column.role != "decision"} | set(batch.extra)
     table = _Tidy()
     _add_episode(table, batch, problem)
+    shared: list[Level] = []
     for level in problem.levels:
+        if level.decision in elsewhere:
+            shared.append(level)
+        elif level.decision is not None:
+            table.add(level.decision, _positions(batch.levels[level.name], above[level.name]))
+            elsewhere.add(level.decision)  # a level further in may have the same id: one decision below each
         _add_level(table, level, batch, above[level.name])
     _add_results(table, batch, problem)
     for name, values in batch.extra.items():
         table.add(name, _column(values, name))
+    for level in shared:
+        check_decision_id(table.columns[str(level.decision)], level, batch)
     for level in problem.levels:
-        _check_base(table, level)
+        _check_base(table, level, batch)
     return pa.table(table.columns)
 
 
@@ -99,11 +112,14 @@ def _add_episode(table: _Tidy, batch: Batch, problem: Problem) -> None:
             table.add(column, _keys(values[rows], column))
 
 
+def _positions(found: LevelTable, rows: AnyArray) -> pa.Array:
+    """Return the place of each decision below its parent, one entry per innermost decision."""
+    first = np.searchsorted(found.parent, found.parent, side="left")
+    return pa.array((np.arange(len(found)) - first)[rows], pa.int64())
+
+
 def _add_level(table: _Tidy, level: Level, batch: Batch, rows: AnyArray) -> None:
     found = batch.levels[level.name]
-    if level.decision is not None:
-        first = np.searchsorted(found.parent, found.parent, side="left")
-        table.add(level.decision, pa.array((np.arange(len(found)) - first)[rows], pa.int64()))
     for variable in level.context:
         values = found.context[variable.name]
         unknown = np.flatnonzero(~np.isfinite(values).reshape(len(values), -1).all(axis=1) | (_code(variable, values) < 0))
@@ -161,13 +177,16 @@ def _add_propensity(table: _Tidy, level: Level, found: LevelTable, rows: AnyArra
             raise _wrong(level, wrong, level.actions.column, text)
 
 
-def _check_base(table: _Tidy, level: Level) -> None:
-    base = None if level.propensity is None else level.propensity.base
-    if base is not None and base not in table.columns:
+def _check_base(table: _Tidy, level: Level, batch: Batch) -> None:
+    given = level.propensity
+    if given is None or given.base is None or given.epsilon is None:
+        return
+    if given.base not in table.columns:
         raise LogError(
-            f"level '{level.name}': the batch does not know the base action; put it into Batch.extra['{base}'], or declare the "
-            "propensity as a 'column'"
+            f"level '{level.name}': the batch does not know the base action; put it into Batch.extra['{given.base}'], or declare "
+            "the propensity as a 'column'"
         )
+    check_base(table.columns[given.base], given.base, given.epsilon, level, batch)
 
 
 def _add_results(table: _Tidy, batch: Batch, problem: Problem) -> None:

@@ -8,10 +8,43 @@ from aegis.mechanisms.features import FEATURES, Linear, Polynomial
 from aegis.mechanisms.fourier import Fourier
 from aegis.mechanisms.mechanism import Function, Mechanism, State
 from aegis.mechanisms.nig import NIG, Draw
+from aegis.mechanisms.packing import MECHANISM_CLASSES, Packed, pack, unpack
 from aegis.mechanisms.regression import Regression
+from aegis.mechanisms.rewards import LevelRewards, subtree_means
+from aegis.mechanisms.selection import MODELS, MOST_INPUTS, select
+from aegis.mechanisms.tuning import tune
 
 __all__ = [
-    "FEATURES", "NIG", "Belief", "Cells", "Draw", "Encoder", "FeatureMap", "Fourier", "Function", "Linear", "Mechanism",
-    "ModelSettings", "Polynomial", "Regression", "Scaling", "State", "Theta", "Tuned", "action_scalings", "build_belief",
-    "fit_scalings", "mechanism_rows",
-]  # fmt: skip
+    "FEATURES",
+    "MECHANISM_CLASSES",
+    "MODELS",
+    "MOST_INPUTS",
+    "NIG",
+    "Belief",
+    "Cells",
+    "Draw",
+    "Encoder",
+    "FeatureMap",
+    "Fourier",
+    "Function",
+    "LevelRewards",
+    "Linear",
+    "Mechanism",
+    "ModelSettings",
+    "Packed",
+    "Polynomial",
+    "Regression",
+    "Scaling",
+    "State",
+    "Theta",
+    "Tuned",
+    "action_scalings",
+    "build_belief",
+    "fit_scalings",
+    "mechanism_rows",
+    "pack",
+    "select",
+    "subtree_means",
+    "tune",
+    "unpack",
+]

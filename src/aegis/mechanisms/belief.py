@@ -7,7 +7,14 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from aegis.errors import SettingError, choose
+from aegis.errors import GraphError, SettingError, choose
+from aegis.mechanisms.availability import (
+    availability_name,
+    availability_parents,
+    availability_rows,
+    availability_target,
+    masked_levels,
+)
 from aegis.mechanisms.cells import Cells
 from aegis.mechanisms.encoding import Encoder, Scaling, mechanism_rows
 from aegis.mechanisms.feature_map import FeatureMap
@@ -15,8 +22,10 @@ from aegis.mechanisms.features import FEATURES
 from aegis.mechanisms.fourier import Fourier
 from aegis.mechanisms.mechanism import Function, Mechanism, State
 from aegis.mechanisms.regression import Regression
-from aegis.problem import Actions, Array, Batch, Problem, Rows, Variable
+from aegis.problem import Actions, Array, Batch, Level, Problem, Rows, Variable
 from aegis.rng import stream
+
+MOST_CROSSED = 12  # inputs up to which availability is learned with products of inputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +90,12 @@ class Belief:
     def update(self, batch: Batch) -> Belief:
         """Return the belief after a batch of episodes: a closed-form update per mechanism."""
         states = {}
+        masked = {availability_name(level): level for level in self.problem.names}
         for name, mechanism in self.mechanisms.items():
-            rows, values = mechanism_rows(self.problem, batch, name)
+            if name in masked:
+                rows, values = availability_rows(self.problem, batch, masked[name])
+            else:
+                rows, values = mechanism_rows(self.problem, batch, name)
             states[name] = mechanism.update(self.states[name], rows, values)
         return replace(self, states=states)
 
@@ -106,8 +119,9 @@ class Belief:
         return float(sum(divergences[name] for name in wanted if name in divergences))
 
     def kl_by_mechanism(self) -> dict[str, float]:
-        """Return KL(posterior || prior) of each mechanism."""
-        return {name: m.kl(self.states[name], self.prior[name]) for name, m in self.mechanisms.items()}
+        """Return KL(posterior || prior) of each mechanism of the graph."""
+        wanted = self.problem.mechanisms()
+        return {name: m.kl(self.states[name], self.prior[name]) for name, m in self.mechanisms.items() if name in wanted}
 
     def arrays(self) -> dict[str, Array]:
         """Return the current states as flat arrays, keys 'mechanism/parameter'."""
@@ -143,9 +157,33 @@ def build_belief(
     for name in scalings or {}:
         choose(name, problem.variables, "variable to scale")
     wanted = _structure(problem, chosen.structure, problem.mechanisms(scope))
+    _check(problem, scope)
     mechanisms = {name: _mechanism(problem, name, parents, chosen, scalings or {}, seed) for name, parents in wanted.items()}
+    if chosen.structure != "cells":
+        for level in masked_levels(problem, scope):
+            mechanisms[availability_name(level.name)] = _availability(problem, level, chosen, scalings or {})
     prior = {name: mechanism.prior() for name, mechanism in mechanisms.items()}
     return Belief(problem, mechanisms, prior, prior)
+
+
+def _check(problem: Problem, scope: Iterable[str] | None) -> None:
+    """Raise GraphError if the graph says that what is learned here cannot be the effect of the actions (Assumption 3)."""
+    for name in problem.scope(scope):
+        found = problem.backdoor(name)
+        if not found.admissible:
+            raise GraphError(f"level '{name}': {found.reason}")
+
+
+def _availability(problem: Problem, level: Level, settings: ModelSettings, scalings: Mapping[str, Scaling]) -> Mechanism:
+    parents = availability_parents(problem, level.name)
+    encoder = _encoder(parents, scalings)
+    features = FEATURES["polynomial" if encoder.width <= MOST_CROSSED else "linear"](encoder.width)
+    target = availability_target(level)
+    return Regression(target, encoder, features, Scaling.identity(target.width), precision=settings.precision)
+
+
+def _encoder(parents: tuple[Variable, ...], scalings: Mapping[str, Scaling]) -> Encoder:
+    return Encoder(parents, {p.name: scalings[p.name] for p in parents if p.name in scalings and p.kind != "categorical"})
 
 
 def _structure(problem: Problem, structure: str, mechanisms: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
@@ -182,7 +220,7 @@ def _mechanism(
     }
     if settings.structure == "cells":
         return Cells(target, tuple(_axis(problem, parent) for parent in parents), **shared)
-    encoder = Encoder(parents, {p.name: scalings[p.name] for p in parents if p.name in scalings and p.kind != "categorical"})
+    encoder = _encoder(parents, scalings)
     scaling = scalings.get(name, Scaling.identity(target.width))
     if target.kind == "categorical":
         scaling = Scaling.identity(target.width)

@@ -122,6 +122,20 @@ class NIG:
         scale = at.rate / (at.shape - 1.0) if at.shape > 1.0 else np.full_like(at.rate, np.inf)
         return features @ at.mean, leverage * scale, (1.0 + leverage) * scale
 
+    def log_evidence(self, prior: NIG) -> float:
+        """Return log p(targets | features) of the rows that led from `prior` to this state, summed over outputs; no tempering."""
+        at, before = self.moments(), prior.moments()
+        rows = 2.0 * (at.shape - before.shape)
+        log_det = 2.0 * (np.log(np.diag(before.factor)).sum() - np.log(np.diag(at.factor)).sum())
+        each = (
+            0.5 * (log_det - rows * np.log(2.0 * np.pi))
+            + before.shape * np.log(before.rate)
+            - at.shape * np.log(at.rate)
+            + gammaln(at.shape)
+            - gammaln(before.shape)
+        )
+        return float(np.sum(each))
+
     def kl(self, other: NIG) -> float:
         """Return KL(self || other) in nats, summed over outputs (theory section 8)."""
         p, q = self.moments(), other.moments()

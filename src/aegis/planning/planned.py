@@ -1,9 +1,10 @@
-"""A planned policy: drawn beliefs, the recursion, a rule and a commit shape, behind the Policy protocol."""
+"""A planned policy: what a rule has settled, the recursion and a commit shape, behind the Policy protocol."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from typing import ClassVar
 
 import numpy as np
 
@@ -12,10 +13,11 @@ from aegis.mechanisms import Belief, Theta
 from aegis.planning.commits import COMMITS, Commit
 from aegis.planning.integration import Integration
 from aegis.planning.recursion import Recursion
-from aegis.planning.rules import Rule
+from aegis.planning.rules import Choice, Rule
 from aegis.planning.states import States
+from aegis.planning.stored import plan_parts, plan_state
 from aegis.policies.support import at_taken, open_actions, refuse_undecided, table_of
-from aegis.problem import Array, Batch, Policy, Problem, Scope
+from aegis.problem import Array, Batch, Policy, Problem, Scope, State
 
 BLOCK = 2**20  # hypothetical decisions, times particles, that are held in memory at once
 
@@ -24,13 +26,13 @@ BLOCK = 2**20  # hypothetical decisions, times particles, that are held in memor
 class Planned:
     """The scope-aware policy of the paper (pi-ell), frozen: plans at levels in scope, follows the legacy elsewhere.
 
-    The planner's particles and the legacy's are drawn independently, so that the particles are all pairs, legacy fastest; an
-    ordinary legacy has one particle.
+    choice: what the rule has settled for the episode. Its particles and the legacy's are drawn independently, so that the
+    policy's particles are all pairs, legacy fastest; an ordinary legacy has one particle.
     """
 
+    kind: ClassVar[str] = "planned"
     problem: Problem
-    theta: Theta
-    rule: Rule
+    choice: Choice
     scope: Scope
     legacy: Policy | None = None
     commit: Commit = field(default_factory=Commit)
@@ -38,9 +40,15 @@ class Planned:
     affine: bool = False
 
     @property
+    def theta(self) -> Theta:
+        """Return the drawn beliefs of the episode."""
+        return self.choice.theta
+
+    @property
     def weights(self) -> Array:
         """Return the particle weights `[S]`."""
-        return self.theta.weights if self.legacy is None else np.outer(self.theta.weights, self.legacy.weights).ravel()
+        own = self.choice.weights
+        return own if self.legacy is None else np.outer(own, self.legacy.weights).ravel()
 
     def full(self, level: str, batch: Batch) -> Array:
         """Return each particle's distribution over actions, `[S, n, A]`.
@@ -49,17 +57,11 @@ class Planned:
         """
         table = table_of(batch, level)
         if level not in self.scope:
-            return np.tile(self._acting(level).full(level, batch), (self.theta.count, 1, 1))
+            return np.tile(self._acting(level).full(level, batch), (self.choice.weights.size, 1, 1))
         where = f"level '{level}'"
         mask = open_actions(table.available, len(table), self.problem.level(level).actions.count, where)
-        values = self.values(level, batch)
-        unknown = ~np.isfinite(values).all(axis=(0, 2))
-        if unknown.any():
-            raise PolicyError(
-                f"{where}, row {int(np.argmax(unknown))}: the planned value is not finite ({int(unknown.sum())} such rows); "
-                "a context is missing or far too large, so set these rows aside or fill them in"
-            )
-        chosen = self.rule.choose(np.where(mask, values, -np.inf))
+        states = self._states(level, batch)
+        chosen = self.choice.probabilities(level, states, lambda: self._known_values(level, states), mask)
         return chosen if self.legacy is None else np.repeat(chosen, self.legacy.weights.size, axis=0)
 
     def taken(self, level: str, batch: Batch) -> Array:
@@ -68,16 +70,44 @@ class Planned:
         if level in self.scope:
             return at_taken(self.full(level, batch), level, table)
         refuse_undecided(level, table)
-        return np.tile(self._acting(level).taken(level, batch), (self.theta.count, 1))
+        return np.tile(self._acting(level).taken(level, batch), (self.choice.weights.size, 1))
 
     def values(self, level: str, batch: Batch) -> Array:
-        """Return the planned value of every action, `[S, n, A]`, under the S drawn beliefs; costs are negated."""
-        states = self.commit.states(self.problem, self.theta, self.scope, level, States.of(self.problem, batch, level))
+        """Return the planned value of every action, `[S, n, A]`, under the S beliefs this level plans with; costs are negated."""
+        return self._values(level, self._states(level, batch))
+
+    def state(self) -> State:
+        """Return everything but the problem, as plain data and arrays."""
+        return plan_state(self.kind, {part.name: getattr(self, part.name) for part in fields(self) if part.name != "problem"})
+
+    @classmethod
+    def restore(cls, state: State, problem: Problem) -> Planned:
+        """Build the policy from its state."""
+        return cls(problem, **plan_parts(state, problem))
+
+    def _states(self, level: str, batch: Batch) -> States:
+        """Return what the decisions at `level` look at."""
+        theta = self.choice.at(level).theta
+        return self.commit.states(self.problem, theta, self.scope, level, States.of(self.problem, batch, level))
+
+    def _values(self, level: str, states: States) -> Array:
+        theta = self.choice.at(level).theta
         integration = self.commit.integration(self.integration)
-        recursion = Recursion(self.problem, self.theta, self.scope, self.legacy, self.affine, integration)
-        rows = max(1, BLOCK // (recursion.size(level) * self.theta.count))
+        recursion = Recursion(self.problem, theta, self.scope, self.legacy, self.affine, integration)
+        rows = max(1, BLOCK // (recursion.size(level) * theta.count))
         parts = [recursion.values(level, states.part(i, i + rows)) for i in range(0, max(1, states.count), rows)]
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+
+    def _known_values(self, level: str, states: States) -> Array:
+        """Return the planned values; raise PolicyError if some are not finite."""
+        values = self._values(level, states)
+        unknown = ~np.isfinite(values).all(axis=(0, 2))
+        if unknown.any():
+            raise PolicyError(
+                f"level '{level}', row {int(np.argmax(unknown))}: the planned value is not finite ({int(unknown.sum())} such "
+                "rows); a context is missing or far too large, so set these rows aside or fill them in"
+            )
+        return values
 
     def _acting(self, level: str) -> Policy:
         self.problem.level(level)  # refuses an unknown name
@@ -94,10 +124,12 @@ def plan(
     legacy: Policy | None = None,
     commit: str = "nested",
     integration: Integration | None = None,
+    episode: int = 0,
 ) -> Planned:
     """Return the policy that `rule` plans from `belief` for one episode: one call is one draw of the paper's theta^(k).
 
-    Raises SettingError if the belief lacks a mechanism that planning in this scope looks at.
+    episode: its number, counted from 0, for rules that change over time. Raises SettingError if the belief lacks a mechanism
+    that planning in this scope looks at.
     """
     problem = belief.problem
     choose(commit, COMMITS, "commit shape")
@@ -106,7 +138,7 @@ def plan(
     _check_mechanisms(belief, controlled)
     affine = all(mechanism.affine for mechanism in belief.mechanisms.values())
     chosen = integration or Integration()
-    return Planned(problem, rule.beliefs(belief, rng), rule, controlled, legacy, shape, chosen, affine)
+    return Planned(problem, rule.prepare(belief, rng, episode, controlled), controlled, legacy, shape, chosen, affine)
 
 
 def _check_mechanisms(belief: Belief, scope: Scope) -> None:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from aegis.errors import SettingError
 from aegis.mechanisms import Function, Theta
+from aegis.mechanisms.availability import availability_name, open_actions
 from aegis.planning.integration import Integration, Method
 from aegis.planning.states import States, legacy_probabilities
 from aegis.problem import Array, Policy, Problem, Rows, Scope
@@ -27,7 +28,8 @@ class Recursion:
     """Values of actions under S drawn beliefs.
 
     legacy: acts at levels outside the scope. affine: whether every mechanism is affine, which allows the closed form. masks: by
-    level name, which actions would be available in hypothetical rows `[S, n, A]`; without one, all are supposed available.
+    level name, which actions would be available in hypothetical rows `[S, n, A]`; without one, what the belief has learned about
+    availability.
     """
 
     problem: Problem
@@ -100,9 +102,13 @@ class Recursion:
         return np.broadcast_to(mean[:, :, None], (self.theta.count, states.count, actions.count, mean.shape[-1]))
 
     def _mask(self, level: str, states: States) -> npt.NDArray[np.bool_] | None:
-        """Return which actions would be available, `[1 or S, n, A]`, None for all; SettingError if a state has none."""
+        """Return which actions would be available, `[1 or S, n, A]`, None for all; SettingError if a state has none.
+
+        A mask given takes precedence over the availability that the belief has learned.
+        """
         if level not in self.masks:
-            return None
+            learned = self.theta.functions.get(availability_name(level))
+            return None if learned is None else open_actions(learned, states.rows, states.count)
         mask = self.masks[level](states.rows)
         if not mask.any(axis=-1).all():
             raise SettingError(f"level '{level}': the mask leaves no action in some states; a decision needs at least one")
@@ -134,7 +140,12 @@ class Recursion:
             return False
         child = self.problem.child(level)
         while child is not None:
-            if child.name not in self.scope or child.name in self.masks or any(v.kind == "categorical" for v in child.context):
+            if (
+                child.name not in self.scope
+                or child.name in self.masks
+                or child.masked
+                or any(v.kind == "categorical" for v in child.context)
+            ):
                 return False
             child = self.problem.child(child.name)
         return True

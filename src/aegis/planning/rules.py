@@ -1,67 +1,124 @@
-"""Rules: from a belief to the particles that plan, and from their values to a choice.
+"""Rules: how a belief turns into a choice of actions.
 
-A rule says which draws of the belief to plan with and how the values under those draws pick an action. Commit shapes and
-the recursion do not know which rule is in use.
+A rule prepares, once per episode, a Choice: the draws of the belief it plans with and the particles of the policy it gives.
+At each decision the choice turns the planned values of the actions, if it looks at them, into probabilities. Commit shapes
+and the recursion do not know which rule is in use. Every rule is a file of its own, listed in RULES.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable, Iterable
+from typing import Protocol, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from aegis.errors import SettingError
 from aegis.mechanisms import Belief, Theta
-from aegis.problem import Array
+from aegis.planning.states import States
+from aegis.problem import Array, Ints
+
+Values = Callable[[], Array]
+Mask = npt.NDArray[np.bool_]
+
+
+class Choice(Protocol):
+    """What a rule has settled for one episode. Frozen data, so that a policy made of it can be stored."""
+
+    @property
+    def theta(self) -> Theta:
+        """Return the S draws that actions are planned with."""
+        ...
+
+    @property
+    def weights(self) -> Array:
+        """Return the weights `[S']` of the particles of the policy; S' need not be S."""
+        ...
+
+    @property
+    def plays(self) -> Ints:
+        """Return which draw of theta each particle acts under, `[S']`; -1 if it acts under none of them.
+
+        All draws have the same chance of being played.
+        """
+        ...
+
+    def at(self, level: str) -> Choice:
+        """Return what decides at `level`: itself, unless rules differ by level. Its theta is what that level plans with."""
+        ...
+
+    def probabilities(self, level: str, states: States, values: Values, allowed: Mask) -> Array:
+        """Return each particle's distribution over the actions, `[S', n, A]`; 0 where `allowed` `[n, A]` is false.
+
+        states: what the n decisions look at. values: planned values `[S, n, A]` under theta, larger is better; called only if
+        needed. Every row of `allowed` has an action.
+        """
+        ...
 
 
 class Rule(Protocol):
     """A decision rule."""
 
-    def beliefs(self, belief: Belief, rng: np.random.Generator) -> Theta:
-        """Return the draws to plan with."""
+    @property
+    def particles(self) -> int:
+        """Return how many draws of the belief take turns in acting, one per episode; 0 if the rule acts under none."""
         ...
 
-    def choose(self, values: Array) -> Array:
-        """Return action probabilities `[S', n, A]` from values `[S, n, A]` (-inf: not available)."""
+    def prepare(
+        self,
+        belief: Belief,
+        rng: np.random.Generator,
+        episode: int,
+        scope: Iterable[str] | None = None,
+        theta: Theta | None = None,
+    ) -> Choice:
+        """Return the choice for one episode, counted from 0, from the belief before it.
+
+        scope: the levels under control, all without one. theta: draws shared with the rules of other levels; a rule with
+        particles plays these, however many, instead of drawing its own.
+        """
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Thompson:
-    """Act greedily under one draw per episode (the paper's ts-policy and ck-ts).
+class OneParticle:
+    """The part that choices of a single particle, which acts under no draw in particular, have in common."""
 
-    `particles` draws are taken and one index is picked per episode. The law of the actions is that of a single draw; given the
-    drawn set, the probability of each action is known exactly and can be logged.
-    """
+    __slots__ = ()
 
-    particles: int = 8
+    @property
+    def weights(self) -> Array:
+        """Return `[1.0]`."""
+        return np.ones(1)
 
-    def __post_init__(self) -> None:
-        if self.particles < 1:
-            raise SettingError(f"thompson: at least one particle, found {self.particles}")
+    @property
+    def plays(self) -> Ints:
+        """Return `[-1]`."""
+        return np.full(1, -1, dtype=np.int32)
 
-    def beliefs(self, belief: Belief, rng: np.random.Generator) -> Theta:
-        """Return `particles` posterior draws."""
-        return belief.draw(rng, self.particles)
-
-    def choose(self, values: Array) -> Array:
-        """Return each particle's best action as a distribution."""
-        return best(values)
+    def at(self, level: str) -> Self:
+        """Return itself."""
+        return self
 
 
-@dataclass(frozen=True, slots=True)
-class Greedy:
-    """Act on the posterior mean. Deterministic, so its log allows no certificate of a gain."""
+class EachDraw:
+    """The part that choices with one particle per draw have in common."""
 
-    def beliefs(self, belief: Belief, rng: np.random.Generator) -> Theta:
-        """Return the posterior mean."""
-        return belief.point()
+    __slots__ = ()
+    theta: Theta
 
-    def choose(self, values: Array) -> Array:
-        """Return the best action as a distribution."""
-        return best(values)
+    @property
+    def weights(self) -> Array:
+        """Return the weights of the draws, `[S]`."""
+        return self.theta.weights
+
+    @property
+    def plays(self) -> Ints:
+        """Return `0 .. S - 1`."""
+        return np.arange(self.theta.count, dtype=np.int32)
+
+    def at(self, level: str) -> Self:
+        """Return itself."""
+        return self
 
 
 def best(values: Array) -> Array:
@@ -69,4 +126,12 @@ def best(values: Array) -> Array:
     return (np.argmax(values, axis=-1)[..., None] == np.arange(values.shape[-1])).astype(np.float64)
 
 
-RULES: dict[str, type[Thompson] | type[Greedy]] = {"thompson": Thompson, "greedy": Greedy}
+def closed_off(values: Array, allowed: Mask) -> Array:
+    """Return values `[..., n, A]` with -inf at actions that are not allowed."""
+    return np.where(allowed, values, -np.inf)
+
+
+def check_count(value: object, what: str) -> None:
+    """Raise SettingError unless a setting is a whole number from 1."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
+        raise SettingError(f"{what} is a whole number from 1, found {value!r}")

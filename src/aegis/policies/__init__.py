@@ -2,6 +2,7 @@
 
 from aegis.policies.capped import Capped, cap
 from aegis.policies.columns import TargetColumns
+from aegis.policies.contrast import Cell, Difference, LevelContrast, contrast, level_chances, lookup
 from aegis.policies.functions import Function, load_callable
 from aegis.policies.hybrid import Hybrid
 from aegis.policies.kinds import POLICIES
@@ -18,17 +19,20 @@ from aegis.policies.mixture import (
 )
 from aegis.policies.rules import RULES, Constant, Epsilon, Natural, Nearest, Rule, Sign, Softmax, Uniform, rule_of
 from aegis.policies.state import State, Storable
-from aegis.policies.store import load_policy, load_record, policy_digest, save_policy
+from aegis.policies.store import load_policy, load_record, load_stored, policy_digest, save_policy
 
 __all__ = [
     "POLICIES",
     "RULES",
     "Capped",
+    "Cell",
     "Constant",
+    "Difference",
     "Epsilon",
     "Function",
     "Hybrid",
     "Legacy",
+    "LevelContrast",
     "Logged",
     "Mixture",
     "Natural",
@@ -41,9 +45,13 @@ __all__ = [
     "TargetColumns",
     "Uniform",
     "cap",
+    "contrast",
+    "level_chances",
     "load_callable",
     "load_policy",
     "load_record",
+    "load_stored",
+    "lookup",
     "path_full",
     "path_taken",
     "path_weights",

@@ -35,10 +35,11 @@ def policy_digest(policy: Policy) -> str:
     return _digest(tree, arrays, problem)
 
 
-def save_policy(policy: Policy, folder: str | Path, record: Mapping[str, Any] | None = None) -> None:
+def save_policy(policy: Policy | Storable, folder: str | Path, record: Mapping[str, Any] | None = None) -> None:
     """Write a policy folder, replacing the policy in it; `record` (plain data, such as the split it was learned on) goes along.
 
-    Raises PolicyError if the policy cannot be stored, OutputError if the folder cannot be written.
+    What is not a policy but can be stored, such as reward models, is written the same way; `load_stored` reads it. Raises
+    PolicyError if it cannot be stored, OutputError if the folder cannot be written.
     """
     tree, arrays, problem = _taken_apart(policy)
     place = Path(folder)
@@ -63,6 +64,14 @@ def load_policy(folder: str | Path, problem: Problem, kinds: Mapping[str, type[S
 
     `kinds` says which class restores which kind. A stored user function is found by importing its module.
     """
+    policy = load_stored(folder, problem, kinds)
+    if not isinstance(policy, Policy):
+        raise PolicyError(f"{folder} holds a {type(policy).__name__}, which is not a policy")
+    return policy
+
+
+def load_stored(folder: str | Path, problem: Problem, kinds: Mapping[str, type[Storable]] = POLICIES) -> Storable:
+    """Return what is stored in a folder for `problem`, a policy or not; raises PolicyError as `load_policy` does."""
     content = _read(Path(folder))
     if content["problem"] != digest_of(dump_problem(problem)):
         raise PolicyError(
@@ -71,10 +80,8 @@ def load_policy(folder: str | Path, problem: Problem, kinds: Mapping[str, type[S
     arrays = _read_arrays(Path(folder), content["arrays"])
     if _digest(content["policy"], arrays, content["problem"]) != content["digest"]:
         raise PolicyError(f"{folder}: the arrays are not those the policy was stored with; restore the folder or save it again")
-    policy = _build(content["policy"], "policy/", arrays, problem, kinds)
-    if not isinstance(policy, Policy):
-        raise PolicyError(f"{folder} holds a {type(policy).__name__}, which is not a policy")
-    return policy
+    built: Storable = _build(content["policy"], "policy/", arrays, problem, kinds)
+    return built
 
 
 def load_record(folder: str | Path) -> dict[str, Any]:

@@ -73,8 +73,8 @@ class Batch:
     """Whole episodes: ids, one table per level (outermost first), and what came of the innermost decisions.
 
     episode `[E]`: ids, any type. cluster `[E]`, time `[E]`: or None. reward `f64[n]`, observed `bool[n]`, outcome `[n]` or
-    `[n, d]`, guards and extra (further columns that were asked for) by column: one entry per innermost decision. A batch under
-    construction lacks inner levels and reward.
+    `[n, d]`, guards and extra (further columns that were asked for, and base actions where propensities are declared by them)
+    by column: one entry per innermost decision. A batch under construction lacks inner levels and reward.
     """
 
     episode: AnyArray

@@ -1,36 +1,13 @@
-"""Completing a problem: every column has one role, and every variable has parents that come before it."""
+"""Completing a problem: every variable has parents that come before it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from aegis.errors import GraphError, ProblemError, nearest
+from aegis.errors import GraphError, nearest
 from aegis.problem.graph import Graph
 from aegis.problem.level import Level
 from aegis.problem.variables import Variable
-
-
-def check_roles(levels: tuple[Level, ...], outcome: Variable | None, reward: str) -> None:
-    """Raise ProblemError if two roles share a variable name or a column of the log.
-
-    Columns count as well as names: a vector context that contains the reward would leak it into every policy.
-    """
-    names: dict[str, str] = {}
-    columns: dict[str, str] = {}
-
-    def claim(variable: Variable, role: str) -> None:
-        for name, seen in ((variable.name, names), *((column, columns) for column in variable.columns)):
-            if name in seen:
-                raise ProblemError(f"'{name}' is both {seen[name]} and {role}; each variable has one role")
-            seen[name] = role
-
-    for level in levels:
-        for variable in level.context:
-            claim(variable, f"a context of level '{level.name}'")
-        claim(Variable(level.actions.column), f"the action of level '{level.name}'")
-    if outcome is not None:
-        claim(outcome, "the outcome")
-    claim(Variable(reward), "the reward")
 
 
 def complete_graph(

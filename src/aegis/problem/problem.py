@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from aegis.errors import ProblemError, nearest
-from aegis.problem.construction import check_roles, complete_graph
+from aegis.problem.construction import complete_graph
 from aegis.problem.graph import Graph, backdoor_admissible
 from aegis.problem.level import Level
-from aegis.problem.variables import Variable
+from aegis.problem.roles import check_roles, column_roles
+from aegis.problem.variables import Variable, no_duplicates
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +101,7 @@ class Problem:
                 )
         if not self.episode:
             raise ProblemError("'episode' names at least one column")
+        no_duplicates(self.episode, "'episode'")
         if self.reward.per not in ("decision", "episode", *names):
             allowed = ", ".join(["decision", "episode", *names])
             raise ProblemError(f"reward 'per' is one of {allowed}; found '{self.reward.per}'{nearest(self.reward.per, names)}")
@@ -107,7 +109,8 @@ class Problem:
         for column in guarded:
             if guarded.count(column) > 1:
                 raise ProblemError(f"guards: '{column}' is guarded twice; keep the stricter of the two")
-        check_roles(self.levels, self.outcome, self.reward.column)
+        roles = column_roles(self.levels, self.outcome, self.reward.column, guarded, self.episode, self.cluster, self.time)
+        check_roles(roles, self._variable_names())
         graph = complete_graph(self.levels, self.outcome, self.reward.column, self.parents, self.latents)
         object.__setattr__(self, "graph", graph)
 
@@ -170,6 +173,11 @@ class Problem:
             found[self.outcome.name] = self.outcome
         found[self.reward.column] = Variable(self.reward.column)
         return found
+
+    def _variable_names(self) -> list[str]:
+        """Return the names of all variables, those that were given twice twice."""
+        found = [name for level in self.levels for name in (*[v.name for v in level.context], level.actions.column)]
+        return [*found, *([] if self.outcome is None else [self.outcome.name]), self.reward.column]
 
     def level_of(self, variable: str) -> Level:
         """Return the level a variable belongs to; outcome and reward belong to the innermost."""

@@ -12,7 +12,7 @@ from aegis.worlds.linear import Linear
 from aegis.worlds.oracle import OraclePolicy, oracle_value, per_episode, true_value
 from aegis.worlds.plant import ChemicalPlant
 from aegis.worlds.unified import PRESETS, SHIFTS, Unified
-from aegis.worlds.world import World
+from aegis.worlds.world import World, entry
 
 WORLDS: dict[str, type[World]] = {
     "unified": Unified,
@@ -23,14 +23,24 @@ WORLDS: dict[str, type[World]] = {
 }
 
 
-def make_world(name: str, **settings: Any) -> World:
-    """Return a world by name with some of its parameters set; raise SettingError for names it does not know."""
+def make_world(name: str, /, *, preset: str | None = None, shift: str | None = None, **settings: Any) -> World:
+    """Return a world by name with some of its parameters set; raise SettingError for names it does not know.
+
+    preset: parameters that go together (`Unified.presets`), over which `settings` take precedence. shift: the world after a
+    distribution shift (`Unified.shifts`); a parameter that the shift changes cannot be set as well.
+    """
     choose(name, WORLDS, "world")
     allowed = [part.name for part in fields(WORLDS[name]) if part.init]  # type: ignore[arg-type]
     for key in settings:
         if key not in allowed:
             raise SettingError(f"world '{name}' has no setting '{key}'{nearest(key, allowed)}; allowed: {', '.join(allowed)}")
-    return WORLDS[name](**settings)
+    kind = WORLDS[name]
+    chosen = {**(entry("preset", preset, name, kind.presets) if preset is not None else {}), **settings}
+    changes = entry("shift", shift, name, kind.shifts) if shift is not None else {}
+    for key in settings:
+        if key in changes:
+            raise SettingError(f"shift '{shift}' sets '{key}' to {changes[key]:g}: leave out '{key}' or the shift")
+    return kind(**{**chosen, **changes})
 
 
 __all__ = [

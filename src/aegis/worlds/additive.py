@@ -5,15 +5,17 @@ Y = f_a A + 0.5 Q + 0.3 U + N_Y and Q linear in M, so that linear mechanisms are
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import ClassVar, Literal
 
-from aegis.errors import choose
+import numpy as np
+
 from aegis.problem import Array, Problem, Reward, Rows
 from aegis.worlds.legacies import Offer
 from aegis.worlds.settings import check_finite
-from aegis.worlds.unified import LIFT, SHIFTS, Unified
+from aegis.worlds.unified import LIFT, REACH, SHIFTS, Unified, check_shared
 from aegis.worlds.world import Noise, World
 
 
@@ -22,6 +24,7 @@ class Additive(World):
     """The additive world: `f_a` is the effect of A; the other parameters are those of the unified world it is built on."""
 
     name: ClassVar[str] = "additive"
+    shifts: ClassVar[Mapping[str, Mapping[str, float]]] = SHIFTS
     noises: ClassVar[Mapping[str, Mapping[str, Literal["normal", "uniform"]]]] = Unified.noises
 
     f_a: float = 2.0
@@ -44,15 +47,11 @@ class Additive(World):
 
     def __post_init__(self) -> None:
         check_finite(self, ("f_a",))
+        check_shared(self)
         shared = {part.name: getattr(self, part.name) for part in fields(self) if part.init and part.name != "f_a"}
         core = Unified(eta=0.0, **shared)
         object.__setattr__(self, "core", core)
-        object.__setattr__(self, "problem", replace(core.problem, reward=Reward("R", (-10.0, 10.0))))
-
-    def shifted(self, what: str) -> Additive:
-        """Return the world after one of the paper's shifts: `T`, `N_Q` or `U`."""
-        choose(what, SHIFTS, f"shift of world '{self.name}'")
-        return replace(self, **SHIFTS[what])  # type: ignore[arg-type]
+        object.__setattr__(self, "problem", replace(core.problem, reward=Reward("R", self._range())))
 
     @property
     def steps(self) -> tuple[int, ...]:
@@ -87,3 +86,14 @@ class Additive(World):
     def offers(self) -> Mapping[str, Offer]:
         """The legacies of the unified world."""
         return self.core.offers()
+
+    def _range(self) -> tuple[float, float]:
+        """Return limits that the reward leaves less often than once in a million decisions, in steps of 5 from (-10, 10).
+
+        Here the noises add up to one Gaussian, so that five of its standard deviations do, at the worst actions.
+        """
+        lever = np.array([0.0, REACH])
+        centre = abs(self.f_a) * REACH + 0.5 * float(np.abs(self.core.centre(lever)).max()) + 1.5 * LIFT
+        spread = math.hypot(0.5 * float(self.core.spread(lever).max()), self.outcome_sd, self.reward_sd)
+        limit = max(10.0, 5.0 * math.ceil((centre + 5 * spread) / 5))
+        return -limit, limit

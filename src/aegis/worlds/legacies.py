@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from aegis.errors import SettingError, nearest
 from aegis.policies import Epsilon, Legacy, Rule
 from aegis.problem import Policy, Problem
+from aegis.worlds.settings import LARGEST
 
 Rules = dict[str, Rule]
 
@@ -31,8 +32,7 @@ def build_legacy(world: str, problem: Problem, offers: Mapping[str, Offer], spec
     name, settings = parse_spec(spec)
     if name not in offers:
         raise SettingError(
-            f"world '{world}' has no legacy '{name}'{nearest(name, offers)}: worlds and legacies that do not match; "
-            f"it offers: {describe(offers)}"
+            f"world '{world}' has no legacy '{name}'{nearest(name, offers)}; choose one that it offers: {describe(offers)}"
         )
     offer = offers[name]
     for key in settings:
@@ -40,6 +40,10 @@ def build_legacy(world: str, problem: Problem, offers: Mapping[str, Offer], spec
             raise SettingError(
                 f"legacy '{name}' of world '{world}' has no setting '{key}'{nearest(key, offer.defaults)}; "
                 f"the world offers: {describe(offers)}"
+            )
+        if abs(settings[key]) > LARGEST:
+            raise SettingError(
+                f"legacy '{spec}': '{key}' is a number from {-LARGEST:.0f} to {LARGEST:.0f}; found {settings[key]:g}"
             )
     merged = {**offer.defaults, **settings}
     epsilon = merged.get("epsilon", 0.0)

@@ -19,7 +19,7 @@ from aegis.problem import Actions, Array, Level, Problem, Reward, Rows, Variable
 from aegis.worlds.columns import full_propensity
 from aegis.worlds.legacies import Offer, explored
 from aegis.worlds.quadrature import clipped_mean, latent_chance, latent_nodes
-from aegis.worlds.settings import check_counts, check_shares, check_spreads
+from aegis.worlds.settings import check_counts, check_shares, check_size, check_spreads
 from aegis.worlds.world import Noise, World
 
 TASKS = (1.0, 2.0, 3.0)
@@ -49,7 +49,10 @@ class Linear(World):
         check_counts(self, ("outer_steps", "inner_steps"))
         check_spreads(self, ("context_sd", "outcome_sd", "reward_sd", "natural_sd"))
         check_shares(self, ("confounder",))
-        object.__setattr__(self, "problem", _problem())
+        problem = _problem()
+        steps = {name: getattr(self, name) for name in ("outer_steps", "inner_steps")}
+        check_size(self, steps, (level.actions.count for level in problem.levels))
+        object.__setattr__(self, "problem", problem)
 
     @property
     def steps(self) -> tuple[int, ...]:

@@ -52,7 +52,7 @@ def episode_noise(world: World, first: int, count: int, seed: int) -> EpisodeNoi
     return EpisodeNoise(variables, action, cut([block.particle for block in blocks]))
 
 
-@functools.lru_cache(maxsize=32)
+@functools.lru_cache(maxsize=4)  # a block of the longest episodes takes 300 MB
 def _block(world: World, seed: int, number: int) -> EpisodeNoise:
     """Draw one block. An online learner asks for one episode at a time, hence the cache; its arrays are read-only."""
     draw, pick = stream(seed, "world", world.name, number), stream(seed, "action", world.name, number)

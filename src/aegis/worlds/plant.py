@@ -24,7 +24,7 @@ from aegis.problem import Actions, Array, Level, Problem, Reward, Rows, Variable
 from aegis.worlds.columns import full_propensity
 from aegis.worlds.legacies import Offer, explored
 from aegis.worlds.quadrature import gaussian_nodes, latent_chance, latent_nodes
-from aegis.worlds.settings import check_counts, check_shares, check_spreads
+from aegis.worlds.settings import check_counts, check_shares, check_size, check_spreads
 from aegis.worlds.world import Noise, World
 
 LIFT = 0.4  # what the latent U adds to acidity and to yield
@@ -57,7 +57,10 @@ class ChemicalPlant(World):
         check_counts(self, ("batches", "recipe_steps", "doses"))
         check_spreads(self, ("viscosity_sd", "acidity_sd", "yield_noise", "natural_sd"))
         check_shares(self, ("confounder",))
-        object.__setattr__(self, "problem", self._problem())
+        problem = self._problem()
+        steps = {name: getattr(self, name) for name in ("batches", "recipe_steps", "doses")}
+        check_size(self, steps, (level.actions.count for level in problem.levels))
+        object.__setattr__(self, "problem", problem)
 
     @property
     def steps(self) -> tuple[int, ...]:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 # Probabilities held at once, particles x decisions x actions; longer runs go piece by piece (4 MB, which stays in cache).
 _AT_ONCE = 1 << 19
+_MOST = 1 << 24  # ... and even a piece of one noise block is cut if it would hold more than this (128 MB)
 _SUM_TOLERANCE = 1e-6
 _PROPENSITIES = {"path": path_full, "sequential": sequential_full}
 
@@ -43,7 +44,10 @@ def simulate(
         largest = max(largest, rows * level.actions.count)
     # Pieces end where noise blocks end, so that no block is drawn twice.
     piece = max(_AT_ONCE // (largest * weights.size) // BLOCK, 1) * BLOCK
-    stops = [*range((first // BLOCK) * BLOCK + piece, first + count, piece), first + count]
+    start = (first // BLOCK) * BLOCK
+    if piece * largest * weights.size > _MOST:
+        piece, start = max(_MOST // (largest * weights.size), 1), first  # the block is kept meanwhile, see `noise`
+    stops = [*range(start + piece, first + count, piece), first + count]
     starts = [first, *stops[:-1]]
     pieces = zip(starts, stops, strict=True)
     return concat([_run(world, start, stop - start, policy, weights, seed, propensities) for start, stop in pieces])

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import ClassVar, Literal
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from aegis.problem import Actions, Array, Level, Problem, Reward, Rows, Variable
 from aegis.worlds.columns import full_propensity
 from aegis.worlds.legacies import Offer, Rules, explored
 from aegis.worlds.quadrature import gaussian_nodes, latent_chance, latent_nodes
-from aegis.worlds.settings import check_counts, check_finite, check_shares, check_spreads
+from aegis.worlds.settings import MOST_ACTIONS, check_counts, check_finite, check_shares, check_size, check_spreads
 from aegis.worlds.world import Noise, World
 
 LIFT = 0.3  # what the latent U adds to Q and to Y
@@ -54,6 +54,8 @@ class Unified(World):
     """
 
     name: ClassVar[str] = "unified"
+    presets: ClassVar[Mapping[str, Mapping[str, float]]] = PRESETS
+    shifts: ClassVar[Mapping[str, Mapping[str, float]]] = SHIFTS
     noises: ClassVar[Mapping[str, Mapping[str, Literal["normal", "uniform"]]]] = {
         "meta": {"T": "normal"},
         "inner": {"U": "uniform", "N_Q": "normal", "N_Y": "normal", "N_R": "normal"},
@@ -78,18 +80,9 @@ class Unified(World):
     problem: Problem = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        check_finite(self, ("gamma", "task_mean"))
-        check_shares(self, ("eta", "nu", "q", "confounder"))
-        check_spreads(self, ("sigma_q", "task_sd", "natural_sd", "outcome_sd", "reward_sd"))
-        check_counts(self, ("outer_steps", "inner_steps"))
-        check_counts(self, ("outer_points", "inner_points"), least=2)
-        choose(self.graph, GRAPHS, f"graph of world '{self.name}'")
+        check_shares(self, ("eta", "q"))
+        check_shared(self)
         object.__setattr__(self, "problem", self._problem())
-
-    def shifted(self, what: str) -> Unified:
-        """Return the world after one of the paper's shifts: `T`, `N_Q` or `U`."""
-        choose(what, SHIFTS, f"shift of world '{self.name}'")
-        return replace(self, **SHIFTS[what])  # type: ignore[arg-type]
 
     @property
     def steps(self) -> tuple[int, ...]:
@@ -192,3 +185,15 @@ class Unified(World):
         low = -bilinear + self.q * (4 - (REACH + 0.5 * context) ** 2) - noise
         high = bilinear + self.q * 4 + noise
         return 5.0 * math.floor(low / 5), 5.0 * math.ceil(high / 5)
+
+
+def check_shared(world: Any) -> None:
+    """Check the parameters that the unified world shares with the additive one, in the name of `world`."""
+    check_finite(world, ("gamma", "task_mean"))
+    check_shares(world, ("nu", "confounder"))
+    check_spreads(world, ("sigma_q", "task_sd", "natural_sd", "outcome_sd", "reward_sd"))
+    check_counts(world, ("outer_steps", "inner_steps"))
+    check_counts(world, ("outer_points", "inner_points"), least=2, most=MOST_ACTIONS)
+    steps = {name: getattr(world, name) for name in ("outer_steps", "inner_steps")}
+    check_size(world, steps, (world.outer_points, world.inner_points))
+    choose(world.graph, GRAPHS, f"graph of world '{world.name}'")

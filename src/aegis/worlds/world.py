@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from dataclasses import replace
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from aegis.errors import SettingError, choose
 from aegis.problem import Array, Batch, Ints, Policy, Problem, Rows
 from aegis.worlds.legacies import Offer, build_legacy
 from aegis.worlds.simulate import simulate
@@ -29,6 +31,8 @@ class World(ABC):
 
     name: ClassVar[str]
     ragged: ClassVar[bool] = False
+    presets: ClassVar[Mapping[str, Mapping[str, float]]] = {}  # parameters that go together, by name
+    shifts: ClassVar[Mapping[str, Mapping[str, float]]] = {}  # what changes under a distribution shift, by name
     noises: ClassVar[Mapping[str, Mapping[str, Literal["normal", "uniform"]]]]
 
     @property
@@ -40,6 +44,11 @@ class World(ABC):
     @abstractmethod
     def steps(self) -> tuple[int, ...]:
         """The largest number of decisions below one parent, outermost level first."""
+
+    def shifted(self, what: str) -> Self:
+        """Return the world after one of its shifts; raise SettingError with those it has."""
+        changed: Any = self
+        return replace(changed, **entry("shift", what, self.name, self.shifts))
 
     # ---- the equations ---------------------------------------------------------------------------------------------
 
@@ -95,3 +104,11 @@ class World(ABC):
     ) -> Batch:
         """Run episodes `first .. first + count - 1` under `policy`; see `aegis.worlds.simulate`."""
         return simulate(self, first, count, policy, seed, propensities)
+
+
+def entry(kind: str, name: str, world: str, table: Mapping[str, Mapping[str, float]]) -> Mapping[str, float]:
+    """Return the parameters that a world's preset or shift sets; raise SettingError if the world has none of that name."""
+    if not table:
+        raise SettingError(f"world '{world}' has no {kind}s, found '{name}'; set its parameters one by one")
+    choose(name, table, f"{kind} of world '{world}'")
+    return table[name]

@@ -1,0 +1,123 @@
+"""Candidates: from what was fitted to a policy that can be certified, by kind.
+
+A level is planned by the recursion if every level below it is in the scope or has a legacy whose answer is known in *every* state
+(propensity `{policy: uniform}`). The log records what another legacy did in the states it met (columns, base action), not what
+it would do in the hypothetical ones that a planner visits; below such a legacy a level is therefore decided by its reward model,
+which has the legacy's continuation built in because it was fitted to data of it. Guessing the legacy from its log would add a
+model whose error no certificate accounts for and gain nothing over that regression.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from aegis.agents.fitting import Fitted
+from aegis.errors import PolicyError, SettingError, choose
+from aegis.planning import Greedy, Integration, Planned, Rule, Thompson, plan
+from aegis.policies import Capped, Hybrid, Legacy, Logged, Uniform
+from aegis.policies.capped import check_limit
+from aegis.problem import Policy, Problem, Scope
+from aegis.rng import stream
+
+# Contexts of a level are integrated over with so many nodes: fewer where more levels multiply them.
+NODES = {1: 32, 2: 32}
+FEWEST_NODES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateSettings:
+    """What kind of candidate is made. cap: W of a capped one. particles: draws of a planned one. seed: of its draws.
+
+    kind: 'greedy' plans with the posterior mean; 'planned' is a mixture of frozen posterior draws, one of which acts in each
+    episode; 'capped' raises no action's probability more than W times. On logs of the five worlds greedy earns as much as the
+    mixture or a little more and is many times cheaper to ask, so that it is the default.
+    """
+
+    kind: str = "greedy"
+    cap: float = 2.0
+    particles: int = 16
+    seed: int = 1
+    integration: Integration | None = None
+
+    def __post_init__(self) -> None:
+        choose(self.kind, CANDIDATES, "kind of candidate")
+        check_limit(self.cap)
+        if isinstance(self.particles, bool) or not isinstance(self.particles, int) or self.particles < 1:
+            raise SettingError(f"a candidate has one or more particles, found {self.particles!r}")
+
+
+def make_candidate(problem: Problem, fitted: Fitted, scope: Scope, settings: CandidateSettings) -> Policy:
+    """Return the candidate of a kind: it acts at the levels of `scope`, the legacy elsewhere."""
+    return CANDIDATES[settings.kind](problem, fitted, scope, settings)
+
+
+def acting_legacy(problem: Problem, scope: Scope) -> Policy:
+    """Return the legacy at the levels outside the scope: the known one if all of it is known, else what the log says."""
+    outside = [name for name in problem.names if name not in scope]
+    known = all(_known(problem, name) for name in outside)
+    return everywhere_uniform(problem) if known else Logged(problem)
+
+
+def plannable(problem: Problem, scope: Scope) -> Scope:
+    """Return the levels of a scope below which every level is in the scope or has a legacy known in every state."""
+    found: list[str] = []
+    for name in reversed(problem.names):
+        if name in scope:
+            found.append(name)
+        elif not _known(problem, name):
+            break
+    return Scope(found)
+
+
+def everywhere_uniform(problem: Problem) -> Legacy:
+    """Return the legacy that chooses uniformly among the available actions of every level."""
+    return Legacy(problem, {name: Uniform() for name in problem.names})
+
+
+def _planned(problem: Problem, fitted: Fitted, scope: Scope, settings: CandidateSettings) -> Policy:
+    return _by_recursion(problem, fitted, scope, settings, Thompson(settings.particles))
+
+
+def _greedy(problem: Problem, fitted: Fitted, scope: Scope, settings: CandidateSettings) -> Policy:
+    return _by_recursion(problem, fitted, scope, settings, Greedy())
+
+
+def _capped(problem: Problem, fitted: Fitted, scope: Scope, settings: CandidateSettings) -> Policy:
+    """Return `argmax sum pi r^` subject to `pi <= W mu` at every level of the scope."""
+    for name in sorted(scope):
+        propensity = problem.level(name).propensity
+        if propensity is None or not propensity.full:
+            raise PolicyError(
+                f"level '{name}': a capped candidate needs the legacy's probabilities of all actions, the log has that of the "
+                "action taken only; log one column per action (propensity 'columns'), or learn another kind"
+            )
+    return Capped(problem, fitted.rewards, acting_legacy(problem, Scope()), settings.cap, scope)
+
+
+def _by_recursion(problem: Problem, fitted: Fitted, scope: Scope, settings: CandidateSettings, rule: Rule) -> Policy:
+    inner = plannable(problem, scope)
+    best = Capped(problem, fitted.rewards, everywhere_uniform(problem), math.inf, scope)
+    new: Policy = best
+    if inner:
+        planned = plan_from(fitted, inner, settings, rule)
+        new = planned if inner == scope else Hybrid(problem, inner, planned, best)
+    return new if scope == Scope(problem.names) else Hybrid(problem, scope, new, acting_legacy(problem, scope))
+
+
+def plan_from(fitted: Fitted, scope: Scope, settings: CandidateSettings, rule: Rule) -> Planned:
+    """Return the policy that a rule plans from the fitted belief for the plannable levels of a scope."""
+    problem = fitted.belief.problem
+    integration = settings.integration or Integration(nodes=NODES.get(len(problem.levels), FEWEST_NODES))
+    legacy = None if scope == Scope(problem.names) else everywhere_uniform(problem)
+    return plan(fitted.belief, rule, stream(settings.seed, "learn", settings.kind), scope, legacy, integration=integration)
+
+
+def _known(problem: Problem, level: str) -> bool:
+    propensity = problem.level(level).propensity
+    return propensity is not None and propensity.policy == "uniform"
+
+
+Maker = Callable[[Problem, Fitted, Scope, CandidateSettings], Policy]
+CANDIDATES: Mapping[str, Maker] = {"planned": _planned, "greedy": _greedy, "capped": _capped}

@@ -1,0 +1,172 @@
+"""Fitting to the prior side of a log, in two streaming passes: scalings first, then beliefs and reward models.
+
+Nothing here looks at the certification side: a model that has seen it could not be certified on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from aegis.errors import LogError
+from aegis.logs import Source, Split
+from aegis.mechanisms import (
+    MODELS,
+    MOST_INPUTS,
+    Belief,
+    LevelRewards,
+    ModelSettings,
+    Scaling,
+    build_belief,
+    fit_scalings,
+    select,
+    subtree_means,
+)
+from aegis.problem import Array, Batch, Problem, Scope
+
+Report = Callable[[str, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """What the prior side taught.
+
+    belief: of the mechanisms that the scope needs. rewards: one model per level. models, reward_models: which model was the
+    likeliest, by mechanism and by level. episodes, decisions, rewards_missing: how much there was. legacy_value: mean over
+    episodes of the nested-mean reward, in logged units.
+    """
+
+    scalings: Mapping[str, Scaling]
+    belief: Belief
+    rewards: LevelRewards
+    models: Mapping[str, str]
+    reward_models: Mapping[str, str]
+    episodes: int
+    decisions: int
+    rewards_missing: int
+    legacy_value: float
+
+
+def fit(
+    source: Source,
+    split: Split,
+    scope: Scope,
+    models: Mapping[str, ModelSettings] | None = None,
+    report: Report | None = None,
+) -> Fitted:
+    """Fit the models to the prior side of a log and keep, for each mechanism and level, the likeliest one.
+
+    models: candidates by name, MODELS by default; polynomials are left out where a regression would have more than
+    MOST_INPUTS inputs. report: told the pass and the episodes so far. Raises LogError if the prior side is empty, if it has no
+    rewards, or if a mechanism never saw a complete row.
+    """
+    problem, placed = source.problem, source.placed(split)
+    prior = _Side(source, placed, report)
+    scalings = fit_scalings(problem, prior.batches("scaling"))
+    if problem.reward.column not in scalings:
+        raise LogError(
+            f"no reward was observed in the {prior.episodes} episodes of the prior side (column '{problem.reward.column}'); "
+            "nothing can be learned without rewards"
+        )
+    candidates = _affordable(problem, scope, models or MODELS)
+    beliefs = [build_belief(problem, settings, scope, scalings) for settings in candidates.values()]
+    rewards = [LevelRewards.prior(problem, settings, scalings) for settings in candidates.values()]
+    totals = _Totals()
+    for batch in prior.batches("fitting"):
+        beliefs = [belief.update(batch) for belief in beliefs]
+        rewards = [model.update(batch) for model in rewards]
+        totals.add(batch)
+    _check_seen(beliefs[0])
+    belief, chosen = select(beliefs)
+    level_rewards, chosen_rewards = LevelRewards.likeliest(rewards)
+    names = list(candidates)
+    return Fitted(
+        scalings,
+        belief,
+        level_rewards,
+        {name: names[index] for name, index in chosen.items() if name in problem.mechanisms(scope)},
+        {name: names[index] for name, index in chosen_rewards.items()},
+        prior.episodes,
+        totals.decisions,
+        totals.missing,
+        totals.reward / max(totals.rewarded, 1),
+    )
+
+
+@dataclass(slots=True)
+class _Side:
+    """The prior side, streamed as often as needed."""
+
+    source: Source
+    split: Split
+    report: Report | None
+    episodes: int = 0
+
+    def batches(self, stage: str) -> Iterator[Batch]:
+        self.episodes = 0
+        for batch in self.source.batches(side="prior", split=self.split):
+            self.episodes += len(batch)
+            yield batch
+            if self.report is not None:
+                self.report(stage, self.episodes)
+
+
+@dataclass(slots=True)
+class _Totals:
+    decisions: int = 0
+    missing: int = 0
+    reward: float = 0.0
+    rewarded: int = 0
+
+    def add(self, batch: Batch) -> None:
+        means = episode_rewards(batch)
+        known = np.isfinite(means)
+        self.reward += float(means[known].sum())
+        self.rewarded += int(known.sum())
+        found = subtree_means(batch)[list(batch.levels)[-1]]
+        self.decisions += found.size
+        self.missing += int(np.isnan(found).sum())
+
+
+def episode_rewards(batch: Batch) -> Array:
+    """Return the nested mean of the observed rewards of each episode, `[E]`; nan where none was observed."""
+    outermost = next(iter(batch.levels))
+    return episode_means(batch, outermost, subtree_means(batch)[outermost])
+
+
+def episode_means(batch: Batch, level: str, values: Array) -> Array:
+    """Return nested means `[E]` of values `[n]` at any level, over the decisions that have one (not nan)."""
+    names = list(batch.levels)
+    for position in range(names.index(level), -1, -1):
+        known = np.isfinite(values)
+        size = len(batch) if position == 0 else len(batch.levels[names[position - 1]])
+        parent = batch.levels[names[position]].parent[known]
+        total = np.bincount(parent, weights=values[known], minlength=size)
+        count = np.bincount(parent, minlength=size)
+        values = np.where(count > 0, total / np.maximum(count, 1), np.nan)
+    return values
+
+
+def _affordable(problem: Problem, scope: Scope, models: Mapping[str, ModelSettings]) -> dict[str, ModelSettings]:
+    """Return the models without polynomials of too many inputs; if nothing were left, all of them."""
+    variables = problem.variables
+    mechanisms = problem.mechanisms(scope)
+    widths = [sum(variables[parent].width for parent in problem.graph.parents[name]) for name in mechanisms]
+    widths.append(sum(v.width for level in problem.levels for v in (*level.context, level.actions.variable)))
+    if max(widths) <= MOST_INPUTS:
+        return dict(models)
+    kept = {name: settings for name, settings in models.items() if settings.features != "polynomial"}
+    return kept or dict(models)
+
+
+def _check_seen(belief: Belief) -> None:
+    """Raise LogError if a mechanism saw no row in which its target and all its parents are known."""
+    for name, state in belief.states.items():
+        if np.array_equal(state.arrays()["shape"], belief.prior[name].arrays()["shape"]):
+            parents = ", ".join(belief.mechanisms[name].parents) or "nothing"
+            raise LogError(
+                f"'{name}' cannot be learned from {parents}: no row of the prior side has all of them; fill them in, or take the "
+                "variable that is missing (such as an outcome that was not measured) out of the problem file"
+            )

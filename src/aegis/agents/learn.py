@@ -1,0 +1,122 @@
+"""Learning a candidate policy from the prior side of a log."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from aegis.agents.candidates import CandidateSettings, make_candidate, plan_from, plannable
+from aegis.agents.fitting import Fitted, Report, episode_means, fit
+from aegis.errors import SettingError
+from aegis.files import digest_of
+from aegis.logs import Source, Split, log_digest
+from aegis.mechanisms import ModelSettings
+from aegis.planning import Greedy
+from aegis.policies import path_full
+from aegis.problem import Array, Batch, Policy, Problem, Scope, dump_problem
+from aegis.version import __version__
+
+JUDGED = 100  # episodes of the prior side on which the plug-in value is taken
+NOT_A_CERTIFICATE = "plug-in estimate from the data that was learned from: not a certificate"
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """A candidate, what it was made from, and a record (plain data) that goes into its folder.
+
+    plug_in: the model's own opinion of the candidate's value on the prior side, in logged units; not a certificate.
+    """
+
+    policy: Policy
+    scope: Scope
+    split: Split
+    fitted: Fitted
+    plug_in: float
+    record: dict[str, Any] = field(default_factory=dict)
+
+
+def learn(
+    source: Source,
+    split: Split | None = None,
+    settings: CandidateSettings | None = None,
+    scope: Iterable[str] | None = None,
+    models: Mapping[str, ModelSettings] | None = None,
+    report: Report | None = None,
+) -> Learned:
+    """Fit models to the prior side of a log and return a candidate policy for the levels of `scope` (all if None).
+
+    split: half of the episodes by hash unless given; its complement is left for the certificate. settings: kind of candidate.
+    models: candidates for each mechanism, of which the likeliest is kept. Raises LogError, SettingError, PolicyError or
+    ProblemError; see `fit` and `CandidateSettings`.
+    """
+    chosen, problem = settings or CandidateSettings(), source.problem
+    controlled = problem.scope(scope)
+    if not controlled:
+        raise SettingError(f"a candidate acts somewhere: name at least one level of {', '.join(problem.names)}")
+    placed = source.placed(split or Split())
+    fitted = fit(source, placed, controlled, models, report)
+    policy = make_candidate(problem, fitted, controlled, chosen)
+    judged = _some(source, placed)
+    value = plug_in_value(problem, fitted, policy, controlled, chosen, judged)
+    record = _record(source, placed, fitted, controlled, chosen, value, len(judged))
+    return Learned(policy, controlled, placed, fitted, value, record)
+
+
+def plug_in_value(
+    problem: Problem, fitted: Fitted, policy: Policy, scope: Scope, settings: CandidateSettings, batch: Batch
+) -> float:
+    """Return what the fitted model expects the candidate to earn in the logged contexts of the outermost level it controls.
+
+    By the recursion under the posterior mean where that level is planned; else by its reward model, which supposes that the
+    legacy goes on below. An optimistic figure: the model that chose the actions also judges them.
+    """
+    level = next(name for name in problem.names if name in scope)
+    chances = path_full(policy, level, batch)
+    values = _model_values(problem, fitted, scope, settings, level, batch)
+    return float(np.nanmean(episode_means(batch, level, np.einsum("na,na->n", chances, values))))
+
+
+def _model_values(problem: Problem, fitted: Fitted, scope: Scope, settings: CandidateSettings, level: str, batch: Batch) -> Array:
+    """Return the expected reward of every action at a level, `[n, A]`, in logged units."""
+    inner = plannable(problem, scope)
+    if settings.kind == "capped" or level not in inner:
+        return fitted.rewards.predict(level, batch)
+    sign = 1.0 if problem.reward.goal == "maximise" else -1.0
+    return sign * plan_from(fitted, inner, settings, Greedy()).values(level, batch)[0]
+
+
+def _some(source: Source, split: Split) -> Batch:
+    """Return some episodes of the prior side, the first that come."""
+    batch = next(source.batches(side="prior", split=split))
+    return batch.take_episodes(np.arange(min(len(batch), JUDGED)))
+
+
+def _record(
+    source: Source, split: Split, fitted: Fitted, scope: Scope, settings: CandidateSettings, value: float, judged: int
+) -> dict[str, Any]:
+    problem = source.problem
+    return {
+        "kind": settings.kind,
+        "scope": [name for name in problem.names if name in scope],
+        "cap": settings.cap if settings.kind == "capped" else None,
+        "particles": settings.particles if settings.kind == "planned" else None,
+        "seed": settings.seed,
+        "models": dict(fitted.models),
+        "reward_models": dict(fitted.reward_models),
+        "split": split.describe(),
+        "side": "prior",
+        "episodes": fitted.episodes,
+        "decisions": fitted.decisions,
+        "rewards_missing": fitted.rewards_missing,
+        "legacy_value": fitted.legacy_value,
+        "plug_in_value": value,
+        "plug_in_episodes": judged,
+        "plug_in_note": NOT_A_CERTIFICATE,
+        "problem": digest_of(dump_problem(problem)),
+        "log": {"files": [path.name for path in source.files], "digest": log_digest(source.files)},
+        "versions": {"aegis": __version__, "numpy": np.__version__, "python": platform.python_version()},
+    }

@@ -1,0 +1,144 @@
+"""`aegis decide`: a policy applied to a table of contexts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from aegis.cli import options
+from aegis.cli.show import console, print_json, table
+
+SHOWN = 10  # decisions printed if they are not written to a file
+
+
+@click.command("decide")
+@click.argument("policy", type=click.Path(path_type=Path))
+@click.argument("contexts", type=click.Path(path_type=Path))
+@options.problem
+@click.option("--level", metavar="NAME", help="The level that decides. Default: the outermost one.")
+@click.option(
+    "--scope", multiple=True, metavar="LEVEL", help="Levels the policy controls; repeatable. Default: those it was learned for."
+)
+@click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write the decisions as CSV.")
+@options.seed
+@options.as_json
+def command(
+    policy: Path,
+    contexts: Path,
+    problem: Path,
+    level: str | None,
+    scope: tuple[str, ...],
+    out: Path | None,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Apply the policy in the folder POLICY to CONTEXTS (CSV or Parquet): one decision at the level for each row.
+
+    A row holds the contexts of the level, and contexts and actions of the levels above it; a capped policy also needs the
+    legacy's probabilities. The answer adds the probability of every action and one drawn action. Rows are decided one by one: of
+    a mixture, each gets the particles that fit the actions above it at levels of the scope.
+
+    \b
+    Examples:
+      aegis decide policy/ today.csv --problem problem.yaml --level dose --out decisions.csv
+    """
+    from aegis.logs import read_contexts
+    from aegis.planning import load_policy
+    from aegis.policies import load_record
+    from aegis.problem import load_problem
+
+    given = load_problem(problem)
+    loaded, record = load_policy(policy, given), load_record(policy)
+    chosen = given.outermost.name if level is None else given.level(level).name
+    controlled = given.scope(scope or record.get("scope"))
+    batch, rows = read_contexts(contexts, given, chosen)
+    chances = _chances(given, loaded, controlled, chosen, batch)
+    actions = _drawn(chances, chosen, seed)
+    values = given.level(chosen).actions.values
+    names = [f"probability_{value}" for value in values]
+    if out is not None:
+        _write(out, rows, names, chances, given.level(chosen), actions)
+    if as_json:
+        decisions = [
+            {"action": values[action], "probabilities": row}
+            for action, row in zip(actions.tolist(), chances.tolist(), strict=True)
+        ]
+        print_json({"level": chosen, "actions": list(values), "decisions": decisions, "out": None if out is None else str(out)})
+        return
+    _show(chosen, values, chances, actions, out)
+
+
+def _chances(problem: Any, policy: Any, scope: Any, level: str, batch: Any) -> Any:
+    """Return the distribution over the actions in each row, `[n, A]`, given the actions above at levels of the scope."""
+    import numpy as np
+
+    from aegis.errors import PolicyError
+    from aegis.policies import Hybrid, Legacy, Uniform, path_full
+
+    if level not in scope:
+        raise PolicyError(
+            f"the policy does not act at level '{level}'; it acts at {', '.join(sorted(scope))}: name one of these with --level"
+        )
+    if policy.weights.size == 1:  # one particle: the actions above tell nothing about it
+        return policy.full(level, batch)[0]
+    # Above, at levels that the policy does not control, anybody may have acted: that tells nothing about its particle.
+    anybody = Legacy(problem, {name: Uniform() for name in problem.names})
+    chances = path_full(Hybrid(problem, scope, policy, anybody), level, batch)
+    impossible = np.flatnonzero(chances.sum(axis=1) <= 0)
+    if impossible.size:
+        raise PolicyError(
+            f"row {impossible[0] + 1}: the policy would never have taken the actions above level '{level}' ({impossible.size} "
+            "such rows), so that it has no answer; name the levels that it controls with --scope, here without those above"
+        )
+    return chances
+
+
+def _drawn(chances: Any, level: str, seed: int) -> Any:
+    """Return one action `[n]` for each row, by inverse cdf; an action of probability 0 is never drawn."""
+    from aegis.rng import stream
+
+    uniform = stream(seed, "decide", level).random(len(chances))
+    steps = chances.cumsum(axis=1)
+    return (steps <= (uniform * steps[:, -1])[:, None]).sum(axis=1)
+
+
+def _write(path: Path, rows: Any, names: list[str], chances: Any, level: Any, actions: Any) -> None:
+    """Write the rows as they came, with probabilities and the drawn action as further columns."""
+    import pyarrow as pa
+    import pyarrow.csv
+
+    from aegis.errors import OutputError
+    from aegis.files import written_aside
+
+    added = dict(zip(names, chances.T, strict=True))
+    added[f"drawn_{level.actions.column}"] = pa.array(level.actions.values).take(pa.array(actions))
+    taken = [name for name in added if name in rows.column_names]
+    if taken:
+        raise OutputError(f"the contexts already have the column '{taken[0]}', which the decisions would hold; rename it there")
+    for name, column in added.items():
+        rows = rows.append_column(name, pa.array(column) if name in names else column)
+    with written_aside(path) as aside:
+        pyarrow.csv.write_csv(rows, aside)
+
+
+def _show(level: str, values: Any, chances: Any, actions: Any, out: Path | None) -> None:
+    screen = console()
+    if out is not None:
+        screen.print(f"{len(actions)} decisions at level '{level}' written: {out}", soft_wrap=True)
+        return
+    shown = [
+        [str(row + 1), str(values[action]), f"{chances[row, action]:.3f}", _short(values, chances[row])]
+        for row, action in enumerate(actions[:SHOWN].tolist())
+    ]
+    heads = ["row", "drawn action", "its probability", "likeliest actions"]
+    screen.print(table(f"Level '{level}': {min(SHOWN, len(actions))} of {len(actions)} decisions", heads, shown))
+    if len(actions) > SHOWN:
+        screen.print("Write all of them with --out.")
+
+
+def _short(values: Any, chances: Any) -> str:
+    """Return the likeliest actions of a row in words."""
+    order = sorted(range(len(values)), key=lambda index: -chances[index])[:3]
+    return ", ".join(f"{values[index]} {chances[index]:.2f}" for index in order if chances[index] > 0)

@@ -1,0 +1,160 @@
+"""`aegis explain`: where a policy differs from the logged behaviour."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+from typing import Any
+
+import click
+
+from aegis.cli import options
+from aegis.cli.show import console, print_json, table
+
+TOP = 3  # bins shown for each level
+
+
+@click.command("explain")
+@click.argument("policy", type=click.Path(path_type=Path))
+@click.argument("log", nargs=-1, required=True, type=click.Path(path_type=Path))
+@options.problem
+@click.option("--episodes", type=click.IntRange(min=1), default=1000, show_default=True, help="Look at so many episodes at most.")
+@click.option("--side", default=None, metavar="SIDE", help="prior, certify or all. Default: prior if the policy records a split.")
+@click.option("--bins", type=click.IntRange(min=1), default=4, show_default=True, help="Bins of every number.")
+@click.option("--lookup", type=click.Path(path_type=Path), metavar="FILE", help="Write action probabilities by context as CSV.")
+@click.option(
+    "--by", multiple=True, metavar="VARIABLE", help="Variables of the lookup table; default: each level's own contexts."
+)
+@click.option("--plot", type=click.Path(path_type=Path), metavar="FILE", help="Draw a picture (needs matplotlib).")
+@options.as_json
+def command(
+    policy: Path,
+    log: tuple[Path, ...],
+    problem: Path,
+    episodes: int,
+    side: str | None,
+    bins: int,
+    lookup: Path | None,
+    by: tuple[str, ...],
+    plot: Path | None,
+    as_json: bool,
+) -> None:
+    """Compare the policy in the folder POLICY with the behaviour in LOG: how often, how much, and in which contexts they differ.
+
+    Looks at contexts and probabilities only, never at rewards, and by default at the side that the policy was learned from.
+    Every level is read as if it alone were handed over.
+
+    \b
+    Examples:
+      aegis explain policy/ log.parquet --problem problem.yaml
+      aegis explain policy/ log.parquet --problem problem.yaml --lookup table.csv --by acidity --by temperature
+    """
+    from aegis.planning import load_policy
+    from aegis.policies import contrast, load_record
+    from aegis.policies import lookup as cells_of
+    from aegis.problem import load_problem
+
+    given = load_problem(problem)
+    loaded, record = load_policy(policy, given), load_record(policy)
+    draw = _plotter() if plot is not None else None
+    batch, chosen = _episodes(log, given, record, side, episodes)
+    levels = [name for name in given.names if name in record.get("scope", given.names)]
+    found = contrast(given, loaded, batch, levels, bins)
+    if lookup is not None:
+        _write_lookup(lookup, given, cells_of(given, loaded, batch, levels, by, bins))
+    if plot is not None and draw is not None:
+        draw(found, given, plot)
+    if as_json:
+        print_json({"side": chosen, "episodes": len(batch), "levels": [_plain(level) for level in found]})
+        return
+    _show(found, batch, chosen, [path for path in (lookup, plot) if path is not None])
+
+
+def _episodes(log: tuple[Path, ...], problem: Any, record: dict[str, Any], side: str | None, most: int) -> tuple[Any, str]:
+    """Return at most so many episodes of a side, and which side it is."""
+    import numpy as np
+
+    from aegis.errors import SettingError, choose
+    from aegis.logs import SIDES, Source, Split
+    from aegis.problem import concat
+
+    split = Split.of(record["split"]) if record.get("split") else None
+    chosen = side or ("all" if split is None else "prior")
+    choose(chosen, (*SIDES, "all"), "side")
+    if chosen != "all" and split is None:
+        raise SettingError(f"--side {chosen}: the policy does not record a split; use --side all")
+    source = Source(log, problem)
+    stream = source.batches() if chosen == "all" else source.batches(side=chosen, split=split)
+    parts, count = [], 0
+    for batch in stream:
+        parts.append(batch.take_episodes(np.arange(min(len(batch), most - count))))
+        count += len(parts[-1])
+        if count >= most:
+            break
+    return concat(parts), chosen
+
+
+def _write_lookup(path: Path, problem: Any, cells: list[Any]) -> None:
+    from aegis.files import written_aside
+
+    variables = list(dict.fromkeys(name for cell in cells for name in cell.where))
+    with written_aside(path) as aside, aside.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["level", *variables, "decisions", "action", "policy", "legacy"])
+        for cell in cells:
+            where = [cell.where.get(name, "") for name in variables]
+            for index, value in enumerate(problem.level(cell.level).actions.values):
+                legacy = "" if cell.legacy is None else f"{cell.legacy[index]:.6g}"
+                writer.writerow([cell.level, *where, cell.decisions, value, f"{cell.policy[index]:.6g}", legacy])
+
+
+def _plotter() -> Any:
+    """Return the function that draws; raises SettingError, before anything is computed, if matplotlib is missing."""
+    import importlib.util
+
+    from aegis.errors import SettingError
+
+    if importlib.util.find_spec("matplotlib") is None:
+        raise SettingError("--plot needs matplotlib: install it with pip install 'aegis-handover[report]', or leave --plot out")
+    from aegis.cli.explain_plot import draw
+
+    return draw
+
+
+def _plain(found: Any) -> dict[str, Any]:
+    return {
+        "level": found.level,
+        **_figures(found.overall),
+        "bins": [{"variable": part.variable, "bin": part.label, **_figures(part.difference)} for part in found.bins],
+        "policy": found.policy.tolist(),
+        "legacy": None if found.legacy is None else found.legacy.tolist(),
+    }
+
+
+def _figures(difference: Any) -> dict[str, Any]:
+    return {
+        "decisions": difference.decisions,
+        "favourite_differs": difference.favourite_differs,
+        "total_variation": difference.total_variation,
+    }
+
+
+def _show(found: list[Any], batch: Any, side: str, written: list[Path]) -> None:
+    screen = console()
+    rows = []
+    for level in found:
+        rows.append([level.level, "all", *_words(level.overall)])
+        rows += [["", f"{part.variable} {part.label}", *_words(part.difference)] for part in level.bins[:TOP]]
+    heads = ["level", "contexts", "decisions", "favourite differs", "total variation"]
+    where = "the whole log" if side == "all" else f"the {side} side"
+    screen.print(table(f"Where the policy differs from the logged behaviour, {len(batch)} episodes of {where}", heads, rows))
+    screen.print(
+        f"Below each level: the {TOP} context bins in which they differ most. Total variation: 0 is the same, 1 disjoint."
+    )
+    for path in written:
+        screen.print(f"written: {path}", soft_wrap=True)
+
+
+def _words(difference: Any) -> list[str]:
+    share = "not logged" if difference.favourite_differs is None else f"{difference.favourite_differs:.0%}"
+    return [str(difference.decisions), share, f"{difference.total_variation:.3f}"]

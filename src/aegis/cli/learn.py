@@ -1,0 +1,100 @@
+"""`aegis learn`: a candidate policy from the prior side of a log."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from aegis.cli import options
+from aegis.cli.show import console, print_json, table
+
+REWARDS = "rewards"  # the folder, inside the policy's, in which the reward models go along
+
+
+@click.command("learn")
+@click.argument("log", nargs=-1, required=True, type=click.Path(path_type=Path))
+@options.problem
+@click.option("--out", required=True, type=click.Path(path_type=Path), metavar="FOLDER", help="Gets the policy and its record.")
+@click.option("--kind", default="greedy", show_default=True, metavar="NAME", help="greedy, planned or capped.")
+@click.option("--cap", type=float, default=2.0, show_default=True, help="W: a capped policy raises no probability more than so.")
+@click.option("--scope", multiple=True, metavar="LEVEL", help="Levels the policy acts at; repeatable. Default: all.")
+@click.option("--fraction", type=float, default=0.5, show_default=True, help="Share of the episodes to learn from.")
+@click.option(
+    "--split", "split_kind", default="hash", show_default=True, metavar="KIND", help="hash or time (if the logger learns)."
+)
+@click.option("--particles", type=click.IntRange(min=1), default=16, show_default=True, help="Frozen draws of a planned policy.")
+@options.seed
+@options.as_json
+def command(
+    log: tuple[Path, ...],
+    problem: Path,
+    out: Path,
+    kind: str,
+    cap: float,
+    scope: tuple[str, ...],
+    fraction: float,
+    split_kind: str,
+    particles: int,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Fit models to one side of the split of LOG, write a candidate policy into FOLDER, leave the other side for certification.
+
+    greedy plans with the posterior mean of a causal model; planned is a mixture of posterior draws; capped stays within W times
+    the legacy's probabilities, which certifies sooner for a smaller gain and is the choice where the legacy explores little.
+
+    \b
+    Examples:
+      aegis learn log.parquet --problem problem.yaml --out policy/
+      aegis learn log.parquet --problem problem.yaml --kind capped --cap 2 --scope dose --out policy/
+    """
+    from aegis.agents import CandidateSettings, learn
+    from aegis.logs import Source, Split
+    from aegis.policies import save_policy
+    from aegis.problem import load_problem
+
+    settings = CandidateSettings(kind, cap, particles, seed)
+    split = Split(split_kind, fraction=fraction)
+    source = Source(log, load_problem(problem))
+    learned = learn(source, split, settings, scope or None, report=_progress(as_json))
+    save_policy(learned.fitted.rewards, out / REWARDS, {"split": learned.split.describe()})
+    save_policy(learned.policy, out, learned.record)
+    if as_json:
+        print_json({**learned.record, "out": str(out)})
+        return
+    _show(learned.record, source.problem, out)
+
+
+def _progress(quiet: bool) -> Any:
+    """Return what tells how far a pass over the log is, on a terminal."""
+    if quiet or not sys.stderr.isatty():
+        return None
+
+    def report(stage: str, episodes: int) -> None:
+        sys.stderr.write(f"\r{stage}: {episodes} episodes ")
+        sys.stderr.flush()
+
+    return report
+
+
+def _show(record: dict[str, Any], problem: Any, out: Path) -> None:
+    screen = console()
+    unit = f" {problem.reward.unit}" if problem.reward.unit else ""
+    split = record["split"]
+    how = "by a hash of their ids" if split["kind"] == "hash" else f"in time, before {split['cut']}"
+    rows = [[name, f"mechanism, {model}"] for name, model in record["models"].items()]
+    rows += [[name, f"reward below level, {model}"] for name, model in record["reward_models"].items()]
+    screen.print(table("Fitted on the prior side", ["what", "likeliest model"], rows))
+    screen.print(
+        f"{record['episodes']} episodes ({record['decisions']} innermost decisions, {record['rewards_missing']} without reward) "
+        f"on the prior side: a share of {split['fraction']:g}, taken {how}. The other side was not looked at."
+    )
+    screen.print(
+        f"The legacy earned {record['legacy_value']:.4g}{unit} per decision there; the model expects "
+        f"{record['plug_in_value']:.4g}{unit} of the {record['kind']} policy at {', '.join(record['scope'])}. "
+        f"This is a {record['plug_in_note']}."
+    )
+    screen.print(f"policy: {out}", soft_wrap=True)

@@ -1,0 +1,84 @@
+"""The log of a plant under its legacy, in a folder that is never taken from anybody else."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from aegis.errors import OutputError
+from aegis.files import locked, write_text
+from aegis.logs import write_log
+from aegis.problem import Batch, Policy, Problem, save_problem
+from aegis.worlds import World
+
+LOG, PROBLEM, SUMMARY = FILES = ("log.parquet", "problem.yaml", "summary.json")
+WRITER = "aegis simulate --legacy"  # what the summary says, and by which this command knows its own files
+EPISODES, DECISIONS = 2048, 1 << 20  # simulated at once, at most
+
+
+def write_legacy_log(
+    out: Path,
+    plant: World,
+    behaviour: Policy,
+    episodes: int,
+    seed: int,
+    problem: Problem,
+    about: dict[str, Any],
+    report: Callable[[int, str], None],
+) -> dict[str, Any]:
+    """Write log, problem and summary into `out` and return the summary; `report(done, note)` is called now and then.
+
+    The summary comes first, with `complete: false`, and again last: whatever interrupts the command, the folder shows that it
+    is not complete, and the same command may use it again. Raises OutputError if the folder holds files of that name that
+    this command did not write.
+    """
+    begun = {"written_by": WRITER, "complete": False, **about, "seed": seed, "episodes": episodes, "log": str(out / LOG)}
+    total = 0.0
+
+    def batches() -> Iterator[Batch]:
+        nonlocal total
+        step = max(1, min(EPISODES, DECISIONS // math.prod(plant.steps)))
+        for first in range(0, episodes, step):
+            batch = plant.episodes(first, min(step, episodes - first), behaviour, seed)
+            if batch.reward is not None:
+                total += float(batch.episode_means(batch.reward).sum())
+            report(first + len(batch), "")
+            yield batch
+
+    with locked(out):
+        _refuse_strangers(out)
+        for name in FILES:
+            for stale in out.glob(f".{name}.*.part"):
+                stale.unlink(missing_ok=True)
+        _write_summary(out, begun)
+        try:
+            write_log(batches(), problem, out / LOG)
+        except BaseException:
+            if not (out / LOG).exists():  # nothing came of it: leave the folder as it was found
+                (out / SUMMARY).unlink(missing_ok=True)
+            raise
+        save_problem(problem, out / PROBLEM)
+        summary = {**begun, "complete": True, "mean_reward": total / episodes}
+        _write_summary(out, summary)
+    return summary
+
+
+def _refuse_strangers(out: Path) -> None:
+    found = [name for name in (*FILES, "settings.json") if (out / name).exists()]
+    if found and ("settings.json" in found or not _ours(out / SUMMARY)):
+        raise OutputError(f"{out} holds {', '.join(found)}, not written by '{WRITER}'; choose another folder")
+
+
+def _ours(path: Path) -> bool:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return False
+    return isinstance(content, dict) and content.get("written_by") == WRITER
+
+
+def _write_summary(out: Path, content: dict[str, Any]) -> None:
+    write_text(out / SUMMARY, json.dumps(content, indent=2) + "\n")

@@ -1,0 +1,161 @@
+"""Splitting a log into the side to learn from and the side to certify on, whole units at a time.
+
+A unit is an episode, or the cluster of dependent episodes where the problem names one. Ids are taken by their text: the number 7
+and the text "7" are one id, because the same log written as CSV and as Parquet must be split alike; "007" is another one. Dates
+count to the microsecond, whatever the file's resolution. An id of several columns is hashed column by column.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from aegis.errors import LogError, SettingError, choose
+from aegis.logs.convert import plain
+from aegis.logs.keys import hashes
+from aegis.logs.texts import TEXT
+from aegis.problem import AnyArray, Batch, Problem
+
+Side = Literal["prior", "certify"]
+SIDES: tuple[Side, ...] = ("prior", "certify")
+KINDS = ("hash", "time")
+Cut = int | float | str
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Which units are on the prior side (learn from them) and which on the certification side (all the others).
+
+    kind 'hash': the share `fraction` of all ids whose keyed hash is smallest; depends on nothing but key and id, so that row
+    order, blocks, machines and rows added later change nothing. Valid if episodes are independent and the logger does not
+    learn. kind 'time': units earlier than `cut`, of which there are about `fraction`; for a logger that learns. `cut` is found
+    once (`Source.placed`) and recorded: a number, or a date and time in UTC. Raises SettingError for a fraction outside (0, 1).
+    """
+
+    kind: str = "hash"
+    key: str = "aegis"
+    fraction: float = 0.5
+    cut: Cut | None = None
+
+    def __post_init__(self) -> None:
+        choose(self.kind, KINDS, "kind of split")
+        share = self.fraction
+        if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < 1:
+            raise SettingError(
+                f"the fraction of a split is the share to learn from, above 0 and below 1, found {share!r}; 0.5 is usual"
+            )
+        if not isinstance(self.key, str):
+            raise SettingError(f"the key of a split is a text, found {self.key!r}")
+        if self.cut is not None:
+            if self.kind != "time":
+                raise SettingError(f"a split by {self.kind} has no cut, found {self.cut!r}; use kind 'time'")
+            _comparable(self.cut)
+
+    def prior(self, problem: Problem, batch: Batch) -> npt.NDArray[np.bool_]:
+        """Return which episodes of a batch are on the prior side, `bool[E]`.
+
+        Raises LogError if a split by time meets a log without times, SettingError if its cut has not been found yet.
+        """
+        if self.kind == "time":
+            return earlier(_times(problem, batch), self.cut)
+        ids = batch.episode if problem.cluster is None else batch.cluster
+        if ids is None:
+            raise LogError(f"the problem has the cluster '{problem.cluster}', the batch has none; a split keeps clusters whole")
+        parts = [ids[name] for name in problem.episode] if ids.dtype.names else [ids]
+        found = hashes([pa.array([self.key] * len(ids), TEXT), *[id_text(part) for part in parts]])
+        return found < np.uint64(int(self.fraction * 2**64))
+
+    def on_side(self, side: str, problem: Problem, batch: Batch) -> npt.NDArray[np.bool_]:
+        """Return which episodes of a batch are on a side, `bool[E]`."""
+        choose(side, SIDES, "side of a split")
+        prior = self.prior(problem, batch)
+        return prior if side == "prior" else ~prior
+
+    def describe(self) -> dict[str, Any]:
+        """Return plain data, for the record of a policy."""
+        return {"kind": self.kind, "key": self.key, "fraction": self.fraction, "cut": self.cut}
+
+    @classmethod
+    def of(cls, description: Mapping[str, Any]) -> Split:
+        """Return the split that `describe` described; raises SettingError for anything else."""
+        allowed = ("kind", "key", "fraction", "cut")
+        unknown = sorted(set(description) - set(allowed))
+        if unknown:
+            raise SettingError(f"a split has {', '.join(allowed)}; found also {', '.join(unknown)}")
+        return cls(**description)
+
+
+def id_text(values: AnyArray) -> pa.Array:
+    """Return ids as the text they are hashed by."""
+    column = pa.array(values)
+    if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
+        column = column.cast(pa.timestamp("us"), safe=False)
+    return plain(pa.chunked_array([column])).cast(TEXT)
+
+
+def cut_at(times: AnyArray, fraction: float) -> Cut:
+    """Return the time before which the share `fraction` of the units lies, at most; units of one time stay together.
+
+    times: one for each unit, in any order. Raises LogError if that leaves a side empty.
+    """
+    ordered = np.sort(times)
+    place = math.floor(fraction * ordered.size)
+    cut = ordered[min(place, ordered.size - 1)]
+    if ordered.size < 2 or not ordered[0] < cut:
+        raise LogError(
+            f"a split in time leaves nothing to learn from: a share of {fraction:g} of {ordered.size} episodes was asked for, "
+            f"{int((ordered == ordered[0]).sum())} have the earliest time, {ordered[0]}; take a larger share, or split by hash"
+        )
+    return _recorded(cut)
+
+
+def earlier(times: AnyArray, cut: Cut | None) -> npt.NDArray[np.bool_]:
+    """Return which times lie before the cut, `bool[n]`."""
+    if cut is None:
+        raise SettingError("the cut of this split in time has not been found yet; find it once with Source.placed(split)")
+    limit = _comparable(cut)
+    if isinstance(limit, np.datetime64) != (times.dtype.kind == "M"):
+        raise LogError(
+            f"the split in time has the cut {cut!r}, the log has times of type {times.dtype}; use the log it was made for"
+        )
+    found: npt.NDArray[np.bool_] = times < limit
+    return found
+
+
+def check_times(times: AnyArray, column: str) -> AnyArray:
+    """Return times that can be ordered: numbers or dates; raises LogError for text, whose order is not that of time."""
+    if times.dtype.kind not in "iufM":
+        raise LogError(
+            f"column '{column}': a split in time needs numbers or dates, found text; write dates as 2024-03-01T06:00:00"
+        )
+    return times
+
+
+def _times(problem: Problem, batch: Batch) -> AnyArray:
+    if problem.time is None or batch.time is None:
+        raise LogError("a split in time needs to know when episodes started: name the column under 'time' in the problem file")
+    return check_times(batch.time, problem.time)
+
+
+def _recorded(cut: Any) -> Cut:
+    """Return a cut as plain data that compares the same when read back."""
+    if isinstance(cut, np.datetime64):
+        return str(cut)
+    return int(cut) if isinstance(cut, np.integer) else float(cut)
+
+
+def _comparable(cut: Cut) -> Any:
+    if isinstance(cut, str):
+        try:
+            return np.datetime64(cut)
+        except ValueError as error:
+            raise SettingError(f"the cut of a split in time is a number or a date and time, found {cut!r}") from error
+    if isinstance(cut, bool) or not isinstance(cut, int | float) or not math.isfinite(cut):
+        raise SettingError(f"the cut of a split in time is a number or a date and time, found {cut!r}")
+    return cut

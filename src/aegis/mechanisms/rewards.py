@@ -1,0 +1,149 @@
+"""One regression per level: the mean reward below a decision, given what is known when it is taken and the action.
+
+Fitted on a log it predicts what an action earns if the behaviour policy goes on below. That is what capped candidates choose by,
+what a level with an unknown legacy below it is planned with, and the control variate of a certificate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from aegis.errors import ModelError, PolicyError, SettingError, nearest
+from aegis.mechanisms.belief import ModelSettings, build_belief
+from aegis.mechanisms.encoding import Scaling
+from aegis.mechanisms.nig import NIG
+from aegis.mechanisms.packing import MECHANISM_CLASSES, Packed, pack, unpack
+from aegis.mechanisms.regression import Regression
+from aegis.problem import Array, Batch, Problem, Reward, State, augmented
+
+BLOCK = 2**22  # features held in memory at once
+
+
+@dataclass(frozen=True, slots=True)
+class LevelRewards:
+    """Posteriors of one Normal-Inverse-Gamma regression per level, by level name; predictions are in logged units.
+
+    The inputs of a level are its augmented context and its own action. Updating returns a new object.
+    """
+
+    kind: ClassVar[str] = "level_rewards"
+    problem: Problem
+    regressions: Mapping[str, Regression]
+    states: Mapping[str, NIG]
+
+    @classmethod
+    def prior(
+        cls,
+        problem: Problem,
+        settings: ModelSettings | None = None,
+        scalings: Mapping[str, Scaling] | None = None,
+        levels: Iterable[str] | None = None,
+    ) -> LevelRewards:
+        """Return the models before any data, for `levels` (all if None).
+
+        Of the settings, feature map and prior count; a reward model is always one joint regression. The default is a polynomial
+        with products. scalings: as in `build_belief`, fitted on prior data.
+        """
+        chosen = replace(settings or ModelSettings(features="polynomial"), structure="joint")
+        regressions = {
+            name: _regression(problem, name, chosen, scalings or {}) for name in problem.names if name in problem.scope(levels)
+        }
+        return cls(problem, regressions, {name: regression.prior() for name, regression in regressions.items()})
+
+    @classmethod
+    def likeliest(cls, candidates: Sequence[LevelRewards]) -> tuple[LevelRewards, dict[str, int]]:
+        """Return for each level the candidate's model with the largest evidence, and which candidate that was.
+
+        The candidates are of one problem and have seen the same data.
+        """
+        if not candidates:
+            raise SettingError("there are no reward models to choose from; give at least one")
+        chosen = {name: int(np.argmax([model.evidence(name) for model in candidates])) for name in candidates[0].regressions}
+        regressions = {name: candidates[index].regressions[name] for name, index in chosen.items()}
+        states = {name: candidates[index].states[name] for name, index in chosen.items()}
+        return cls(candidates[0].problem, regressions, states), chosen
+
+    def update(self, batch: Batch) -> LevelRewards:
+        """Return the models after a batch of episodes; decisions without an observed reward below them are left out."""
+        targets = subtree_means(batch)
+        states = {}
+        for name, regression in self.regressions.items():
+            rows = augmented(self.problem, batch, name, with_action=True)
+            states[name] = regression.update(self.states[name], rows, targets[name])
+        return replace(self, states=states)
+
+    def evidence(self, level: str) -> float:
+        """Return the log marginal likelihood of what the model of a level has seen, in nats."""
+        return self.states[level].log_evidence(self._regression(level).prior())
+
+    def predict(self, level: str, batch: Batch) -> Array:
+        """Return the predicted mean reward below each decision for every action, `[n, A]`, in logged units."""
+        regression, actions = self._regression(level), self.problem.level(level).actions
+        function = regression.point(self.states[level])
+        values = actions.as_rows(np.arange(actions.count, dtype=np.int32))
+        rows = {name: found[None] for name, found in augmented(self.problem, batch, level).items()}
+        count = len(batch.levels[level])
+        step = max(1, BLOCK // (actions.count * regression.features.size))
+        found = np.empty((count, actions.count))
+        for start in range(0, count, step):
+            stop = min(start + step, count)
+            part = {name: column[:, start:stop] for name, column in rows.items()}
+            found[start:stop] = function.mean_each(part, stop - start, actions.column, values)[0, :, :, 0]
+        return found
+
+    def state(self) -> State:
+        """Return regressions and posteriors."""
+        packed = pack({"regressions": self.regressions, "states": self.states}, MECHANISM_CLASSES)
+        return State(self.kind, {"models": packed.tree}, packed.arrays)
+
+    @classmethod
+    def restore(cls, state: State, problem: Problem) -> LevelRewards:
+        """Build the models from their state."""
+        found = unpack(Packed(state.setting("models"), dict(state.arrays)), MECHANISM_CLASSES, problem)
+        regressions, states = found.get("regressions", {}), found.get("states", {})
+        if not regressions or set(regressions) != set(states) or not set(regressions) <= set(problem.names):
+            raise PolicyError(
+                f"stored reward models do not fit the levels {', '.join(problem.names)}; found {sorted(regressions)}"
+            )
+        return cls(problem, regressions, states)
+
+    def _regression(self, level: str) -> Regression:
+        if level not in self.regressions:
+            known = ", ".join(self.regressions) or "none"
+            raise SettingError(f"there is no reward model of level '{level}'{nearest(level, self.regressions)}; levels: {known}")
+        return self.regressions[level]
+
+
+def subtree_means(batch: Batch) -> dict[str, Array]:
+    """Return the nested mean `[n]` of the rewards below each decision, by level; nan where none was observed.
+
+    A mean is over the children that have one: missing rewards are left out.
+    """
+    if batch.reward is None:
+        raise SettingError("the batch holds no rewards; give a log that has them")
+    values = batch.reward if batch.observed is None else np.where(batch.observed, batch.reward, np.nan)
+    names = list(batch.levels)
+    found = {names[-1]: values}
+    for inner, outer in zip(reversed(names), reversed(names[:-1]), strict=False):
+        known = np.isfinite(values)
+        parent, size = batch.levels[inner].parent[known], len(batch.levels[outer])
+        total = np.bincount(parent, weights=values[known], minlength=size)
+        count = np.bincount(parent, minlength=size)
+        values = np.where(count > 0, total / np.maximum(count, 1), np.nan)
+        found[outer] = values
+    return found
+
+
+def _regression(problem: Problem, level: str, settings: ModelSettings, scalings: Mapping[str, Scaling]) -> Regression:
+    """Return the regression of a level: the joint model of the problem that ends at that level."""
+    levels = tuple(replace(spec, available=()) for spec in (*problem.above(level), problem.level(level)))
+    cut = Problem(levels, Reward(problem.reward.column))
+    known = {name: scaling for name, scaling in scalings.items() if name in cut.variables}
+    found = build_belief(cut, settings, None, known).mechanisms[problem.reward.column]
+    if not isinstance(found, Regression):
+        raise ModelError(f"level '{level}': a reward model is a regression, found a {type(found).__name__}")
+    return found

@@ -1,0 +1,125 @@
+"""Learning from a log: only the prior side counts, and with no option set it beats the legacy in every world."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from aegis.agents import learn
+from aegis.logs import Source, Split, write_log
+from aegis.mechanisms import MODELS
+from aegis.policies import Hybrid, policy_digest
+from aegis.worlds import make_world
+
+# world, legacy, episodes in the log, episodes simulated, least share of the gap to the oracle that is closed, oracle's value
+WORLDS = [
+    ("additive", "uniform", 600, 100, 0.9, 5.725),
+    ("additive", "natural", 600, 100, 0.9, 5.725),
+    ("unified", "uniform", 600, 100, 0.9, 6.120),
+    ("unified", "natural", 600, 100, 0.9, 6.120),
+    ("linear", "uniform", 600, 100, 0.0, 1.0),
+    ("linear", "natural", 600, 100, 0.0, 1.0),
+    ("plant", "uniform", 600, 40, 0.85, 5.676),
+    ("plant", "natural", 600, 40, 0.85, 5.676),
+    ("clinic", "uniform", 800, 100, 0.8, 0.742),
+    ("clinic", "natural", 800, 100, 0.8, 0.742),
+]
+
+
+@pytest.mark.parametrize(("name", "legacy", "episodes", "judged", "share", "best"), WORLDS)
+def test_the_default_beats_the_legacy(
+    name: str, legacy: str, episodes: int, judged: int, share: float, best: float, tmp_path: Path
+) -> None:
+    world = make_world(name)
+    behaviour = world.legacy(legacy)
+    write_log(world.episodes(0, episodes, behaviour, 5), world.problem, tmp_path / "log.parquet")
+    found = learn(Source(tmp_path / "log.parquet", world.problem))
+    # fresh episodes, the same noise for both: a paired z-test
+    old, new = (world.episodes(10_000, judged, policy, 77) for policy in (behaviour, found.policy))
+    before, after = (batch.episode_means(batch.reward) for batch in (old, new))
+    gain = after - before
+    assert gain.mean() > 4 * gain.std() / np.sqrt(judged)
+    noise = 4 * (after - before).std() / np.sqrt(judged)
+    assert gain.mean() > share * (best - before.mean()) - noise
+
+
+def test_only_the_prior_side_is_learned_from(tmp_path: Path) -> None:
+    world = make_world("clinic")
+    batch = world.episodes(0, 120, world.legacy("uniform"), 5)
+    split = Split()
+    prior = split.prior(world.problem, batch)
+    owner = batch.episode_of("dose")
+    spoilt = replace(
+        batch, reward=np.where(prior[owner], batch.reward, 1.0 - batch.reward), outcome=np.where(prior[owner], batch.outcome, 0.0)
+    )
+    digests = []
+    for number, content in enumerate((batch, spoilt, batch.take_episodes(prior))):
+        write_log(content, world.problem, tmp_path / f"{number}.parquet")
+        found = learn(Source(tmp_path / f"{number}.parquet", world.problem), split)
+        digests.append((policy_digest(found.policy), found.plug_in, found.record["episodes"], found.record["legacy_value"]))
+    assert digests[0] == digests[1] == digests[2]
+    # and it does depend on the prior side
+    write_log(replace(batch, reward=1.0 - batch.reward), world.problem, tmp_path / "3.parquet")
+    assert policy_digest(learn(Source(tmp_path / "3.parquet", world.problem), split).policy) != digests[0][0]
+
+
+def test_blocks_do_not_change_what_is_learned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = make_world("additive")
+    write_log(world.episodes(0, 60, world.legacy("uniform"), 5), world.problem, tmp_path / "log.parquet")
+    whole = learn(Source(tmp_path / "log.parquet", world.problem))
+    plain = Source.batches
+
+    def small(self, columns=(), rows=100, side=None, split=None):
+        return plain(self, columns, 100, side, split)
+
+    monkeypatch.setattr(Source, "batches", small)
+    parts = learn(Source(tmp_path / "log.parquet", world.problem))
+    assert parts.record["models"] == whole.record["models"]
+    batch = world.episodes(100, 10, world.legacy("uniform"), 6)
+    for level in world.problem.names:
+        np.testing.assert_allclose(
+            parts.fitted.rewards.predict(level, batch), whole.fitted.rewards.predict(level, batch), rtol=1e-6, atol=1e-6
+        )
+
+
+def test_the_record_says_what_was_done(tmp_path: Path) -> None:
+    world = make_world("additive")
+    write_log(world.episodes(0, 60, world.legacy("uniform"), 5), world.problem, tmp_path / "log.parquet")
+    source = Source(tmp_path / "log.parquet", world.problem)
+    split = Split("hash", "mine", 0.3)
+    found = learn(source, split, scope=["inner"])
+    record = found.record
+    assert Split.of(record["split"]) == split
+    kept = source.read(side="prior", split=split)
+    assert record["episodes"] == len(kept)
+    assert record["decisions"] == len(kept.levels["inner"])
+    assert record["legacy_value"] == pytest.approx(kept.episode_means(kept.reward).mean())
+    assert record["scope"] == ["inner"]
+    assert "not a certificate" in record["plug_in_note"]
+    assert set(record["models"].values()) | set(record["reward_models"].values()) <= set(MODELS)
+    assert len(record["problem"]) == len(record["log"]["digest"]) == 64
+
+
+def test_missing_rewards_are_left_out(tmp_path: Path) -> None:
+    world = make_world("additive")
+    batch = world.episodes(0, 200, world.legacy("uniform"), 5)
+    observed = np.random.default_rng(1).random(batch.reward.size) < 0.5
+    write_log(replace(batch, observed=observed), world.problem, tmp_path / "log.parquet")
+    found = learn(Source(tmp_path / "log.parquet", world.problem))
+    assert 0.4 < found.record["rewards_missing"] / found.record["decisions"] < 0.6
+    judged = world.episodes(1000, 30, found.policy, 9)
+    assert judged.episode_means(judged.reward).mean() > 5
+
+
+def test_the_plug_in_value_is_near_the_truth_where_the_model_is_right(tmp_path: Path) -> None:
+    world = make_world("additive")
+    write_log(world.episodes(0, 400, world.legacy("uniform"), 5), world.problem, tmp_path / "log.parquet")
+    source = Source(tmp_path / "log.parquet", world.problem)
+    both = learn(source)
+    assert both.plug_in == pytest.approx(5.725, abs=0.3)
+    inner = learn(source, scope=["inner"])
+    fresh = world.episodes(1000, 300, Hybrid(world.problem, {"inner"}, inner.policy, world.legacy("uniform")), 9)
+    assert inner.plug_in == pytest.approx(fresh.episode_means(fresh.reward).mean(), abs=0.4)

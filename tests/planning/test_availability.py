@@ -1,0 +1,74 @@
+"""Planning through masks: an outer level does not count on inner actions that its own choice closes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from aegis.errors import GraphError
+from aegis.mechanisms import build_belief
+from aegis.mechanisms.availability import availability_name
+from aegis.planning import Greedy, plan
+from aegis.problem import Actions, Batch, Level, LevelTable, Problem, Reward
+from aegis.rng import stream
+
+
+def closing_problem() -> Problem:
+    """After `left` the best inner action is almost never open; after `right` it always is."""
+    inner = Level("inner", Actions.of("dose", ("low", "high")), available=("can_low", "can_high"))
+    return Problem((Level("outer", Actions.of("plan", ("left", "right"))), inner), Reward("r"))
+
+
+def closing_batch(episodes: int = 2000) -> Batch:
+    rng = stream(1, "closing")
+    outer = rng.integers(0, 2, episodes)
+    can_high = np.where(outer == 0, rng.random(episodes) < 0.03, True)
+    inner = np.where(can_high, rng.integers(0, 2, episodes), 0)
+    reward = np.where(outer == 0, 3.0, 0.0) + np.where(inner == 1, 10.0, 0.0) + rng.standard_normal(episodes)
+    rows = np.arange(episodes)
+    levels = {
+        "outer": LevelTable.undecided(rows, {}).decided(outer, np.full(episodes, 0.5)),
+        "inner": LevelTable.undecided(rows, {}, np.stack([np.ones(episodes, dtype=bool), can_high], axis=1)).decided(
+            inner, np.where(can_high, 0.5, 1.0)
+        ),
+    }
+    return Batch(rows, levels, reward, np.ones(episodes, dtype=bool))
+
+
+def test_the_planner_does_not_count_on_closed_actions() -> None:
+    problem, batch = closing_problem(), closing_batch()
+    policy = plan(build_belief(problem).update(batch), Greedy(), stream(2, "unused"))
+    values = policy.values("outer", batch)[0, 0]
+    np.testing.assert_allclose(values, [3.0, 10.0], atol=0.5)
+    assert policy.full("outer", batch)[0, 0].tolist() == [0.0, 1.0]
+
+
+def test_without_data_everything_counts_as_open() -> None:
+    problem, batch = closing_problem(), closing_batch(4)
+    belief = build_belief(problem)
+    assert availability_name("inner") in belief.mechanisms
+    assert np.isfinite(plan(belief, Greedy(), stream(3, "unused")).values("outer", batch)).all()
+    assert availability_name("inner") not in belief.kl_by_mechanism()
+
+
+def test_availability_is_only_learned_where_it_has_to_be_imagined() -> None:
+    problem = closing_problem()
+    assert availability_name("inner") not in build_belief(problem, scope=["inner"]).mechanisms
+
+
+def test_availability_is_saved_with_the_belief() -> None:
+    problem, batch = closing_problem(), closing_batch(50)
+    belief = build_belief(problem).update(batch)
+    again = build_belief(problem).with_arrays(belief.arrays())
+    for name, values in belief.arrays().items():
+        np.testing.assert_array_equal(values, again.arrays()[name])
+
+
+def test_confounding_across_levels_is_refused_before_anything_is_learned() -> None:
+    problem = closing_problem()
+    with pytest.raises(GraphError, match="acts on several levels"):
+        build_belief(replace(problem, latents={"U": ("plan", "r")}))
+    with pytest.raises(GraphError, match="confounded"):
+        build_belief(replace(problem, latents={"U": ("dose", "r")}))
