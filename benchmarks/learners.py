@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import argparse
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from results import record, table
 from scipy import stats
 
-from aegis.agents import AGENTS, make_online, run
+from aegis.agents import AGENTS, Agent, make_online, run
 from aegis.engine import map_parts, one_thread
 from aegis.mechanisms import fourier, nig
 from aegis.worlds import make_world, oracle_value
+from results import record, table
 
 BODY = ("nested_cts", "flat_cts", "flat_ts", "joint_cts")
 PAPER = {"nested_cts": "113.6 ± 1.9", "flat_cts": "108.8 ± 1.9", "flat_ts": "101.5 ± 3.1", "joint_cts": "69.0 ± 5.8"}
@@ -34,10 +34,15 @@ class Unit:
     settings: tuple[tuple[str, Any], ...] = ()
 
 
+def one_belief(name: str) -> Agent:
+    """Return the agent drawing one belief per episode, as in the paper: the law of its actions is the same as with several."""
+    return replace(AGENTS[name], rule_settings={"particles": 1})
+
+
 def run_unit(unit: Unit) -> tuple[Unit, float, float, float]:
     """Return the unit, its mean reward per episode over the first 200 and over all episodes, and CPU seconds."""
     world = make_world("unified", **dict(unit.settings))
-    online = make_online(world, AGENTS[unit.agent], unit.seed, world.legacy("uniform"))
+    online = make_online(world, one_belief(unit.agent), unit.seed, world.legacy("uniform"))
     before = time.process_time()
     sums = run(online, unit.episodes).sums
     return unit, float(sums[:200].mean()), float(sums.mean()), time.process_time() - before
@@ -81,7 +86,7 @@ class TimedNumpy:
 def episode_parts(agent: str, episodes: int = 150) -> dict[str, float]:
     """Return milliseconds per episode by part, after a warm-up."""
     world = make_world("unified")
-    online = make_online(world, AGENTS[agent], 1, world.legacy("uniform"))
+    online = make_online(world, one_belief(agent), 1, world.legacy("uniform"))
     run(online, 20)
     clock = Clock()
     kept = (fourier.np, fourier.Fourier.evaluate, fourier.Fourier.evaluate_each, fourier.Fourier.__call__)
@@ -107,7 +112,7 @@ def episode_parts(agent: str, episodes: int = 150) -> dict[str, float]:
 def update_cost(episodes: int = 150) -> float:
     """Return milliseconds of the posterior updates (features, products, Cholesky, solves) of one nested episode."""
     world = make_world("unified")
-    online = make_online(world, AGENTS["nested_cts"], 1, world.legacy("uniform"))
+    online = make_online(world, one_belief("nested_cts"), 1, world.legacy("uniform"))
     belief = online.prior()
     batches = [batch for batch, _ in online.steps(belief, 0, 20)]
     before = time.perf_counter()

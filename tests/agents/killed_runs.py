@@ -21,7 +21,7 @@ EPISODES, CHUNK = 40, 7
 
 def start(folder: Path, progress=None) -> None:
     world = make_world("additive", inner_steps=4)
-    online = Online(world, AGENTS["nested_cts"], world.problem.scope(None), 5, world.legacy("uniform"))
+    online = Online(world, AGENTS["nested_nig"], world.problem.scope(None), 5, world.legacy("uniform"))
     run_to(folder, online, EPISODES, {"world": "additive"}, chunk=CHUNK, progress=progress)
 
 

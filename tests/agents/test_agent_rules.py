@@ -14,12 +14,12 @@ from aegis.planning.lcb import pessimism
 from aegis.worlds import WORLDS, make_world
 
 ROWS = {
-    "nested_ucb": Ucb(),
-    "nested_lcb": Lcb(),
-    "nested_ids": Ids(),
-    "meta_d_optimal": ByLevel(DOptimal(), Thompson()),
-    "meta_top_k": ByLevel(TopK(3), Thompson()),
-    "meta_mix": ByLevel(BernoulliMix(0.5), Thompson()),
+    "ucb_nig": Ucb(),
+    "lcb_nig": Lcb(),
+    "ids_nig": Ids(),
+    "d_optimal_nig": ByLevel(DOptimal(), Thompson()),
+    "top_k_nig": ByLevel(TopK(3), Thompson()),
+    "mix_nig": ByLevel(BernoulliMix(0.5), Thompson()),
 }
 
 
@@ -47,7 +47,7 @@ def test_wrong_rules_and_settings_are_refused() -> None:
 @pytest.mark.parametrize("world", WORLDS)
 def test_meta_rules_run_on_every_world_and_log_exact_propensities(world: str) -> None:
     plant = make_world(world)
-    agent = replace(AGENTS["meta_mix"], rule_settings={"particles": 2}, outer_settings={"particles": 2})
+    agent = replace(AGENTS["mix_nig"], rule_settings={"particles": 2}, outer_settings={"particles": 2})
     online = Online(plant, agent, plant.problem.scope(None), 3)
     for batch, _ in online.steps(online.prior(), 0, 2):
         for level in plant.problem.names:
@@ -58,14 +58,14 @@ def test_meta_rules_run_on_every_world_and_log_exact_propensities(world: str) ->
 
 def test_the_rule_is_told_the_episode() -> None:
     world = make_world("unified", inner_steps=2, inner_points=5)
-    online = Online(world, replace(AGENTS["nested_lcb"], rule_settings={"draws": 2}), world.problem.scope(None), 4)
+    online = Online(world, replace(AGENTS["lcb_nig"], rule_settings={"draws": 2}), world.problem.scope(None), 4)
     belief = online.prior()
     for episode in (0, 5):
         assert online.policy(belief, episode).choice.kappa == pytest.approx(-pessimism(0.0, 0.05, episode))
 
 
 @pytest.mark.parametrize(
-    ("name", "settings", "known"), [("meta_d_optimal", {}, 2.5), ("meta_top_k", {"k": 4, "particles": 1}, 41.5)]
+    ("name", "settings", "known"), [("d_optimal_nig", {}, 2.5), ("top_k_nig", {"k": 4, "particles": 1}, 41.5)]
 )
 def test_meta_rules_on_the_stress_preset(name: str, settings: dict[str, int], known: float) -> None:
     """Reward per episode over 200 episodes and 5 seeds, against an independent prototype's mean; spread over seeds about 6."""

@@ -42,7 +42,7 @@ def test_every_scope_runs_and_logs_exact_propensities(name: str) -> None:
     names = world.problem.names
     for size in range(1, len(names) + 1):
         for chosen in itertools.combinations(names, size):
-            online = Online(world, few_particles("nested_cts", 3), Scope(chosen), 2, legacy)
+            online = Online(world, few_particles("nested_nig", 3), Scope(chosen), 2, legacy)
             for batch, _ in online.steps(online.prior(), 0, 2):
                 for level in names:
                     table = batch.levels[level]
@@ -63,7 +63,7 @@ def test_every_agent_runs(agent: str) -> None:
 def test_logged_probabilities_are_the_frequencies_of_the_actions() -> None:
     """The policy of one episode, repeated: how often each action is taken against the mean logged probability (z-test)."""
     world = make_world("unified", inner_steps=3, inner_points=5)
-    online = Online(world, few_particles("nested_cts", 6), world.problem.scope(None), 4)
+    online = Online(world, few_particles("nested_nig", 6), world.problem.scope(None), 4)
     policy = plan(online.prior(), Thompson(6), stream(4, "check"))
     batch = world.episodes(0, 4000, policy, 9)
     for name in world.problem.names:
@@ -81,21 +81,21 @@ def test_logged_probabilities_are_the_frequencies_of_the_actions() -> None:
 def test_levels_outside_the_scope_need_a_legacy() -> None:
     world = make_world("additive")
     with pytest.raises(SettingError, match="does not control meta"):
-        Online(world, AGENTS["nested_cts"], Scope({"inner"}), 1)
+        Online(world, AGENTS["nested_nig"], Scope({"inner"}), 1)
     with pytest.raises(SettingError, match="does not control meta"):
         Online(world, AGENTS["flat_cts"], world.problem.scope(None), 1)
 
 
 def test_agents_refuse_unknown_parts() -> None:
     with pytest.raises(SettingError, match=r"unknown rule 'thomson' \(did you mean 'thompson'"):
-        replace(AGENTS["nested_cts"], rule="thomson")
+        replace(AGENTS["nested_nig"], rule="thomson")
     with pytest.raises(SettingError, match=r"no setting 'particels' \(did you mean 'particles'"):
-        replace(AGENTS["nested_cts"], rule_settings={"particels": 3})
+        replace(AGENTS["nested_nig"], rule_settings={"particels": 3})
     with pytest.raises(SettingError, match="unknown commit shape"):
-        replace(AGENTS["nested_cts"], commit="nest")
+        replace(AGENTS["nested_nig"], commit="nest")
 
 
-@pytest.mark.parametrize(("agent", "known", "spread"), [("nested_cts", 80.2, 6.0), ("nested_greedy", 78.3, 6.0)])
+@pytest.mark.parametrize(("agent", "known", "spread"), [("nested_nig", 80.2, 6.0), ("greedy_nig", 78.3, 6.0)])
 def test_linear_mechanisms_on_the_stress_preset(agent: str, known: float, spread: float) -> None:
     """Reward per episode over 200 episodes and 10 seeds, against an independent prototype's mean and spread over seeds."""
     world = make_world("unified")
@@ -115,7 +115,7 @@ def test_linear_world_is_learned_to_its_oracle() -> None:
     best = oracle_value(world)
     earned = {"agent": [], "uniform": [], "oracle": []}
     for seed in range(10):
-        online = Online(world, few_particles("nested_cts"), world.problem.scope(None), seed, legacy)
+        online = Online(world, few_particles("nested_nig"), world.problem.scope(None), seed, legacy)
         earned["agent"].append(run(online, 200).means)
         for name, policy in (("uniform", legacy), ("oracle", OraclePolicy(world))):
             batch = world.episodes(0, 200, policy, seed)
@@ -130,7 +130,7 @@ def test_linear_world_is_learned_to_its_oracle() -> None:
 def test_nested_planning_beats_the_legacy_where_its_model_is_right() -> None:
     world = make_world("additive")
     legacy = world.legacy("sign:epsilon=0.3")
-    agent = run(Online(world, few_particles("nested_cts"), world.problem.scope(None), 7, legacy), 100)
+    agent = run(Online(world, few_particles("nested_nig"), world.problem.scope(None), 7, legacy), 100)
     batch = world.episodes(0, 100, legacy, 7)
     difference = agent.means - batch.episode_means(batch.reward)  # same noise, so paired
     assert difference.mean() > 4 * difference.std() / np.sqrt(100)

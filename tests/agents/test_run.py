@@ -27,7 +27,7 @@ HERE = Path(__file__).parent
 
 def make_online(seed: int = 5) -> Online:
     world = make_world("additive", inner_steps=4)
-    return Online(world, AGENTS["nested_cts"], world.problem.scope(None), seed, world.legacy("uniform"))
+    return Online(world, AGENTS["nested_nig"], world.problem.scope(None), seed, world.legacy("uniform"))
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="victims run in forks, which this system does not have")

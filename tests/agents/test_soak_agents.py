@@ -28,10 +28,10 @@ def test_two_hundred_interrupted_runs(tmp_path: Path) -> None:
     assert found["kills"] >= 200
 
 
-@pytest.mark.parametrize(("name", "known", "spread"), [("nested_cts", 80.2, 6.0), ("nested_greedy", 78.3, 6.0)])
+@pytest.mark.parametrize(("name", "known", "spread"), [("nested_nig", 80.2, 6.0), ("greedy_nig", 78.3, 6.0)])
 def test_linear_mechanisms_on_the_stress_preset_with_forty_seeds(name: str, known: float, spread: float) -> None:
     world = make_world("unified")
-    agent = AGENTS[name] if name == "nested_greedy" else replace(AGENTS[name], rule_settings={"particles": 1})
+    agent = AGENTS[name] if name == "greedy_nig" else replace(AGENTS[name], rule_settings={"particles": 1})
     totals = [run(Online(world, agent, world.problem.scope(None), seed), 200).sums.mean() for seed in range(40)]
     assert abs(np.mean(totals) - known) < 3 * spread * np.sqrt(1 / 40 + 1 / 10)
 

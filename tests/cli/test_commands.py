@@ -130,7 +130,7 @@ def test_features_tempering_and_nodes_change_the_agent(tmp_path: Path, capsys: p
         assert settings["agent"][where[0]][where[1]] == value
         # the same run with another value is another run
         code, _, err = aegis("simulate", *few, option, value, "--out", tmp_path / "plain", capsys=capsys)
-        assert code == 2 and "agent differ" in err
+        assert code == 2 and "other settings (agent" in err
 
 
 def test_demo_tells_the_story(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -207,7 +207,7 @@ BAD = {
     "tempering that is no number": (["simulate", "--agent", "nested_cts", "--temper", "nan", "--out", "x"], "tempering"),
     "no nodes": (["simulate", "--agent", "nested_cts", "--nodes", "0", "--out", "x"], "1 to 256 nodes"),
     "too many particles": (["simulate", "--agent", "nested_cts", "--particles", "1000000000", "--out", "x"], "--particles"),
-    "particles for greedy": (["simulate", "--agent", "nested_greedy", "--particles", "3", "--out", "x"], "particles"),
+    "particles for greedy": (["simulate", "--agent", "greedy_nig", "--particles", "3", "--out", "x"], "particles"),
     "no episodes": (["simulate", "--episodes", "0", "--out", "x"], "episodes"),
     "negative seed": (["simulate", "--seed", "-1", "--out", "x"], "seed"),
 }

@@ -120,7 +120,7 @@ def test_a_terminated_legacy_log_leaves_nothing(tmp_path: Path) -> None:
 def test_an_interrupted_agent_says_from_where_it_goes_on_and_does(tmp_path: Path) -> None:
     out = tmp_path / "run"
     first = out / "parts" / "part-000000000.parquet"
-    arguments = ["simulate", "--agent", "nested_greedy", "--set", "inner_steps=1", "--episodes", "1000000", "--out", str(out)]
+    arguments = ["simulate", "--agent", "greedy_nig", "--set", "inner_steps=1", "--episodes", "1000000", "--out", str(out)]
     kept, written = 0, set()
     for number, code, word in ((signal.SIGTERM, 143, "terminated"), (signal.SIGINT, 130, "interrupted")):
         found, err = signalled(arguments, number, lambda before=kept: episodes_kept(out) > before)  # type: ignore[misc]

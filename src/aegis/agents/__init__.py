@@ -5,6 +5,7 @@ from aegis.agents.candidates import CANDIDATES, CandidateSettings
 from aegis.agents.fitting import Fitted, fit
 from aegis.agents.learn import Learned, learn
 from aegis.agents.online import Online
+from aegis.agents.prior import make_online, prior_scalings
 from aegis.agents.run import Result, run, run_to
 
 __all__ = [
@@ -18,6 +19,8 @@ __all__ = [
     "Result",
     "fit",
     "learn",
+    "make_online",
+    "prior_scalings",
     "run",
     "run_to",
 ]

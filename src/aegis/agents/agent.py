@@ -11,12 +11,16 @@ from aegis.errors import SettingError, choose, nearest
 from aegis.mechanisms import ModelSettings
 from aegis.planning import COMMITS, RULES, ByLevel, Integration, Rule
 
+PRIOR_EPISODES = 20
+
 
 @dataclass(frozen=True, slots=True)
 class Agent:
     """What learns and acts: `model` x `commit` x `rule`; `rule_settings` are the rule's parameters.
 
     outer_rule: a rule for all levels but the innermost, with its own `outer_settings`; without one `rule` acts everywhere.
+    standardise: whether inputs and targets are put in units of their spread in a short log of the legacy; None means yes for
+    random features, whose length-scales are in those units.
     """
 
     name: str
@@ -27,6 +31,7 @@ class Agent:
     outer_rule: str | None = None
     outer_settings: dict[str, Any] = field(default_factory=dict)
     integration: Integration = field(default_factory=Integration)
+    standardise: bool | None = None
     about: str = ""
 
     def __post_init__(self) -> None:
@@ -36,6 +41,12 @@ class Agent:
                 f"agent '{self.name}' has settings of an outer rule ({', '.join(self.outer_settings)}) but no outer rule"
             )
         self.make_rule()
+
+    @property
+    def prior_episodes(self) -> int:
+        """Return how many episodes of the legacy are logged, before a run, to standardise by."""
+        wanted = self.model.features == "fourier" if self.standardise is None else self.standardise
+        return PRIOR_EPISODES if wanted else 0
 
     def make_rule(self) -> Rule:
         """Return the rule with its parameters."""
@@ -53,19 +64,30 @@ def _build(name: str, settings: Mapping[str, Any]) -> Rule:
     return RULES[name](**settings)
 
 
+RFF = ModelSettings(features="fourier", linear_terms=False)
+JOINT = ModelSettings(structure="joint", features="fourier", linear_terms=False)
+NIG = ModelSettings()
+
+# The agents of the paper's table, on its random-feature class; then the same on linear mechanisms (its NIG backend) and our own.
 _ROWS = (
-    Agent("nested_cts", about="nested causal Thompson sampling (Algorithm 1), linear mechanisms"),
-    Agent("nested_greedy", rule="greedy", about="the same model and recursion, acting on the posterior mean"),
-    Agent("nested_ucb", rule="ucb", about="acting on posterior mean plus spread"),
-    Agent("nested_lcb", rule="lcb", about="acting on posterior mean minus spread, with the paper's shrinking pessimism"),
-    Agent("nested_ids", rule="ids", about="information-directed sampling"),
-    Agent("meta_d_optimal", outer_rule="d_optimal", about="outer levels take the most informative action, Thompson inside"),
-    Agent("meta_top_k", outer_rule="top_k", about="outer levels take Thompson's best of the 3 most informative, Thompson inside"),
-    Agent("meta_mix", outer_rule="mix", about="outer levels are D-optimal in every other episode on average, Thompson inside"),
-    Agent("nested_poly", ModelSettings(features="polynomial"), about="Algorithm 1 with products and squares as features"),
-    Agent("joint_cts", commit="joint", about="all actions committed at the outermost decision, at the mean inner context"),
-    Agent("flat_cts", commit="flat", about="factorised model, plans the innermost level only"),
-    Agent("flat_ts", ModelSettings(structure="joint"), commit="flat", about="one regression of the reward, innermost level only"),
+    Agent("nested_cts", RFF, about="nested causal Thompson sampling (Algorithm 1)"),
+    Agent("flat_cts", RFF, commit="flat", about="factorised model, plans the innermost level only"),
+    Agent("flat_ts", JOINT, commit="flat", about="one regression of the reward, innermost level only"),
+    Agent("joint_cts", RFF, commit="joint", about="all actions committed at the outermost decision, at the mean inner context"),
+    Agent("aegis_cts", RFF, rule="lcb", outer_rule="thompson", about="nested_cts with a pessimistic innermost action"),
+    Agent("aegis_handover", RFF, rule="lcb", outer_rule="thompson", about="aegis_cts, to be put behind a handover gate"),
     Agent("flat_joint", ModelSettings(structure="cells"), commit="joint", about="a table over all actions (Thompson per cell)"),
+    # The paper names these two without defining them: 'targeted' is read as choosing the outer action for its value.
+    Agent("icts_type2", RFF, about="factorised and targeted: every level planned, as nested_cts"),
+    Agent("icts_type1", RFF, commit="flat", about="factorised, not targeted: outer levels left to the legacy, as flat_cts"),
+    Agent("nested_nig", NIG, about="Algorithm 1 on linear mechanisms"),
+    Agent("greedy_nig", NIG, rule="greedy", about="linear mechanisms, acting on the posterior mean"),
+    Agent("ucb_nig", NIG, rule="ucb", about="linear mechanisms, posterior mean plus spread"),
+    Agent("lcb_nig", NIG, rule="lcb", about="linear mechanisms, posterior mean minus the paper's shrinking pessimism"),
+    Agent("ids_nig", NIG, rule="ids", about="linear mechanisms, information-directed sampling"),
+    Agent("d_optimal_nig", NIG, outer_rule="d_optimal", about="outer levels take the most informative action, Thompson inside"),
+    Agent("top_k_nig", NIG, outer_rule="top_k", about="outer levels take Thompson's best of the 3 most informative"),
+    Agent("mix_nig", NIG, outer_rule="mix", about="outer levels are D-optimal in every other episode on average"),
+    Agent("nested_poly", ModelSettings(features="polynomial"), about="Algorithm 1 with products and squares as features"),
 )
 AGENTS: dict[str, Agent] = {agent.name: agent for agent in _ROWS}

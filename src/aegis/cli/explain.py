@@ -12,6 +12,8 @@ from aegis.cli import options
 from aegis.cli.show import console, print_json, table
 
 TOP = 3  # bins shown for each level
+# Columns of the lookup table besides the variables; long words, because variables are often called level or action.
+LOOKUP = ("decision_level", "logged_decisions", "action_value", "policy_probability", "legacy_probability")
 
 
 @click.command("explain")
@@ -95,12 +97,18 @@ def _episodes(log: tuple[Path, ...], problem: Any, record: dict[str, Any], side:
 
 
 def _write_lookup(path: Path, problem: Any, cells: list[Any]) -> None:
+    from aegis.errors import OutputError
     from aegis.files import written_aside
 
     variables = list(dict.fromkeys(name for cell in cells for name in cell.where))
+    for name in variables:
+        if name in LOOKUP:
+            raise OutputError(
+                f"cannot write {path}: the variable '{name}' has the name of a column of the table; choose others by --by"
+            )
     with written_aside(path) as aside, aside.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(["level", *variables, "decisions", "action", "policy", "legacy"])
+        writer.writerow([LOOKUP[0], *variables, *LOOKUP[1:]])
         for cell in cells:
             where = [cell.where.get(name, "") for name in variables]
             for index, value in enumerate(problem.level(cell.level).actions.values):

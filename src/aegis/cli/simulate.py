@@ -142,9 +142,9 @@ def _agent_run(
     about: dict[str, Any],
     quiet: bool,
 ) -> dict[str, Any]:
-    from aegis.agents import Online, run_to
+    from aegis.agents import make_online, run_to
 
-    online = Online(plant, agent, plant.problem.scope(scope or None), seed, behaviour)
+    online = make_online(plant, agent, seed, behaviour, scope or None)
     with progress(episodes, agent.name, quiet) as report, resumable(out):
         result = run_to(out, online, episodes, about, problem, progress=lambda done, mean: report(done, f"reward {mean:.3f}"))
     tail = result.means[-max(1, episodes // 4) :]

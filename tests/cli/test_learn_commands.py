@@ -1,0 +1,289 @@
+"""learn, explain and decide as a user types them: files, figures, exit codes."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+from aegis.cli import main
+from aegis.logs import Source, Split
+from aegis.planning import load_policy, load_rewards
+from aegis.policies import load_record
+from aegis.problem import load_problem
+
+EXPLAINED = ["logged_decisions", "action_value", "policy_probability", "legacy_probability"]
+
+
+def run(*arguments: object, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as stop:
+        main([str(argument) for argument in arguments])
+    captured = capsys.readouterr()
+    code = stop.value.code
+    return (0 if code is None else int(code)), captured.out, captured.err
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A log of the clinic, contexts taken from it, and one learned policy of each kind."""
+    folder = tmp_path_factory.mktemp("learned")
+    calls = [["simulate", "--world", "clinic", "--legacy", "natural", "--episodes", "120", "--out", folder]]
+    calls += [
+        [
+            "learn",
+            folder / "log.parquet",
+            "--problem",
+            folder / "problem.yaml",
+            "--kind",
+            kind,
+            "--particles",
+            3,
+            "--out",
+            folder / kind,
+        ]
+        for kind in ("greedy", "planned", "capped")
+    ]
+    for call in calls:
+        with pytest.raises(SystemExit) as stop:
+            main([str(word) for word in call])
+        assert not stop.value.code
+    pyarrow.csv.write_csv(pq.read_table(folder / "log.parquet").slice(0, 30), folder / "contexts.csv")
+    return folder
+
+
+def test_learn_prints_what_was_fitted_and_records_it(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log, problem = place / "log.parquet", place / "problem.yaml"
+    code, out, err = run("learn", log, "--problem", problem, "--out", tmp_path / "p", "--fraction", "0.4", capsys=capsys)
+    assert code == 0, err
+    record = load_record(tmp_path / "p")
+    given = load_problem(problem)
+    episodes = len(Source(log, given).read(side="prior", split=Split.of(record["split"])))
+    text = " ".join(out.split())
+    assert f"{episodes} episodes" in text and "prior side" in text and "not a certificate" in text
+    assert record["split"] == Split(fraction=0.4).describe()
+    assert record["kind"] == "greedy" and record["scope"] == ["plan", "dose"] and record["episodes"] == episodes
+    batch = Source(log, given).read()
+    assert load_policy(tmp_path / "p", given).full("dose", batch).shape == (1, len(batch.levels["dose"]), 4)
+    assert np.isfinite(load_rewards(tmp_path / "p" / "rewards", given).predict("plan", batch)).all()
+
+
+def test_learn_in_json(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = [
+        "--problem",
+        place / "problem.yaml",
+        "--out",
+        tmp_path / "p",
+        "--kind",
+        "capped",
+        "--cap",
+        "3",
+        "--scope",
+        "dose",
+    ]
+    code, out, _ = run("learn", place / "log.parquet", *arguments, "--json", capsys=capsys)
+    found = json.loads(out)
+    assert code == 0
+    assert (found["kind"], found["cap"], found["scope"]) == ("capped", 3.0, ["dose"])
+    assert found["plug_in_note"].endswith("not a certificate")
+    assert {key: value for key, value in found.items() if key != "out"} == load_record(tmp_path / "p")
+
+
+def test_explain_tells_where_they_differ(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    call = ["explain", place / "greedy", place / "log.parquet", "--problem", place / "problem.yaml"]
+    code, out, err = run(*call, "--lookup", tmp_path / "table.csv", capsys=capsys)
+    assert code == 0, err
+    assert "favourite differs" in out and "prior side" in " ".join(out.split())
+    code, out, _ = run(*call, "--json", capsys=capsys)
+    found = json.loads(out)
+    assert [level["level"] for level in found["levels"]] == ["plan", "dose"]
+    assert found["side"] == "prior"
+    assert found["episodes"] == load_record(place / "greedy")["episodes"]
+    for level in found["levels"]:
+        assert 0 < level["total_variation"] <= 1
+        assert {part["variable"] for part in level["bins"]} <= {"severity", "frailty", "ward", "response", "level"}
+    cells = rows_of(tmp_path / "table.csv")
+    assert list(cells[0]) == ["decision_level", "severity", "frailty", "ward", "response", "level", *EXPLAINED]
+    total = dict.fromkeys(("plan", "dose"), 0.0)
+    for row in cells:
+        total[row["decision_level"]] += float(row["policy_probability"]) * int(row["logged_decisions"])
+    for level in found["levels"]:
+        assert total[level["level"]] == pytest.approx(level["decisions"], rel=1e-4)
+
+
+def test_explain_other_sides_and_fewer_episodes(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    call = ["explain", place / "greedy", place / "log.parquet", "--problem", place / "problem.yaml", "--json"]
+    counts = {side: json.loads(run(*call, "--side", side, capsys=capsys)[1])["episodes"] for side in ("prior", "certify", "all")}
+    assert counts["prior"] + counts["certify"] == counts["all"] == 120
+    assert json.loads(run(*call, "--episodes", 7, capsys=capsys)[1])["episodes"] == 7
+
+
+def test_explain_draws_if_it_can(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    call = ["explain", place / "greedy", place / "log.parquet", "--problem", place / "problem.yaml"]
+    code, _, err = run(*call, "--plot", tmp_path / "x.png", capsys=capsys)
+    if importlib.util.find_spec("matplotlib") is None:
+        assert code == 2
+        assert "aegis-handover[report]" in err
+        assert not list(tmp_path.iterdir())
+    else:
+        assert code == 0
+        assert (tmp_path / "x.png").read_bytes().startswith(b"\x89PNG")
+        code, _, err = run(*call, "--plot", tmp_path / "x.xyz", capsys=capsys)
+        assert code == 2
+        assert ".png" in err
+
+
+@pytest.mark.parametrize("kind", ["greedy", "planned", "capped"])
+@pytest.mark.parametrize("level", ["plan", "dose"])
+def test_decide_answers_as_the_policy_does(
+    kind: str, level: str, place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = load_problem(place / "problem.yaml")
+    call = [
+        "decide",
+        place / kind,
+        place / "contexts.csv",
+        "--problem",
+        place / "problem.yaml",
+        "--level",
+        level,
+        "--scope",
+        level,
+    ]
+    code, _, err = run(*call, "--out", tmp_path / "d.csv", capsys=capsys)
+    assert code == 0, err
+    answers = rows_of(tmp_path / "d.csv")
+    values = given.level(level).actions.values
+    chances = np.array([[float(row[f"probability_{value}"]) for value in values] for row in answers])
+    np.testing.assert_allclose(chances.sum(axis=1), 1)
+    batch = Source(place / "log.parquet", given).read()
+    policy = load_policy(place / kind, given)
+    owner = batch.ancestors("dose")[level][:30]
+    expected = np.einsum("s,sna->na", policy.weights, policy.full(level, batch))[owner]
+    np.testing.assert_allclose(chances, expected, atol=1e-12)
+    drawn = np.array([[str(value) for value in values].index(row[f"drawn_{level}"]) for row in answers])
+    assert (chances[np.arange(30), drawn] > 0).all()
+    if level == "dose":
+        closed = np.array([row["can_dose_3"] == "false" for row in answers])
+        assert closed.any() and (chances[closed, 3] == 0).all()
+
+
+def test_decide_is_reproducible_and_follows_the_seed(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    call = ["decide", place / "capped", place / "contexts.csv", "--problem", place / "problem.yaml", "--level", "dose", "--json"]
+    one, two, three = (run(*call, "--seed", seed, capsys=capsys)[1] for seed in (1, 1, 2))
+    assert one == two
+    drawn = [[decision["action"] for decision in json.loads(text)["decisions"]] for text in (one, three)]
+    assert drawn[0] != drawn[1]
+
+
+def test_decide_prints_a_table_for_the_outermost_level(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run("decide", place / "greedy", place / "contexts.csv", "--problem", place / "problem.yaml", capsys=capsys)
+    assert code == 0
+    assert "Level 'plan': 10 of 30 decisions" in out
+
+
+def spoilt(place: Path, tmp_path: Path, column: str, value: str | None) -> Path:
+    """The contexts without a column, or with another value in its first row."""
+    rows = rows_of(place / "contexts.csv")
+    names = [name for name in rows[0] if value is not None or name != column]
+    if value is not None:
+        rows[0][column] = value
+    with (tmp_path / "spoilt.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, names, extrasaction="ignore")
+        writer.writeheader()
+        writer.writerows(rows)
+    return tmp_path / "spoilt.csv"
+
+
+BAD = {
+    "fraction": (["learn", "{log}", "--problem", "{yaml}", "--out", "x", "--fraction", "1.5"], "above 0 and below 1"),
+    "empty prior side": (
+        ["learn", "{log}", "--problem", "{yaml}", "--out", "x", "--fraction", "1e-9"],
+        "prior side of the split",
+    ),
+    "unknown scope": (["learn", "{log}", "--problem", "{yaml}", "--out", "x", "--scope", "does"], "did you mean 'dose'"),
+    "unknown kind": (["learn", "{log}", "--problem", "{yaml}", "--out", "x", "--kind", "gredy"], "did you mean 'greedy'"),
+    "small cap": (["learn", "{log}", "--problem", "{yaml}", "--out", "x", "--kind", "capped", "--cap", "0.5"], "from 1"),
+    "unknown split": (["learn", "{log}", "--problem", "{yaml}", "--out", "x", "--split", "rows"], "unknown kind of split"),
+    "time without a column": (["learn", "{log}", "--problem", "{yaml}", "--out", "x", "--split", "time"], "under 'time'"),
+    "no log": (["learn", "gone.parquet", "--problem", "{yaml}", "--out", "x"], "gone.parquet does not exist"),
+    "no problem": (["learn", "{log}", "--problem", "gone.yaml", "--out", "x"], "gone.yaml"),
+    "explain, no policy": (["explain", "gone", "{log}", "--problem", "{yaml}"], "no policy in gone"),
+    "explain, side": (["explain", "{greedy}", "{log}", "--problem", "{yaml}", "--side", "left"], "unknown side 'left'"),
+    "explain, lookup": (["explain", "{greedy}", "{log}", "--problem", "{yaml}", "--lookup", "x.csv", "--by", "wrd"], "'ward'"),
+    "decide, level": (["decide", "{greedy}", "{csv}", "--problem", "{yaml}", "--level", "does"], "did you mean 'dose'"),
+    "decide, scope": (
+        ["decide", "{greedy}", "{csv}", "--problem", "{yaml}", "--level", "dose", "--scope", "plan"],
+        "does not act",
+    ),
+    "decide, no file": (["decide", "{greedy}", "gone.csv", "--problem", "{yaml}"], "gone.csv does not exist"),
+}
+
+
+@pytest.mark.parametrize("what", BAD)
+def test_bad_input_is_a_clear_error_and_writes_nothing(
+    what: str, place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = {
+        "log": place / "log.parquet",
+        "yaml": place / "problem.yaml",
+        "greedy": place / "greedy",
+        "csv": place / "contexts.csv",
+    }
+    arguments, expected = BAD[what]
+    code, out, err = run(*[word.format(**words) for word in arguments], capsys=capsys)
+    assert code == 2, out
+    assert expected in err
+    assert "Traceback" not in err + out
+    assert list(tmp_path.iterdir()) == []
+
+
+CONTEXTS = {
+    "lacking": ("severity", None, "'severity' (context of level 'plan')"),
+    "category": ("ward", "genral", "did you mean 'general'"),
+    "number": ("level", "high", "a number is needed"),
+}
+
+
+@pytest.mark.parametrize("what", CONTEXTS)
+def test_contexts_that_do_not_fit(what: str, place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    column, value, expected = CONTEXTS[what]
+    path = spoilt(place, tmp_path, column, value)
+    code, _, err = run("decide", place / "greedy", path, "--problem", place / "problem.yaml", "--level", "dose", capsys=capsys)
+    assert code == 2
+    assert expected in err
+
+
+def test_a_capped_policy_needs_the_legacy_to_decide(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = spoilt(place, tmp_path, "p_dose_1", None)
+    code, _, err = run("decide", place / "capped", path, "--problem", place / "problem.yaml", "--level", "dose", capsys=capsys)
+    assert code == 2
+    assert "probabilities of all actions" in err
+
+
+def test_a_policy_of_another_problem_is_refused(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run("simulate", "--world", "additive", "--episodes", 5, "--out", tmp_path, capsys=capsys)
+    for call in (["explain", place / "greedy", tmp_path / "log.parquet"], ["decide", place / "greedy", tmp_path / "log.parquet"]):
+        code, _, err = run(*call, "--problem", tmp_path / "problem.yaml", capsys=capsys)
+        assert code == 2
+        assert "another problem" in err
+
+
+def test_a_mixture_has_no_answer_below_actions_it_would_never_take(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call = ["decide", place / "planned", place / "contexts.csv", "--problem", place / "problem.yaml", "--level", "dose"]
+    code, _, err = run(*call, capsys=capsys)
+    assert code == 2
+    assert "--scope" in err
