@@ -16,7 +16,10 @@ from scipy import stats
 
 from aegis.agents import AGENTS, Agent, make_online, run
 from aegis.engine import map_parts, one_thread
-from aegis.mechanisms import fourier, nig
+from aegis.mechanisms import ModelSettings, build_belief, fourier, nig
+from aegis.planning import Integration, Thompson, plan
+from aegis.problem import Actions, Batch, Level, LevelTable, Problem, Reward, Variable
+from aegis.rng import stream
 from aegis.worlds import make_world, oracle_value
 from results import record, table
 
@@ -123,6 +126,41 @@ def update_cost(episodes: int = 150) -> float:
     return 1e3 * (time.perf_counter() - before) / episodes
 
 
+def three_level_cost(actions: int = 11, nodes: int = 16, repeats: int = 5) -> tuple[float, float]:
+    """Return milliseconds of one outermost plan over three levels, and of the posterior updates of one episode of 20 rows."""
+    names = ("slow", "middle", "fast")
+    levels = tuple(Level(n, Actions.grid(f"a_{n}", -1.0, 1.0, actions), (Variable(f"c_{n}"),), decision=f"id_{n}") for n in names)
+    parents = {
+        "c_middle": ("c_slow", "a_slow"),
+        "c_fast": ("c_middle", "a_middle"),
+        "y": ("c_fast", "a_fast"),
+        "r": ("y",),
+    }
+    problem = Problem(levels, Reward("r"), Variable("y"), parents=parents)
+    rng = stream(1, "three levels")
+    tables, rows = {}, 1
+    for level, children in zip(levels, (1, 4, 5), strict=True):
+        parent = np.repeat(np.arange(rows), children)
+        rows = parent.size
+        context = {level.context[0].name: rng.standard_normal(rows)}
+        tables[level.name] = LevelTable.undecided(parent, context).decided(rng.integers(0, actions, rows), np.ones(rows))
+    outcome = rng.standard_normal(rows)
+    batch = Batch(np.arange(1), tables, outcome + 0.1, np.ones(rows, dtype=bool), outcome)
+    belief = build_belief(problem, ModelSettings(features="fourier", linear_terms=False)).update(batch)
+    policy = plan(belief, Thompson(1), rng, integration=Integration("quadrature", nodes))
+    policy.values("slow", batch)
+    planning, updating = [], []
+    for _ in range(repeats):
+        before = time.perf_counter()
+        policy.values("slow", batch)
+        planning.append(time.perf_counter() - before)
+        before = time.perf_counter()
+        for state in belief.update(batch).states.values():
+            state.moments()  # type: ignore[attr-defined]
+        updating.append(time.perf_counter() - before)
+    return 1e3 * float(np.median(planning)), 1e3 * float(np.median(updating))
+
+
 def main() -> None:
     """Measure and record."""
     options = argparse.ArgumentParser(description=__doc__)
@@ -172,6 +210,12 @@ def main() -> None:
     updates = update_cost()
     ratio = parts["nested_cts"]["total"] / updates
     lines += ["", f"Posterior updates of one nested episode: {updates:.2f} ms; a nested episode costs {ratio:.1f} times that."]
+    deep, deep_updates = three_level_cost()
+    lines += [
+        "",
+        f"Three levels, 11 actions and 16 nodes each: one outermost plan {deep:.0f} ms, posterior updates of an episode "
+        f"{deep_updates:.2f} ms, ratio {deep / deep_updates:.0f}.",
+    ]
     print("\n".join(lines))
     if not quick:
         record("Learners", "python benchmarks/learners.py", lines)

@@ -53,7 +53,7 @@ def test_plannable_levels_have_nothing_unknown_below() -> None:
 @pytest.mark.parametrize("kind", CANDIDATES)
 @pytest.mark.parametrize("scope", [None, ["plan"], ["dose"]])
 def test_candidates_respect_masks_leave_other_levels_alone_and_come_back(kind: str, scope, tmp_path: Path) -> None:
-    log = source(CLINIC, tmp_path)
+    log = source(CLINIC, tmp_path, "natural")
     found = learn(log, Split(), quick(kind), scope)
     batch = log.read()
     for level in CLINIC.problem.names:

@@ -130,3 +130,16 @@ def test_the_plug_in_value_is_near_the_truth_where_the_model_is_right(tmp_path: 
     inner = learn(source, scope=["inner"])
     fresh = world.episodes(1000, 300, Hybrid(world.problem, {"inner"}, inner.policy, world.legacy("uniform")), 9)
     assert inner.plug_in == pytest.approx(fresh.episode_means(fresh.reward).mean(), abs=0.4)
+
+
+def test_a_split_in_time_learns_from_the_past(tmp_path: Path) -> None:
+    world = make_world("additive")
+    problem = replace(world.problem, time="when")
+    batch = world.episodes(0, 60, world.legacy("uniform"), 5)
+    order = np.random.default_rng(2).permutation(60)
+    write_log(replace(batch, time=order), problem, tmp_path / "log.parquet")
+    found = learn(Source(tmp_path / "log.parquet", problem), Split("time", fraction=0.25))
+    assert found.record["split"] == {"kind": "time", "key": "aegis", "fraction": 0.25, "cut": 15}
+    past = batch.take_episodes(order < 15)
+    assert found.record["episodes"] == 15
+    assert found.record["legacy_value"] == pytest.approx(past.episode_means(past.reward).mean())

@@ -191,6 +191,17 @@ def test_clusters_on_one_side_each_can_be_split_in_time(tmp_path: Path) -> None:
     assert sides(Source(tmp_path / "log.parquet", NESTED), Split("time"))["prior"] == batch.episode[:6].tolist()
 
 
+def test_an_empty_side_is_said(tmp_path: Path) -> None:
+    write_log(sample(FLAT, 5), FLAT, tmp_path / "log.parquet")
+    source = Source(tmp_path / "log.parquet", FLAT)
+    for side, fraction in (("prior", 1e-9), ("certify", 1 - 1e-9)):
+        split = Split(fraction=fraction)
+        with pytest.raises(LogError, match=f"none of the 5 episodes is on the {side} side"):
+            list(source.batches(side=side, split=split))
+        with pytest.raises(LogError, match=f"none of the 5 episodes is on the {side} side"):
+            source.read(side=side, split=split)
+
+
 BAD = {
     "kind": (lambda: Split("random"), "unknown kind of split 'random'"),
     "nothing": (lambda: Split(fraction=0.0), "above 0 and below 1, found 0.0"),

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from aegis.errors import SettingError
 from aegis.policies import Legacy, Logged, Uniform, contrast, level_chances, lookup
+from aegis.policies.bins import binned
 
 PROBLEM = ex.problem(3)
 
@@ -100,3 +101,17 @@ def test_bins_of_numbers_are_cut_at_quantiles() -> None:
     counts = [part.difference.decisions for part in found.bins if part.variable == "temperature"]
     assert len(counts) == 4
     assert max(counts) - min(counts) <= 2
+
+
+def test_a_number_on_an_edge_belongs_to_the_bin_that_starts_there() -> None:
+    batch, _ = case(10, 60)
+    table = batch.levels["dose"]
+    batch = batch.with_level("dose", replace(table, context={"temperature": np.arange(float(len(table))) // 3}))
+    for axis in binned(PROBLEM, batch, "dose", None, 4):
+        values = batch.levels["dose"].context["temperature"]
+        for code, label in enumerate(axis.labels):
+            words = label.split()
+            low = float(words[1] if words[0] == "from" else words[0]) if words[0] != "below" else -np.inf
+            assert (values[axis.codes == code] >= low).all()
+            high = float(words[-1]) if words[0] != "from" else np.inf
+            assert (values[axis.codes == code] < high).all()
