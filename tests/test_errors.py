@@ -8,7 +8,7 @@ import pickle
 import pytest
 
 from aegis import errors
-from aegis.errors import AegisError, InputError, ModelError, PolicyError, SettingError, choose, nearest
+from aegis.errors import AegisError, InputError, ModelError, PolicyError, RefusedError, SettingError, choose, nearest
 
 CLASSES = [member for _, member in inspect.getmembers(errors, inspect.isclass) if member.__module__ == "aegis.errors"]
 
@@ -39,7 +39,7 @@ def test_every_error_can_be_caught_shown_and_sent(member: type[AegisError]) -> N
     assert isinstance(error, AegisError) and str(error) == "what was found"
     copy = pickle.loads(pickle.dumps(error))
     assert type(copy) is member and str(copy) == str(error)
-    assert member.exit_code == 2 and member.__doc__
+    assert member.exit_code == (4 if member is RefusedError else 2) and member.__doc__
 
 
 def test_input_is_told_from_computation() -> None:

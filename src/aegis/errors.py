@@ -8,7 +8,7 @@ AegisError
 │   ├── PolicyError       a policy that does not fit, or a policy file that cannot be used
 │   ├── SettingError      a parameter of a world, model, rule or command
 │   └── OutputError       a place that cannot be written
-├── Refused               an assumption of a certificate fails: which, where, what would repair it (exit code 4)
+├── RefusedError          an assumption of a certificate fails: which, where, what would repair it (exit code 4)
 └── ModelError            a computation that cannot go on (for example a matrix that is not positive definite)
 
 A message says what was found, what is allowed and what to do.
@@ -54,7 +54,7 @@ class OutputError(InputError):
     """A file or folder cannot be written."""
 
 
-class Refused(AegisError):
+class RefusedError(AegisError):
     """An assumption that a certificate rests on does not hold in the data."""
 
     exit_code = 4

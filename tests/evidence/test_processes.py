@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from aegis.errors import Refused, SettingError
+from aegis.errors import RefusedError, SettingError
 from aegis.evidence import Monitor, full_evidence, taken_evidence
 from aegis.rng import stream
 
@@ -48,7 +48,7 @@ def test_false_alarms_are_at_most_their_level_and_a_late_drop_is_found():
 def test_monitor_refuses_what_it_cannot_watch():
     with pytest.raises(SettingError, match="value in"):
         Monitor(1.0)
-    with pytest.raises(Refused, match="value lies in"):
+    with pytest.raises(RefusedError, match="value lies in"):
         Monitor(0.5).step(1.2)
 
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from aegis.errors import Refused, SettingError
+from aegis.errors import RefusedError, SettingError
 from aegis.evidence import Sketch, gain_grid, value_centre, value_grid
 from aegis.rng import stream
 
@@ -83,7 +83,7 @@ def test_bound_and_test_agree_and_the_bound_is_where_the_wealth_falls():
 
 def test_no_evidence_gives_the_lower_end_and_impossible_evidence_is_refused():
     assert Sketch.empty(value_grid(0)).lower(0.05, 0.0, 1.0) == 0.0
-    with pytest.raises(Refused, match="largest possible"):
+    with pytest.raises(RefusedError, match="largest possible"):
         Sketch.empty(value_grid(0)).add_values(np.full(200, 3.0)).lower(0.05, 0.0, 1.0)
 
 
@@ -99,9 +99,9 @@ def test_a_dead_bet_stays_dead():
 
 
 def test_bad_units_and_grids_are_refused():
-    with pytest.raises(Refused, match="unit 1"):
+    with pytest.raises(RefusedError, match="unit 1"):
         Sketch.empty(value_grid(0)).add_values(np.array([0.5, -0.1]))
-    with pytest.raises(Refused, match="unit 0"):
+    with pytest.raises(RefusedError, match="unit 0"):
         Sketch.empty(value_grid(0)).add_values(np.array([np.nan]))
     with pytest.raises(SettingError, match="different grids"):
         Sketch.empty(value_grid(0)).merge(Sketch.empty(value_grid(1)))

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from aegis.errors import Refused
+from aegis.errors import RefusedError
 from aegis.evidence import FLOOR, Sketch, gain_grid, gain_stakes, value_grid, value_stakes, water_filled
 from aegis.rng import stream
 
@@ -95,7 +95,7 @@ def test_bad_logging_is_refused():
         ([[0.5, 0.5]], 1, math.nan, "outside its declared range"),
     ):
         logging = np.array(nu)
-        with pytest.raises(Refused, match=what):
+        with pytest.raises(RefusedError, match=what):
             water_filled(gain_stakes(pi, pi, logging), logging, pi, np.array([action]), np.array([reward]), np.array([0.5]))
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from aegis.errors import Refused, SettingError
+from aegis.errors import RefusedError, SettingError
 from aegis.evidence.grid import Array
 
 STAKES = np.array([0.9, *[2.0**-i for i in range(1, 8)]])
@@ -32,7 +32,7 @@ class Monitor:
     def step(self, value: float) -> Monitor:
         """Return the state after one more unit, its value in [0, 1]; a missing reward counts as 1."""
         if not 0 <= value <= 1:
-            raise Refused(f"a unit's value lies in [0, 1], found {value}")
+            raise RefusedError(f"a unit's value lies in [0, 1], found {value}")
         k = self.count + 1
         factor = 1.0 - STAKES * (value - self.floor) / (1.0 - self.floor)
         return Monitor(self.floor, k, (self.wealth + 1.0 / (k * (k + 1))) * factor)

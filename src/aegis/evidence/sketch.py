@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import logsumexp
 
-from aegis.errors import Refused, SettingError
+from aegis.errors import RefusedError, SettingError
 from aegis.evidence.grid import Array, Grid
 
 UNIT = 2.0**32
@@ -41,7 +41,7 @@ class Sketch:
         found = np.asarray(values, dtype=np.float64)
         if not (np.isfinite(found).all() and (found >= 0).all()):
             bad = int(np.argmax(~(np.isfinite(found) & (found >= 0))))
-            raise Refused(f"unit {bad}: a unit's value is a finite number from 0, found {found[bad]}")
+            raise RefusedError(f"unit {bad}: a unit's value is a finite number from 0, found {found[bad]}")
         total: list[int | None] = []
         for bet, before in zip(self.grid.bets, self.sums, strict=True):
             total.append(None if before is None else before + _floor_sum(np.log1p(bet * found)))
@@ -53,7 +53,7 @@ class Sketch:
         if found.ndim != 2 or found.shape[1] != self.grid.bets.size:
             raise SettingError(f"factors have one column per bet: expected {self.grid.bets.size}, found shape {found.shape}")
         if (found < 0).any() or np.isposinf(found).any():
-            raise Refused("a unit's factor is a finite number from 0")
+            raise RefusedError("a unit's factor is a finite number from 0")
         total: list[int | None] = []
         for j, before in enumerate(self.sums):
             column = found[:, j]
@@ -85,12 +85,12 @@ class Sketch:
     def lower(self, delta: float, low: float, high: float) -> float:
         """Return the largest mean in [low, high] that is certified to be exceeded, rounded down; `low` if none is.
 
-        Raises Refused if even `high`, the largest mean possible, is certified to be exceeded: the assumptions are contradicted.
+        Raises RefusedError if even `high`, the largest mean possible, is certified to be exceeded: the assumptions are contradicted.
         """
         if not low < high:
             raise SettingError(f"a bound is looked for in [low, high] with low < high, found [{low}, {high}]")
         if self.certifies(high, delta):
-            raise Refused(
+            raise RefusedError(
                 f"the data certify a mean above {high}, the largest possible: weights, propensities or the reward range are wrong"
             )
         if not self.certifies(low, delta):
@@ -116,7 +116,7 @@ def check_delta(delta: float) -> float:
 def _floor_sum(logs: Array) -> int:
     """Return the sum of logs in units of 2^-32, each rounded down, without overflow."""
     if logs.size and np.abs(logs).max() > LARGEST:
-        raise Refused("a unit's factor is too extreme to be counted")
+        raise RefusedError("a unit's factor is too extreme to be counted")
     whole = np.floor(logs * UNIT).astype(np.int64)
     chunk = 2**16  # 2^16 terms of at most 2^62 would overflow, so the halves are added apart
     high, low = whole >> 32, whole & 0xFFFFFFFF

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from aegis.errors import Refused
+from aegis.errors import RefusedError
 from aegis.evidence.grid import FLOOR, Array
 
 SUM_TOLERANCE = 1e-6
@@ -57,7 +57,7 @@ def water_filled(
 
     logging, prediction `[n, A]`, action `[n]`, reward `[n]` in [0, 1]. A bet that a decision cannot afford (g T > 1 - floor: a
     cap was broken) gives nan there, which kills the bet: leaving the decision out instead would drop exactly the contexts
-    where the candidate is most aggressive. Raises Refused if a taken action has nu = 0, if nu does not sum to one, or if a
+    where the candidate is most aggressive. Raises RefusedError if a taken action has nu = 0, if nu does not sum to one, or if a
     reward lies outside [0, 1].
     """
     _check(logging, action, reward)
@@ -128,11 +128,11 @@ def _check(logging: Array, action: npt.NDArray[np.integer], reward: Array) -> No
     total = np.abs(logging.sum(axis=1) - 1.0) > SUM_TOLERANCE
     if total.any() or not np.isfinite(logging).all() or (logging < 0).any():
         wrong = total | ~np.isfinite(logging).all(axis=1) | (logging < 0).any(axis=1)
-        raise Refused(f"decision {int(np.argmax(wrong))}: logging probabilities are not a distribution")
+        raise RefusedError(f"decision {int(np.argmax(wrong))}: logging probabilities are not a distribution")
     never = logging[rows, action] <= 0
     if never.any():
-        raise Refused(f"decision {int(np.argmax(never))}: the action taken has logging probability 0")
+        raise RefusedError(f"decision {int(np.argmax(never))}: the action taken has logging probability 0")
     outside = ~((reward >= 0) & (reward <= 1))
     if outside.any():
         place = int(np.argmax(outside))
-        raise Refused(f"decision {place}: a reward lies outside its declared range (rescaled {reward[place]})")
+        raise RefusedError(f"decision {place}: a reward lies outside its declared range (rescaled {reward[place]})")
