@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -28,8 +29,21 @@ def test_python_example_runs(tmp_path: Path) -> None:
 def test_commands_named_in_the_readme_exist() -> None:
     from aegis.cli import COMMANDS
 
-    for name in re.findall(r"`aegis ([a-z]+)", README):
+    named = re.findall(r"^    aegis ([a-z]+)", README, flags=re.M) + re.findall(r"`aegis ([a-z]+)", README)
+    assert len(named) >= 5
+    for name in named:
         assert name in COMMANDS
+
+
+def test_the_commands_of_the_readme_run_one_after_the_other(tmp_path: Path) -> None:
+    for line in re.findall(r"^    (aegis .*)$", README, flags=re.M):
+        arguments = shlex.split(line)[1:]
+        if "--episodes" in arguments:  # the same commands, shorter
+            arguments[arguments.index("--episodes") + 1] = "60" if "--legacy" in arguments else "3"
+        done = subprocess.run(
+            [sys.executable, "-m", "aegis", *arguments], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, f"{line}\n{done.stderr}"
 
 
 def test_both_make_targets_exist_and_ci_runs_the_tests() -> None:

@@ -94,6 +94,11 @@ def test_commands_may_run_in_other_threads() -> None:
     assert found == ["done"]
 
 
+def buffered() -> dict[str, str]:
+    """Return an environment in which output is kept back until it is flushed, as it is for users."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+
+
 def signalled(arguments: list[str], number: int, ready: Callable[[], bool]) -> tuple[int, str]:
     """Start a command, send it a signal once it is `ready`, and return exit code and stderr."""
     with subprocess.Popen([*AEGIS, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as victim:
@@ -134,18 +139,20 @@ def test_an_interrupted_agent_says_from_where_it_goes_on_and_does(tmp_path: Path
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
-@pytest.mark.parametrize("arguments", [["--help"], ["doctor"]])
+@pytest.mark.parametrize("arguments", [["--help"], ["doctor", "--json"]])
 def test_stdout_on_a_full_device_is_one_line(arguments: list[str]) -> None:
     with Path("/dev/full").open("w") as full:
-        done = subprocess.run([*AEGIS, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        done = subprocess.run([*AEGIS, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, check=False, env=buffered())
     assert done.returncode == 2
     assert done.stderr == "aegis: the system refused to read or write: No space left on device\n"
 
 
 @pytest.mark.skipif(os.name == "nt", reason="pipes as on POSIX systems")
-@pytest.mark.parametrize("arguments", [["--help"], ["doctor"]])
+@pytest.mark.parametrize("arguments", [["--help"], ["doctor", "--json"]])
 def test_a_reader_that_leaves_early_is_no_error(arguments: list[str]) -> None:
-    with subprocess.Popen([*AEGIS, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as command:
+    with subprocess.Popen(
+        [*AEGIS, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=buffered()
+    ) as command:
         assert command.stdout is not None and command.stderr is not None
         command.stdout.close()
         assert command.stderr.read() == ""

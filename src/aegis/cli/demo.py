@@ -16,7 +16,7 @@ WINDOW = 25  # episodes in the first and last averages
 
 
 @click.command("demo")
-@click.option("--episodes", type=click.IntRange(min=2), default=200, show_default=True)
+@click.option("--episodes", type=click.IntRange(min=2), default=120, show_default=True)
 @click.option("--out", type=click.Path(path_type=Path), default=Path("demo-run"), show_default=True, metavar="FOLDER")
 @options.seed
 @options.as_json
@@ -27,23 +27,25 @@ def command(episodes: int, out: Path, seed: int, as_json: bool) -> None:
     the acidity that each dose must suit. The agent's data is kept in FOLDER; an interrupted run goes on where it stopped, a
     finished one is run again. Nothing is certified here yet: the numbers are averages.
     """
-    from aegis.agents import AGENTS, Online, run_to
+    from aegis.agents import AGENTS, make_online, run_to
     from aegis.agents.folder import discard
     from aegis.planning import Integration
     from aegis.worlds import make_world, oracle_value, true_value
 
     screen = console()
-    world, legacy_name, agent_name = make_world("plant"), "natural", "nested_poly"
+    world, legacy_name, agent_name = make_world("plant"), "natural", "nested_cts"
     legacy = world.legacy(legacy_name)
     names = world.problem.names
     low, high = true_value(world, legacy), oracle_value(world)
     if not as_json:
         screen.print(f"[bold]AEGIS[/bold]  a plant with {len(names)} timescales: {' -> '.join(names)}")
         screen.print(f"The legacy ({legacy_name}) earns {low:.3f} per decision; the best possible is {high:.3f}.")
-        screen.print(f"{agent_name} starts knowing the causal graph and nothing else.\n")
+        screen.print(
+            f"{agent_name} starts knowing the causal graph, and from a short log of the legacy the spread of each variable.\n"
+        )
     # Few nodes and beliefs keep three nested levels quick; the plant's optima are smooth, so that eight nodes do.
     agent = replace(AGENTS[agent_name], rule_settings={"particles": 4}, integration=Integration(nodes=8))
-    online = Online(world, agent, world.problem.scope(None), seed, legacy)
+    online = make_online(world, agent, seed, legacy)
     about = {"world": "plant", "legacy": legacy_name, "propensities": "full"}
     folder = out / f"seed-{seed}-episodes-{episodes}"
     discard(folder)

@@ -85,7 +85,8 @@ class Sketch:
     def lower(self, delta: float, low: float, high: float) -> float:
         """Return the largest mean in [low, high] that is certified to be exceeded, rounded down; `low` if none is.
 
-        Raises RefusedError if even `high`, the largest mean possible, is certified to be exceeded: the assumptions are contradicted.
+        Raises RefusedError if even `high`, the largest mean possible, is certified to be exceeded: that contradicts the
+        assumptions.
         """
         if not low < high:
             raise SettingError(f"a bound is looked for in [low, high] with low < high, found [{low}, {high}]")
