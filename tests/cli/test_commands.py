@@ -134,10 +134,10 @@ def test_features_tempering_and_nodes_change_the_agent(tmp_path: Path, capsys: p
 
 
 def test_demo_tells_the_story(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = aegis("demo", "--episodes", 40, "--out", tmp_path, capsys=capsys)
+    code, out, _ = aegis("demo", "--episodes", 16, "--out", tmp_path, capsys=capsys)
     assert code == 0
     assert "legacy" in out and "oracle" in out and "not a certificate" in out
-    code, out, _ = aegis("demo", "--episodes", 40, "--seed", 2, "--out", tmp_path, "--json", capsys=capsys)
+    code, out, _ = aegis("demo", "--episodes", 16, "--seed", 2, "--out", tmp_path, "--json", capsys=capsys)
     found = json.loads(out)
     assert found["legacy_value"] < found["agent_last"] < found["oracle_value"] + 0.5
     assert Path(found["log"]).exists()

@@ -226,3 +226,11 @@ def test_settings_reach_the_mechanisms():
     assert mechanism.features.size == 6  # 1, task, heat and their products
     assert mechanism.target.kind == "categorical"
     np.testing.assert_array_equal(mechanism.scaling.scale, np.ones(3))
+
+
+@pytest.mark.parametrize("per", ["episode", "slow"])
+def test_a_reward_of_several_decisions_is_not_counted_once_per_row(per: str) -> None:
+    levels = (Level("slow", Actions.of("a", (0.0, 1.0))), Level("fast", Actions.of("b", (0.0, 1.0))))
+    with pytest.raises(SettingError, match=f"the reward is per {per}"):
+        build_belief(Problem(levels, Reward("r", per=per)))
+    assert build_belief(Problem(levels, Reward("r", per="fast"))).mechanisms

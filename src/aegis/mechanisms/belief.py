@@ -167,7 +167,16 @@ def build_belief(
 
 
 def _check(problem: Problem, scope: Iterable[str] | None) -> None:
-    """Raise GraphError if the graph says that what is learned here cannot be the effect of the actions (Assumption 3)."""
+    """Raise GraphError if the graph says that what is learned here cannot be the effect of the actions (Assumption 3).
+
+    Raises SettingError for a reward that belongs to several innermost decisions: every row would count it again, and the
+    posterior would be far too sure.
+    """
+    if problem.reward.per not in ("decision", problem.innermost.name):
+        raise SettingError(
+            f"the reward is per {problem.reward.per}: mechanisms are learned from rewards per innermost decision only, because "
+            "each row would count the same reward again; log the reward of each innermost decision"
+        )
     for name in problem.scope(scope):
         found = problem.backdoor(name)
         if not found.admissible:
