@@ -135,3 +135,15 @@ def test_nested_planning_beats_the_legacy_where_its_model_is_right() -> None:
     difference = agent.means - batch.episode_means(batch.reward)  # same noise, so paired
     assert difference.mean() > 4 * difference.std() / np.sqrt(100)
     assert agent.means[-50:].mean() > 0.95 * oracle_value(world)
+
+
+def test_an_agent_that_controls_nothing_or_a_legacy_of_another_world_is_refused() -> None:
+    world = make_world("additive")
+    with pytest.raises(SettingError, match="controls no level"):
+        Online(world, AGENTS["flat_cts"], Scope({"meta"}), 1, world.legacy("uniform"))
+    with pytest.raises(SettingError, match="controls no level"):
+        Online(world, AGENTS["nested_nig"], Scope(()), 1, world.legacy("uniform"))
+    with pytest.raises(SettingError, match="another problem"):
+        Online(
+            world, AGENTS["nested_nig"], world.problem.scope(None), 1, make_world("unified", inner_points=11).legacy("uniform")
+        )

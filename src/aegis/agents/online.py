@@ -29,8 +29,21 @@ class Online:
     scalings: dict[str, Scaling] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        controlled = COMMITS[self.agent.commit].scope(self.plant.problem, self.plant.problem.scope(self.scope))
-        missing = [name for name in self.plant.problem.names if name not in controlled]
+        problem = self.plant.problem
+        controlled = COMMITS[self.agent.commit].scope(problem, problem.scope(self.scope))
+        if not controlled:
+            raise SettingError(
+                f"agent '{self.agent.name}' controls no level of the scope {sorted(self.scope)}; an agent with the commit shape "
+                f"'{self.agent.commit}' can control {sorted(COMMITS[self.agent.commit].scope(problem, problem.scope()))}"
+            )
+        if problem.carry_over == "within":
+            raise SettingError(
+                "planning supposes that a decision affects only its own subtree; this problem says 'carry_over: within'"
+            )
+        built_for = getattr(self.legacy, "problem", problem)
+        if built_for != problem:
+            raise SettingError("the legacy was built for another problem than the plant's; build it from the same world")
+        missing = [name for name in problem.names if name not in controlled]
         if missing and self.legacy is None:
             raise SettingError(
                 f"agent '{self.agent.name}' does not control {', '.join(missing)}: give the legacy that acts there"
