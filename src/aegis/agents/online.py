@@ -29,8 +29,7 @@ class Online:
     scalings: dict[str, Scaling] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        problem = self.plant.problem
-        controlled = COMMITS[self.agent.commit].scope(problem, problem.scope(self.scope))
+        problem, controlled = self.plant.problem, self.controlled
         if not controlled:
             raise SettingError(
                 f"agent '{self.agent.name}' controls no level of the scope {sorted(self.scope)}; an agent with the commit shape "
@@ -49,9 +48,14 @@ class Online:
                 f"agent '{self.agent.name}' does not control {', '.join(missing)}: give the legacy that acts there"
             )
 
+    @property
+    def controlled(self) -> Scope:
+        """Return the levels at which the agent acts: those of the scope that its commit shape plans."""
+        return COMMITS[self.agent.commit].scope(self.plant.problem, self.plant.problem.scope(self.scope))
+
     def prior(self) -> Belief:
-        """Return the belief before the first episode."""
-        return build_belief(self.plant.problem, self.agent.model, self.scope, self.scalings, self.seed)
+        """Return the belief before the first episode, over the mechanisms that the controlled levels look at."""
+        return build_belief(self.plant.problem, self.agent.model, self.controlled, self.scalings, self.seed)
 
     def policy(self, belief: Belief, episode: int) -> Planned:
         """Return the policy of one episode: beliefs drawn from p_(k-1), held fixed for the episode."""
