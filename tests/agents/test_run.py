@@ -242,3 +242,13 @@ def test_stale_partial_files_of_a_killed_run_are_removed(tmp_path: Path) -> None
     (folder / ".log.parquet.abc.part").write_bytes(b"half")
     run_to(folder, make_online(), 3, {})
     assert not list(folder.glob(".*"))
+
+
+@pytest.mark.parametrize("name", ["log.parquet", "summary.json"])
+@pytest.mark.parametrize("content", [b"", b"{}"])
+def test_a_finished_run_whose_files_were_changed_is_not_reported_as_good(name: str, content: bytes, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    run_to(folder, make_online(), 3, {})
+    (folder / name).write_bytes(content)
+    with pytest.raises(InputError, match=name):
+        run_to(folder, make_online(), 3, {})

@@ -209,6 +209,7 @@ BAD = {
     "too many particles": (["simulate", "--agent", "nested_cts", "--particles", "1000000000", "--out", "x"], "--particles"),
     "particles for greedy": (["simulate", "--agent", "greedy_nig", "--particles", "3", "--out", "x"], "particles"),
     "no episodes": (["simulate", "--episodes", "0", "--out", "x"], "episodes"),
+    "empty place": (["simulate", "--out", ""], "the path is empty"),
     "negative seed": (["simulate", "--seed", "-1", "--out", "x"], "seed"),
 }
 

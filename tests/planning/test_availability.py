@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 from aegis.errors import GraphError
 from aegis.mechanisms import build_belief
-from aegis.mechanisms.availability import availability_name
+from aegis.mechanisms.availability import availability_name, expected_best
 from aegis.planning import Greedy, plan
 from aegis.problem import Actions, Batch, Level, LevelTable, Problem, Reward
 from aegis.rng import stream
@@ -21,10 +22,10 @@ def closing_problem() -> Problem:
     return Problem((Level("outer", Actions.of("plan", ("left", "right"))), inner), Reward("r"))
 
 
-def closing_batch(episodes: int = 2000) -> Batch:
+def closing_batch(episodes: int = 2000, chance: float = 0.03) -> Batch:
     rng = stream(1, "closing")
     outer = rng.integers(0, 2, episodes)
-    can_high = np.where(outer == 0, rng.random(episodes) < 0.03, True)
+    can_high = np.where(outer == 0, rng.random(episodes) < chance, True)
     inner = np.where(can_high, rng.integers(0, 2, episodes), 0)
     reward = np.where(outer == 0, 3.0, 0.0) + np.where(inner == 1, 10.0, 0.0) + rng.standard_normal(episodes)
     rows = np.arange(episodes)
@@ -37,12 +38,28 @@ def closing_batch(episodes: int = 2000) -> Batch:
     return Batch(rows, levels, reward, np.ones(episodes, dtype=bool))
 
 
-def test_the_planner_does_not_count_on_closed_actions() -> None:
-    problem, batch = closing_problem(), closing_batch()
+@pytest.mark.parametrize("chance", [0.0, 0.03, 0.45, 0.55])
+def test_the_planner_does_not_count_on_closed_actions(chance: float) -> None:
+    problem, batch = closing_problem(), closing_batch(4000, chance)
     policy = plan(build_belief(problem).update(batch), Greedy(), stream(2, "unused"))
     values = policy.values("outer", batch)[0, 0]
-    np.testing.assert_allclose(values, [3.0, 10.0], atol=0.5)
+    np.testing.assert_allclose(values, [3.0 + 10.0 * chance, 10.0], atol=0.5)
     assert policy.full("outer", batch)[0, 0].tolist() == [0.0, 1.0]
+
+
+def test_the_expected_best_open_action_against_all_masks() -> None:
+    rng = stream(4, "masks")
+    values, chances = rng.standard_normal((2, 3, 4)), rng.random((1, 3, 4))
+    found = expected_best(values, chances)
+    for s in range(2):
+        for n in range(3):
+            total = weight = 0.0
+            for mask in itertools.product([False, True], repeat=4):
+                if any(mask):
+                    p = np.prod([c if m else 1 - c for c, m in zip(chances[0, n], mask, strict=True)])
+                    total += p * max(v for v, m in zip(values[s, n], mask, strict=True) if m)
+                    weight += p
+            assert found[s, n] == pytest.approx(total / weight)
 
 
 def test_without_data_everything_counts_as_open() -> None:

@@ -13,6 +13,7 @@ import numpy as np
 
 from aegis.errors import AegisError, InputError, OutputError
 from aegis.files import LOCK, digest_of, left_aside, locked, write_text, written_aside
+from aegis.logs import log_digest
 from aegis.mechanisms import Belief
 from aegis.problem import Array, Problem, save_problem
 
@@ -92,7 +93,22 @@ def resume(place: Path, prior: Belief) -> RunState:
 
 
 def finished(place: Path) -> bool:
-    """Say whether the log and the summary, which are written at the end, are both there."""
+    """Say whether the log and the summary, which are written at the end, are both there.
+
+    Raises InputError if they are not what the run wrote: the summary holds the digest of the log.
+    """
+    if not _ended(place):
+        return False
+    try:
+        digest = json.loads((place / SUMMARY).read_text(encoding="utf-8"))["log_digest"]
+    except (ValueError, KeyError, TypeError, OSError) as error:
+        raise InputError(f"{place / SUMMARY} is damaged ({type(error).__name__}); remove the folder and run again") from error
+    if log_digest([place / LOG]) != digest:
+        raise InputError(f"{place / LOG} is not the log that this run wrote; restore it, or remove the folder and run again")
+    return True
+
+
+def _ended(place: Path) -> bool:
     return (place / LOG).exists() and (place / SUMMARY).exists()
 
 
@@ -129,7 +145,7 @@ def discard(folder: str | Path) -> None:
     The checkpoint goes first and the settings last: killed in between, the folder holds the beginning of the same run.
     """
     place = Path(folder)
-    if not (finished(place) and (place / SETTINGS).exists()):
+    if not (_ended(place) and (place / SETTINGS).exists()):
         return
     with locked(place):
         (place / CHECKPOINT).unlink(missing_ok=True)

@@ -20,7 +20,7 @@ from aegis.agents.identity import identity
 from aegis.agents.online import Online
 from aegis.errors import SettingError
 from aegis.files import digest_of, locked, write_text
-from aegis.logs import Source, write_log
+from aegis.logs import Source, log_digest, write_log
 from aegis.mechanisms import Belief
 from aegis.problem import Array, Batch, Problem, concat, dump_problem
 from aegis.version import __version__
@@ -70,7 +70,12 @@ def run_to(
         if state.done != last or not finished(place):
             check_parts(place, state.done, last, step)
             state = _go_on(place, online, state, last, step, logged, progress)
-            summary = {**wanted, "mean_reward": float(state.means.mean()), "mean_episode_reward": float(state.sums.mean())}
+            summary = {
+                **wanted,
+                "mean_reward": float(state.means.mean()),
+                "mean_episode_reward": float(state.sums.mean()),
+                "log_digest": log_digest([place / LOG]),
+            }
             write_text(place / SUMMARY, json.dumps(summary, indent=2) + "\n")
         shutil.rmtree(place / PARTS, ignore_errors=True)
     return Result(state.means, state.sums, state.belief)

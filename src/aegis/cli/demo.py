@@ -17,7 +17,7 @@ WINDOW = 25  # episodes in the first and last averages
 
 @click.command("demo")
 @click.option("--episodes", type=click.IntRange(min=2), default=120, show_default=True)
-@click.option("--out", type=click.Path(path_type=Path), default=Path("demo-run"), show_default=True, metavar="FOLDER")
+@click.option("--out", type=options.Place(path_type=Path), default=Path("demo-run"), show_default=True, metavar="FOLDER")
 @options.seed
 @options.as_json
 def command(episodes: int, out: Path, seed: int, as_json: bool) -> None:

@@ -17,7 +17,9 @@ REWARDS = "rewards"  # the folder, inside the policy's, in which the reward mode
 @click.command("learn")
 @click.argument("log", nargs=-1, required=True, type=click.Path(path_type=Path))
 @options.problem
-@click.option("--out", required=True, type=click.Path(path_type=Path), metavar="FOLDER", help="Gets the policy and its record.")
+@click.option(
+    "--out", required=True, type=options.Place(path_type=Path), metavar="FOLDER", help="Gets the policy and its record."
+)
 @click.option("--kind", default="greedy", show_default=True, metavar="NAME", help="greedy, planned or capped.")
 @click.option("--cap", type=float, default=2.0, show_default=True, help="W: a capped policy raises no probability more than so.")
 @click.option("--scope", multiple=True, metavar="LEVEL", help="Levels the policy acts at; repeatable. Default: all.")

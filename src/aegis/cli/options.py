@@ -12,6 +12,17 @@ from aegis.errors import ProblemError, SettingError
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
+
+class Place(click.Path):
+    """A path that must be named: an empty one, often an unset shell variable, would mean the current folder."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Refuse an empty path."""
+        if value == "":
+            self.fail("the path is empty; use '.' for the current folder", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
 settings = click.option(
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a setting of the world; repeatable."

@@ -35,7 +35,7 @@ MOST_PARTICLES = 10_000
 @click.option("--nodes", type=int, help="Quadrature nodes per number with which the agent integrates over contexts.")
 @click.option("--propensities", type=click.Choice(["full", "taken"]), default="full", show_default=True, help="What is logged.")
 @click.option(
-    "--out", required=True, type=click.Path(path_type=Path), metavar="FOLDER", help="Gets log.parquet and problem.yaml."
+    "--out", required=True, type=options.Place(path_type=Path), metavar="FOLDER", help="Gets log.parquet and problem.yaml."
 )
 @options.seed
 @options.settings

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from aegis.errors import SettingError
 from aegis.mechanisms import Function, Theta
-from aegis.mechanisms.availability import availability_name, open_actions
+from aegis.mechanisms.availability import availability_name, expected_best, open_actions, open_chances
 from aegis.planning.integration import Integration, Method
 from aegis.planning.states import States, legacy_probabilities
 from aegis.problem import Array, Policy, Problem, Rows, Scope
@@ -49,10 +49,10 @@ class Recursion:
         wide = states.each_action(self.problem, level)
         deeper, weights = self.integration.extend(self.problem, self.theta, child.name, wide, self._method(level))
         below = self.values(child.name, deeper)
-        mask = self._mask(child.name, deeper)
         if child.name in self.scope:
-            best = _open(mask, below).max(axis=-1)
+            best = self._best(child.name, deeper, below)
         else:
+            mask = self._mask(child.name, deeper)
             legacy = self._require_legacy(child.name)
             chances = legacy_probabilities(self.problem, legacy, child.name, deeper, self.scope, mask)
             best = np.sum(chances * below, axis=-1)
@@ -100,6 +100,13 @@ class Recursion:
             return function.mean_each(states.rows, states.count, actions.column, actions.as_rows(np.arange(actions.count)))
         mean = function.mean(states.rows, states.count)
         return np.broadcast_to(mean[:, :, None], (self.theta.count, states.count, actions.count, mean.shape[-1]))
+
+    def _best(self, level: str, states: States, values: Array) -> Array:
+        """Return what a controlled decision is worth `[S, n]`: its best open action, on average over what may be open."""
+        learned = None if level in self.masks else self.theta.functions.get(availability_name(level))
+        if learned is not None:
+            return expected_best(values, open_chances(learned, states.rows, states.count))
+        return _open(self._mask(level, states), values).max(axis=-1)
 
     def _mask(self, level: str, states: States) -> npt.NDArray[np.bool_] | None:
         """Return which actions would be available, `[1 or S, n, A]`, None for all; SettingError if a state has none.

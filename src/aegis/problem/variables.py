@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from aegis.errors import ProblemError
 
+MOST_POINTS = 100_000  # of an action grid
 Value = str | int | float | bool
 Kind = Literal["real", "vector", "categorical"]
 
@@ -89,8 +90,9 @@ class Actions:
     @classmethod
     def grid(cls, column: str, low: float, high: float, points: int) -> Actions:
         """Return an even grid of `points` actions from `low` to `high`, both included."""
-        if points < 2:
-            raise ProblemError(f"action '{column}': a grid needs at least two points, found {points}")
+        if not 2 <= points <= MOST_POINTS:
+            few = "at least two points" if points < 2 else f"at most {MOST_POINTS} points"
+            raise ProblemError(f"action '{column}': a grid needs {few}, found {points}")
         if not (math.isfinite(low) and math.isfinite(high) and low < high):
             raise ProblemError(f"action '{column}': a grid needs finite low < high, found low {low}, high {high}")
         return cls(column, tuple(float(v) for v in np.linspace(low, high, points)), "grid")
