@@ -99,14 +99,25 @@ def buffered() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
 
 
+# As `python -m aegis`, with Ctrl-C at its default: a process started in the background of a shell inherits it as ignored.
+INTERRUPTIBLE = [
+    sys.executable,
+    "-c",
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from aegis.cli import main; main()",
+]
+
+
 def signalled(arguments: list[str], number: int, ready: Callable[[], bool]) -> tuple[int, str]:
     """Start a command, send it a signal once it is `ready`, and return exit code and stderr."""
-    with subprocess.Popen([*AEGIS, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as victim:
-        while not ready():
-            assert victim.poll() is None, "the command ended before it was ready"
-            time.sleep(0.02)
-        victim.send_signal(number)
-        _, err = victim.communicate()
+    with subprocess.Popen([*INTERRUPTIBLE, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as victim:
+        try:
+            while not ready():
+                assert victim.poll() is None, "the command ended before it was ready"
+                time.sleep(0.02)
+            victim.send_signal(number)
+            _, err = victim.communicate(timeout=120)
+        finally:
+            victim.kill()
         return victim.returncode, err
 
 

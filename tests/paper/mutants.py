@@ -48,8 +48,8 @@ MUTATIONS: dict[str, tuple[str, str, str, str]] = {
     ),
     "the worst action instead of the best": (
         "planning/recursion.py",
-        "below).max(axis=-1)",
-        "below).min(axis=-1)",
+        "values).max(axis=-1)",
+        "values).min(axis=-1)",
         "recursion[2",
     ),
     "controlled and legacy levels swapped": (
