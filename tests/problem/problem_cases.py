@@ -44,6 +44,7 @@ def tree(counts: Sequence[Sequence[int]], seed: int = 0, **changes: Any) -> Batc
         "cluster": rng.integers(0, 2, episodes),
         "time": np.arange(episodes, dtype=np.float64),
         "extra": {"note": rng.integers(0, 9, size)},
+        "closed": rng.random(size) < 0.9,
     }
     return Batch(**(fields | changes))
 
@@ -62,7 +63,7 @@ def trees(draw: st.DrawFn, depth: int | None = None, least: int = 1) -> Batch:
 
 def same(a: Batch, b: Batch) -> bool:
     """Say whether two batches hold the same values, field by field and with the same types."""
-    plain = ("episode", "reward", "observed", "outcome", "cluster", "time")
+    plain = ("episode", "reward", "observed", "outcome", "cluster", "time", "closed")
     if list(a.levels) != list(b.levels) or not all(_equal(getattr(a, name), getattr(b, name)) for name in plain):
         return False
     if not (_equal_columns(a.guards, b.guards) and _equal_columns(a.extra, b.extra)):

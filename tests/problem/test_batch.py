@@ -113,7 +113,7 @@ def test_taking_episodes_keeps_each_of_them_whole(batch: Batch, data: st.DataObj
     np.testing.assert_array_equal(np.asarray(taken.cluster), np.asarray(batch.cluster)[rows])
     np.testing.assert_array_equal(np.asarray(taken.time), np.asarray(batch.time)[rows])
     wanted = [leaf for row in rows for leaf in leaves(batch, 0, row)]
-    for name in ("reward", "observed", "outcome"):
+    for name in ("reward", "observed", "outcome", "closed"):
         np.testing.assert_array_equal(getattr(taken, name), getattr(batch, name)[wanted])
     np.testing.assert_array_equal(taken.guards["scrap"], batch.guards["scrap"][wanted])
     np.testing.assert_array_equal(taken.extra["note"], batch.extra["note"][wanted])

@@ -130,6 +130,32 @@ latents: {U: [spectrum, cost]}
     assert problem.graph.latents == {"U": ("spectrum", "cost")}
 
 
+def test_promises_delays_and_sizes() -> None:
+    problem = parse_problem(
+        """
+episode: order
+cluster: {column: shop, most: 30}
+reward: {column: paid, range: [0, 9], clip: true, closed: final}
+levels:
+  - name: offer
+    action: {column: price, values: [1, 2]}
+    propensity: {column: p, least: 0.05, estimated: true}
+"""
+    )
+    assert (problem.cluster, problem.cluster_most) == ("shop", 30)
+    assert problem.reward == Reward("paid", (0.0, 9.0), clip=True, closed="final")
+    assert problem.levels[0].propensity == Propensity(column="p", least=0.05, estimated=True)
+    assert dump_problem(problem)["cluster"] == {"column": "shop", "most": 30}
+    assert parse_problem(SHORT + "cluster: {column: shop}\n") == parse_problem(SHORT + "cluster: shop\n")
+
+
+def test_what_is_not_declared_is_not_written() -> None:
+    content = dump_problem(parse_problem(EXAMPLE))
+    assert content["cluster"] == "machine"
+    assert set(content["reward"]) == {"column", "range", "unit", "goal", "per"}
+    assert [set(level["propensity"]) for level in content["levels"]] == [{"column"}, {"column"}]
+
+
 # ---- round trip ------------------------------------------------------------------------------------------------------
 
 # Words that a YAML reader may take for something else, and characters that need quotes.
@@ -169,6 +195,7 @@ def propensities(draw: st.DrawFn, index: int, count: int) -> Propensity | None:
                 Propensity(columns=tuple(f"p{index}_{i}" for i in range(count))),
                 Propensity(policy="uniform"),
                 Propensity(base=f"meant{index}", epsilon=draw(st.floats(1e-12, 1))),
+                Propensity(column=f"p{index}", least=draw(st.floats(1e-12, 1 / count)), estimated=draw(st.booleans())),
             ]
         )
     )
@@ -198,12 +225,16 @@ def problems(draw: st.DrawFn) -> Problem:
                 draw(st.floats(-10, 10)),
             )
         )
+    limits = draw(st.none() | LIMITS)
+    cluster = draw(st.sampled_from([None, "1e3"]))
     reward = Reward(
         "r",
-        draw(st.none() | LIMITS),
+        limits,
         draw(st.just("") | WORDS),
         draw(st.sampled_from(["maximise", "minimise"])),
         draw(st.sampled_from(["decision", "episode", "l1"])),
+        limits is not None and draw(st.booleans()),
+        draw(st.sampled_from([None, "null", "done"])),
     )
     return Problem(
         tuple(levels),
@@ -213,9 +244,10 @@ def problems(draw: st.DrawFn) -> Problem:
         draw(st.sampled_from([{}, {"U": ("a1", "r")}])),
         draw(st.sampled_from([(), (Guard("g", (0.0, 1.0), 0.25, "maximise"), Guard("h", (-1.0, 1.0), 0.0))])),
         draw(st.sampled_from([("episode",), ("site", "on")])),
-        draw(st.sampled_from([None, "1e3"])),
+        cluster,
         draw(st.sampled_from([None, "time"])),
         draw(st.sampled_from(["none", "within"])),
+        None if cluster is None else draw(st.none() | st.integers(1, 10**9)),
     )
 
 
@@ -261,6 +293,7 @@ def message_of(text: str) -> str:
         ("guards:", "guard:", "guard", "guards"),
         ("range: [0, 40]", "rnage: [0, 40]", "reward.rnage", "range"),
         ("max_worsening", "max_worse", "guards.1.max_worse", "max_worsening"),
+        ("cluster: machine", "cluster: {column: machine, mots: 3}", "cluster.mots", "most"),
         ("{column: purity}", "{colum: purity}", "outcome.colum", "column"),
         ("decision: recipe_run", "decisions: recipe_run", "levels.1.decisions", "decision"),
         ("grid: {low: -2, high: 2, points: 21}", "girds: 1", "levels.2.action.girds", "grid"),
@@ -331,6 +364,17 @@ def test_all_mistakes_are_reported_at_once() -> None:
         ("[task, setting]", "[task, dose]", "'dose' comes after 'temperature'"),
         ("name: dose", "name: recipe", "two levels are called 'recipe'"),
         ("per: decision", "per: recipes", "(did you mean 'recipe'?)"),
+        ("per: decision", "clip: 1", "'reward.clip' should be true or false, found 1"),
+        ("range: [0, 40]", "clip: true", "reward 'margin': 'clip' needs a 'range'"),
+        ("per: decision", 'closed: ""', "'closed' names a column of flags, found an empty name"),
+        ("per: decision", "closed: margin", "'margin' is both the reward and the flag that says whether the reward is final"),
+        ("cluster: machine", "cluster: {column: machine, most: 0}", "cluster 'machine': 'most' is the largest number"),
+        ("cluster: machine", "cluster: {column: machine, most: few}", "'cluster.most' should be a whole number, found 'few'"),
+        ("cluster: machine", "cluster: {most: 5}", "'cluster.column' is missing"),
+        ("cluster: machine", "cluster: 7", "'cluster' should be a text or a mapping, found 7"),
+        ("{column: p_dose}", "{column: p_dose, least: 2}", "'least' is a probability above 0 and at most 1, found 2"),
+        ("{column: p_dose}", "{column: p_dose, least: 0.2}", "promises 0.2 for each of 21 actions"),
+        ("{column: p_dose}", "{column: p_dose, estimated: 1}", "'levels.2.propensity.estimated' should be true or false"),
     ],
 )
 def test_a_wrong_value_is_named_with_its_place(right: str, wrong: str, expected: str) -> None:

@@ -67,6 +67,13 @@ def test_missing_observed_means_that_every_reward_was_observed() -> None:
     np.testing.assert_array_equal(joined, [*np.asarray(ONE.observed), True, True])
 
 
+def test_missing_closed_means_that_no_reward_is_awaited() -> None:
+    joined = concat([ONE, replace(TWO, closed=None)]).closed
+    assert joined is not None
+    np.testing.assert_array_equal(joined, [*np.asarray(ONE.closed), True, True])
+    assert concat([replace(ONE, closed=None), replace(TWO, closed=None)]).closed is None
+
+
 def test_what_only_some_parts_know_is_given_up() -> None:
     joined = concat([ONE, with_table(TWO, mu_full=None, version="legacy-2")])
     assert joined.levels["l1"].mu_full is None and joined.levels["l1"].version is None

@@ -39,6 +39,9 @@ def test_each_form_says_what_it_knows_and_what_it_reads(propensity: Propensity, 
         ({"base": "b", "epsilon": 1.01}, "above 0 and at most 1, found 1.01"),
         ({"base": "b", "epsilon": math.nan}, "above 0 and at most 1, found nan"),
         ({"columns": ("p", "p")}, "'p' is listed twice"),
+        ({"column": "p", "least": 0.0}, "'least' is a probability above 0 and at most 1, found 0.0"),
+        ({"column": "p", "least": 1.5}, "'least' is a probability above 0 and at most 1, found 1.5"),
+        ({"column": "p", "least": math.nan}, "'least' is a probability above 0 and at most 1, found nan"),
     ],
 )
 def test_a_wrong_propensity_is_refused(arguments: dict[str, object], message: str) -> None:
@@ -48,6 +51,15 @@ def test_a_wrong_propensity_is_refused(arguments: dict[str, object], message: st
 
 def test_exploring_always_is_allowed() -> None:
     assert Propensity(base="b", epsilon=1).epsilon == 1
+
+
+def test_what_is_promised_of_every_action_is_at_most_one_in_all() -> None:
+    ten = Actions("a", tuple(range(10)))
+    assert Level("dose", ten, propensity=Propensity(column="p", least=0.1)).propensity
+    with pytest.raises(ProblemError, match=r"promises 0\.11 for each of 10 actions, .* at most 0\.1 here"):
+        Level("dose", ten, propensity=Propensity(column="p", least=0.11))
+    # With masks there may be a single action to choose from.
+    assert Level("dose", TWO, propensity=Propensity(column="p", least=0.9), available=("can_1", "can_2")).propensity
 
 
 def test_a_level_has_sensible_defaults() -> None:

@@ -224,3 +224,9 @@ def test_ranges_are_finite_and_in_order(limits: tuple[float, float]) -> None:
 def test_a_guard_allows_a_finite_worsening(worsening: float) -> None:
     with pytest.raises(ProblemError, match="'max_worsening' is a number from 0"):
         Guard("scrap", (0.0, 1.0), worsening)
+
+
+def test_a_limit_on_clusters_needs_clusters() -> None:
+    with pytest.raises(ProblemError, match="name its 'column' as well"):
+        nested(1, cluster_most=3)
+    assert nested(1, cluster="machine", cluster_most=1).cluster_most == 1

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from aegis.problem import file, parse_problem
-from aegis.problem.file import dump_problem
+from aegis.problem import dump_problem, file, parse_problem
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "problem.md").read_text(encoding="utf-8")

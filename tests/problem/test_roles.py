@@ -36,6 +36,7 @@ ROLES = {
     "outcome": "the outcome",
     "outcome vector": "the outcome",
     "reward": "the reward",
+    "closed": "the flag that says whether the reward is final",
     "guard": "a guard",
 }
 IDS = ("episode", "cluster", "time", "outer decision", "inner decision")
@@ -94,7 +95,8 @@ def build(*shared: str) -> Problem:
     guards = (Guard(column("guard"), (0.0, 1.0), 0.1),)
     episode = ("site", column("episode"))
     cluster, time = given("cluster", str), given("time", str)
-    return Problem((outer, inner), Reward(column("reward")), outcome, {}, {}, guards, episode, cluster, time)
+    reward = Reward(column("reward"), closed=column("closed"))
+    return Problem((outer, inner), reward, outcome, {}, {}, guards, episode, cluster, time)
 
 
 @pytest.mark.parametrize(("one", "other"), [pair for pair in itertools.combinations(ROLES, 2) if pair not in ALTERNATIVES])

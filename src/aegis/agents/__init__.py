@@ -4,6 +4,7 @@ from aegis.agents.agent import AGENTS, Agent
 from aegis.agents.candidates import CANDIDATES, CandidateSettings
 from aegis.agents.fitting import Fitted, fit
 from aegis.agents.learn import Learned, learn
+from aegis.agents.lockstep import ManySeeds, run_together
 from aegis.agents.online import Online
 from aegis.agents.prior import make_online, prior_scalings
 from aegis.agents.run import Result, run, run_to
@@ -15,6 +16,7 @@ __all__ = [
     "CandidateSettings",
     "Fitted",
     "Learned",
+    "ManySeeds",
     "Online",
     "Result",
     "fit",
@@ -22,5 +24,6 @@ __all__ = [
     "make_online",
     "prior_scalings",
     "run",
+    "run_together",
     "run_to",
 ]

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from aegis.agents.agent import Agent
+from aegis.agents.streams import episode_stream
 from aegis.errors import SettingError
 from aegis.mechanisms import Belief, Scaling, build_belief
-from aegis.planning import COMMITS, Planned, plan
+from aegis.planning import COMMITS, Choice, Planned, Rule, plan
 from aegis.problem import Batch, Plant, Policy, Scope
-from aegis.rng import stream
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +20,8 @@ class Online:
     """One online run: who learns, on what, where it may act, and from which seed.
 
     scope: levels the agent controls; the legacy acts elsewhere and may be left out if the scope is all levels. scalings:
-    standardisation fitted on prior data, if there is any.
+    standardisation fitted on prior data, if there is any. controlled: the levels at which the agent acts, those of the scope
+    that its commit shape plans.
     """
 
     plant: Plant
@@ -27,9 +30,14 @@ class Online:
     seed: int
     legacy: Policy | None = None
     scalings: dict[str, Scaling] = field(default_factory=dict)
+    controlled: Scope = field(init=False, repr=False, compare=False)
+    rule: Rule = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        problem, controlled = self.plant.problem, self.controlled
+        problem = self.plant.problem
+        controlled = COMMITS[self.agent.commit].scope(problem, problem.scope(self.scope))
+        object.__setattr__(self, "controlled", controlled)
+        object.__setattr__(self, "rule", self.agent.make_rule())
         if not controlled:
             raise SettingError(
                 f"agent '{self.agent.name}' controls no level of the scope {sorted(self.scope)}; an agent with the commit shape "
@@ -48,20 +56,18 @@ class Online:
                 f"agent '{self.agent.name}' does not control {', '.join(missing)}: give the legacy that acts there"
             )
 
-    @property
-    def controlled(self) -> Scope:
-        """Return the levels at which the agent acts: those of the scope that its commit shape plans."""
-        return COMMITS[self.agent.commit].scope(self.plant.problem, self.plant.problem.scope(self.scope))
-
     def prior(self) -> Belief:
         """Return the belief before the first episode, over the mechanisms that the controlled levels look at."""
         return build_belief(self.plant.problem, self.agent.model, self.controlled, self.scalings, self.seed)
 
     def policy(self, belief: Belief, episode: int) -> Planned:
         """Return the policy of one episode: beliefs drawn from p_(k-1), held fixed for the episode."""
-        rng = stream(self.seed, "agent", self.agent.name, episode)
-        agent = self.agent
-        return plan(belief, agent.make_rule(), rng, self.scope, self.legacy, agent.commit, agent.integration, episode)
+        agent, rng = self.agent, self._stream(episode)
+        return plan(belief, self.rule, rng, self.scope, self.legacy, agent.commit, agent.integration, episode)
+
+    def choice(self, belief: Belief, episode: int) -> Choice:
+        """Return the part of `policy` that differs from episode to episode."""
+        return self.rule.prepare(belief, self._stream(episode), episode, self.controlled)
 
     def steps(self, belief: Belief, first: int, last: int) -> Iterator[tuple[Batch, Belief]]:
         """Yield each episode's data and the belief after it, for episodes `first .. last - 1`.
@@ -72,3 +78,6 @@ class Online:
             batch = self.plant.episodes(episode, 1, self.policy(belief, episode), self.seed)
             belief = belief.update(batch)
             yield batch, belief
+
+    def _stream(self, episode: int) -> np.random.Generator:
+        return episode_stream(self.seed, "agent", self.agent.name, episode)

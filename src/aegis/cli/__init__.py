@@ -15,6 +15,7 @@ from aegis.version import __version__
 COMMANDS = {
     "demo": ("demo", "Watch a nested agent learn on a simulated plant, next to the legacy and the oracle."),
     "simulate": ("simulate", "Write the log of a simulated plant under a legacy, or under a learning agent."),
+    "init": ("init", "Draft a commented problem file from the columns of a log."),
     "learn": ("learn", "Learn a candidate policy from one side of a log; the other side is left to certify on."),
     "explain": ("explain", "Show where a policy differs from the logged behaviour, by level and context."),
     "decide": ("decide", "Apply a policy to a table of contexts: probabilities of every action, and a drawn one."),

@@ -11,6 +11,7 @@ Sums are integers of 2^-32, each unit rounded down: merging is exact in any orde
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -88,23 +89,28 @@ class Sketch:
         Raises RefusedError if even `high`, the largest mean possible, is certified to be exceeded: that contradicts the
         assumptions.
         """
-        if not low < high:
-            raise SettingError(f"a bound is looked for in [low, high] with low < high, found [{low}, {high}]")
-        if self.certifies(high, delta):
-            raise RefusedError(
-                f"the data certify a mean above {high}, the largest possible: weights, propensities or the reward range are wrong"
-            )
-        if not self.certifies(low, delta):
-            return low
-        inside, outside = low, high
-        while True:
-            middle = 0.5 * (inside + outside)
-            if not inside < middle < outside:
-                return inside
-            if self.certifies(middle, delta):
-                inside = middle
-            else:
-                outside = middle
+        return largest_certified(lambda mean: self.certifies(mean, delta), low, high)
+
+
+def largest_certified(certifies: Callable[[float], bool], low: float, high: float) -> float:
+    """Return the largest mean in [low, high] that is certified, rounded down to a float; `low` if none is. See `Sketch.lower`."""
+    if not low < high:
+        raise SettingError(f"a bound is looked for in [low, high] with low < high, found [{low}, {high}]")
+    if certifies(high):
+        raise RefusedError(
+            f"the data certify a mean above {high}, the largest possible: weights, propensities or the reward range are wrong"
+        )
+    if not certifies(low):
+        return low
+    inside, outside = low, high
+    while True:
+        middle = 0.5 * (inside + outside)
+        if not inside < middle < outside:
+            return inside
+        if certifies(middle):
+            inside = middle
+        else:
+            outside = middle
 
 
 def check_delta(delta: float) -> float:

@@ -60,7 +60,7 @@ def water_filled(
     where the candidate is most aggressive. Raises RefusedError if a taken action has nu = 0, if nu does not sum to one, or if a
     reward lies outside [0, 1].
     """
-    _check(logging, action, reward)
+    check_decisions(logging, action, reward)
     size = max(1, AT_ONCE // (logging.shape[1] * bets.size))
     pieces = [
         _factors(stakes, logging, prediction, action, reward, bets, floor, slice(start, start + size))
@@ -83,7 +83,7 @@ def _factors(
     up, down = np.maximum(z, 0.0), np.maximum(-z, 0.0)
     kappa = up * guess + down * (1.0 - guess)
     target = (1.0 - floor) / bets - stakes.worst[part][:, None]
-    level = _levels(kappa, nu, target)
+    level = water_levels(kappa, nu, target)
     rows = np.arange(len(nu))
     taken, r = action[part], reward[part]
     earned = up[rows, taken] * r + down[rows, taken] * (1.0 - r)
@@ -91,7 +91,7 @@ def _factors(
     return np.where(target >= 0, floor + bets * stake, np.nan)
 
 
-def _levels(kappa: Array, nu: Array, target: Array) -> Array:
+def water_levels(kappa: Array, nu: Array, target: Array) -> Array:
     """Return t `[n, J]` with sum_a nu (t - kappa)^+ at most the target, and equal to it up to rounding.
 
     The sum is piecewise linear in t: sort kappa once, cumulate nu and nu kappa, and see between which kappas the target falls.
@@ -123,7 +123,8 @@ def _lowered(level: Array, kappa: Array, nu: Array, target: Array, mass: Array) 
     return level
 
 
-def _check(logging: Array, action: npt.NDArray[np.integer], reward: Array) -> None:
+def check_decisions(logging: Array, action: npt.NDArray[np.integer], reward: Array) -> None:
+    """Raise RefusedError if a taken action has nu = 0, if nu does not sum to one, or if a reward lies outside [0, 1]."""
     rows = np.arange(len(logging))
     total = np.abs(logging.sum(axis=1) - 1.0) > SUM_TOLERANCE
     if total.any() or not np.isfinite(logging).all() or (logging < 0).any():

@@ -2,10 +2,23 @@
 
 from aegis.logs.contexts import read_contexts
 from aegis.logs.digest import log_digest
+from aegis.logs.drafting import Draft, draft_problem
 from aegis.logs.schema import Column, required_columns
 from aegis.logs.source import Source
 from aegis.logs.split import SIDES, Split
 from aegis.logs.tidy import to_table
 from aegis.logs.writer import write_log
 
-__all__ = ["SIDES", "Column", "Source", "Split", "log_digest", "read_contexts", "required_columns", "to_table", "write_log"]
+__all__ = [
+    "SIDES",
+    "Column",
+    "Draft",
+    "Source",
+    "Split",
+    "draft_problem",
+    "log_digest",
+    "read_contexts",
+    "required_columns",
+    "to_table",
+    "write_log",
+]

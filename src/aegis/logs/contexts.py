@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
 from aegis.errors import LogError
+from aegis.logs.blocks import LogFile
 from aegis.logs.convert import convert
-from aegis.logs.formats import LogFile, open_log
+from aegis.logs.findings import Findings
+from aegis.logs.formats import open_log
 from aegis.logs.places import Places
-from aegis.logs.propensities import Complaint, around_base, check_available, over_all, uniform
-from aegis.logs.schema import Column, check_present, column_key, level_columns
+from aegis.logs.propensities import around_base, check_available, check_columns, uniform
+from aegis.logs.schema import Column, Role, check_present, column_key, level_columns
 from aegis.problem import AnyArray, Array, Batch, Level, LevelTable, Problem, Variable, chain
 
 _BLOCK = 131072
@@ -34,12 +36,32 @@ def read_contexts(path: str | Path, problem: Problem, level: str) -> tuple[Batch
     legacy = [column for column in level_columns(spec) if column.role in ("propensity", "base")]
     known = spec.propensity is not None and spec.propensity.full and all(column.name in file.names for column in legacy)
     wanted = (*columns, *legacy) if known else columns
-    check_present(wanted, file.names, str(path))
+    check_present(wanted, file.names, str(path), file.dialect)
     raw = _read(file)
     places = Places((str(path),), np.zeros(raw.num_rows, dtype=np.int32), np.arange(1, raw.num_rows + 1))
-    table = convert(raw, wanted, {}, places)
-    batch = _batch(table, problem, level, places)
-    return (batch.with_level(level, _with_legacy(batch.levels[level], table, spec, places)) if known else batch), raw
+    rows = _Rows(convert(raw, wanted, {}, places, file.decimals), Findings(places))
+    batch = _batch(rows, problem, level)
+    if known:
+        table = batch.levels[level]
+        batch = batch.with_level(level, replace(table, mu_full=_legacy(table, rows, spec)))
+    rows.findings.settle()
+    return batch, raw
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Converted rows, and what is wrong with them."""
+
+    table: pa.Table
+    findings: Findings
+
+    def column(self, role: Role, name: str, level: Level) -> AnyArray:
+        """Return a column in its role, `[n]`."""
+        return self.table[column_key(role, name, level.name)].to_numpy()
+
+    def columns(self, role: Role, names: Sequence[str], level: Level) -> AnyArray:
+        """Return several columns side by side, `[n, columns]`."""
+        return np.column_stack([self.column(role, name, level) for name in names])
 
 
 def _columns(problem: Problem, level: str) -> tuple[Column, ...]:
@@ -55,68 +77,51 @@ def _columns(problem: Problem, level: str) -> tuple[Column, ...]:
 def _read(file: LogFile) -> pa.Table:
     blocks = list(file.blocks(file.names, _BLOCK))
     if not blocks:
-        raise LogError(f"{file.path}: there are no rows; give one row for each decision to be taken")
+        raise LogError(f"{file.name}: there are no rows; give one row for each decision to be taken")
     return pa.concat_tables(blocks)
 
 
-def _batch(table: pa.Table, problem: Problem, level: str, places: Places) -> Batch:
+def _batch(found: _Rows, problem: Problem, level: str) -> Batch:
     rows: dict[str, AnyArray] = {}
     index: dict[str, AnyArray] = {}
     masks: dict[str, AnyArray] = {}
+    report = found.findings.add
     for spec in (*problem.above(level), problem.level(level)):
         for variable in spec.context:
-            rows[variable.name] = _variable(table, variable, spec)
+            rows[variable.name] = _variable(found, variable, spec)
         if spec.available:
-            masks[spec.name] = np.column_stack([_column(table, "available", name, spec) for name in spec.available])
-            _refuse_stuck(masks[spec.name], spec, places)
+            masks[spec.name] = found.columns("available", spec.available, spec)
+            _refuse_stuck(masks[spec.name], spec, found.findings)
         if spec.name != level:
-            index[spec.name] = _column(table, "action", spec.actions.column, spec)
-            check_available(
-                spec, index[spec.name], masks.get(spec.name), spec.actions.column, _complaint(places), "the action taken"
-            )
-    return chain(problem, level, table.num_rows, rows, index, masks)
+            taken = index[spec.name] = found.column("action", spec.actions.column, spec)
+            check_available(spec, taken, masks.get(spec.name), spec.actions.column, report, "the action taken")
+    return chain(problem, level, found.table.num_rows, rows, index, masks)
 
 
-def _with_legacy(table: LevelTable, found: pa.Table, level: Level, places: Places) -> LevelTable:
-    return replace(table, mu_full=_legacy(table, found, level, places))
-
-
-def _legacy(table: LevelTable, found: pa.Table, level: Level, places: Places) -> Array:
+def _legacy(table: LevelTable, rows: _Rows, level: Level) -> Array:
     """Return the legacy's distribution `[n, A]`."""
     given, actions, count = level.propensity, level.actions.count, len(table)
     if given is not None and given.columns:
-        logged = np.column_stack([_column(found, "propensity", name, level) for name in given.columns])
+        logged = rows.columns("propensity", given.columns, level)
         # No action has been taken: the likeliest one stands in for it where the checks want an action with a chance.
-        return over_all(given.columns, logged, logged.argmax(axis=1).astype(np.int32), table.available, _complaint(places))
+        likeliest = logged.argmax(axis=1).astype(np.int32)
+        check_columns(given.columns, logged, likeliest, table.available, rows.findings.add)
+        return logged
     if given is not None and given.base is not None and given.epsilon is not None:
-        base = _column(found, "base", given.base, level)
-        check_available(level, base, table.available, given.base, _complaint(places), "the base action")
+        base = rows.column("base", given.base, level)
+        check_available(level, base, table.available, given.base, rows.findings.add, "the base action")
         return around_base(base, given.epsilon, actions, table.available)
     return uniform(count, actions, table.available)
 
 
-def _variable(table: pa.Table, variable: Variable, level: Level) -> AnyArray:
+def _variable(rows: _Rows, variable: Variable, level: Level) -> AnyArray:
     if variable.kind == "vector":
-        return np.column_stack([_column(table, "context", name, level) for name in variable.columns])
-    return _column(table, "context", variable.columns[0], level)
+        return rows.columns("context", variable.columns, level)
+    return rows.column("context", variable.columns[0], level)
 
 
-def _column(table: pa.Table, role: str, name: str, level: Level) -> AnyArray:
-    found: AnyArray = table[column_key(role, name, level.name)].to_numpy()  # type: ignore[arg-type]
-    return found
-
-
-def _refuse_stuck(mask: AnyArray, level: Level, places: Places) -> None:
+def _refuse_stuck(mask: AnyArray, level: Level, findings: Findings) -> None:
     stuck = np.flatnonzero(~mask.any(axis=1))
     if stuck.size:
         text = f"no action of level '{level.name}' is available in this row; a decision needs at least one"
-        raise places.error(int(stuck[0]), level.available[0], text)
-
-
-def _complaint(places: Places) -> Complaint:
-    """Return what turns wrong rows into an error at the first of them."""
-
-    def complain(wrong: AnyArray, column: str, text: Callable[[int], str]) -> LogError:
-        return places.error(int(wrong[0]), column, text(int(wrong[0])))
-
-    return complain
+        findings.add(stuck, level.available[0], lambda _: text)

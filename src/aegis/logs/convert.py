@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from aegis.logs.decimals import POINT, hint
+from aegis.logs.findings import Findings
 from aegis.logs.places import Places, shown
+from aegis.logs.propensities import check_range
 from aegis.logs.schema import Column
-from aegis.logs.texts import TEXT, first_unreadable, parsed
-from aegis.logs.values import match, suggestion
+from aegis.logs.texts import TEXT, known_numbers, parsed, unreadable
+from aegis.logs.values import match, numeric, suggestion
 from aegis.problem import AnyArray
 
 # The names of two further columns of a converted table; those of `Column.key` contain a slash.
@@ -22,6 +26,7 @@ _MISSING = {
     "propensity": "log the probability with which the behaviour policy chose the action; it cannot be guessed",
     "action": "every row is a decision and needs its action",
     "episode": "every row belongs to an episode; give it an id",
+    "closed": "write true where the reward is final (also if it will stay missing), false where it is still awaited",
 }
 _NOT_FINITE = {
     "context": "a context is a finite number; fill in what the controller saw",
@@ -30,13 +35,26 @@ _NOT_FINITE = {
 }
 
 
-def convert(raw: pa.Table, columns: Iterable[Column], types: Mapping[str, pa.DataType], places: Places) -> pa.Table:
+def convert(
+    raw: pa.Table,
+    columns: Iterable[Column],
+    types: Mapping[str, pa.DataType],
+    places: Places,
+    decimals: Mapping[str, str] | None = None,
+) -> pa.Table:
     """Return a table with one column per role, by `Column.key`, and the columns FILE and ROW.
 
     number: float64, finite. category: int32 codes. flag: bool. key, time, any: the type in `types`, by key. Only optional
-    columns have nulls. Raises LogError naming file, row, column and what was found.
+    columns have nulls. decimals: the decimal mark of columns of text, a point where none is given. Raises LogError that names
+    file, row, column and what was found, for the first row of each kind.
     """
-    done = {column.key: _CONVERTERS[column.kind](plain(raw[column.name]), column, types, places) for column in columns}
+    findings = Findings(places)
+    marks = decimals or {}
+    done: dict[str, pa.Array] = {}
+    for column in columns:
+        entries = _Entries(plain(raw[column.name]), column, findings, marks.get(column.name, POINT))
+        done[column.key] = _CONVERTERS[column.kind](entries, types)
+    findings.settle()
     done[FILE], done[ROW] = pa.array(places.file, pa.int32()), pa.array(places.row, pa.int64())
     return pa.table(done)
 
@@ -58,42 +76,113 @@ def is_text(kind: pa.DataType) -> bool:
     return any(test(kind) for test in tests) or str(kind) in ("string_view", "binary_view")
 
 
-def _number(found: pa.Array, column: Column, types: Mapping[str, pa.DataType], places: Places) -> pa.Array:
-    numbers = _cast(found, pa.float64(), column, places, "a number is needed")
-    _refuse_missing(numbers, column, places)
-    _refuse_infinite(numbers, column, places)
+@dataclass(frozen=True, slots=True)
+class _Entries:
+    """One column of a block, in one role, as it was found."""
+
+    found: pa.Array
+    column: Column
+    findings: Findings
+    decimal: str
+
+    def cast(self, kind: pa.DataType, needed: str) -> pa.Array | None:
+        """Return the entries as `kind`, reading text if they are text; None, with a finding, if some do not fit."""
+
+        def convert_all(part: pa.Array) -> pa.Array:
+            if part.type == kind:
+                return part
+            if part.type == TEXT:
+                return parsed(part, kind, self.decimal)
+            if pa.types.is_boolean(kind):
+                return _zero_or_one(part)
+            if pa.types.is_temporal(part.type) and not (pa.types.is_temporal(kind) or kind == TEXT):
+                raise pa.ArrowInvalid("a date is not a number")
+            # Whole numbers beyond 2^53 lose digits as float64; as contexts or rewards that is round-off, not an error.
+            return pc.cast(part, kind, safe=not pa.types.is_floating(kind))
+
+        def text(index: int) -> str:
+            value = self.found[index].as_py()
+            said = f"found {shown(value)} ({_kind_name(self.found.type)}) as {self.column.what}; {needed}"
+            return said + (hint(value, self.decimal) if pa.types.is_floating(kind) and isinstance(value, str) else "")
+
+        try:
+            return convert_all(self.found)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            wrong, more = unreadable(self.found, convert_all)
+            self.findings.add(wrong, self.column.name, text, more)
+            return None
+
+    def refuse_missing(self, values: pa.Array) -> None:
+        """Note a missing entry unless the column may have some."""
+        if self.column.optional or not values.null_count:
+            return
+        advice = _MISSING.get(self.column.role, "every row needs it; fill it in")
+        said = f"the {self.column.what} is missing (null); {advice}"
+        self.findings.add(np.flatnonzero(~_present(values)), self.column.name, lambda _: said)
+
+    def refuse_infinite(self, numbers: pa.Array) -> None:
+        """Note numbers that are not finite."""
+        values = numbers.fill_null(0.0).to_numpy(zero_copy_only=False)
+        wrong = np.flatnonzero(~np.isfinite(values))
+        if wrong.size:
+            default = "a finite number is needed" + (", or an empty field" if self.column.optional else "")
+            advice = _NOT_FINITE.get(self.column.role, default)
+            what = self.column.what
+            self.findings.add(wrong, self.column.name, lambda index: f"found {values[index]} as {what}; {advice}")
+
+
+def _number(entries: _Entries, types: Mapping[str, pa.DataType]) -> pa.Array | None:
+    numbers = entries.cast(pa.float64(), "a number is needed")
+    if numbers is None:
+        return None
+    entries.refuse_missing(numbers)
+    entries.refuse_infinite(numbers)
+    if entries.column.role == "propensity":
+        # What is missing or not finite has been noted; 1 stands in for it here.
+        values = numbers.fill_null(1.0).to_numpy(zero_copy_only=False)
+        finite = np.isfinite(values)
+        checked = values if finite.all() else np.where(finite, values, 1.0)
+        check_range(entries.column.name, checked, entries.findings.add, entries.column.positive)
     return numbers
 
 
-def _category(found: pa.Array, column: Column, types: Mapping[str, pa.DataType], places: Places) -> pa.Array:
-    _refuse_missing(found, column, places)
-    codes = match(found, column.values)
-    unknown = np.flatnonzero((codes < 0) & _present(found))
+def _category(entries: _Entries, types: Mapping[str, pa.DataType]) -> pa.Array | None:
+    column = entries.column
+    found = known_numbers(entries.found) if entries.found.type == TEXT and numeric(column.values) else entries.found
+    entries.refuse_missing(found)
+    codes = match(found, column.values, entries.decimal)
+    unknown = np.flatnonzero((codes < 0) & _present(found)) if codes.min(initial=0) < 0 else codes[:0]
     if unknown.size:
-        index = int(unknown[0])
-        value = found[index].as_py()
-        text = f"found {shown(value)}, which is not a known {column.what}; {suggestion(value, column.values)}"
-        raise places.error(index, column.name, text)
-    return pa.array(codes, pa.int32(), mask=codes < 0)
+
+        def text(index: int) -> str:
+            value = found[index].as_py()
+            return f"found {shown(value)}, which is not a known {column.what}; {suggestion(value, column.values)}"
+
+        entries.findings.add(unknown, column.name, text)
+        return None
+    return pa.array(codes, pa.int32(), mask=codes < 0 if found.null_count else None)
 
 
-def _flag(found: pa.Array, column: Column, types: Mapping[str, pa.DataType], places: Places) -> pa.Array:
-    flags = _cast(found, pa.bool_(), column, places, "true or false (or 1 or 0) is needed")
-    _refuse_missing(flags, column, places)
+def _flag(entries: _Entries, types: Mapping[str, pa.DataType]) -> pa.Array | None:
+    flags = entries.cast(pa.bool_(), "true or false (or 1 or 0) is needed")
+    if flags is not None:
+        entries.refuse_missing(flags)
     return flags
 
 
-def _as_typed(found: pa.Array, column: Column, types: Mapping[str, pa.DataType], places: Places) -> pa.Array:
-    kind = types[column.key]
-    needed = "ids are text, whole numbers or dates" if column.kind == "key" else f"the column holds {kind} elsewhere"
-    cast = _cast(found, kind, column, places, needed)
-    _refuse_missing(cast, column, places)
-    if column.kind == "time" and pa.types.is_floating(kind):
-        _refuse_infinite(cast, column, places)
+def _as_typed(entries: _Entries, types: Mapping[str, pa.DataType]) -> pa.Array | None:
+    kind = types[entries.column.key]
+    needed = "ids are text, whole numbers or dates" if entries.column.kind == "key" else f"the column holds {kind} elsewhere"
+    cast = entries.cast(kind, needed)
+    if cast is None:
+        return None
+    entries.refuse_missing(cast)
+    if entries.column.kind == "time" and pa.types.is_floating(kind):
+        entries.refuse_infinite(cast)
     return cast
 
 
-_CONVERTERS: dict[str, Callable[[pa.Array, Column, Mapping[str, pa.DataType], Places], pa.Array]] = {
+_CONVERTERS: dict[str, Callable[[_Entries, Mapping[str, pa.DataType]], pa.Array | None]] = {
     "number": _number,
     "category": _category,
     "flag": _flag,
@@ -101,29 +190,6 @@ _CONVERTERS: dict[str, Callable[[pa.Array, Column, Mapping[str, pa.DataType], Pl
     "time": _as_typed,
     "any": _as_typed,
 }
-
-
-def _cast(found: pa.Array, kind: pa.DataType, column: Column, places: Places, needed: str) -> pa.Array:
-    """Return the array as `kind`, reading text if it is text; names the first entry that does not fit."""
-
-    def convert_all(part: pa.Array) -> pa.Array:
-        if part.type == kind:
-            return part
-        if part.type == TEXT:
-            return parsed(part, kind)
-        if pa.types.is_boolean(kind):
-            return _zero_or_one(part)
-        if pa.types.is_temporal(part.type) and not (pa.types.is_temporal(kind) or kind == TEXT):
-            raise pa.ArrowInvalid("a date is not a number")
-        # Whole numbers beyond 2^53 lose digits as float64; as contexts or rewards that is round-off, not an error.
-        return pc.cast(part, kind, safe=not pa.types.is_floating(kind))
-
-    try:
-        return convert_all(found)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        index = first_unreadable(found, convert_all)
-        text = f"found {shown(found[index].as_py())} ({_kind_name(found.type)}) as {column.what}; {needed}"
-        raise places.error(index, column.name, text) from None
 
 
 def _zero_or_one(part: pa.Array) -> pa.Array:
@@ -136,23 +202,6 @@ def _zero_or_one(part: pa.Array) -> pa.Array:
 
 def _kind_name(kind: pa.DataType) -> str:
     return "text" if kind == TEXT else str(kind)
-
-
-def _refuse_missing(values: pa.Array, column: Column, places: Places) -> None:
-    if column.optional or not values.null_count:
-        return
-    index = int(np.flatnonzero(~_present(values))[0])
-    advice = _MISSING.get(column.role, "every row needs it; fill it in")
-    raise places.error(index, column.name, f"the {column.what} is missing (null); {advice}")
-
-
-def _refuse_infinite(numbers: pa.Array, column: Column, places: Places) -> None:
-    values = numbers.fill_null(0.0).to_numpy(zero_copy_only=False)
-    wrong = np.flatnonzero(~np.isfinite(values))
-    if wrong.size:
-        index = int(wrong[0])
-        advice = _NOT_FINITE.get(column.role, "a finite number is needed" + (", or an empty field" if column.optional else ""))
-        raise places.error(index, column.name, f"found {values[index]} as {column.what}; {advice}")
 
 
 def _present(values: pa.Array) -> AnyArray:

@@ -1,24 +1,20 @@
-"""A digest of the files of a log, so that a record can say which data it speaks of."""
+"""A digest of the parts of a log, so that a record can say which data it speaks of."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Sequence
 
-from aegis.errors import LogError
+from aegis.logs.parts import Given, parts_of, taken_in
 
 
-def log_digest(paths: Iterable[str | Path]) -> str:
-    """Return a digest of the contents of the files, in the order given; names and places do not matter.
+def log_digest(paths: Given | Sequence[Given]) -> str:
+    """Return a digest of the contents of files, folders, patterns and frames, in the order given; names do not matter.
 
-    Raises LogError if a file cannot be read.
+    What folders like `day=7` say does. Frames are digested by their values, whatever their chunks. Raises LogError if a file
+    cannot be read.
     """
     total = hashlib.sha256()
-    for path in paths:
-        try:
-            with Path(path).open("rb") as file:
-                total.update(hashlib.file_digest(file, "sha256").digest())
-        except OSError as error:
-            raise LogError(f"{path} cannot be read: {error.strerror or error}") from error
+    for part in parts_of(taken_in(paths)):
+        total.update(part.digest())
     return total.hexdigest()

@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from aegis.errors import LogError
 from aegis.logs.convert import FILE, ROW, plain
-from aegis.logs.places import Places
-from aegis.logs.propensities import around_base, check_available, over_all, taken_only, uniform
+from aegis.logs.findings import Findings, Report
+from aegis.logs.places import Places, shown
+from aegis.logs.propensities import around_base, check_available, check_columns, check_least, uniform
 from aegis.logs.schema import Column, Role, column_key
-from aegis.logs.tree import Groups, Tree, build_tree, check_agreement
+from aegis.logs.tree import Groups, Tree, agrees, build_tree, check_agreement
 from aegis.logs.values import as_column
 from aegis.problem import AnyArray, Array, Batch, Ints, Level, LevelTable, Problem, Variable
 
@@ -25,27 +25,32 @@ def group(table: pa.Table, columns: Sequence[Column], problem: Problem, files: t
     Episodes come in the order in which they appear, decisions below one parent by decision id if the level declares one,
     else in the order in which they appear. An id of several columns becomes a structured array with a field per column. Base
     actions go to Batch.extra, so that the batch can be written again.
-    Rewards, guards and outcomes that are missing are nan (a categorical outcome: -1). Raises LogError if rows of one
-    decision disagree, or if actions, masks and propensities do not go together.
+    Rewards, guards and outcomes that are missing are nan (a categorical outcome: -1). The time of an episode is that of its
+    earliest row. Raises LogError if rows of one decision disagree, or if actions, masks and propensities do not go together.
     """
-    places = Places(files, _numpy(table[FILE]), _numpy(table[ROW]))
-    tree = build_tree(table, problem, places)
-    _check_repeated(table, columns, problem, tree, places)
-    rows = _Rows(table, places)
+    findings = Findings(Places(files, _numpy(table[FILE]), _numpy(table[ROW])))
+    tree = build_tree(table, problem, findings)
+    _check_repeated(table, columns, problem, tree, findings)
+    rows = _Rows(table, findings)
     reward = table[column_key("reward", problem.reward.column)]
-    order = tree.levels[problem.innermost.name].first
-    return Batch(
+    innermost = tree.levels[problem.innermost.name]
+    closed = problem.reward.closed
+    batch = Batch(
         episode=_episode_ids(rows, problem, tree.episodes),
         levels={level.name: _level_table(rows, level, tree) for level in problem.levels},
-        reward=_numpy(reward)[order],
-        observed=_numpy(reward.is_valid())[order],
-        outcome=None if problem.outcome is None else rows.variable(problem.outcome, "outcome", None, order),
-        guards={guard.column: rows.column("guard", guard.column, None, order) for guard in problem.guards},
-        cluster=None if problem.cluster is None else rows.column("cluster", problem.cluster, None, tree.episodes.first),
-        time=None if problem.time is None else rows.column("time", problem.time, None, tree.episodes.first),
-        extra=_base_actions(table, columns, order)
-        | {column.name: _numpy(table[column.key])[order] for column in columns if column.role == "extra"},
+        reward=taken(_numpy(reward), innermost),
+        observed=taken(_numpy(reward.is_valid()), innermost),
+        outcome=None if problem.outcome is None else rows.variable(problem.outcome, "outcome", None, innermost),
+        guards={guard.column: rows.column("guard", guard.column, None, innermost) for guard in problem.guards},
+        cluster=None if problem.cluster is None else rows.column("cluster", problem.cluster, None, tree.episodes),
+        time=None if problem.time is None else _starts(rows, problem.time, tree.episodes),
+        extra=_base_actions(table, columns, innermost)
+        | {column.name: taken(_numpy(table[column.key]), innermost) for column in columns if column.role == "extra"},
+        closed=None if closed is None else rows.column("closed", closed, None, innermost),
     )
+    _check_closed(batch, problem, rows.report(innermost))
+    findings.settle()
+    return batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,43 +58,53 @@ class _Rows:
     """The rows of a converted table, to be taken out column by column."""
 
     table: pa.Table
-    places: Places
+    findings: Findings
 
-    def column(self, role: Role, name: str, level: str | None, index: AnyArray) -> AnyArray:
-        """Return a column in its role, at the rows `index`."""
-        return _numpy(self.table[column_key(role, name, level)])[index]
+    def column(self, role: Role, name: str, level: str | None, groups: Groups) -> AnyArray:
+        """Return a column in its role `[m]`, at the first row of each group."""
+        return taken(_numpy(self.table[column_key(role, name, level)]), groups)
 
-    def columns(self, role: Role, names: Sequence[str], level: str | None, index: AnyArray) -> AnyArray:
-        """Return several columns side by side, `[n, columns]`."""
-        return np.column_stack([self.column(role, name, level, index) for name in names])
+    def columns(self, role: Role, names: Sequence[str], level: str | None, groups: Groups) -> AnyArray:
+        """Return several columns side by side, `[m, columns]`."""
+        return np.column_stack([self.column(role, name, level, groups) for name in names])
 
-    def variable(self, variable: Variable, role: Role, level: str | None, index: AnyArray) -> AnyArray:
+    def variable(self, variable: Variable, role: Role, level: str | None, groups: Groups) -> AnyArray:
         """Return a context or outcome: `f64[n]`, `f64[n, d]` or codes `i32[n]`."""
         if variable.kind == "vector":
-            return self.columns(role, variable.columns, level, index)
+            return self.columns(role, variable.columns, level, groups)
         if variable.kind == "real":
-            return self.column(role, variable.columns[0], level, index)
+            return self.column(role, variable.columns[0], level, groups)
         found = plain(self.table[column_key(role, variable.columns[0], level)])
-        return _numpy(found.fill_null(-1))[index]
+        return taken(_numpy(found.fill_null(-1)), groups)
 
-    def complaint(self, groups: Groups) -> Callable[[AnyArray, str, Callable[[int], str]], LogError]:
-        """Return what turns wrong decisions of a level into an error at the earliest of their rows."""
+    def report(self, groups: Groups) -> Report:
+        """Return what notes wrong decisions of a level at their first rows."""
 
-        def complain(wrong: AnyArray, column: str, text: Callable[[int], str]) -> LogError:
-            first = groups.first[wrong]
-            row = self.places.earliest(first)
-            return self.places.error(row, column, text(int(wrong[np.flatnonzero(first == row)[0]])))
+        def note(wrong: AnyArray, column: str, text: Callable[[int], str]) -> None:
+            self.findings.add(groups.first[wrong], column, lambda row: text(int(groups.of[row])))
 
-        return complain
+        return note
+
+
+def taken(values: AnyArray, groups: Groups) -> AnyArray:
+    """Return the values `[n]` at the first row of each group `[m]`, in an array of their own."""
+    if groups.single:
+        return values if values.flags.owndata else values.copy()
+    return values[groups.first]
 
 
 def _level_table(rows: _Rows, level: Level, tree: Tree) -> LevelTable:
     groups = tree.levels[level.name]
-    action = rows.column("action", level.actions.column, level.name, groups.first)
-    available = rows.columns("available", level.available, level.name, groups.first) if level.available else None
-    check_available(level, action, available, level.actions.column, rows.complaint(groups), "the action taken")
+    action = rows.column("action", level.actions.column, level.name, groups)
+    available = rows.columns("available", level.available, level.name, groups) if level.available else None
+    report = rows.report(groups)
+    check_available(level, action, available, level.actions.column, report, "the action taken")
     mu_taken, mu_full = _propensities(rows, level, groups, action, available)
-    context = {v.name: rows.variable(v, "context", level.name, groups.first) for v in level.context}
+    given = level.propensity
+    if given is not None:
+        column = next(iter(given.log_columns), level.actions.column)
+        check_least(level, column, mu_taken, mu_full, available, report)
+    context = {v.name: rows.variable(v, "context", level.name, groups) for v in level.context}
     return LevelTable(tree.parent(level.name), context, action, mu_taken, mu_full, available)
 
 
@@ -100,50 +115,77 @@ def _propensities(
     given, count = level.propensity, level.actions.count
     if given is None:
         return np.full(action.size, np.nan), None
-    complain = rows.complaint(groups)
     if given.column is not None:
-        found = rows.column("propensity", given.column, level.name, groups.first)
-        return taken_only(given.column, found, complain), None
+        return rows.column("propensity", given.column, level.name, groups), None
     if given.columns:
-        logged = rows.columns("propensity", given.columns, level.name, groups.first)
-        full = over_all(given.columns, logged, action, available, complain)
+        full = rows.columns("propensity", given.columns, level.name, groups)
+        check_columns(given.columns, full, action, available, rows.report(groups))
     elif given.base is not None and given.epsilon is not None:
-        base = rows.column("base", given.base, level.name, groups.first)
-        check_available(level, base, available, given.base, complain, "the base action")
+        base = rows.column("base", given.base, level.name, groups)
+        check_available(level, base, available, given.base, rows.report(groups), "the base action")
         full = around_base(base, given.epsilon, count, available)
     else:
         full = uniform(action.size, count, available)
     return full[np.arange(action.size), action], full
 
 
-def _base_actions(table: pa.Table, columns: Sequence[Column], order: AnyArray) -> dict[str, AnyArray]:
+def _base_actions(table: pa.Table, columns: Sequence[Column], groups: Groups) -> dict[str, AnyArray]:
     """Return the values of base actions `[n]` by column, unless the batch holds the column in another role."""
     held = {column.name for column in columns if column.role != "base"}
     return {
-        column.name: _numpy(as_column(column.values, _numpy(table[column.key])[order]))
+        column.name: _numpy(as_column(column.values, taken(_numpy(table[column.key]), groups)))
         for column in columns
         if column.role == "base" and column.name not in held
     }
 
 
-def _check_repeated(table: pa.Table, columns: Sequence[Column], problem: Problem, tree: Tree, places: Places) -> None:
+def _check_repeated(table: pa.Table, columns: Sequence[Column], problem: Problem, tree: Tree, findings: Findings) -> None:
     """Check that what belongs to an episode or to an outer decision is the same in all its rows."""
     outer = {level.name for level in problem.levels[:-1]}
     for column in columns:
-        if column.role in ("cluster", "time"):
-            check_agreement(table, column, tree.episodes, "episode", places)
+        if column.role == "cluster" or (column.role == "time" and not _has_order(table[column.key].type)):
+            check_agreement(table, column, tree.episodes, "episode", findings)
         elif column.level in outer and column.role != "decision":
             advice = "" if problem.level(column.level).decision else "; name a 'decision' id if there are several in one parent"
             unit = f"decision of level '{column.level}'"
-            check_agreement(table, column, tree.levels[column.level], unit, places, advice)
-        elif column.role == "reward" and problem.reward.per not in ("decision", problem.innermost.name):
+            check_agreement(table, column, tree.levels[column.level], unit, findings, advice)
+        elif column.role in ("reward", "closed") and problem.reward.per not in ("decision", problem.innermost.name):
             groups = tree.episodes if problem.reward.per == "episode" else tree.levels[problem.reward.per]
             advice = " (reward 'per' says so; repeat it in each row)"
-            check_agreement(table, column, groups, problem.reward.per, places, advice)
+            check_agreement(table, column, groups, problem.reward.per, findings, advice)
+
+
+def _starts(rows: _Rows, column: str, episodes: Groups) -> AnyArray:
+    """Return when each episode started `[E]`: the earliest time in its rows."""
+    times = _numpy(rows.table[column_key("time", column)])
+    if times.dtype == object or agrees(times, episodes):
+        return taken(times, episodes)
+    order = np.lexsort((times, episodes.of))
+    return times[order[np.searchsorted(episodes.of[order], np.arange(episodes.first.size))]]
+
+
+def _has_order(kind: pa.DataType) -> bool:
+    """Say whether times of this type can be compared; text cannot, because its order is not that of time."""
+    return pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_temporal(kind)
+
+
+def _check_closed(batch: Batch, problem: Problem, report: Report) -> None:
+    if batch.closed is None or batch.observed is None or batch.reward is None:
+        return
+    rewards, early = batch.reward, np.flatnonzero(batch.observed & ~batch.closed)
+    if early.size:
+        report(
+            early,
+            problem.reward.column,
+            lambda row: (
+                f"found {shown(float(rewards[row]))}, but '{problem.reward.closed}' is false: the reward is still awaited; leave "
+                "the field empty until it is final"
+            ),
+        )
 
 
 def _episode_ids(rows: _Rows, problem: Problem, episodes: Groups) -> AnyArray:
-    parts = {name: rows.column("episode", name, None, episodes.first) for name in problem.episode}
+    parts = {name: rows.column("episode", name, None, episodes) for name in problem.episode}
     if len(parts) == 1:
         return parts[problem.episode[0]]
     ids = np.empty(episodes.first.size, dtype=[(name, part.dtype) for name, part in parts.items()])

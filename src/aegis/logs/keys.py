@@ -20,13 +20,18 @@ _HASHED_AT_ONCE = 16384  # rows; hashing needs some 24 bytes for each byte of te
 
 def run_starts(columns: Sequence[pa.Array]) -> AnyArray:
     """Return the rows at which an id differs from the row before, the first row included."""
+    return np.flatnonzero(changes(columns))
+
+
+def changes(columns: Sequence[pa.Array]) -> npt.NDArray[np.bool_]:
+    """Return where an id `bool[n]` differs from that of the row before; true in the first row."""
     length = len(columns[0])
     changed = np.zeros(length, dtype=np.bool_)
     changed[:1] = True
     for column in columns:
         differs = pc.not_equal(column.slice(1), column.slice(0, max(length - 1, 0)))
         changed[1:] |= differs.to_numpy(zero_copy_only=False)
-    return np.flatnonzero(changed)
+    return changed
 
 
 def hashes(columns: Sequence[pa.Array]) -> Hashes:
@@ -62,6 +67,15 @@ def ranks(column: pa.Array) -> npt.NDArray[np.int64]:
     place = np.empty(order.size, dtype=np.int64)
     place[order] = np.arange(order.size)
     return place[encoded.indices.to_numpy(zero_copy_only=False)]
+
+
+def codes_and_values(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int64], pa.Array]:
+    """Return codes `i64[n]` and the values they stand for, which may be repeated; for columns without nulls."""
+    encoded = column.unify_dictionaries() if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    whole = encoded.combine_chunks()
+    if isinstance(whole, pa.ChunkedArray):  # no chunks, or too much text for one
+        whole = pa.concat_arrays(whole.chunks) if whole.num_chunks else pa.array([], encoded.type)
+    return whole.indices.to_numpy(zero_copy_only=False).astype(np.int64), whole.dictionary
 
 
 def _hash_text(text: pa.Array) -> Hashes:

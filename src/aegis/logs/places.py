@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from aegis.errors import LogError
 from aegis.problem import AnyArray, Ints
 
 
@@ -15,7 +14,7 @@ from aegis.problem import AnyArray, Ints
 class Places:
     """The origin of each row of a table: `files[file[i]]`, data row `row[i]`.
 
-    file `i32[n]`, row `i64[n]`, counted from 1 within its file, a header not counted.
+    file `i32[n]`, row `i64[n]`, counted from 1 within its file, header and blank lines not counted.
     """
 
     files: tuple[str, ...]
@@ -26,14 +25,14 @@ class Places:
         """Return `log.csv, row 3`."""
         return f"{self.files[self.file[index]]}, row {self.row[index]}"
 
+    def order(self, index: int) -> tuple[int, int]:
+        """Return what sorts rows as they are in the files."""
+        return int(self.file[index]), int(self.row[index])
+
     def earliest(self, indices: AnyArray) -> int:
         """Return which of the row indices given comes first in the files."""
         order = np.lexsort((self.row[indices], self.file[indices]))
         return int(indices[order[0]])
-
-    def error(self, index: int, column: str, text: str) -> LogError:
-        """Return an error that names file, row and column; the caller raises it."""
-        return LogError(f"{self.at(index)}, column '{column}': {text}")
 
 
 def shown(value: object) -> str:

@@ -7,22 +7,22 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from aegis.errors import LogError
+from aegis.logs.findings import Report
 from aegis.problem import AnyArray, Array, Ints, Level
 
 Mask = npt.NDArray[np.bool_]
-# Turns decisions (rows of the level's table), a column and what is wrong into an error; the first of them is named.
-Complaint = Callable[[AnyArray, str, Callable[[int], str]], LogError]
 
 SUM_TOLERANCE = 1e-6
 ROUND_OFF = 1e-9
+_ADVICE = "a propensity is the probability of the action taken, above 0 and at most 1"
 
 
 def uniform(count: int, actions: int, available: Mask | None) -> Array:
-    """Return the uniform distribution over the available actions, `[n, A]`."""
+    """Return the uniform distribution over the available actions, `[n, A]`; nan where none is."""
     if available is None:
         return np.full((count, actions), 1.0 / actions)
-    return available / available.sum(axis=1, keepdims=True)
+    with np.errstate(invalid="ignore"):
+        return available / available.sum(axis=1, keepdims=True)
 
 
 def around_base(base: Ints, epsilon: float, actions: int, available: Mask | None) -> Array:
@@ -32,73 +32,99 @@ def around_base(base: Ints, epsilon: float, actions: int, available: Mask | None
     return full
 
 
-def check_available(level: Level, action: Ints, available: Mask | None, column: str, complain: Complaint, what: str) -> None:
-    """Raise LogError if an action (the one taken, or the base action: `what`) is masked in its own row."""
+def check_available(level: Level, action: Ints, available: Mask | None, column: str, report: Report, what: str) -> None:
+    """Report actions (those taken, or the base actions: `what`) that are masked in their own row."""
     if available is None:
         return
-    masked = np.flatnonzero(~available[np.arange(action.size), action])
-    if masked.size:
 
-        def text(row: int) -> str:
-            mask = level.available[action[row]]
-            return (
-                f"{what} {level.actions.values[action[row]]!r} is not available: '{mask}' is false; "
-                "correct the mask, or the action"
-            )
+    def text(row: int) -> str:
+        mask = level.available[action[row]]
+        return (
+            f"{what} {level.actions.values[action[row]]!r} is not available: '{mask}' is false; correct the mask, or the action"
+        )
 
-        raise complain(masked, column, text)
+    _check(~available[np.arange(action.size), action], column, report, text)
 
 
-def taken_only(column: str, found: Array, complain: Complaint) -> Array:
-    """Return the propensities `[n]` of the actions taken; raises LogError unless all are above 0 and at most 1.
+def check_range(column: str, found: Array, report: Report, positive: bool = True) -> None:
+    """Report what cannot be a probability: nan, negative, above 1 by more than round-off, and 0 if it must be `positive`.
 
-    One that exceeds 1 by round-off is taken as it stands.
+    found `[n]`. What it may be instead (a log-probability, a percentage, a density) is read off all the values.
     """
-    _check(np.isnan(found), column, complain, lambda row: f"found nan: the probability is not known; {_ADVICE}")
-    _check(found == 0, column, complain, lambda row: f"found 0: an action that was taken had a chance; {_ADVICE}")
-    _check(
-        found < 0,
-        column,
-        complain,
-        lambda row: f"found {found[row]:g}, below 0: is it a log-probability (then write exp of it)? {_ADVICE}",
-    )
-    _check(
-        found > 1 + ROUND_OFF,
-        column,
-        complain,
-        lambda row: f"found {found[row]:.9g}, above 1: is it a density or a percentage? {_ADVICE}",
-    )
-    return found
+    if found.size == 0 or (found.min() >= 0 and found.max() <= 1 and (found.min() > 0 or not positive)):
+        return  # also false if there is a nan
+    above = found > 1 + ROUND_OFF
+    _check(np.isnan(found), column, report, lambda row: f"found nan: the probability is not known; {_ADVICE}")
+    if positive:
+        _check(found == 0, column, report, lambda row: f"found 0: an action that was taken had a chance; {_ADVICE}")
+    _check(found < 0, column, report, lambda row: f"found {found[row]:g}, below 0: {_negative(found)} {_ADVICE}")
+    _check(above, column, report, lambda row: f"found {found[row]:.9g}, above 1: {_above(found, above)} {_ADVICE}")
 
 
-def over_all(columns: Sequence[str], found: Array, action: Ints, available: Mask | None, complain: Complaint) -> Array:
-    """Return the distributions `[n, A]`; raises LogError unless each is one, 0 where masked, above 0 where taken."""
-    for index, column in enumerate(columns):
+def check_columns(columns: Sequence[str], found: Array, action: Ints, available: Mask | None, report: Report) -> None:
+    """Report distributions `[n, A]`, each entry in range, that are none: a sum other than 1, above 0 if masked, 0 if taken."""
+    rows = np.arange(action.size)
+    taken = found[rows, action]
+    for index in np.unique(action[taken == 0]):
+        _check(
+            (taken == 0) & (action == index),
+            columns[index],
+            report,
+            lambda row: f"found 0: an action that was taken had a chance; {_ADVICE}",
+        )
+    for index, column in enumerate(columns if available is not None else ()):
         values = found[:, index]
-        taken_only(column, np.where((values == 0) & (action != index), 1.0, values), complain)
-        if available is not None:
-            _check(
-                (values > 0) & ~available[:, index],
-                column,
-                complain,
-                lambda row, values=values: f"found {values[row]:g} for an action that is not available; write 0 there",  # type: ignore[misc]
-            )
+        _check(
+            (values > 0) & ~available[:, index],  # type: ignore[index]
+            column,
+            report,
+            lambda row, values=values: f"found {values[row]:g} for an action that is not available; write 0 there",  # type: ignore[misc]
+        )
     total = found.sum(axis=1)
     _check(
         np.abs(total - 1) > SUM_TOLERANCE,
         columns[0],
-        complain,
+        report,
         lambda row: (
             f"the propensities of all actions ({columns[0]} to {columns[-1]}) sum to {total[row]:.9g}, not to 1 within "
             f"{SUM_TOLERANCE:g}; log the whole distribution, with enough digits"
         ),
     )
-    return found
 
 
-_ADVICE = "a propensity is the probability of the action taken, above 0 and at most 1"
+def check_least(level: Level, column: str, taken: Array, full: Array | None, available: Mask | None, report: Report) -> None:
+    """Report propensities below what the problem promises of every available action. taken `[n]`, full `[n, A]` where known."""
+    least = None if level.propensity is None else level.propensity.least
+    if least is None:
+        return
+    lowest = taken if full is None else np.where(True if available is None else available, full, np.inf).min(axis=1)
+
+    def text(row: int) -> str:
+        which = "this action" if full is None else "an available action"
+        return (
+            f"{which} had the probability {lowest[row]:.9g}, below the {least:g} that propensity 'least' of level '{level.name}' "
+            "promises of every available action; declare less, or correct the log"
+        )
+
+    _check(lowest < least * (1 - ROUND_OFF), column, report, text)
 
 
-def _check(wrong: Mask, column: str, complain: Complaint, text: Callable[[int], str]) -> None:
+def _negative(found: Array) -> str:
+    if np.nanmax(found) <= 0:
+        return "no value is above 0, so these look like log-probabilities (then write exp of them);"
+    return "is it a log-probability (then write exp of it)?"
+
+
+def _above(found: Array, above: Mask) -> str:
+    known = found[~np.isnan(found)]
+    if known.max() <= 100 and known.min() >= 0 and 2 * np.count_nonzero(above) > known.size:
+        return "most values are, and none is above 100, so these look like percentages (then divide by 100);"
+    return (
+        "is it a density (of a continuous action; then make the action a grid and log the probability of each of its points), "
+        "or a percentage (then divide by 100)?"
+    )
+
+
+def _check(wrong: AnyArray, column: str, report: Report, text: Callable[[int], str]) -> None:
     if wrong.any():
-        raise complain(np.flatnonzero(wrong), column, text)
+        report(np.flatnonzero(wrong), column, text)

@@ -21,13 +21,14 @@ Role = Literal[
     "base",
     "outcome",
     "reward",
+    "closed",
     "guard",
     "extra",
 ]
 Kind = Literal["key", "time", "number", "category", "flag", "any"]
 
 # What other tools call the probability of the logged action.
-PROPENSITY_NAMES = ("pscore", "action_prob", "probability", "propensity", "prob")
+PROPENSITY_NAMES = ("pscore", "action_prob", "probability", "propensity", "prob", "p")
 KNOWN_POLICIES = ("uniform",)
 
 _WORDS: dict[str, str] = {
@@ -35,6 +36,7 @@ _WORDS: dict[str, str] = {
     "decision": "decision id",
     "available": "action mask",
     "base": "base action",
+    "closed": "flag that closes the reward",
     "guard": "guard column",
     "extra": "extra column",
 }
@@ -45,7 +47,8 @@ class Column:
     """One column of the log in one role; a column may have several roles.
 
     kind: `key` (text, whole numbers or dates, told apart but not counted with), `time` (the same or any number),
-    `number`, `category` (one of `values`), `flag` (true or false), `any` (carried as found). optional: may be empty.
+    `number`, `category` (one of `values`), `flag` (true or false), `any` (carried as found). optional: may be empty. positive:
+    a propensity of the action taken, which is never 0.
     """
 
     name: str
@@ -54,6 +57,7 @@ class Column:
     level: str | None = None
     values: tuple[Value, ...] = ()
     optional: bool = False
+    positive: bool = False
 
     @property
     def key(self) -> str:
@@ -87,14 +91,19 @@ def required_columns(problem: Problem, extra: Iterable[str] = ()) -> tuple[Colum
     if problem.outcome is not None:
         found += _variable_columns(problem.outcome, "outcome", None, optional=True)
     found.append(Column(problem.reward.column, "reward", "number", optional=True))
+    if problem.reward.closed is not None:
+        found.append(Column(problem.reward.closed, "closed", "flag"))
     found += [Column(guard.column, "guard", "number", optional=True) for guard in problem.guards]
     further = (extra,) if isinstance(extra, str) else extra
     found += [Column(name, "extra", "any", optional=True) for name in further]
     return tuple({column.key: column for column in found}.values())
 
 
-def check_present(columns: Iterable[Column], names: Iterable[str], file: str) -> None:
-    """Raise LogError, listing all that is missing and what may have been meant, unless `names` has every column once."""
+def check_present(columns: Iterable[Column], names: Iterable[str], file: str, dialect: str = "") -> None:
+    """Raise LogError, listing all that is missing and what may have been meant, unless `names` has every column once.
+
+    dialect: how the file was read, in words, which may be why.
+    """
     present = list(names)
     wanted = {column.name: column for column in reversed(tuple(columns))}
     twice = sorted({name for name in wanted if present.count(name) > 1})
@@ -105,7 +114,8 @@ def check_present(columns: Iterable[Column], names: Iterable[str], file: str) ->
         return
     lines = [f"'{column.name}' ({column.what}){_offer(column, present, wanted)}" for column in missing]
     many = f"{len(missing)} columns are" if len(missing) > 1 else "a column is"
-    raise LogError(f"{file}: {many} missing: {'; '.join(lines)}. {_listing(present)}")
+    read = f" (read as text {dialect})" if dialect else ""
+    raise LogError(f"{file}: {many} missing: {'; '.join(lines)}. {_listing(present)}{read}")
 
 
 def level_columns(level: Level) -> list[Column]:
@@ -127,8 +137,9 @@ def level_columns(level: Level) -> list[Column]:
         )
     if given.base is not None:
         found.append(Column(given.base, "base", "category", name, values))
-    logged = given.columns if given.column is None else (given.column,)
-    return found + [Column(column, "propensity", "number", name) for column in logged]
+    if given.column is not None:
+        return [*found, Column(given.column, "propensity", "number", name, positive=True)]
+    return found + [Column(column, "propensity", "number", name) for column in given.columns]
 
 
 def _variable_columns(variable: Variable, role: Role, level: str | None, optional: bool = False) -> list[Column]:
@@ -146,7 +157,7 @@ def _offer(column: Column, present: list[str], wanted: Iterable[str]) -> str:
 
 
 def _listing(present: list[str], most: int = 40) -> str:
-    if len(present) == 1 and any(mark in present[0] for mark in ";\t|"):
-        return f"The file has one column, {present[0]!r}: it does not seem to be separated by commas; save it with commas"
+    if len(present) == 1:
+        return f"The file has one column, {present[0]!r}; fields are separated by commas, semicolons, tabs or vertical bars"
     shown = ", ".join(present[:most])
     return f"The file has: {shown}{f' and {len(present) - most} more' if len(present) > most else ''}"

@@ -1,17 +1,17 @@
-"""A log on disk, read as batches of whole episodes."""
+"""A log on disk or in memory, read as batches of whole episodes."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import pyarrow as pa
 
 from aegis.errors import LogError, SettingError, choose
+from aegis.logs.blocks import LogFile
 from aegis.logs.convert import convert
-from aegis.logs.formats import LogFile, open_log
 from aegis.logs.grouping import group
+from aegis.logs.parts import Given, Part, parts_of, taken_in
 from aegis.logs.placing import find_cut
 from aegis.logs.schema import Column, check_present, column_key, required_columns
 from aegis.logs.split import SIDES, Split
@@ -24,28 +24,42 @@ ROWS = 131072
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One or several files that hold one log of a problem: Parquet (.parquet, .pq) or comma-separated text (.csv).
+    """One log of a problem: files, folders of files, patterns such as `logs/*.csv`, or tables in memory; one or several.
 
-    A log is a table with a row for each innermost decision, outer columns repeated, in any row order; several files are
+    Parquet (.parquet, .pq), or text with a header (.csv, .tsv, .txt, also with .gz) whose encoding, separator and decimal marks
+    are recognised. Folders are read with all folders in them, sorted by path; a folder called `day=7` adds a column. Tables are
+    those of Arrow, pandas, polars and all that hand over Arrow streams; messages call the third thing given `frame 3`.
+
+    A log is a table with a row for each innermost decision, outer columns repeated, in any row order; several parts are
     read as one after the other, and an episode may go on from one to the next. Everything that does not fit raises
-    LogError with file, row (counted from 1, without the header) and column; nothing is skipped or clipped.
+    LogError with file, row (counted from 1, without header and blank lines) and column, for the first of each kind among the rows
+    that are read together; nothing is skipped or clipped.
     """
 
-    paths: str | Path | Sequence[str | Path]
+    paths: Given | Sequence[Given]
     problem: Problem
     _seen: dict[object, Survey] = field(default_factory=dict, init=False, repr=False, compare=False)
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "paths", taken_in(self.paths))
+
     @property
-    def files(self) -> tuple[Path, ...]:
-        """Return the paths, one or several."""
-        given = [self.paths] if isinstance(self.paths, str | Path) else self.paths
-        return tuple(Path(path) for path in given)
+    def files(self) -> tuple[Part, ...]:
+        """Return the parts of the log, folders and patterns resolved; raises LogError if there are none."""
+        return parts_of(self.paths)
+
+    @property
+    def dialects(self) -> dict[str, str]:
+        """Return in words how each text file is read, by its path: what separates fields, encoding, decimal commas."""
+        opened = [part.open() for part in self.files]
+        return {file.name: file.dialect for file in opened if file.dialect}
 
     def batches(
         self, columns: Sequence[str] = (), rows: int = ROWS, side: str | None = None, split: Split | None = None
     ) -> Iterator[Batch]:
-        """Yield batches of whole episodes, of at most `rows` rows and one episode together; `columns` go to Batch.extra.
+        """Yield batches of whole episodes, of at most `rows` rows and one episode together.
 
+        `columns` go to Batch.extra, and so do the base actions of levels whose propensity is declared by them, by column.
         If the rows of each episode follow each other, episodes come in the order of the log and only some `rows` rows are
         in memory. Otherwise rows are first gathered in temporary files, and episodes come in an order that depends on
         their ids alone (and, within a file, on their first rows): sort by time where order matters. Numbers missing in
@@ -109,15 +123,13 @@ class Source:
                 yield group(table, plan.columns, self.problem, plan.names)
 
     def _plan(self, extra: Sequence[str]) -> _Plan:
-        if not self.files:
-            raise LogError("no log was given; name at least one file")
+        parts = self.files
         columns = required_columns(self.problem, extra)
-        opened = tuple(open_log(path) for path in self.files)
+        opened = tuple(part.open() for part in parts)
         for file in opened:
-            check_present(columns, file.names, str(file.path))
+            check_present(columns, file.names, file.name, file.dialect)
         # A second pass over the same files need not look again; a file that was written in between is another file.
-        stamps = [(stat.st_size, stat.st_mtime_ns, stat.st_ino) for stat in (path.stat() for path in self.files)]
-        key = (columns, *stamps)
+        key = (columns, *[part.stamp() for part in parts])
         if key not in self._seen:
             self._seen[key] = survey(opened, columns, ROWS)
         return _Plan(opened, columns, self._seen[key])
@@ -133,7 +145,7 @@ class _Plan:
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(str(file.path) for file in self.files)
+        return tuple(file.name for file in self.files)
 
     def only(self, *roles: str) -> _Plan:
         """Return the plan to read the columns of some roles."""
@@ -142,5 +154,5 @@ class _Plan:
     def tables(self, rows: int) -> Iterable[pa.Table]:
         """Yield converted tables of at most `rows` rows."""
         wanted = list(dict.fromkeys(column.name for column in self.columns))
-        for _, block, places in numbered(self.files, lambda _: wanted, rows):
-            yield convert(block, self.columns, self.survey.types, places)
+        for index, block, places in numbered(self.files, lambda _: wanted, rows):
+            yield convert(block, self.columns, self.survey.types, places, self.files[index].decimals)

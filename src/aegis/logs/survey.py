@@ -10,8 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from aegis.errors import LogError
+from aegis.logs.blocks import LogFile
 from aegis.logs.convert import is_text, plain
-from aegis.logs.formats import LogFile
+from aegis.logs.decimals import POINT
+from aegis.logs.findings import Findings
 from aegis.logs.keys import Hashes, hashes, run_starts
 from aegis.logs.places import Places
 from aegis.logs.schema import Column
@@ -43,15 +45,15 @@ def survey(files: Sequence[LogFile], columns: Sequence[Column], rows: int) -> Su
     count = 0
     for index, block, places in _id_blocks(files, episode, free, rows):
         for column in free if files[index].types is None else ():
-            guesses[index, column.key].see(plain(block[column.name]))
+            guesses[index, column.key].see(plain(block[column.name]), files[index].decimals.get(column.name, POINT))
         ids = [_settled(plain(block[name]), name, files[index]) for name in episode]
-        _refuse_nulls(ids, episode, places)
+        _refuse_nulls(ids, episode, Findings(places))
         starts = run_starts(ids)
         found = hashes([column.take(pa.array(starts)) for column in ids])
         runs.append(found[1:] if previous is not None and found[0] == previous else found)
         previous, count = found[-1], count + block.num_rows
     if not count:
-        raise LogError(f"{', '.join(str(file.path) for file in files)}: the log has no rows; there is nothing to learn from")
+        raise LogError(f"{', '.join(file.name for file in files)}: the log has no rows; there is nothing to learn from")
     ordered = np.sort(np.concatenate(runs))
     contiguous = not bool(np.any(ordered[1:] == ordered[:-1]))
     return Survey(count, contiguous, {column.key: _type(column, files, guesses) for column in free})
@@ -61,7 +63,7 @@ def numbered(
     files: Sequence[LogFile], columns: Callable[[LogFile], Sequence[str]], rows: int
 ) -> Iterator[tuple[int, pa.Table, Places]]:
     """Yield the blocks of all files one after the other, with the index of the file and where each row is."""
-    names = tuple(str(file.path) for file in files)
+    names = tuple(file.name for file in files)
     for index, file in enumerate(files):
         first = 1
         for block in file.blocks(columns(file), rows):
@@ -89,11 +91,12 @@ def _settled(ids: pa.Array, name: str, file: LogFile) -> pa.Array:
         return ids
 
 
-def _refuse_nulls(ids: Sequence[pa.Array], names: Sequence[str], places: Places) -> None:
+def _refuse_nulls(ids: Sequence[pa.Array], names: Sequence[str], findings: Findings) -> None:
+    said = "the episode id is missing (null); every row belongs to an episode; give it an id"
     for column, name in zip(ids, names, strict=True):
         if column.null_count:
-            index = int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
-            raise places.error(index, name, "the episode id is missing (null); every row belongs to an episode; give it an id")
+            findings.add(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False)), name, lambda _: said)
+    findings.settle()
 
 
 def _type(column: Column, files: Sequence[LogFile], guesses: Mapping[tuple[int, str], Guess]) -> pa.DataType:
@@ -122,7 +125,7 @@ def _simplified(kind: pa.DataType, column: Column, file: LogFile) -> pa.DataType
         # Ids that became floats on their way (5.0) are whole numbers; the conversion refuses 5.5 by row.
         return pa.int64() if column.kind == "key" else pa.float64()
     raise LogError(
-        f"{file.path}, column '{column.name}': the {column.what} has the type {kind}; text, numbers, flags and dates can be read"
+        f"{file.name}, column '{column.name}': the {column.what} has the type {kind}; text, numbers, flags and dates can be read"
     )
 
 
@@ -136,6 +139,6 @@ def _joined(one: pa.DataType, other: pa.DataType, column: Column, first: LogFile
     if pair == {pa.int64(), TEXT}:
         return TEXT
     raise LogError(
-        f"{file.path}, column '{column.name}': the {column.what} has the type {other} here and {one} in {first.path}; "
+        f"{file.name}, column '{column.name}': the {column.what} has the type {other} here and {one} in {first.name}; "
         "write the same type in all files"
     )

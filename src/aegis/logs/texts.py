@@ -5,14 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from aegis.logs.decimals import POINT, with_points
+
 TEXT = pa.large_string()  # 64-bit offsets: many files joined may hold more than 2 GB of text
-MISSING_WORDS = ("", "NA", "N/A", "#N/A", "null", "NULL", "None")
+MISSING_WORDS = ("", "NA", "N/A", "#N/A", "nan", "NaN", "NAN", "null", "Null", "NULL", "None")
+_MOST_TRIALS = 2000  # conversions in search of entries that cannot be read
 
 # A whole number as a program prints it. "007" is text: as a number it would be mistaken for "7".
 _WHOLE = r"^(0|-?[1-9][0-9]{0,17})$"
+_MISSING = pa.array(MISSING_WORDS, TEXT)
 _ZONED = pa.timestamp("us", "UTC")
 
 # What a column of text may hold, the most specific first.
@@ -23,16 +29,16 @@ GUESSES: dict[str, tuple[pa.DataType, ...]] = {
 }
 
 
-def parsed(text: pa.Array, kind: pa.DataType) -> pa.Array:
+def parsed(text: pa.Array, kind: pa.DataType, decimal: str = POINT) -> pa.Array:
     """Return text as another type; raises ArrowInvalid if an entry cannot be read.
 
-    Numbers, flags and dates may be missing, written as one of MISSING_WORDS; text is taken as it stands.
+    Numbers, flags and dates may be missing, written as one of MISSING_WORDS; text is taken as it stands. decimal: the mark of
+    the column, see `decimal_marks`.
     """
     if pa.types.is_large_string(kind):
         return text
     # Whole numbers may be ids: " 5" is not trimmed to 5, so that equal numbers are always equal text.
-    trimmed = text if pa.types.is_integer(kind) else pc.utf8_trim_whitespace(text)
-    known = pc.if_else(pc.is_in(trimmed, value_set=pa.array(MISSING_WORDS, TEXT)), pa.scalar(None, TEXT), trimmed)
+    known = known_numbers(text if pa.types.is_integer(kind) else pc.utf8_trim_whitespace(text))
     if pa.types.is_integer(kind) and not _all(pc.match_substring_regex(known, _WHOLE)):
         raise pa.ArrowInvalid("not a whole number")
     if pa.types.is_boolean(kind):
@@ -40,7 +46,12 @@ def parsed(text: pa.Array, kind: pa.DataType) -> pa.Array:
         if not _all(pc.is_in(lower, value_set=pa.array(["true", "false", "1", "0"], TEXT)), known):
             raise pa.ArrowInvalid("neither true nor false")
         return pc.if_else(pc.is_null(lower), None, pc.is_in(lower, value_set=pa.array(["true", "1"], TEXT)))
-    return pc.cast(known, kind)
+    return pc.cast(with_points(known, decimal) if pa.types.is_floating(kind) else known, kind)
+
+
+def known_numbers(text: pa.Array) -> pa.Array:
+    """Return text with null for the words that stand for a missing number."""
+    return pc.if_else(pc.is_in(text, value_set=_MISSING), pa.scalar(None, TEXT), text)
 
 
 @dataclass(slots=True)
@@ -54,34 +65,43 @@ class Guess:
         """Return a guess that has seen nothing yet."""
         return cls(list(GUESSES[kind]))
 
-    def see(self, text: pa.Array) -> None:
+    def see(self, text: pa.Array, decimal: str = POINT) -> None:
         """Give up the guesses that this block rules out; text is never ruled out.
 
         Every guess meets every block: a block of "0" and "1" leaves numbers and flags, a later "5" leaves numbers only.
         """
-        self.left = [kind for kind in self.left if readable(text, kind)]
+        self.left = [kind for kind in self.left if readable(text, kind, decimal)]
 
 
-def readable(text: pa.Array, kind: pa.DataType) -> bool:
+def readable(text: pa.Array, kind: pa.DataType, decimal: str = POINT) -> bool:
     """Return whether every entry can be read as `kind`."""
     try:
-        parsed(text, kind)
+        parsed(text, kind, decimal)
     except pa.ArrowInvalid:
         return False
     return True
 
 
-def first_unreadable(column: pa.Array, convert: Callable[[pa.Array], object]) -> int:
-    """Return the index of the first entry that `convert` cannot take, by bisection with the converter itself."""
-    low, high = 0, len(column)  # the first `low` entries are fine, the first `high` are not
-    while high - low > 1:
-        middle = (low + high) // 2
+def unreadable(column: pa.Array, convert: Callable[[pa.Array], object]) -> tuple[npt.NDArray[np.int64], bool]:
+    """Return the entries that `convert` cannot take, the first of them for certain, by bisection with the converter itself.
+
+    Also returns whether the search was given up before it was complete.
+    """
+    found: list[int] = []
+    waiting = [(0, len(column))]
+    trials = 0
+    while waiting and (trials < _MOST_TRIALS or not found):
+        start, stop = waiting.pop()
+        trials += 1
         try:
-            convert(column.slice(0, middle))
-            low = middle
+            convert(column.slice(start, stop - start))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            high = middle
-    return low
+            if stop - start == 1:
+                found.append(start)
+            else:
+                middle = (start + stop) // 2
+                waiting += [(middle, stop), (start, middle)]  # the earlier half comes first
+    return np.array(found or [0], dtype=np.int64), bool(waiting)
 
 
 def _all(mask: pa.Array, known: pa.Array | None = None) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from aegis.errors import LogError
 from aegis.logs.consistency import check_base, check_decision_id
-from aegis.logs.propensities import SUM_TOLERANCE, check_available, over_all, taken_only, uniform
+from aegis.logs.propensities import SUM_TOLERANCE, check_available, check_columns, check_range, uniform
 from aegis.logs.schema import required_columns
 from aegis.logs.values import as_column
 from aegis.problem import AnyArray, Batch, Level, LevelTable, Problem, Variable
@@ -149,15 +149,15 @@ def _add_mask(table: _Tidy, level: Level, found: LevelTable, rows: AnyArray) -> 
 
 
 def _add_propensity(table: _Tidy, level: Level, found: LevelTable, rows: AnyArray) -> None:
-    def complain(wrong: AnyArray, column: str, text: Callable[[int], str]) -> LogError:
-        return _wrong(level, wrong, column, text(int(wrong[0])))
+    def report(wrong: AnyArray, column: str, text: Callable[[int], str]) -> None:
+        raise _wrong(level, wrong, column, text(int(wrong[0])))
 
-    check_available(level, found.action, found.available, level.actions.column, complain, "the action taken")
+    check_available(level, found.action, found.available, level.actions.column, report, "the action taken")
     given = level.propensity
     if given is None or given.base is not None:
         return
     if given.column is not None:
-        taken_only(given.column, found.mu_taken, complain)
+        check_range(given.column, found.mu_taken, report)
         table.add(given.column, pa.array(found.mu_taken[rows], pa.float64()))
     elif given.columns:
         if found.mu_full is None:
@@ -165,7 +165,10 @@ def _add_propensity(table: _Tidy, level: Level, found: LevelTable, rows: AnyArra
                 f"level '{level.name}': the problem has propensity 'columns' for all actions, the batch knows only that of the "
                 "action taken; declare 'column', or log the whole distribution"
             )
-        over_all(given.columns, found.mu_full, found.action, found.available, complain)
+        for index, column in enumerate(given.columns):
+            check_range(column, found.mu_full[:, index], report, positive=False)
+        check_columns(given.columns, found.mu_full, found.action, found.available, report)
+        _check_taken(given.columns, level, found, found.mu_full)
         for index, column in enumerate(given.columns):
             table.add(column, pa.array(found.mu_full[rows, index], pa.float64()))
     else:
@@ -175,6 +178,15 @@ def _add_propensity(table: _Tidy, level: Level, found: LevelTable, rows: AnyArra
             chances = f"with probability {found.mu_taken[wrong[0]]:g}, not {expected[wrong[0]]:g}"
             text = f"it was taken {chances}, but the problem says that the policy is '{given.policy}'; declare a 'column'"
             raise _wrong(level, wrong, level.actions.column, text)
+
+
+def _check_taken(columns: Sequence[str], level: Level, found: LevelTable, full: npt.NDArray[np.float64]) -> None:
+    expected = full[np.arange(len(found)), found.action]
+    wrong = np.flatnonzero(~(np.abs(found.mu_taken - expected) <= SUM_TOLERANCE))
+    if wrong.size:
+        row = int(wrong[0])
+        text = f"the action was taken with probability {found.mu_taken[row]:g}, but its column says {expected[row]:g}"
+        raise _wrong(level, wrong, columns[found.action[row]], f"{text}; a reader would find the latter: make them equal")
 
 
 def _check_base(table: _Tidy, level: Level, batch: Batch) -> None:
@@ -196,12 +208,29 @@ def _add_results(table: _Tidy, batch: Batch, problem: Problem) -> None:
     if wrong.size:
         raise LogError(f"the reward of row {wrong[0]} (from 0) is {rewards[wrong[0]]} and marked as observed; it must be finite")
     table.add(problem.reward.column, pa.array(rewards, pa.float64(), mask=~observed))
+    _add_closed(table, batch, problem, observed)
     if problem.outcome is not None:
         if batch.outcome is None:
             raise LogError(f"the problem has the outcome '{problem.outcome.name}', the batch has none")
         _add_variable(table, problem.outcome, batch.outcome)
     for guard in problem.guards:
         table.add(guard.column, _numbers(_guard(batch.guards, guard.column)))
+
+
+def _add_closed(table: _Tidy, batch: Batch, problem: Problem, observed: npt.NDArray[np.bool_]) -> None:
+    column = problem.reward.closed
+    closed = np.ones(observed.size, dtype=np.bool_) if batch.closed is None else batch.closed
+    if column is None:
+        if not closed.all():
+            raise LogError(
+                f"{int((~closed).sum())} rewards of the batch are still awaited, which the problem has no column for; name one "
+                "under reward 'closed'"
+            )
+        return
+    early = np.flatnonzero(observed & ~closed)
+    if early.size:
+        raise LogError(f"the reward of row {early[0]} (from 0) is observed, although it is marked as still awaited")
+    table.add(column, pa.array(closed))
 
 
 def _guard(guards: Mapping[str, npt.NDArray[np.float64]], column: str) -> npt.NDArray[np.float64]:

@@ -9,8 +9,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from aegis.logs.convert import plain
-from aegis.logs.keys import joint_codes, ranks
-from aegis.logs.places import Places, shown
+from aegis.logs.findings import Findings
+from aegis.logs.keys import changes, codes_and_values, joint_codes, ranks
+from aegis.logs.places import shown
 from aegis.logs.schema import Column, column_key
 from aegis.problem import AnyArray, Ints, Level, Problem
 
@@ -21,11 +22,18 @@ Longs = npt.NDArray[np.int64]
 class Groups:
     """Rows in groups: episodes, or the decisions of a level, in the order in which a Batch holds them.
 
-    of `i64[n]`: the group of each row. first `i64[m]`: the row of each group that comes first in the log.
+    of `i64[n]`: the group of each row. first `i64[m]`: the row of each group that comes first in the log. ordered: `of` never
+    decreases, so that the rows of a group are next to each other.
     """
 
     of: Longs
     first: Longs
+    ordered: bool
+
+    @property
+    def single(self) -> bool:
+        """Whether each row is a group of its own, in the order of the rows."""
+        return self.ordered and self.first.size == self.of.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,65 +50,118 @@ class Tree:
         return above.of[self.levels[name].first].astype(np.int32)
 
 
-def build_tree(table: pa.Table, problem: Problem, places: Places) -> Tree:
+def build_tree(table: pa.Table, problem: Problem, findings: Findings) -> Tree:
     """Return the tree behind a table of whole episodes, rows in any order but those of an episode in the log's order.
 
     Episodes in the order in which they appear. Siblings by decision id where one is declared, else in the order in which
-    they appear. Raises LogError if an innermost decision id comes twice below one parent.
+    they appear. An innermost decision id that comes twice below one parent is a finding.
     """
-    above = joint_codes([plain(table[column_key("episode", name)]) for name in problem.episode])
-    tree = Tree(Groups(above, _first_rows(above)), {})
+    above = _episodes([plain(table[column_key("episode", name)]) for name in problem.episode])
+    tree = Tree(above, {})
     for level in problem.levels:
         if level is problem.innermost:
-            tree.levels[level.name] = _single_rows(table, level, above, places)
-        elif level.decision is None:
-            tree.levels[level.name] = Groups(above, _first_rows(above))
-        else:
-            joint = _below(above, ranks(plain(table[column_key("decision", level.decision, level.name)])))
-            _, first, of = np.unique(joint, return_index=True, return_inverse=True)
-            tree.levels[level.name] = Groups(of.astype(np.int64), first.astype(np.int64))
-        above = tree.levels[level.name].of
+            above = _single_rows(table, level, above, findings)
+        elif level.decision is not None:
+            above = _decisions(table[column_key("decision", level.decision, level.name)], above)
+        tree.levels[level.name] = above
     return tree
 
 
-def check_agreement(table: pa.Table, column: Column, groups: Groups, unit: str, places: Places, advice: str = "") -> None:
-    """Raise LogError unless the rows of each group hold the same value; `unit` says what a group is."""
-    values = _comparable(plain(table[column.key]))
-    reference = groups.first[groups.of]
-    wrong = np.flatnonzero(values != values[reference])
-    if not wrong.size:
+def check_agreement(table: pa.Table, column: Column, groups: Groups, unit: str, findings: Findings, advice: str = "") -> None:
+    """Note rows that hold another value than the first row of their group; `unit` says what a group is."""
+    values = comparable(plain(table[column.key]))
+    if agrees(values, groups):
         return
-    index = places.earliest(wrong)
-    here, there = (shown(_original(table, column, row)) for row in (index, int(reference[index])))
-    raise places.error(
-        index,
-        column.name,
-        f"found {here}, but {there} at {places.at(int(reference[index]))}, in the same {unit}; "
-        f"the {column.what} is the same in all rows of it{advice}",
-    )
+    reference = groups.first[groups.of]
+
+    def text(index: int) -> str:
+        here, there = (shown(_original(table, column, row)) for row in (index, int(reference[index])))
+        place = findings.places.at(int(reference[index]))
+        return (
+            f"found {here}, but {there} at {place}, in the same {unit}; the {column.what} is the same in all rows of it{advice}"
+        )
+
+    findings.add(np.flatnonzero(values != values[reference]), column.name, text)
 
 
-def _single_rows(table: pa.Table, level: Level, above: Longs, places: Places) -> Groups:
+def agrees(values: AnyArray, groups: Groups) -> bool:
+    """Say whether all rows of each group hold the same value."""
+    if groups.single:
+        return True
+    if groups.ordered:
+        return not bool(((values[1:] != values[:-1]) & (groups.of[1:] == groups.of[:-1])).any())
+    return not bool((values != values[groups.first[groups.of]]).any())
+
+
+def comparable(column: pa.Array) -> AnyArray:
+    """Return numbers that are equal where the values are; null is a value of its own."""
+    if not column.null_count and (pa.types.is_primitive(column.type) or pa.types.is_boolean(column.type)):
+        return column.to_numpy(zero_copy_only=False)
+    return column.dictionary_encode(null_encoding="encode").indices.to_numpy(zero_copy_only=False)
+
+
+def _episodes(ids: list[pa.Array]) -> Groups:
+    changed = changes(ids)
+    starts = np.flatnonzero(changed)
+    # Ids are compared run by run: far fewer than rows, and mostly no id has a second run.
+    codes = joint_codes([column.take(pa.array(starts)) for column in ids])
+    return _from_runs(changed, starts, codes)
+
+
+def _decisions(column: pa.ChunkedArray, above: Groups) -> Groups:
+    """Return the decisions of a level with ids: below each parent in the order of the ids."""
+    codes, values = codes_and_values(column)
+    place = ranks(values)[codes]
+    changed = np.ones(place.size, dtype=np.bool_)
+    changed[1:] = (place[1:] != place[:-1]) | (above.of[1:] != above.of[:-1])
+    starts = np.flatnonzero(changed)
+    return _from_runs(changed, starts, _below(above.of[starts], place[starts]))
+
+
+def _from_runs(changed: AnyArray, starts: Longs, keys: Longs) -> Groups:
+    """Return groups of runs with equal keys, ordered by key; rows of a run follow each other."""
+    run = np.cumsum(changed) - 1
+    if _increasing(keys):
+        return Groups(run, starts, True)
+    _, first, of = np.unique(keys, return_index=True, return_inverse=True)
+    return Groups(of.astype(np.int64)[run], starts[first], False)
+
+
+def _single_rows(table: pa.Table, level: Level, above: Groups, findings: Findings) -> Groups:
     if level.decision is None:
-        order = np.argsort(above, kind="stable")
-    else:
-        column = plain(table[column_key("decision", level.decision, level.name)])
-        joint = _below(above, ranks(column))
-        order = np.argsort(joint, kind="stable")
-        again = np.flatnonzero(joint[order][1:] == joint[order][:-1]) + 1
-        if again.size:
-            index = places.earliest(order[again])
-            other = int(np.flatnonzero(joint == joint[index])[0])
-            raise places.error(
-                index,
-                level.decision,
-                f"found {shown(column[index].as_py())} again, after {places.at(other)}, below the same parent; the "
-                f"decision id of level '{level.name}' is unique there: remove the repeated row, or name ids that tell "
-                "the decisions (and the episodes) apart",
+        if above.ordered:
+            return _every_row(above.of.size)
+        return _arranged(np.argsort(above.of, kind="stable"))
+    column = table[column_key("decision", level.decision, level.name)]
+    codes, values = codes_and_values(column)
+    joint = _below(above.of, ranks(values)[codes])
+    if _increasing(joint):
+        return _every_row(joint.size)
+    order = np.argsort(joint, kind="stable")
+    again = np.flatnonzero(joint[order][1:] == joint[order][:-1]) + 1
+    if again.size:
+
+        def text(index: int) -> str:
+            other = findings.places.at(int(np.flatnonzero(joint == joint[index])[0]))
+            return (
+                f"found {shown(column[index].as_py())} again, after {other}, below the same parent; the decision id of level "
+                f"'{level.name}' is unique there: remove the repeated row, or name ids that tell the decisions (and the "
+                "episodes) apart"
             )
+
+        findings.add(order[again], level.decision, text)
+    return _arranged(order)
+
+
+def _every_row(count: int) -> Groups:
+    rows = np.arange(count)
+    return Groups(rows, rows, True)
+
+
+def _arranged(order: AnyArray) -> Groups:
     of = np.empty(order.size, dtype=np.int64)
     of[order] = np.arange(order.size)
-    return Groups(of, order.astype(np.int64))
+    return Groups(of, order.astype(np.int64), False)
 
 
 def _below(above: Longs, place: Longs) -> Longs:
@@ -108,15 +169,8 @@ def _below(above: Longs, place: Longs) -> Longs:
     return above * (place.max(initial=0) + 1) + place
 
 
-def _first_rows(of: Longs) -> Longs:
-    return np.unique(of, return_index=True)[1].astype(np.int64)
-
-
-def _comparable(column: pa.Array) -> AnyArray:
-    """Return numbers that are equal where the values are; null is a value of its own."""
-    if not column.null_count and (pa.types.is_primitive(column.type) or pa.types.is_boolean(column.type)):
-        return column.to_numpy(zero_copy_only=False)
-    return column.dictionary_encode(null_encoding="encode").indices.to_numpy(zero_copy_only=False)
+def _increasing(keys: Longs) -> bool:
+    return bool((keys[1:] > keys[:-1]).all())
 
 
 def _original(table: pa.Table, column: Column, row: int) -> object:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from aegis.errors import LogError, nearest
+from aegis.logs.decimals import POINT, with_point
 from aegis.problem import AnyArray, Array, Ints, Value
 
 # How far a number may be from an allowed one, relative to the span of the allowed ones: round-off of text files.
@@ -20,13 +21,15 @@ def numeric(values: Sequence[Value]) -> bool:
     return not any(isinstance(value, str | bool) for value in values)
 
 
-def match(column: pa.Array, values: Sequence[Value]) -> Ints:
+def match(column: pa.Array, values: Sequence[Value], decimal: str = POINT) -> Ints:
     """Return codes `i32[n]` into `values`, -1 where nothing matches and where the log is empty.
 
-    Numbers match exactly or within 1e-9 of the span; text matches exactly; true and false in any of their spellings.
+    Numbers match exactly or within 1e-9 of the span; text matches exactly; true and false in any of their spellings. decimal: the
+    mark of numbers in text.
     """
     encoded = column.dictionary_encode()
-    codes = _number_codes(encoded.dictionary, values) if numeric(values) else _label_codes(encoded.dictionary, values)
+    distinct = encoded.dictionary
+    codes = _number_codes(distinct, values, decimal) if numeric(values) else _label_codes(distinct, values)
     index = encoded.indices.fill_null(len(codes)).to_numpy(zero_copy_only=False)
     return np.append(codes, np.int32(-1))[index].astype(np.int32)
 
@@ -57,9 +60,9 @@ def suggestion(found: object, values: Sequence[Value], most: int = 12) -> str:
     return f"{allowed}{nearest(str(found), values)}"
 
 
-def _number_codes(distinct: pa.Array, values: Sequence[Value]) -> Ints:
+def _number_codes(distinct: pa.Array, values: Sequence[Value], decimal: str) -> Ints:
     numbers = np.asarray(values, dtype=np.float64)
-    found = np.array([_number(value) for value in distinct.to_pylist()], dtype=np.float64)
+    found = np.array([_number(value, decimal) for value in distinct.to_pylist()], dtype=np.float64)
     order = np.argsort(numbers)
     closest = _closest(numbers[order], found)
     tolerance = TOLERANCE * (numbers.max() - numbers.min())
@@ -100,10 +103,10 @@ def _label_code(value: object, lookup: dict[str, int]) -> int:
     return code
 
 
-def _number(value: object) -> float:
+def _number(value: object, decimal: str = POINT) -> float:
     """Return a value as a number, nan if it is none; `1_000` is none although Python would read it."""
-    if isinstance(value, str) and "_" in value:
-        return math.nan
+    if isinstance(value, str):
+        value = None if "_" in value else with_point(value, decimal)
     try:
         return float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):

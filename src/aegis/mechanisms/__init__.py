@@ -12,6 +12,8 @@ from aegis.mechanisms.packing import MECHANISM_CLASSES, Packed, pack, unpack
 from aegis.mechanisms.regression import Regression
 from aegis.mechanisms.rewards import LevelRewards, subtree_means
 from aegis.mechanisms.selection import MODELS, MOST_INPUTS, select
+from aegis.mechanisms.stacked import StackedDraw, StackedNIG, StackedRegression
+from aegis.mechanisms.stacked_belief import StackedBelief
 from aegis.mechanisms.tuning import tune
 
 __all__ = [
@@ -35,6 +37,10 @@ __all__ = [
     "Polynomial",
     "Regression",
     "Scaling",
+    "StackedBelief",
+    "StackedDraw",
+    "StackedNIG",
+    "StackedRegression",
     "State",
     "Theta",
     "Tuned",

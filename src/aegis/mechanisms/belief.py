@@ -22,7 +22,7 @@ from aegis.mechanisms.features import FEATURES
 from aegis.mechanisms.fourier import Fourier
 from aegis.mechanisms.mechanism import Function, Mechanism, State
 from aegis.mechanisms.regression import Regression
-from aegis.problem import Actions, Array, Batch, Level, Problem, Rows, Variable
+from aegis.problem import Actions, AnyArray, Array, Batch, Level, Problem, Rows, Variable
 from aegis.rng import stream
 
 MOST_CROSSED = 12  # inputs up to which availability is learned with products of inputs
@@ -90,14 +90,16 @@ class Belief:
     def update(self, batch: Batch) -> Belief:
         """Return the belief after a batch of episodes: a closed-form update per mechanism."""
         states = {}
-        masked = {availability_name(level): level for level in self.problem.names}
         for name, mechanism in self.mechanisms.items():
-            if name in masked:
-                rows, values = availability_rows(self.problem, batch, masked[name])
-            else:
-                rows, values = mechanism_rows(self.problem, batch, name)
-            states[name] = mechanism.update(self.states[name], rows, values)
+            states[name] = mechanism.update(self.states[name], *self.rows(name, batch))
         return replace(self, states=states)
+
+    def rows(self, name: str, batch: Batch) -> tuple[Rows, AnyArray]:
+        """Return what a mechanism learns from a batch: rows of its parents, and of others, and the values of its target."""
+        for level in self.problem.levels:
+            if name == availability_name(level.name):
+                return availability_rows(self.problem, batch, level.name)
+        return mechanism_rows(self.problem, batch, name)
 
     def draw(self, rng: np.random.Generator, count: int = 1) -> Theta:
         """Return `count` draws from the posterior."""

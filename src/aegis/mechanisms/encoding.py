@@ -109,6 +109,13 @@ class Encoder:
             )
         return values < 0
 
+    def standardised(self) -> Scaling:
+        """Return centre and scale of all inputs `[d]`, categories at 0 and 1."""
+        scalings = [self.scalings.get(parent.name, Scaling.identity(parent.width)) for parent in self.parents]
+        empty = [np.empty(0)]
+        centre, scale = (np.concatenate(empty + [getattr(found, part) for found in scalings]) for part in ("centre", "scale"))
+        return Scaling(centre, scale)
+
     def scale_of(self, name: str) -> Array:
         """Return the scale `[k]` by which a parent's numbers are divided."""
         block = self.block(name)

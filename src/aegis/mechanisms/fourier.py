@@ -54,15 +54,21 @@ class Fourier(FeatureMap):
         frequencies = rng.standard_normal((count, inputs)).T / scales[:, None]
         return cls(np.ascontiguousarray(frequencies), rng.uniform(0.0, 2.0 * np.pi, count), linear_terms)
 
+    @classmethod
+    def stacked(cls, maps: Sequence[Fourier]) -> Fourier:
+        """Return one map whose features `[G, n, D]` of inputs `[G, n, d]` are those of each of G maps; for features only."""
+        frequencies, phases = np.stack([found.frequencies for found in maps]), np.stack([found.phases for found in maps])
+        return cls(frequencies, phases[:, None], maps[0].linear_terms)
+
     @property
     def count(self) -> int:
         """Return the number of cosines."""
-        return self.phases.size
+        return int(self.phases.shape[-1])
 
     @property
     def size(self) -> int:
         """Return the number of cosines, plus the intercept and, if there are linear terms, the inputs."""
-        return self.count + 1 + (len(self.frequencies) if self.linear_terms else 0)
+        return self.count + 1 + (self.frequencies.shape[-2] if self.linear_terms else 0)
 
     @property
     def affine(self) -> bool:

@@ -63,18 +63,14 @@ class NIG:
         Raises ModelError, and leaves this state as it was, if the sums are not finite.
         """
         with np.errstate(over="ignore", invalid="ignore"):  # looked at right below
-            found = NIG(
-                self.precision + temper * (features.T @ features),
-                self.shift + temper * (features.T @ targets),
-                self.shape + 0.5 * temper * features.shape[0],
-                self.square + temper * np.einsum("nq,nq->q", targets, targets),
-            )
-        if not all(np.isfinite(sums).all() for sums in (found.precision, found.shift, found.square)):
-            raise ModelError(
-                "a posterior cannot be updated: features or targets are not finite or far too large; "
-                "remove such rows or standardise (scaling fitted on prior data)"
-            )
-        return found
+            precision = features.T @ features
+            if temper != 1.0:
+                precision *= temper
+            precision += self.precision
+            shift = self.shift + temper * (features.T @ targets)
+            square = self.square + temper * np.square(targets).sum(axis=0)
+        refuse_infinite(precision, shift, square)
+        return NIG(precision, shift, self.shape + 0.5 * temper * features.shape[0], square)
 
     def moments(self) -> Moments:
         """Solve for mean and rate; raises ModelError if precision or rate are not positive by more than round-off."""
@@ -153,6 +149,19 @@ class NIG:
             + p.shape * (q.rate - p.rate) / p.rate
         )
         return float(np.sum(gaussian + gamma))
+
+
+def refuse_infinite(precision: Array, shift: Array, square: Array) -> None:
+    """Raise ModelError unless the sums `[.., D, D]`, `[.., D, q]`, `[.., q]` of a posterior are finite.
+
+    The diagonal of a sum of outer products bounds the rest of it, and is all that needs to be looked at.
+    """
+    diagonal = np.einsum("...dd->...d", precision)
+    if not all(np.isfinite(sums).all() for sums in (diagonal, shift, square)):
+        raise ModelError(
+            "a posterior cannot be updated: features or targets are not finite or far too large; "
+            "remove such rows or standardise (scaling fitted on prior data)"
+        )
 
 
 def check_prior(precision: float, shape: float, rate: float) -> None:

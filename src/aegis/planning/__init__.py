@@ -17,6 +17,7 @@ from aegis.planning.recursion import Recursion
 from aegis.planning.rules import Choice, Rule
 from aegis.planning.states import States
 from aegis.planning.thompson import Thompson
+from aegis.planning.together import Together
 from aegis.planning.top_k import TopK
 from aegis.planning.ucb import Ucb
 
@@ -34,6 +35,6 @@ RULES: dict[str, Callable[..., Rule]] = {
 
 __all__ = [
     "COMMITS", "KINDS", "RULES", "BernoulliMix", "ByLevel", "Choice", "Commit", "DOptimal", "Greedy", "Ids", "Information",
-    "Integration", "Lcb", "Planned", "Recursion", "Rule", "States", "Thompson", "TopK", "Ucb", "load_policy", "load_rewards",
+    "Integration", "Lcb", "Planned", "Recursion", "Rule", "States", "Thompson", "Together", "TopK", "Ucb", "load_policy", "load_rewards",
     "plan",
 ]  # fmt: skip

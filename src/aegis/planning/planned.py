@@ -60,8 +60,8 @@ class Planned:
             return np.tile(self._acting(level).full(level, batch), (self.choice.weights.size, 1, 1))
         where = f"level '{level}'"
         mask = open_actions(table.available, len(table), self.problem.level(level).actions.count, where)
-        states = self._states(level, batch)
-        chosen = self.choice.probabilities(level, states, lambda: self._known_values(level, states), mask)
+        states = self.states(level, States.of(self.problem, batch, level))
+        chosen = self.choice.probabilities(level, states, lambda: self.known_values(level, states), mask)
         return chosen if self.legacy is None else np.repeat(chosen, self.legacy.weights.size, axis=0)
 
     def taken(self, level: str, batch: Batch) -> Array:
@@ -74,7 +74,7 @@ class Planned:
 
     def values(self, level: str, batch: Batch) -> Array:
         """Return the planned value of every action, `[S, n, A]`, under the S beliefs this level plans with; costs are negated."""
-        return self._values(level, self._states(level, batch))
+        return self._values(level, self.states(level, States.of(self.problem, batch, level)))
 
     def state(self) -> State:
         """Return everything but the problem, as plain data and arrays."""
@@ -85,22 +85,13 @@ class Planned:
         """Build the policy from its state."""
         return cls(problem, **plan_parts(state, problem))
 
-    def _states(self, level: str, batch: Batch) -> States:
-        """Return what the decisions at `level` look at."""
-        theta = self.choice.at(level).theta
-        return self.commit.states(self.problem, theta, self.scope, level, States.of(self.problem, batch, level))
+    def states(self, level: str, observed: States) -> States:
+        """Return what the decisions at `level` look at, given what was observed at them."""
+        return self.commit.states(self.problem, self.choice.at(level).theta, self.scope, level, observed)
 
-    def _values(self, level: str, states: States) -> Array:
-        theta = self.choice.at(level).theta
-        integration = self.commit.integration(self.integration)
-        recursion = Recursion(self.problem, theta, self.scope, self.legacy, self.affine, integration)
-        rows = max(1, BLOCK // (recursion.size(level) * theta.count))
-        parts = [recursion.values(level, states.part(i, i + rows)) for i in range(0, max(1, states.count), rows)]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
-
-    def _known_values(self, level: str, states: States) -> Array:
-        """Return the planned values; raise PolicyError if some are not finite."""
-        values = self._values(level, states)
+    def known_values(self, level: str, states: States, block: int = BLOCK) -> Array:
+        """Return the planned values of every action, `[S, n, A]`; raise PolicyError if some are not finite."""
+        values = self._values(level, states, block)
         unknown = ~np.isfinite(values).all(axis=(0, 2))
         if unknown.any():
             raise PolicyError(
@@ -108,6 +99,20 @@ class Planned:
                 "rows); a context is missing or far too large, so set these rows aside or fill them in"
             )
         return values
+
+    def unfolds(self, level: str) -> int:
+        """Return how many hypothetical innermost decisions one decision at `level` is planned through."""
+        return self._recursion(level).size(level)
+
+    def _recursion(self, level: str) -> Recursion:
+        theta, integration = self.choice.at(level).theta, self.commit.integration(self.integration)
+        return Recursion(self.problem, theta, self.scope, self.legacy, self.affine, integration)
+
+    def _values(self, level: str, states: States, block: int = BLOCK) -> Array:
+        recursion = self._recursion(level)
+        rows = max(1, block // (recursion.size(level) * recursion.theta.count))
+        parts = [recursion.values(level, states.part(i, i + rows)) for i in range(0, max(1, states.count), rows)]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 
     def _acting(self, level: str) -> Policy:
         self.problem.level(level)  # refuses an unknown name

@@ -18,7 +18,7 @@ from aegis.errors import PolicyError
 from aegis.policies.order import sums_before
 from aegis.policies.state import State, problem_of, storable
 from aegis.policies.support import table_of
-from aegis.problem import Array, Batch, Policy, Problem
+from aegis.problem import Array, Batch, Policy, Problem, Scope
 
 SUM_TOLERANCE = 1e-6
 
@@ -79,46 +79,52 @@ class Mixture:
         return mixture
 
 
-def path_weights(policy: Policy, level: str, batch: Batch) -> Array:
+def path_weights(policy: Policy, level: str, batch: Batch, scope: Scope | None = None) -> Array:
     """Return the posterior `[S, n]` over the particles given the actions above each decision at `level`.
 
-    `q_n ~ p_n prod_{m above level} pi_{n,m}(a_m | c~_m)`. Where no particle could have taken these actions, q is 0 for
+    `q_n ~ p_n prod_{m above level} pi_{n,m}(a_m | c~_m)`, over the levels of `scope` only if one is given: where another policy
+    acts, its actions say nothing about the particle. Where no particle could have taken these actions, q is 0 for
     all of them; a single particle always has q = 1, so that an ordinary policy stays what it is.
     """
     table_of(batch, level)
+    if policy.weights.size == 1:
+        return np.ones((1, len(batch.levels[level])))
     logs = np.broadcast_to(_log(policy.weights)[:, None], (policy.weights.size, len(batch)))
     for name, table in batch.levels.items():
         logs = logs[:, table.parent]
         if name == level:
             break
-        logs = logs + _log(policy.taken(name, batch))
+        if scope is None or name in scope:
+            logs = logs + _log(policy.taken(name, batch))
     return _normalised(logs)
 
 
-def path_full(policy: Policy, level: str, batch: Batch) -> Array:
+def path_full(policy: Policy, level: str, batch: Batch, scope: Scope | None = None) -> Array:
     """Return `pi_l` `[n, A]`: the distribution over the actions given the actions above; 0 where these are impossible."""
-    return _blend(path_weights(policy, level, batch), policy.full(level, batch))
+    return _blend(path_weights(policy, level, batch, scope), policy.full(level, batch))
 
 
-def path_taken(policy: Policy, level: str, batch: Batch) -> Array:
+def path_taken(policy: Policy, level: str, batch: Batch, scope: Scope | None = None) -> Array:
     """Return `pi_l` `[n]` of the action taken, given the actions above it."""
-    return _blend(path_weights(policy, level, batch), policy.taken(level, batch))
+    return _blend(path_weights(policy, level, batch, scope), policy.taken(level, batch))
 
 
-def sequential_weights(policy: Policy, level: str, batch: Batch) -> Array:
-    """Return the posterior `[S, n]` over the particles given all earlier actions of the episode, at all levels.
+def sequential_weights(policy: Policy, level: str, batch: Batch, scope: Scope | None = None) -> Array:
+    """Return the posterior `[S, n]` over the particles given all earlier actions of the episode (at levels in `scope`).
 
     Earlier means depth first: an outer decision before its subtree, siblings in row order. Of a batch under construction
     the actions it already holds count. Impossible histories and single particles as in `path_weights`.
     """
     table_of(batch, level)
-    logs = {name: _decided_logs(policy, name, batch) for name in batch.levels}
+    inside = {name: scope is None or name in scope for name in batch.levels}
+    nothing = {name: np.zeros((policy.weights.size, len(table))) for name, table in batch.levels.items() if not inside[name]}
+    logs = nothing | {name: _decided_logs(policy, name, batch) for name in batch.levels if inside[name]}
     return _normalised(_log(policy.weights)[:, None] + sums_before(batch, logs)[level])
 
 
-def sequential_full(policy: Policy, level: str, batch: Batch) -> Array:
+def sequential_full(policy: Policy, level: str, batch: Batch, scope: Scope | None = None) -> Array:
     """Return `[n, A]`: the distribution over the actions given all earlier actions of the episode."""
-    return _blend(sequential_weights(policy, level, batch), policy.full(level, batch))
+    return _blend(sequential_weights(policy, level, batch, scope), policy.full(level, batch))
 
 
 def sequential_taken(policy: Policy, level: str, batch: Batch) -> Array:

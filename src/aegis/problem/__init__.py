@@ -1,12 +1,14 @@
 """What is decided, in which order, and what is known about causes: the vocabulary every other room speaks."""
 
 from aegis.problem.batch import AnyArray, Array, Batch, Ints, LevelTable, Rows, augmented, chain
-from aegis.problem.file import dump_problem, load_problem, parse_problem, save_problem
+from aegis.problem.dumping import dump_problem
+from aegis.problem.file import load_problem, parse_problem, save_problem
 from aegis.problem.graph import Graph, ancestors, backdoor_admissible, d_separated
 from aegis.problem.joining import concat
 from aegis.problem.level import Level, Propensity
-from aegis.problem.problem import Backdoor, Guard, Problem, Reward, Scope
+from aegis.problem.problem import Backdoor, Problem, Scope
 from aegis.problem.protocols import Plant, Policy, RewardModel
+from aegis.problem.reward import Guard, Reward
 from aegis.problem.state import State, Storable
 from aegis.problem.variables import Actions, Value, Variable
 

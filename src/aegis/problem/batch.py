@@ -74,7 +74,8 @@ class Batch:
 
     episode `[E]`: ids, any type. cluster `[E]`, time `[E]`: or None. reward `f64[n]`, observed `bool[n]`, outcome `[n]` or
     `[n, d]`, guards and extra (further columns that were asked for, and base actions where propensities are declared by them)
-    by column: one entry per innermost decision. A batch under construction lacks inner levels and reward.
+    by column: one entry per innermost decision. A batch under construction lacks inner levels and reward. closed `bool[n]`:
+    false where the reward is still awaited, so that the episode is open; None if nothing is awaited.
     """
 
     episode: AnyArray
@@ -86,6 +87,7 @@ class Batch:
     cluster: AnyArray | None = None
     time: AnyArray | None = None
     extra: Mapping[str, AnyArray] = field(default_factory=dict)
+    closed: npt.NDArray[np.bool_] | None = None
 
     def __len__(self) -> int:
         return int(self.episode.size)
@@ -170,6 +172,7 @@ class Batch:
             None if self.cluster is None else self.cluster[chosen],
             None if self.time is None else self.time[chosen],
             {name: values[rows] for name, values in self.extra.items()},
+            None if self.closed is None else self.closed[rows],
         )
 
     def _episode_rows(self, episodes: AnyArray) -> AnyArray:

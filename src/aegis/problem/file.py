@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
-import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from aegis.errors import ProblemError
 from aegis.files import write_text
+from aegis.problem.dumping import dump_problem
 from aegis.problem.level import Level, Propensity
-from aegis.problem.problem import Guard, Problem, Reward
+from aegis.problem.problem import Problem
+from aegis.problem.reward import Guard, Reward
 from aegis.problem.strict_yaml import explain, read_yaml, write_yaml
 from aegis.problem.variables import Actions, Value, Variable
 
@@ -68,6 +69,12 @@ class _Propensity(_Section):
     policy: str | None = None
     base: str | None = None
     epsilon: float | None = None
+    least: float | None = None
+    estimated: bool = False
+
+    def build(self) -> Propensity:
+        forms = (self.column, tuple(self.columns), self.policy, self.base, self.epsilon)
+        return Propensity(*forms, self.least, self.estimated)
 
 
 class _Level(_Section):
@@ -82,10 +89,7 @@ class _Level(_Section):
     def build(self) -> Level:
         where = f"level '{self.name}'"
         context = tuple(Variable(c) if isinstance(c, str) else c.build(f"{where}, context") for c in self.context)
-        given = self.propensity
-        propensity = None
-        if given is not None:
-            propensity = Propensity(given.column, tuple(given.columns), given.policy, given.base, given.epsilon)
+        propensity = None if self.propensity is None else self.propensity.build()
         actions = self.action.build(where)
         return Level(self.name, actions, context, propensity, self.decision, tuple(self.available), self.margin)
 
@@ -96,6 +100,12 @@ class _Reward(_Section):
     unit: str = ""
     goal: Literal["maximise", "minimise"] = "maximise"
     per: str = "decision"
+    clip: bool = False
+    closed: str | None = None
+
+    def build(self) -> Reward:
+        limits = None if self.range is None else (self.range[0], self.range[1])
+        return Reward(self.column, limits, self.unit, self.goal, self.per, self.clip, self.closed)
 
 
 class _Guard(_Section):
@@ -105,9 +115,14 @@ class _Guard(_Section):
     goal: Literal["maximise", "minimise"] = "minimise"
 
 
+class _Cluster(_Section):
+    column: str
+    most: int | None = None
+
+
 class _File(_Section):
     episode: str | list[str]
-    cluster: str | None = None
+    cluster: str | _Cluster | None = None
     time: str | None = None
     carry_over: Literal["none", "within"] = "none"
     reward: _Reward
@@ -118,27 +133,26 @@ class _File(_Section):
     latents: dict[str, list[str]] = Field(default_factory=dict)
 
     def build(self) -> Problem:
-        reward, limits = self.reward, self.reward.range
+        cluster = _Cluster(column=self.cluster) if isinstance(self.cluster, str) else self.cluster
         return Problem(
             levels=tuple(level.build() for level in self.levels),
-            reward=Reward(
-                reward.column, None if limits is None else (limits[0], limits[1]), reward.unit, reward.goal, reward.per
-            ),
+            reward=self.reward.build(),
             outcome=None if self.outcome is None else self.outcome.build("outcome"),
             parents={name: tuple(parents) for name, parents in self.graph.items()},
             latents={name: tuple(children) for name, children in self.latents.items()},
             guards=tuple(Guard(g.column, (g.range[0], g.range[1]), g.max_worsening, g.goal) for g in self.guards),
             episode=(self.episode,) if isinstance(self.episode, str) else tuple(self.episode),
-            cluster=self.cluster,
+            cluster=None if cluster is None else cluster.column,
             time=self.time,
             carry_over=self.carry_over,
+            cluster_most=None if cluster is None else cluster.most,
         )
 
 
 # Which keys are allowed where, for the suggestion in an unknown-key message.
 _SECTIONS: dict[str, type[_Section]] = {
     "reward": _Reward, "guards": _Guard, "outcome": _Variable, "levels": _Level, "action": _Action, "grid": _Grid,
-    "propensity": _Propensity, "context": _Variable,
+    "propensity": _Propensity, "context": _Variable, "cluster": _Cluster,
 }  # fmt: skip
 
 
@@ -174,72 +188,3 @@ def parse_problem(text: str, source: str = "problem") -> Problem:
 def save_problem(problem: Problem, path: str | Path) -> None:
     """Write a problem file that `load_problem` reads back as the same problem."""
     write_text(path, write_yaml(dump_problem(problem)))
-
-
-def dump_problem(problem: Problem) -> dict[str, Any]:
-    """Return the problem as plain data, the content of its YAML file; defaults are left out."""
-    content: dict[str, Any] = {"episode": problem.episode[0] if len(problem.episode) == 1 else list(problem.episode)}
-    if problem.cluster is not None:
-        content["cluster"] = problem.cluster
-    if problem.time is not None:
-        content["time"] = problem.time
-    if problem.carry_over != "none":
-        content["carry_over"] = problem.carry_over
-    reward = problem.reward
-    content["reward"] = {"column": reward.column}
-    if reward.range is not None:
-        content["reward"]["range"] = [float(limit) for limit in reward.range]
-    if reward.unit:
-        content["reward"]["unit"] = reward.unit
-    content["reward"] |= {"goal": reward.goal, "per": reward.per}
-    if problem.guards:
-        content["guards"] = [
-            {"column": g.column, "range": [float(v) for v in g.range], "max_worsening": float(g.max_worsening), "goal": g.goal}
-            for g in problem.guards
-        ]
-    if problem.outcome is not None:
-        content["outcome"] = _dump_variable(problem.outcome)
-    content["levels"] = [_dump_level(level) for level in problem.levels]
-    if problem.parents:
-        content["graph"] = {name: list(parents) for name, parents in problem.parents.items()}
-    if problem.latents:
-        content["latents"] = {name: list(children) for name, children in problem.latents.items()}
-    return content
-
-
-def _dump_variable(variable: Variable) -> dict[str, Any]:
-    if variable.kind == "vector":
-        return {"name": variable.name, "columns": list(variable.columns)}
-    if variable.kind == "categorical":
-        return {"column": variable.name, "values": [_plain(value) for value in variable.values]}
-    return {"column": variable.name}
-
-
-def _dump_level(level: Level) -> dict[str, Any]:
-    content: dict[str, Any] = {"name": level.name}
-    if level.decision is not None:
-        content["decision"] = level.decision
-    content["context"] = [v.name if v.kind == "real" else _dump_variable(v) for v in level.context]
-    action: dict[str, Any] = {"column": level.actions.column}
-    if level.actions.kind == "grid":
-        numbers = level.actions.numbers
-        action["grid"] = {"low": float(numbers[0]), "high": float(numbers[-1]), "points": level.actions.count}
-    else:
-        action["values"] = [_plain(value) for value in level.actions.values]
-    content["action"] = action
-    if level.available:
-        content["available"] = list(level.available)
-    if level.propensity is not None:
-        given = level.propensity
-        fields = {"column": given.column, "columns": list(given.columns), "policy": given.policy, "base": given.base}
-        content["propensity"] = {key: value for key, value in fields.items() if value}
-        if given.epsilon is not None:
-            content["propensity"]["epsilon"] = float(given.epsilon)
-    if level.margin:
-        content["margin"] = float(level.margin)
-    return content
-
-
-def _plain(value: Any) -> Any:
-    """Return Python's own number for a numpy scalar, which YAML cannot write."""
-    return value.item() if isinstance(value, np.generic) else value

@@ -14,8 +14,8 @@ from aegis.problem.batch import AnyArray, Batch, LevelTable
 def concat(batches: Sequence[Batch]) -> Batch:
     """Join batches of the same problem, one after the other.
 
-    A missing mask or `observed` counts as all true. What only some of the parts know is given up: `mu_full`, and `version`
-    unless all agree. Everything else must be present in all parts or in none; ProblemError otherwise.
+    A missing mask, `observed` or `closed` counts as all true. What only some of the parts know is given up: `mu_full`,
+    and `version` unless all agree. Everything else must be present in all parts or in none; ProblemError otherwise.
     """
     if not batches:
         raise ProblemError("there are no batches to join; give at least one")
@@ -50,6 +50,7 @@ def concat(batches: Sequence[Batch]) -> Batch:
         _join([batch.cluster for batch in batches], "cluster"),
         _join([batch.time for batch in batches], "time"),
         _join_columns([batch.extra for batch in batches], "extra columns"),
+        _join_masks([batch.closed for batch in batches], [(count,) for count in above]),
     )
 
 

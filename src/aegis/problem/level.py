@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from aegis.errors import ProblemError
 from aegis.problem.variables import Actions, Variable, no_duplicates
 
+_ROUND_OFF = 1e-9  # ten times 0.1 is not quite 1
+
 
 @dataclass(frozen=True, slots=True)
 class Propensity:
@@ -16,6 +18,9 @@ class Propensity:
     column: the probability of the action taken. columns: the probabilities of all actions, in the order of the
     action's values. policy: a known policy, by name. base: a column with the action the controller meant to take,
     mixed with a uniform choice at rate `epsilon`.
+
+    least: a promise that every available action had at least this probability in every context, so that weights are at
+    most 1 / least. estimated: the probabilities were fitted to the log, not logged by the controller.
     """
 
     column: str | None = None
@@ -23,6 +28,8 @@ class Propensity:
     policy: str | None = None
     base: str | None = None
     epsilon: float | None = None
+    least: float | None = None
+    estimated: bool = False
 
     def __post_init__(self) -> None:
         forms = [self.column is not None, bool(self.columns), self.policy is not None, self.base is not None]
@@ -35,6 +42,8 @@ class Propensity:
             raise ProblemError("propensity: 'base' and 'epsilon' belong together")
         if self.epsilon is not None and not (math.isfinite(self.epsilon) and 0 < self.epsilon <= 1):
             raise ProblemError(f"propensity: 'epsilon' is an exploration rate above 0 and at most 1, found {self.epsilon}")
+        if self.least is not None and not 0 < self.least <= 1:
+            raise ProblemError(f"propensity: 'least' is a probability above 0 and at most 1, found {self.least}")
         no_duplicates(self.columns, "propensity 'columns'")
 
     @property
@@ -75,6 +84,12 @@ class Level:
                 raise ProblemError(
                     f"{where}: propensity 'columns' names one column per action: expected {self.actions.count}, found {found}"
                 )
+        least = None if self.propensity is None else self.propensity.least
+        if least is not None and not self.available and least * self.actions.count > 1 + _ROUND_OFF:
+            raise ProblemError(
+                f"{where}: propensity 'least' promises {least} for each of {self.actions.count} actions, which is more than 1 in "
+                f"all; it is at most {1 / self.actions.count:.6g} here"
+            )
         no_duplicates(self.available, f"{where}, 'available'")
         if not math.isfinite(self.margin):
             raise ProblemError(f"{where}: 'margin' is a finite number, found {self.margin}")

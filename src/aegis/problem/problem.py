@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -11,38 +10,9 @@ from aegis.errors import ProblemError, nearest
 from aegis.problem.construction import complete_graph
 from aegis.problem.graph import Graph, backdoor_admissible
 from aegis.problem.level import Level
+from aegis.problem.reward import Guard, Reward
 from aegis.problem.roles import check_roles, column_roles
 from aegis.problem.variables import Variable, no_duplicates
-
-
-@dataclass(frozen=True, slots=True)
-class Reward:
-    """The reward of a decision: column, declared range [low, high], unit, goal, and what it belongs to (`per`)."""
-
-    column: str = "reward"
-    range: tuple[float, float] | None = None
-    unit: str = ""
-    goal: Literal["maximise", "minimise"] = "maximise"
-    per: str = "decision"
-
-    def __post_init__(self) -> None:
-        if self.range is not None:
-            _check_range(self.range, f"reward '{self.column}'")
-
-
-@dataclass(frozen=True, slots=True)
-class Guard:
-    """A column that must not get worse by more than `max_worsening`."""
-
-    column: str
-    range: tuple[float, float]
-    max_worsening: float
-    goal: Literal["maximise", "minimise"] = "minimise"
-
-    def __post_init__(self) -> None:
-        _check_range(self.range, f"guard '{self.column}'")
-        if not (math.isfinite(self.max_worsening) and self.max_worsening >= 0):
-            raise ProblemError(f"guard '{self.column}': 'max_worsening' is a number from 0, found {self.max_worsening}")
 
 
 class Scope(frozenset[str]):
@@ -72,7 +42,8 @@ class Problem:
     """Levels (outermost first), causal graph, reward, and the columns that tie a log together.
 
     `parents` may name some variables only; the others get the default: every earlier variable is a parent, which is
-    always an I-map. `graph` is the completed graph. Level index 1 is the innermost.
+    always an I-map. `graph` is the completed graph. Level index 1 is the innermost. `cluster_most` is the largest number
+    of episodes that a cluster can have; where it is declared, certificates are about totals of clusters.
     """
 
     levels: tuple[Level, ...]
@@ -85,6 +56,7 @@ class Problem:
     cluster: str | None = None
     time: str | None = None
     carry_over: Literal["none", "within"] = "none"
+    cluster_most: int | None = None
     graph: Graph = field(init=False)
 
     def __post_init__(self) -> None:
@@ -109,10 +81,31 @@ class Problem:
         for column in guarded:
             if guarded.count(column) > 1:
                 raise ProblemError(f"guards: '{column}' is guarded twice; keep the stricter of the two")
-        roles = column_roles(self.levels, self.outcome, self.reward.column, guarded, self.episode, self.cluster, self.time)
+        self._check_cluster()
+        roles = column_roles(
+            self.levels,
+            self.outcome,
+            self.reward.column,
+            guarded,
+            self.episode,
+            self.cluster,
+            self.time,
+            self.reward.closed,
+        )
         check_roles(roles, self._variable_names())
         graph = complete_graph(self.levels, self.outcome, self.reward.column, self.parents, self.latents)
         object.__setattr__(self, "graph", graph)
+
+    def _check_cluster(self) -> None:
+        if self.cluster_most is None:
+            return
+        if self.cluster is None:
+            raise ProblemError("cluster: 'most' is the largest number of episodes in a cluster; name its 'column' as well")
+        if isinstance(self.cluster_most, bool) or self.cluster_most < 1:
+            raise ProblemError(
+                f"cluster '{self.cluster}': 'most' is the largest number of episodes that a cluster can have, from 1, found "
+                f"{self.cluster_most}"
+            )
 
     # ---- levels ----------------------------------------------------------------------------------------------------
 
@@ -231,9 +224,3 @@ class Problem:
             False,
             f"'{action}' is confounded with '{self.reward.column}': {why}; log what the controller looked at",
         )
-
-
-def _check_range(limits: tuple[float, float], where: str) -> None:
-    low, high = limits
-    if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        raise ProblemError(f"{where}: 'range' is [low, high] with finite low < high, found {list(limits)}")

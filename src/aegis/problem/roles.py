@@ -10,7 +10,7 @@ from aegis.errors import ProblemError
 from aegis.problem.level import Level
 from aegis.problem.variables import Variable
 
-Kind = Literal["id", "context", "action", "available", "propensity", "base", "outcome", "reward", "guard"]
+Kind = Literal["id", "context", "action", "available", "propensity", "base", "outcome", "reward", "closed", "guard"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,7 @@ def column_roles(
     episode: Iterable[str] = (),
     cluster: str | None = None,
     time: str | None = None,
+    closed: str | None = None,
 ) -> tuple[Role, ...]:
     """Return every role of every column that a problem names."""
     found = [Role(column, "id", "the episode id") for column in episode]
@@ -40,6 +41,7 @@ def column_roles(
         found += _level_roles(level, depth)
     found += [] if outcome is None else [Role(column, "outcome", "the outcome") for column in outcome.columns]
     found.append(Role(reward, "reward", "the reward"))
+    found += [] if closed is None else [Role(closed, "closed", "the flag that says whether the reward is final")]
     found += [Role(column, "guard", "a guard") for column in guards]
     return tuple(found)
 

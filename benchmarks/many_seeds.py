@@ -1,0 +1,96 @@
+"""A simulated world run for several seeds in one call: what `aegis.agents.run_together` asks of a plant.
+
+The episode of every seed meets the noise that `World.episodes` would give it; equations and policy see all of them at once.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from aegis.problem import Array, Batch, LevelTable, Policy, Problem, Rows
+from aegis.worlds import World
+from aegis.worlds.noise import BLOCK, EpisodeNoise, episode_noise
+from aegis.worlds.simulate import _Answers, _check, _logged, _particle_weights, _spread, pick
+
+
+@dataclass(frozen=True)
+class ManySeedsWorld:
+    """A world as a plant that can also run one episode of several seeds at once."""
+
+    world: World
+
+    @property
+    def problem(self) -> Problem:
+        """The problem of the world."""
+        return self.world.problem
+
+    def episodes(self, first: int, count: int, policy: Policy, seed: int) -> Batch:
+        """Run episodes of one seed."""
+        return self.world.episodes(first, count, policy, seed)
+
+    def episode_of_each(self, episode: int, policy: Policy, seeds: Sequence[int]) -> Batch:
+        """Run one episode for each seed; the g-th of the batch is `episodes(episode, 1, policy, seeds[g])`."""
+        world, runs = self.world, len(seeds)
+        noise = noise_of_each(world, tuple(seeds), episode // BLOCK)[episode % BLOCK]
+        weights = _particle_weights(policy)
+        single = weights.size == 1
+        own_episode = np.arange(runs)
+        particle = np.zeros(runs, np.int64) if single else pick(np.broadcast_to(weights, (runs, weights.size)), noise.particle)
+        batch = Batch(np.full(runs, episode, dtype=np.int64), {})
+        known: Rows = {}
+        here: Mapping[str, Array] = {}
+        asked: dict[str, Array] = {}
+        slot = owner = own_episode
+        for level, steps in zip(world.problem.levels, world.steps, strict=True):
+            number = world.children(level.name, known, here) if known else None
+            parent, slot = _spread(slot, number, steps)
+            owner = owner[parent]
+            known = {name: values[parent] for name, values in known.items()}
+            here = {name: values[slot] for name, values in noise.variables[level.name].items()}
+            context = world.contexts(level.name, known, here)
+            known.update(context)
+            available = world.available(level.name, known)
+            table = LevelTable.undecided(parent, context, available)
+            batch = batch.with_level(level.name, table)
+            full = np.asarray(policy.full(level.name, batch), dtype=np.float64)
+            _check(level.name, full, (weights.size, parent.size, level.actions.count), available)
+            asked[level.name] = full
+            rows = np.arange(parent.size)
+            own = full[0] if single else full[particle[owner], rows]
+            action = pick(own, noise.action[level.name][slot])
+            table = table.decided(action, own[rows, action], own)
+            batch = batch.with_level(level.name, table)
+            known[level.actions.column] = level.actions.as_rows(table.action)
+        outcome, reward = world.results(known, here)
+        if not single:
+            batch = _logged(batch, _Answers(weights, asked), "path")
+        return Batch(batch.episode, batch.levels, reward, np.ones(reward.size, dtype=bool), outcome)
+
+
+@functools.lru_cache(maxsize=2)
+def noise_of_each(world: World, seeds: tuple[int, ...], block: int) -> list[EpisodeNoise]:
+    """Return the noise of the episodes of one block, each for all seeds: arrays `[G * ..]`, the seeds one after the other."""
+    drawn = [episode_noise(world, block * BLOCK, BLOCK, seed) for seed in seeds]
+
+    def by_episode(parts: list[Array]) -> Array:
+        apart = np.stack([part.reshape(BLOCK, -1) for part in parts], axis=1)
+        return apart.reshape(BLOCK, -1)
+
+    variables = {
+        level: {name: by_episode([noise.variables[level][name] for noise in drawn]) for name in names}
+        for level, names in world.noises.items()
+    }
+    action = {level: by_episode([noise.action[level] for noise in drawn]) for level in world.noises}
+    particle = by_episode([noise.particle for noise in drawn])
+    return [
+        EpisodeNoise(
+            {level: {name: values[k] for name, values in names.items()} for level, names in variables.items()},
+            {level: values[k] for level, values in action.items()},
+            particle[k],
+        )
+        for k in range(BLOCK)
+    ]

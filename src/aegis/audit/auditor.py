@@ -1,0 +1,136 @@
+"""The audit: one pass over the batches of a log, all checks at once, in bounded memory."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from aegis.audit.carry_over import CarryOver
+from aegis.audit.clusters import Clusters
+from aegis.audit.cuts import Cuts
+from aegis.audit.drift import Drift
+from aegis.audit.duplicates import Duplicates
+from aegis.audit.finding import Audit, Finding, finding
+from aegis.audit.overlap import Overlap
+from aegis.audit.propensities import Propensities
+from aegis.audit.repeats import RepeatedReward
+from aegis.audit.rewards import Rewards
+from aegis.audit.sizes import Sizes
+from aegis.audit.view import View
+from aegis.errors import SettingError
+from aegis.logs import Source, Split
+from aegis.problem import Batch, Policy, Problem, Scope
+
+FEW = 30  # units
+
+
+class Auditor:
+    """Checks a log batch by batch: `add` each, then ask for the `result`. What was added stays counted; asking changes nothing.
+
+    policy: a candidate whose overlap with the log is of interest. scope: the levels it would act at, all if None; what is
+    found about propensities at other levels does not stand in the way. alpha: each test refuses a log that is in order with
+    at most this probability; it costs a certificate nothing. Clusters take 24 bytes for each episode, all else a fixed amount.
+    """
+
+    def __init__(
+        self, problem: Problem, policy: Policy | None = None, scope: Iterable[str] | None = None, alpha: float = 0.001
+    ) -> None:
+        if not (math.isfinite(alpha) and 0 < alpha < 1):
+            raise SettingError(f"alpha is the level of the audit's tests, above 0 and below 1, found {alpha}")
+        self.problem, self.scope, self.alpha = problem, problem.scope(scope), alpha
+        if not self.scope:
+            raise SettingError(f"an audit is for at least one level of {', '.join(problem.names)}")
+        self._cuts: Cuts | None = None
+        self._episodes = 0
+        self._decisions = 0
+        self._propensities = Propensities(problem, self.scope, alpha)
+        self._carry_over = CarryOver(problem, alpha)
+        self._sizes = Sizes(problem, alpha)
+        self._clusters = Clusters(problem, alpha)
+        self._rewards = Rewards(problem)
+        self._repeats = RepeatedReward(problem)
+        self._duplicates = Duplicates(problem)
+        self._drift = Drift(problem, alpha)
+        self._overlap = None if policy is None else Overlap(problem, policy, self.scope)
+
+    def add(self, batch: Batch) -> None:
+        """Add a batch of whole episodes; raises LogError if it does not fit the problem."""
+        if not len(batch):
+            return
+        view = View.of(self.problem, batch, self._cuts)
+        self._cuts = view.cuts
+        self._episodes += len(batch)
+        self._decisions += view.reward.size
+        weights = {} if self._overlap is None else self._overlap.add(view)
+        self._carry_over.add(view, weights)
+        for check in (
+            self._propensities,
+            self._sizes,
+            self._clusters,
+            self._rewards,
+            self._repeats,
+            self._duplicates,
+            self._drift,
+        ):
+            check.add(view)
+
+    def result(self) -> Audit:
+        """Return what was found so far."""
+        repeated, propensities = self._repeats.findings(), self._propensities.findings()
+        wrong = {found.level for found in propensities if found.level and found.code == "miscalibrated-propensities"}
+        found = [
+            *self._backdoors(),
+            *propensities,
+            *self._rewards.findings(),
+            *repeated,
+            *self._carry_over.findings(wrong),
+            *self._sizes.findings(wrong),
+            *self._clusters.findings(),
+            *self._units(),
+            *self._drift.findings(),
+            *self._duplicates.findings(bool(repeated)),
+            *([] if self._overlap is None else self._overlap.findings()),
+        ]
+        return Audit.of(found, self._figures())
+
+    def _backdoors(self) -> list[Finding]:
+        checked = [self.problem.backdoor(name) for name in self.problem.names]
+        return [
+            finding("backdoor", "refused" if check.level in self.scope else "note", check.reason, check.level)
+            for check in checked
+            if not check.admissible
+        ]
+
+    def _units(self) -> list[Finding]:
+        clustered = self.problem.cluster is not None
+        number = self._clusters.count if clustered else self._episodes
+        if number >= FEW:
+            return []
+        what = "clusters" if clustered else "episodes"
+        message = f"the log has {number} independent units ({what}); fewer than {FEW} hardly ever certify anything"
+        return [finding("few-units", "warning" if number else "refused", message, units=float(number))]
+
+    def _figures(self) -> dict[str, float | str]:
+        found: dict[str, float | str] = {"episodes": float(self._episodes), "decisions": float(self._decisions)}
+        if self.problem.cluster is not None:
+            found["clusters"] = float(self._clusters.count)
+        found |= {"scope": ", ".join(name for name in self.problem.names if name in self.scope), "alpha": self.alpha}
+        found["log10_calibration_evidence"] = max(self._propensities.evidence() / math.log(10), -300.0)
+        found |= self._rewards.figures()
+        return found | ({} if self._overlap is None else self._overlap.figures())
+
+
+def audit_log(
+    source: Source,
+    policy: Policy | None = None,
+    scope: Scope | None = None,
+    columns: Sequence[str] = (),
+    split: Split | None = None,
+    side: str | None = None,
+    alpha: float = 0.001,
+) -> Audit:
+    """Audit a log, or one `side` of a `split` of it; `columns` are read along, for policies that are columns of the log."""
+    auditor = Auditor(source.problem, policy, scope, alpha)
+    for batch in source.batches(columns, side=side, split=split):
+        auditor.add(batch)
+    return auditor.result()

@@ -1,0 +1,108 @@
+"""Does what comes later depend on an action that was drawn at random? One factor per episode.
+
+The weight w of a policy that chooses from a set B of actions has mean one given everything before the draw, so that (w - 1) s has
+mean zero for every s in [0, 1] that the action cannot influence. So has its mean over the decisions of an episode, also where
+propensities are given the actions above only. It is at least -1, which is all that betting upwards needs; betting on s and on
+1 - s finds a dependence of either direction. Without overlap the mean is below zero, and nothing is found by mistake.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from aegis.audit.cells import summed
+from aegis.audit.view import Mask
+from aegis.evidence.calibration import WEIGHT_STAKES, blended, weight_logs
+from aegis.problem import AnyArray, Array, Level, LevelTable
+
+MOST_SETS = 8  # of actions; more actions are taken together with their neighbours
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """Random choices `[p]` among sets of actions.
+
+    chosen `[p]`: the set; weight `[p]`: of a policy that chooses from it; possible `bool[p, B]`: the sets that have such a
+    policy, None for all; chance `[p, B]`: probabilities of the sets, or None if only that of the action taken is known.
+    """
+
+    chosen: AnyArray
+    weight: Array
+    sets: int
+    possible: Mask | None = None
+    chance: Array | None = None
+
+    @classmethod
+    def of(cls, level: Level, table: LevelTable) -> Choices:
+        """Return the choices of the decisions of a table.
+
+        With the whole distribution the policy of a set is the behaviour policy within it; else a uniform choice from it.
+        """
+        actions, sets, rows = level.actions.count, set_count(level), np.arange(len(table))
+        member = np.arange(actions) * sets // actions
+        chosen = member[table.action]
+        inside = np.zeros((actions, sets))
+        inside[np.arange(actions), member] = 1.0
+        if table.mu_full is not None:
+            chance = table.mu_full @ inside
+            return cls(chosen, 1.0 / chance[rows, chosen], sets, chance > 0, chance)
+        if table.available is None:
+            return cls(chosen, 1.0 / (np.bincount(member, minlength=sets)[chosen] * table.mu_taken), sets)
+        number = table.available @ inside
+        return cls(chosen, 1.0 / (number[rows, chosen] * table.mu_taken), sets, number > 0)
+
+    @classmethod
+    def weighted(cls, weight: Array) -> Choices:
+        """Return the choices of a policy with these weights, as one set."""
+        return cls(np.zeros(weight.size, dtype=np.int64), weight, 1)
+
+    def excess(self) -> Array:
+        """Return weights minus one, `[p, B]`; 0 where a set is not possible."""
+        found = np.where(np.arange(self.sets) == self.chosen[:, None], self.weight[:, None], 0.0) - 1.0
+        return found if self.possible is None else np.where(self.possible, found, 0.0)
+
+    def take(self, rows: AnyArray) -> Choices:
+        """Return some of the choices."""
+        possible = None if self.possible is None else self.possible[rows]
+        return Choices(
+            self.chosen[rows], self.weight[rows], self.sets, possible, None if self.chance is None else self.chance[rows]
+        )
+
+
+def set_count(level: Level) -> int:
+    """Return how many sets the actions of a level are put into."""
+    return min(level.actions.count, MOST_SETS)
+
+
+class EpisodeBets:
+    """Evidence about one sign, for each set of actions; sums add up over batches in any order."""
+
+    def __init__(self, sets: int) -> None:
+        self.logs = np.zeros((WEIGHT_STAKES.size, 2, sets))
+        self.pairs = 0
+
+    def add(self, choices: Choices, sign: Array, owner: AnyArray, count: int) -> None:
+        """Add choices `[p]` of `count` episodes with the sign `[p]`, or `[p, B]`, of what came later.
+
+        owner `[p]`: the episode of each choice. A sign of 0 says nothing, for example because a reward is missing.
+        """
+        if not owner.size:
+            return
+        number = np.bincount(owner, minlength=count)
+        some = number > 0
+        self.pairs += owner.size
+        excess, signs = choices.excess(), sign.reshape(sign.shape[0], -1)
+        for side, share in enumerate((np.maximum(signs, 0.0), np.maximum(-signs, 0.0))):
+            means = summed(excess * share, owner, count)[some] / number[some][:, None]
+            self.logs[:, side] += weight_logs(1.0 + means).sum(axis=1)
+
+    def evidence(self) -> Array:
+        """Return log evidence of dependence, `[2 B]`: for each set of actions, on either sign."""
+        return blended(self.logs).ravel()
+
+
+def mean_log(evidence: Array) -> float:
+    """Return the logarithm of the mean of evidences, whose logarithms are given; minus infinity of none."""
+    return float(blended(evidence)) if evidence.size else -np.inf

@@ -1,0 +1,199 @@
+"""Are actions taken as often as their propensities say? Bets per decision, for each action and slice of the context.
+
+With the whole distribution, the surprise `1{A = a} - mu_a` has mean zero (theory section 7). With the taken action's
+probability only, the weight `1{A = a} / mu` has mean one where a is always possible; at most one otherwise, so that only a
+mean above one refutes the propensities, unless a lowest probability is declared.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from aegis.audit.cells import Cells, counted, grouped, summed
+from aegis.audit.cuts import Cut
+from aegis.audit.sums import Thinning
+from aegis.audit.view import Mask
+from aegis.evidence.calibration import (
+    SHORT_STAKES,
+    WEIGHT_STAKES,
+    blended,
+    moment_evidence,
+    short_logs,
+    weight_logs,
+)
+from aegis.problem import AnyArray, Array, Level, LevelTable, Rows
+
+ORDERS = np.arange(1, 5)
+MOST_FULL = 2**22  # decisions with whole distributions that are all looked at; then one batch in eight
+
+
+@dataclass(frozen=True, slots=True)
+class SliceEvidence:
+    """Evidence against the propensities of one action in one slice: its logarithm, and how often was what.
+
+    found: how often the action was taken; expected: how often the propensities say, nan if only the taken one's is known.
+    mean_weight: mean of its weights where it was available; 1 is expected. spread: standard error of that mean.
+    """
+
+    level: str
+    action: str
+    where: str
+    log_evidence: float
+    decisions: float
+    found: float
+    expected: float
+    mean_weight: float
+    spread: float
+
+    @property
+    def words(self) -> str:
+        """The slice in words."""
+        return f"{self.action}{f' where {self.where}' if self.where else ''}"
+
+
+class LevelCalibration:
+    """Sums that the evidence about one level is made of; they add up over batches in any order."""
+
+    def __init__(self, level: Level, cuts: tuple[Cut, ...]) -> None:
+        self.level = level
+        self.groups = grouped(cuts)
+        self._thinning = Thinning(MOST_FULL)
+        self._full: list[_FullSums] = []
+        self._taken: list[_TakenSums] = []
+
+    def add(self, table: LevelTable, rows: Rows, fresh: Mask) -> None:
+        """Add the decisions of a batch; rows is what they looked at. Decisions without a propensity are left out."""
+        known = np.isfinite(table.mu_taken) & (table.mu_taken > 0)
+        if not known.all():
+            kept = np.flatnonzero(known)
+            table = table.take(kept, table.parent[kept])
+            rows, fresh = {name: values[kept] for name, values in rows.items()}, fresh[kept]
+        if not len(table):
+            return
+        if table.mu_full is not None:
+            if not self._thinning.wants(len(table)):
+                return
+            self._full = self._full or [_FullSums(self.level, group) for group in self.groups]
+            powers = _powers(table.mu_full)
+            for sums in self._full:
+                sums.add(table, powers, sums.cells.codes(rows, fresh))
+        else:
+            self._taken = self._taken or [_TakenSums(self.level, group) for group in self.groups]
+            logs, short = weight_logs(1.0 / table.mu_taken), self._short(table.mu_taken)
+            for taken in self._taken:
+                taken.add(table, logs, short, taken.cells.codes(rows, fresh))
+
+    def slices(self) -> list[SliceEvidence]:
+        """Return the evidence of every action in every slice."""
+        sums: list[_FullSums | _TakenSums] = [*self._full, *self._taken]
+        return [found for part in sums for found in part.slices()]
+
+    def _short(self, mu: Array) -> Array | None:
+        least = None if self.level.propensity is None else self.level.propensity.least
+        # A propensity below the declared lowest is a finding of its own; the bet needs the bound, so it is not placed then.
+        if least is None or least >= 1 or (mu < least * (1 - 1e-9)).any():
+            return None
+        return short_logs(np.minimum(1.0 / mu, 1.0 / least), 1.0 / least)
+
+
+class _FullSums:
+    """Power sums of surprises `[4, A, C]` and counts `[A, C]`, by action and cell."""
+
+    def __init__(self, level: Level, cells: Cells) -> None:
+        actions = level.actions.count
+        self.level, self.cells = level, cells
+        self.sums = np.zeros((4, actions, cells.count))
+        self.taken = np.zeros((actions, cells.count))
+        self.decisions = np.zeros(cells.count)
+
+    def add(self, table: LevelTable, powers: list[Array], code: AnyArray) -> None:
+        actions, count = self.sums.shape[1:]
+        mu = table.mu_taken
+        for order, power in zip(ORDERS, powers, strict=True):
+            everywhere = (-1.0) ** order * summed(power, code, count).T
+            at_taken = counted(table.action, code, actions, count, (1.0 - mu) ** order - (-mu) ** order)
+            self.sums[order - 1] += everywhere + at_taken
+        self.taken += counted(table.action, code, actions, count)
+        self.decisions += np.bincount(code, minlength=count)
+
+    def slices(self) -> list[SliceEvidence]:
+        found: list[SliceEvidence] = []
+        for where, cells in self.cells.slices():
+            sums = self.sums[:, :, cells].sum(axis=2)
+            taken, decisions = self.taken[:, cells].sum(axis=1), float(self.decisions[cells].sum())
+            for place, log in enumerate(moment_evidence(sums)):
+                expected = float(taken[place] - sums[0, place])
+                mean = float(taken[place] / expected) if expected > 0 else np.nan
+                error = float(np.sqrt(sums[1, place]) / expected) if expected > 0 else np.nan
+                name = _named(self.level, place)
+                number = float(taken[place])
+                found.append(SliceEvidence(self.level.name, name, where, float(log), decisions, number, expected, mean, error))
+        return found
+
+
+class _TakenSums:
+    """Sums over the decisions in which an action was taken, and counts of those in which it could have been, `[A, C]`.
+
+    A decision that took another action contributes the same factor to every bet, so that counting it is enough.
+    """
+
+    def __init__(self, level: Level, cells: Cells) -> None:
+        actions = level.actions.count
+        self.level, self.cells = level, cells
+        self.logs = np.zeros((WEIGHT_STAKES.size, actions, cells.count))
+        self.short: Array | None = np.zeros((SHORT_STAKES.size, actions, cells.count))
+        self.taken = np.zeros((actions, cells.count))
+        self.available = np.zeros((actions, cells.count))
+        self.weights = np.zeros((2, actions, cells.count))
+
+    def add(self, table: LevelTable, logs: Array, short: Array | None, code: AnyArray) -> None:
+        actions, count = self.taken.shape
+        for stake, log in enumerate(logs):
+            self.logs[stake] += counted(table.action, code, actions, count, log)
+        if short is None:
+            self.short = None
+        elif self.short is not None:
+            for stake, log in enumerate(short):
+                self.short[stake] += counted(table.action, code, actions, count, log)
+        self.taken += counted(table.action, code, actions, count)
+        if table.available is None:
+            self.available += np.bincount(code, minlength=count)
+        else:
+            self.available += summed(table.available.astype(np.float64), code, count).T
+        inverse = 1.0 / table.mu_taken
+        self.weights[0] += counted(table.action, code, actions, count, inverse)
+        self.weights[1] += counted(table.action, code, actions, count, inverse * inverse)
+
+    def slices(self) -> list[SliceEvidence]:
+        found: list[SliceEvidence] = []
+        for where, cells in self.cells.slices():
+            taken, available = self.taken[:, cells].sum(axis=1), self.available[:, cells].sum(axis=1)
+            evidence = self._evidence(cells, available - taken)
+            first, second = self.weights[:, :, cells].sum(axis=2)
+            for place, log in enumerate(evidence):
+                number = available[place]
+                mean = first[place] / number if number else np.nan
+                spread = np.sqrt(max(second[place] - 2 * first[place] + number, 0.0)) / number if number else np.nan
+                name = _named(self.level, place)
+                counts = (float(number), float(taken[place]), np.nan, float(mean), float(spread))
+                found.append(SliceEvidence(self.level.name, name, where, float(log), *counts))
+        return found
+
+    def _evidence(self, cells: Mask, elsewhere: Array) -> Array:
+        above = blended(self.logs[:, :, cells].sum(axis=2) + weight_logs(np.zeros(1)) * elsewhere)
+        least = None if self.level.propensity is None else self.level.propensity.least
+        if self.short is None or least is None:
+            return above
+        below = blended(self.short[:, :, cells].sum(axis=2) + short_logs(np.zeros(1), 1.0 / least) * elsewhere)
+        return np.asarray(np.logaddexp(above, below) - np.log(2.0))
+
+
+def _powers(values: Array) -> list[Array]:
+    square = values * values
+    return [values, square, square * values, square * square]
+
+
+def _named(level: Level, place: int) -> str:
+    return f"{level.actions.column} = {level.actions.values[place]}"

@@ -1,0 +1,147 @@
+"""Every code that a finding can have: what it means and what to do. `docs/audit.md` prints this table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """What a code means, and what to do about it."""
+
+    meaning: str
+    fix: str
+
+
+CODES: dict[str, Code] = {
+    # ---- propensities
+    "no-propensity": Code(
+        "The problem declares no propensity for a level, so that nothing can be certified there.",
+        "log the probability with which the controller chose its action and name it under 'propensity'; or certify a scope "
+        "without this level",
+    ),
+    "estimated-propensities": Code(
+        "The propensities were fitted, not logged: they give an estimate, never a certificate.",
+        "log the probabilities that the controller used; or certify a scope without this level",
+    ),
+    "miscalibrated-propensities": Code(
+        "Actions were taken more or less often than their logged propensities say, beyond chance.",
+        "log the probability that the controller really used, given everything it looked at; see that columns are not swapped, "
+        "scaled or taken from another version",
+    ),
+    "weights-below-one": Code(
+        "Weights of some actions average below one: they are not always possible, or their propensities are too high.",
+        "if every available action can be taken in every context, declare its lowest probability as propensity 'least' (it is "
+        "then tested); otherwise candidates that need these actions will look worse than they are",
+    ),
+    "propensities-not-sequential": Code(
+        "Given the earlier decisions of an episode the propensities are off; given the actions above they may be right.",
+        "log the probability given all earlier decisions of the episode; if one of several policies is drawn for each episode, "
+        "certify with the episode as the unit",
+    ),
+    "propensity-below-least": Code(
+        "A logged propensity is below the declared 'least'.",
+        "correct 'least' in the problem file, or the log",
+    ),
+    "deterministic-level": Code(
+        "All actions of a level were taken with probability one: no gain can be certified there.",
+        "mix exploration into the controller at this level, such as a uniform choice at a rate of 0.05, and log the "
+        "probabilities; or certify a scope without this level",
+    ),
+    "partly-deterministic": Code(
+        "Some decisions had only one possible action although others were available: no gain can be certified from them.",
+        "explore in these contexts as well, if they matter",
+    ),
+    "rounded-propensities": Code(
+        "The propensities look rounded; weights are off by up to the rounding error.",
+        "log the probabilities with all their digits",
+    ),
+    # ---- causes
+    "backdoor": Code(
+        "The graph says that something unobserved acts on the action and on the reward.",
+        "log what the controller looked at and add it to the context; or correct 'latents'",
+    ),
+    "carry-over": Code(
+        "A decision affects later decisions of its episode, but the problem says 'carry_over: none'.",
+        "declare 'carry_over: within'",
+    ),
+    "behaviour-reacts": Code(
+        "The controller reacts to earlier decisions of the episode, so that rewards cannot tell whether decisions carry over.",
+        "nothing, if decisions do not affect later ones; otherwise declare 'carry_over: within'",
+    ),
+    "size-follows-action": Code(
+        "How many decisions follow depends on an action taken among them, so that means over them are biased.",
+        "make a reward of the whole unit ('per: episode', or the level above) out of the sum, whose number is not divided by",
+    ),
+    "size-follows-reward": Code(
+        "How many decisions follow depends on the rewards among them (such as stopping after a success).",
+        "make a reward of the whole unit ('per: episode', or the level above) out of the sum, whose number is not divided by",
+    ),
+    "cluster-size-follows-reward": Code(
+        "How many episodes a cluster has depends on their rewards, so that means over clusters are biased.",
+        "declare the largest number of episodes, 'cluster: {column: ..., most: ...}'; certificates are then about totals",
+    ),
+    "cluster-larger-than-declared": Code(
+        "A cluster has more episodes than the declared largest number.",
+        "correct 'cluster: most' in the problem file, from knowledge of the plant",
+    ),
+    # ---- rewards
+    "no-reward-range": Code(
+        "The problem declares no range of the reward, without which nothing can be certified.",
+        "declare 'range: [low, high]' under 'reward', from knowledge of the plant, not from the log",
+    ),
+    "reward-outside-range": Code(
+        "Rewards lie outside their declared range, which voids any certificate.",
+        "correct the range or the log; or ask for clipping ('clip: true'): the certificate then speaks of the clipped reward",
+    ),
+    "reward-clipped": Code(
+        "Rewards lie outside their declared range and are clipped: the certificate speaks of the clipped reward.",
+        "nothing, if the clipped reward is what counts; otherwise widen the range",
+    ),
+    "range-too-wide": Code(
+        "The declared range is much wider than the rewards; certificates take longer in proportion.",
+        "declare a narrower range if the plant allows it, or a reward that is capped",
+    ),
+    "guard-outside-range": Code(
+        "Values of a guard lie outside its declared range.",
+        "correct the range of the guard or the log",
+    ),
+    "missing-rewards": Code(
+        "Rewards are missing for good; they are counted at their worst.",
+        "find out why they are missing; if they are only late, name a flag under 'closed'",
+    ),
+    "open-units": Code(
+        "Some episodes still wait for a reward; a certificate leaves them out, and all that started after the first of them.",
+        "wait, or certify what is closed",
+    ),
+    "reward-repeated": Code(
+        "The reward column repeats one value for a whole episode or outer decision, but is declared for smaller units.",
+        "declare what the reward belongs to: 'per: episode', or 'per' and the name of the level",
+    ),
+    # ---- the log as a whole
+    "few-units": Code(
+        "There are very few independent units.",
+        "collect more episodes; `not yet` is the best that can be expected of so few",
+    ),
+    "drift": Code(
+        "The first half of the log differs from the second half: a certificate is about the average over the log.",
+        "if the plant has changed for good, certify on the later part only",
+    ),
+    "several-versions": Code(
+        "Several versions of the behaviour policy wrote the log; a gain is over their average.",
+        "certify on the episodes of the version that would be replaced",
+    ),
+    "duplicated-rows": Code(
+        "Rows repeat the row before them more often than chance explains.",
+        "see whether rows were exported twice; name a 'decision' id at the innermost level so that this is noticed",
+    ),
+    # ---- the candidate
+    "outside-support": Code(
+        "The candidate takes actions that the log never takes; they are counted at their worst.",
+        "learn a candidate that stays within the log's support: aegis learn --kind capped",
+    ),
+    "poor-overlap": Code(
+        "The candidate differs so much from the log that a small part of it carries all the weight.",
+        "learn a candidate closer to the log: aegis learn --kind capped --cap 2; or explore more",
+    ),
+}

@@ -1,0 +1,106 @@
+"""Where contexts are cut into slices. Cut points come from the first episodes, which then do not take part in what they cut.
+
+Bets must be fixed before the data they are placed on: a median over all rows would look ahead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from aegis.audit.sums import means_below
+from aegis.policies.support import visible
+from aegis.problem import AnyArray, Array, Batch, Problem, Rows, Value, Variable, augmented
+
+MOST_EPISODES = 256  # that place the cuts; a tenth of the first batch if that is less
+MOST_CUTS = 8  # variables (or coordinates) of a level that are cut
+MOST_CATEGORIES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """One number cut at `edge` (bin 0: at or below), or one category with a bin for each of the first few values."""
+
+    name: str
+    variable: str
+    coordinate: int = 0
+    edge: float = 0.0
+    values: tuple[Value, ...] = ()
+
+    @property
+    def bins(self) -> int:
+        """How many bins there are."""
+        return min(len(self.values), MOST_CATEGORIES) if self.values else 2
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The bins in words."""
+        if not self.values:
+            return f"{self.name} up to {self.edge:.4g}", f"{self.name} above {self.edge:.4g}"
+        named = [f"{self.name} = {value}" for value in self.values[: self.bins]]
+        return (
+            (*named[:-1], f"{self.name} not {' or '.join(map(str, self.values[: self.bins - 1]))}") if self._lumped else (*named,)
+        )
+
+    @property
+    def _lumped(self) -> bool:
+        return len(self.values) > MOST_CATEGORIES
+
+    def codes(self, rows: Rows) -> AnyArray:
+        """Return the bin `[n]` of each row."""
+        values = rows[self.variable]
+        if self.values:
+            return np.clip(values, 0, self.bins - 1)
+        column = values if values.ndim == 1 else values[:, self.coordinate]
+        return (column > self.edge).astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Cuts:
+    """All cuts: of what each level looks at, by level, and of the mean reward below its decisions.
+
+    used: how many episodes of the first batch placed them.
+    """
+
+    used: int
+    context: Mapping[str, tuple[Cut, ...]]
+    reward: Mapping[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, problem: Problem, batch: Batch, reward: Array) -> Cuts:
+        """Place the cuts by the first episodes of a batch; reward `[n]`, nan where it is not known."""
+        used = min(MOST_EPISODES, max(1, len(batch) // 10))
+        first = batch.take_episodes(np.arange(used))
+        rows = reward[: len(first.levels[problem.innermost.name])]
+        context = {name: _cuts(problem, first, name) for name in problem.names}
+        return cls(used, context, {name: _median(means_below(first, name, rows)) for name in problem.names})
+
+
+def _cuts(problem: Problem, batch: Batch, level: str) -> tuple[Cut, ...]:
+    rows = augmented(problem, batch, level)
+    known = visible(problem, level)
+    own = [variable.name for variable in problem.level(level).context]
+    found: list[Cut] = []
+    for name in (*own, *[other for other in reversed(known) if other not in own]):  # the nearest first
+        found += _cut(known[name], rows[name])
+    return tuple(found[:MOST_CUTS])
+
+
+def _cut(variable: Variable, values: AnyArray) -> list[Cut]:
+    if variable.kind == "categorical":
+        return [Cut(variable.name, variable.name, values=variable.values)]
+    columns = values.reshape(len(values), -1).T
+    pairs = enumerate(zip(variable.columns, columns, strict=True))
+    return [Cut(name, variable.name, coordinate, _median(column)) for coordinate, (name, column) in pairs]
+
+
+def _median(values: Array) -> float:
+    """Return a median that a value from both sides can be told from: where half are equal to the largest, the next below."""
+    known = values[np.isfinite(values)]
+    if not known.size:
+        return 0.0
+    middle = float(np.median(known))
+    below = known[known < middle]
+    return float(below.max()) if middle == known.max() and below.size else middle

@@ -1,0 +1,128 @@
+"""Does the second half of the log look like the first? On a sample of episodes that does not depend on their order or content."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from scipy.stats import norm
+
+from aegis.audit.finding import Finding, finding
+from aegis.audit.sums import group_means
+from aegis.audit.view import View
+from aegis.problem import AnyArray, Array, Batch, Problem, Variable
+from aegis.rng import stream
+
+KEPT = 2**15  # episodes in the sample
+EFFECT = 0.1  # standard deviations, below which a difference is not worth a word
+MOST_COLUMNS = 32
+MOST_VERSIONS = 100
+
+
+class Drift:
+    """A sample of episodes: when they were, their mean reward and their mean contexts; and the versions that acted."""
+
+    def __init__(self, problem: Problem, alpha: float) -> None:
+        self.problem, self.alpha = problem, alpha
+        self.names = _names(problem)
+        self.ticket = np.zeros(0)
+        self.order: AnyArray | None = None
+        self.values = np.zeros((0, len(self.names)))
+        self.seen = 0
+        self.versions: dict[str, set[str]] = {name: set() for name in problem.names}
+
+    def add(self, view: View) -> None:
+        """Add the episodes of a batch."""
+        batch = view.batch
+        for name, table in batch.levels.items():
+            if table.version is not None and len(self.versions[name]) < MOST_VERSIONS:
+                self.versions[name].add(table.version)
+        ticket = stream(0, "audit", "drift", self.seen).random(len(batch))  # the same sample whenever the log is the same
+        in_time = batch.time is not None and batch.time.dtype.kind in "iufM"
+        order = np.asarray(batch.time) if in_time else np.arange(self.seen, self.seen + len(batch))
+        self.seen += len(batch)
+        # Once the sample is full few episodes get in; only these are looked at.
+        limit = np.inf if self.ticket.size < KEPT else self.ticket.max()
+        chosen = np.flatnonzero(ticket < limit)
+        if not chosen.size:
+            return
+        if chosen.size < len(batch) // 2:
+            innermost = self.problem.innermost.name
+            rows = np.flatnonzero(np.isin(view.episodes[innermost], chosen))
+            values = _values(self.problem, batch.take_episodes(chosen), view.reward[rows])
+        else:
+            values = _values(self.problem, batch, view.reward)[chosen]
+        self.ticket = np.concatenate([self.ticket, ticket[chosen]])
+        self.order = order[chosen] if self.order is None else np.concatenate([self.order, order[chosen]])
+        self.values = np.concatenate([self.values, values])
+        if self.ticket.size > KEPT:
+            kept = np.argpartition(self.ticket, KEPT)[:KEPT]
+            self.ticket, self.order, self.values = self.ticket[kept], self.order[kept], self.values[kept]
+
+    def findings(self) -> list[Finding]:
+        """Return what was found."""
+        found = [self._versions(name, versions) for name, versions in self.versions.items() if len(versions) > 1]
+        if self.order is None or self.order.size < 20:
+            return found
+        arranged = self.values[np.argsort(self.order, kind="stable")]
+        half = len(arranged) // 2
+        limit = float(norm.isf(self.alpha / 2.0 / max(len(self.names), 1)))
+        for place, (column, level) in enumerate(self.names):
+            early, late = _known(arranged[:half, place]), _known(arranged[half:, place])
+            if min(early.size, late.size) < 10:
+                continue
+            sd = math.sqrt((early.var(ddof=1) + late.var(ddof=1)) / 2)
+            gap = float(late.mean() - early.mean())
+            error = math.sqrt(early.var(ddof=1) / early.size + late.var(ddof=1) / late.size)
+            if error <= 1e-12 * max(abs(float(early.mean())), 1e-300) or abs(gap) < max(limit * error, EFFECT * sd):
+                continue
+            message = (
+                f"the mean of '{column}' over episodes went from {early.mean():.4g} in the first half of the log to "
+                f"{late.mean():.4g} in the second ({gap / sd:+.2f} standard deviations)"
+            )
+            figures: dict[str, float | str] = {
+                "first_half": float(early.mean()),
+                "second_half": float(late.mean()),
+                "score": gap / error,
+            }
+            found.append(finding("drift", "warning", message, level, column, figures=figures))
+        return found
+
+    def _versions(self, level: str, versions: set[str]) -> Finding:
+        listed = ", ".join(sorted(versions)[:5])
+        message = f"level '{level}': {len(versions)} versions of the behaviour policy acted: {listed}"
+        return finding("several-versions", "warning", message, level, versions=float(len(versions)))
+
+
+def _known(values: Array) -> Array:
+    return values[np.isfinite(values)]
+
+
+def _names(problem: Problem) -> list[tuple[str, str | None]]:
+    """Return column (or category) and level of everything that is watched."""
+    found: list[tuple[str, str | None]] = [(problem.reward.column, None)]
+    for level in problem.levels:
+        for variable in level.context:
+            found += [(name, level.name) for name in _parts(variable)]
+    return found[:MOST_COLUMNS]
+
+
+def _parts(variable: Variable) -> list[str]:
+    if variable.kind == "categorical":
+        return [f"{variable.name} = {value}" for value in variable.values]
+    return list(variable.columns)
+
+
+def _values(problem: Problem, batch: Batch, reward: Array) -> Array:
+    """Return the mean over each episode `[E, columns]` of what is watched."""
+    columns = [group_means(batch.episode_of(problem.innermost.name), reward, len(batch))]
+    for level in problem.levels:
+        table, owner = batch.levels[level.name], batch.episode_of(level.name)
+        for variable in level.context:
+            values = table.context[variable.name]
+            if variable.kind == "categorical":
+                parts = [(values == code).astype(np.float64) for code in range(len(variable.values))]
+            else:
+                parts = list(values.reshape(len(values), -1).T)
+            columns += [group_means(owner, part, len(batch)) for part in parts]
+    return np.column_stack(columns[:MOST_COLUMNS])

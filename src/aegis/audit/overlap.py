@@ -1,0 +1,161 @@
+"""How far a candidate is from the log: effective sample sizes, the largest weights, and mass where the log never goes."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from aegis.audit.finding import Finding, finding
+from aegis.audit.view import Mask, View
+from aegis.audit.weights import decision_weights, unit_weights
+from aegis.errors import PolicyError
+from aegis.policies import path_full
+from aegis.problem import Array, Batch, LevelTable, Policy, Problem, Scope
+
+STEPS = 4  # bins of the histogram in one doubling
+REACH = 64  # doublings below and above one that are told apart
+FEWEST = 0.05  # effective share of the units, below which overlap is poor
+TOP = 0.01  # the heaviest units
+HEAVY = 0.5  # of all weight in the heaviest units, above which overlap is poor
+
+
+class Histogram:
+    """Weights of units: count, sum, squares, the largest, and counts and sums on a scale of doublings."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.total = 0.0
+        self.squares = 0.0
+        self.largest = 0.0
+        self.counts = np.zeros(2 * REACH * STEPS + 1)
+        self.sums = np.zeros(2 * REACH * STEPS + 1)
+
+    def add(self, weights: Array) -> None:
+        """Add weights `[k]` from 0."""
+        self.count += weights.size
+        self.total += float(weights.sum())
+        self.squares += float((weights * weights).sum())
+        self.largest = max(self.largest, float(weights.max(initial=0.0)))
+        some = weights[weights > 0]
+        place = np.clip(np.floor(np.log2(some) * STEPS) + REACH * STEPS, 0, self.counts.size - 1).astype(np.int64)
+        self.counts += np.bincount(place, minlength=self.counts.size)
+        self.sums += np.bincount(place, weights=some, minlength=self.sums.size)
+
+    @property
+    def effective(self) -> float:
+        """The share of units that equal weights would need for the same spread: (sum w)^2 / (n sum w^2)."""
+        return self.total**2 / (self.count * self.squares) if self.squares > 0 else 0.0
+
+    @property
+    def mean(self) -> float:
+        """The mean weight; one is expected, less where the candidate leaves the support."""
+        return self.total / self.count if self.count else math.nan
+
+    def heaviest(self, share: float) -> float:
+        """Return which part of all weight the heaviest `share` of the units carries, to the accuracy of a bin."""
+        wanted, carried = share * self.count, 0.0
+        for number, total in zip(self.counts[::-1], self.sums[::-1], strict=True):
+            if number > wanted:
+                carried += total * wanted / number
+                break
+            wanted, carried = wanted - number, carried + total
+        return carried / self.total if self.total > 0 else 0.0
+
+    def quantile(self, share: float) -> float:
+        """Return a weight that the share of the units does not exceed, to the accuracy of a bin."""
+        below = self.count - float(self.counts.sum()) + np.cumsum(self.counts)
+        place = int(np.searchsorted(below, share * self.count))
+        none = share * self.count <= self.count - self.counts.sum()
+        return 0.0 if none else float(2.0 ** ((min(place, self.counts.size - 1) + 1) / STEPS - REACH))
+
+
+class Overlap:
+    """Weights of a candidate over the log, for the scope and for each of its levels alone."""
+
+    def __init__(self, problem: Problem, policy: Policy, scope: Scope) -> None:
+        self.problem, self.policy, self.scope = problem, policy, scope
+        self.whole = Histogram()
+        self.levels = {name: Histogram() for name in problem.names if name in scope}
+        self.outside = dict.fromkeys(self.levels, 0.0)
+        self.decisions = dict.fromkeys(self.levels, 0)
+
+    def add(self, view: View) -> dict[str, Array]:
+        """Add the episodes of a batch; return the weights `[m]` of the decisions at each level of the scope."""
+        weights = {name: decision_weights(self.policy, name, view.batch) for name in self.levels}
+        known = {name: found for name, found in weights.items() if np.isfinite(found).all()}
+        for name in known:
+            if len(self.levels) > 1:
+                self.levels[name].add(unit_weights(self.problem, known, Scope(name), view.batch))
+            self.outside[name] += _mass_outside(self.policy, name, view.batch)
+            self.decisions[name] += len(view.batch.levels[name])
+        if len(known) == len(self.levels):
+            self.whole.add(unit_weights(self.problem, known, self.scope, view.batch))
+        return known
+
+    def findings(self) -> list[Finding]:
+        """Return what was found."""
+        found: list[Finding] = []
+        for name, mass in self.outside.items():
+            share = mass / max(self.decisions[name], 1)
+            if share > 1e-9:
+                message = f"level '{name}': the candidate puts {share:.2%} of its probability on actions that the log never takes"
+                found.append(finding("outside-support", "warning", message, name, share=share))
+        whole = self.whole
+        if not whole.count or (whole.effective >= FEWEST and whole.heaviest(TOP) <= HEAVY):
+            return found
+        worst = (
+            min(self.levels, key=lambda name: self.levels[name].effective) if len(self.levels) > 1 else next(iter(self.levels))
+        )
+        message = (
+            f"the weights of {whole.count} episodes are worth {whole.effective * whole.count:.1f} equal ones "
+            f"({whole.effective:.1%}); the heaviest 1 % carry {whole.heaviest(TOP):.0%}, the largest weight is "
+            f"{whole.largest:.3g}. The weights of level '{worst}' hurt most"
+        )
+        return [*found, finding("poor-overlap", "warning", message, worst, figures=_figures(whole))]
+
+    def figures(self) -> dict[str, float | str]:
+        """Return figures about the candidate's weights."""
+        if not self.whole.count:
+            return {}
+        found: dict[str, float | str] = {f"weights_{name}": value for name, value in _figures(self.whole).items()}
+        if len(self.levels) > 1:
+            found |= {f"weights_effective_share_{name}": part.effective for name, part in self.levels.items() if part.count}
+        return found
+
+
+def _figures(weights: Histogram) -> dict[str, float | str]:
+    return {
+        "mean": weights.mean,
+        "effective_share": weights.effective,
+        "effective_units": weights.effective * weights.count,
+        "largest": weights.largest,
+        "heaviest_hundredth": weights.heaviest(TOP),
+        "median": weights.quantile(0.5),
+        "quantile_99": weights.quantile(0.99),
+    }
+
+
+def _mass_outside(policy: Policy, level: str, batch: Batch) -> float:
+    """Return the sum over decisions of the candidate's probability on available actions that are never logged.
+
+    Needs the whole distributions of both; 0 if one of them is not known.
+    """
+    never = _never(batch.levels[level])
+    if never is None:
+        return 0.0
+    rows = np.flatnonzero(never.any(axis=1))
+    if not rows.size:
+        return 0.0
+    try:
+        chances = path_full(policy, level, batch)
+    except PolicyError:
+        return 0.0  # the candidate is known at the actions taken only
+    return float((chances * never).sum())
+
+
+def _never(table: LevelTable) -> Mask | None:
+    if table.mu_full is None:
+        return None
+    never = table.mu_full <= 0
+    return never if table.available is None else never & table.available

@@ -1,0 +1,180 @@
+"""Propensities: are they there, do they leave a choice, are they exact, and are they right?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+from scipy.stats import norm
+
+from aegis.audit.bets import mean_log
+from aegis.audit.calibration import LevelCalibration, SliceEvidence
+from aegis.audit.finding import Finding, Severity, finding
+from aegis.audit.history import LevelHistory
+from aegis.audit.randomisation import LevelRandomisation
+from aegis.audit.view import View
+from aegis.problem import Array, Problem, Scope
+
+REACTS = math.log(100.0)  # evidence from which propensities count as not sequential
+NAMED = 3  # slices that a message names
+
+
+class Propensities:
+    """Evidence about the propensities of all levels. The two forms of the calibration test share alpha."""
+
+    def __init__(self, problem: Problem, scope: Scope, alpha: float) -> None:
+        self.problem, self.scope, self.alpha = problem, scope, alpha
+        declared = [level for level in problem.levels if level.propensity is not None]
+        self.randomisation = {level.name: LevelRandomisation(level) for level in problem.levels}
+        self.declared = [level.name for level in declared]
+        self.histories: dict[str, LevelHistory] = {}
+        self.calibrations: dict[str, LevelCalibration] = {}
+
+    def add(self, view: View) -> None:
+        """Add the decisions of a batch."""
+        for name in self.problem.names:
+            table = view.batch.levels[name]
+            self.randomisation[name].add(table)
+            if name not in self.declared:
+                continue
+            if name not in self.calibrations:
+                level, cuts = self.problem.level(name), view.cuts.context[name]
+                self.calibrations[name], self.histories[name] = LevelCalibration(level, cuts), LevelHistory(level, cuts)
+            rows, fresh = view.looks(name), view.fresh_at(name)
+            self.calibrations[name].add(table, rows, fresh)
+            self.histories[name].add(table, rows, fresh, view.episodes[name], len(view.batch))
+
+    def findings(self) -> list[Finding]:
+        """Return what was found."""
+        found: list[Finding] = []
+        for level in self.problem.levels:
+            found += self.randomisation[level.name].findings(level.name in self.scope)
+        dependent = [name for name, history in self.histories.items() if history.depends() >= REACTS]
+        slices = {name: calibration.slices() for name, calibration in self.calibrations.items()}
+        wrong = [*self._per_decision(slices, dependent), *self._per_episode(slices, dependent)]
+        refuted = [part.level for part in wrong]
+        found += wrong
+        found += [self._dependent(name) for name in dependent if name not in refuted]
+        for name, parts in slices.items():
+            found += [] if name in refuted else self._below_one(name, parts)
+        return found
+
+    def evidence(self) -> float:
+        """Return the logarithm of the mean evidence over all slices of all levels."""
+        return mean_log(_logs(part for calibration in self.calibrations.values() for part in calibration.slices()))
+
+    def _per_decision(self, slices: dict[str, list[SliceEvidence]], dependent: list[str]) -> list[Finding]:
+        """Refuse if the mean evidence over all slices reaches 2/alpha; levels whose decisions depend on each other count as 0."""
+        number = sum(len(parts) for parts in slices.values())
+        tested = {name: parts for name, parts in slices.items() if name not in dependent}
+        logs = _logs(part for parts in tested.values() for part in parts)
+        if not logs.size or mean_log(logs) + math.log(logs.size / number) < math.log(2.0 / self.alpha):
+            return []
+        found: list[Finding] = []
+        for name, parts in tested.items():
+            strong = [part for part in parts if part.log_evidence >= math.log(2.0 * number / self.alpha)]
+            if not strong and logs.max() > max(part.log_evidence for part in parts):
+                continue  # another level has the strongest slice
+            ordered = sorted(strong or parts, key=lambda part: -part.log_evidence)
+            found.append(self._miscalibrated(name, ordered[: max(NAMED, 1)], len(strong), number))
+        return found
+
+    def _miscalibrated(self, level: str, parts: list[SliceEvidence], strong: int, number: int) -> Finding:
+        described = "; ".join(_described(part) for part in parts)
+        first = parts[0]
+        return finding(
+            "miscalibrated-propensities",
+            self._severity(level),
+            f"level '{level}': actions were not taken as often as their propensities say: {described}"
+            f"{f' and {strong - len(parts)} further slices' if strong > len(parts) else ''}",
+            level,
+            self._column(level),
+            slices=float(number),
+            slices_refuted=float(strong),
+            log10_evidence=first.log_evidence / math.log(10),
+            slice=first.words,
+            mean_weight=first.mean_weight,
+        )
+
+    def _per_episode(self, slices: dict[str, list[SliceEvidence]], dependent: list[str]) -> list[Finding]:
+        """Refuse levels whose decisions depend on each other if their episode sums are off; the levels share half of alpha."""
+        found: list[Finding] = []
+        for name in dependent:
+            history = self.histories[name]
+            scores = history.scores()
+            score = float(scores.ravel()[np.abs(scores).argmax()])
+            if abs(score) < history.limit(self.alpha / 2.0 / len(self.histories)):
+                continue
+            strongest = max(slices[name], key=lambda part: part.log_evidence)
+            found.append(
+                finding(
+                    "miscalibrated-propensities",
+                    self._severity(name),
+                    f"level '{name}': summed over episodes, actions were not taken as often as their propensities say (standard "
+                    f"score {score:.1f}); {_described(strongest)}",
+                    name,
+                    self._column(name),
+                    score=score,
+                    slice=strongest.words,
+                    mean_weight=strongest.mean_weight,
+                )
+            )
+        return found
+
+    def _dependent(self, level: str) -> Finding:
+        history = self.histories[level]
+        return finding(
+            "propensities-not-sequential",
+            "warning",
+            f"level '{level}': decisions repeat the action before them more or less often than their propensities say. Either "
+            "one of several policies acts in an episode and probabilities are logged given the actions above only, or the "
+            "controller looks at earlier decisions and its propensities do not",
+            level,
+            self._column(level),
+            log10_evidence=history.depends() / math.log(10),
+            pairs=float(history.pairs),
+        )
+
+    def _below_one(self, level: str, parts: list[SliceEvidence]) -> list[Finding]:
+        """Warn of mean weights below one where no bound makes this a test; missing overlap looks the same."""
+        spec = self.problem.level(level).propensity
+        if self.randomisation[level].deterministic or (spec is not None and spec.least is not None):
+            return []
+        limit = float(norm.isf(self.alpha / max(len(parts), 1)))
+        low = [
+            part for part in parts if not part.where and np.isnan(part.expected) and part.mean_weight < 1 - limit * part.spread
+        ]
+        if not low:
+            return []
+        worst = min(low, key=lambda part: part.mean_weight)
+        return [
+            finding(
+                "weights-below-one",
+                "warning" if level in self.scope else "note",
+                f"level '{level}': the weights of {len(low)} actions average below one, down to {worst.mean_weight:.3g} for "
+                f"{worst.action}, taken {worst.found:.0f} times in {worst.decisions:.0f} decisions",
+                level,
+                self._column(level),
+                actions=float(len(low)),
+                mean_weight=worst.mean_weight,
+                action=worst.action,
+            )
+        ]
+
+    def _severity(self, level: str) -> Severity:
+        return "refused" if level in self.scope else "warning"
+
+    def _column(self, level: str) -> str | None:
+        given = self.problem.level(level).propensity
+        return None if given is None or not given.log_columns else given.log_columns[0]
+
+
+def _logs(parts: Iterable[SliceEvidence]) -> Array:
+    return np.array([part.log_evidence for part in parts], dtype=np.float64)
+
+
+def _described(part: SliceEvidence) -> str:
+    if math.isnan(part.expected):
+        return f"{part.words}: mean weight {part.mean_weight:.3g} instead of 1 over {part.decisions:.0f} decisions"
+    return f"{part.words}: {part.found:.0f} times instead of {part.expected:.1f} in {part.decisions:.0f} decisions"

@@ -1,0 +1,132 @@
+"""Rewards and guards: inside their declared range, known, final, and in a range that is not much too wide."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from aegis.audit.finding import Finding, finding
+from aegis.audit.view import View, first_id
+from aegis.problem import AnyArray, Array, Batch, Problem
+
+WIDE = 5.0  # times the rewards' own spread
+MISSING = 0.01  # share from which missing rewards are more than a note
+
+
+@dataclass(slots=True)
+class _Extent:
+    """How far the known values of one column reach, and which are outside a declared range."""
+
+    low: float = np.inf
+    high: float = -np.inf
+    known: int = 0
+    outside: int = 0
+    first: str = ""
+
+    def add(self, values: Array, limits: tuple[float, float] | None, batch: Batch, rows: AnyArray) -> None:
+        """Add values `[n]`, nan where unknown; rows `[n]` are their episodes."""
+        known = np.isfinite(values)
+        if not known.any():
+            return
+        self.known += int(known.sum())
+        low, high = float(np.nanmin(values)), float(np.nanmax(values))
+        self.low, self.high = min(self.low, low), max(self.high, high)
+        if limits is None or (limits[0] <= low and high <= limits[1]):
+            return
+        wrong = np.flatnonzero(known & ((values < limits[0]) | (values > limits[1])))
+        self.first = self.first or first_id(batch.episode, int(rows[wrong[0]]))
+        self.outside += wrong.size
+
+
+class Rewards:
+    """Counts about rewards and guards."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.extent = _Extent()
+        self.guards = {guard.column: _Extent() for guard in problem.guards}
+        self.rows = 0
+        self.missing = 0
+        self.open = 0
+        self.episodes = 0
+
+    def add(self, view: View) -> None:
+        """Add the rewards of a batch."""
+        rows = view.episodes[self.problem.innermost.name]
+        self.rows += view.reward.size
+        self.episodes += len(view.batch)
+        self.missing += int((view.closed & ~np.isfinite(view.reward)).sum())
+        self.open += int(view.open_episodes().sum())
+        self.extent.add(view.reward, self.problem.reward.range, view.batch, rows)
+        for guard in self.problem.guards:
+            if guard.column in view.batch.guards:
+                self.guards[guard.column].add(view.batch.guards[guard.column], guard.range, view.batch, rows)
+
+    def findings(self) -> list[Finding]:
+        """Return what was found."""
+        found = [*self._range(), *self._missing()]
+        for guard in self.problem.guards:
+            extent = self.guards[guard.column]
+            if extent.outside:
+                message = _outside("guard", guard.column, extent, guard.range)
+                found.append(
+                    finding("guard-outside-range", "refused", message, column=guard.column, outside=float(extent.outside))
+                )
+        if self.open:
+            message = f"{self.open} of {self.episodes} episodes still wait for a reward"
+            found.append(finding("open-units", "note", message, column=self.problem.reward.closed, open=float(self.open)))
+        return found
+
+    def figures(self) -> dict[str, float | str]:
+        """Return figures about the rewards."""
+        if not self.extent.known:
+            return {}
+        return {"smallest_reward": self.extent.low, "largest_reward": self.extent.high}
+
+    def _range(self) -> list[Finding]:
+        declared, extent = self.problem.reward, self.extent
+        column, limits = declared.column, declared.range
+        if limits is None:
+            message = f"no range is declared for the reward '{column}'; the certificate's price is in units of it"
+            return [finding("no-reward-range", "refused", message, column=column)]
+        if extent.outside:
+            message = _outside("reward", column, extent, limits)
+            if declared.clip:
+                message += "; they are clipped, as asked"
+            code, grave = ("reward-clipped", "warning") if declared.clip else ("reward-outside-range", "refused")
+            return [
+                finding(
+                    code,
+                    "warning" if grave == "warning" else "refused",
+                    message,
+                    column=column,
+                    outside=float(extent.outside),
+                    share=extent.outside / extent.known,
+                    first_episode=extent.first,
+                )
+            ]
+        spread = extent.high - extent.low
+        if extent.known < 2 or spread <= 0 or limits[1] - limits[0] <= WIDE * spread:
+            return []
+        ratio = (limits[1] - limits[0]) / spread
+        message = (
+            f"the declared range [{limits[0]:g}, {limits[1]:g}] of '{column}' is {ratio:.1f} times as wide as the rewards, "
+            f"{extent.low:g} to {extent.high:g}: certificates need up to {ratio:.1f} times as many units as need be"
+        )
+        return [finding("range-too-wide", "warning", message, column=column, ratio=ratio)]
+
+    def _missing(self) -> list[Finding]:
+        if not self.missing:
+            return []
+        share = self.missing / self.rows
+        message = f"{self.missing} of {self.rows} rewards ({share:.2%}) are missing; they count as the worst possible"
+        column = self.problem.reward.column
+        return [finding("missing-rewards", "warning" if share >= MISSING else "note", message, column=column, share=share)]
+
+
+def _outside(what: str, column: str, extent: _Extent, limits: tuple[float, float]) -> str:
+    return (
+        f"{extent.outside} of {extent.known} values of the {what} '{column}' lie outside [{limits[0]:g}, {limits[1]:g}], "
+        f"between {extent.low:g} and {extent.high:g}; the first in episode {extent.first}"
+    )

@@ -1,0 +1,59 @@
+"""Sums over parts of a tree of decisions, vectorised."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from aegis.problem import AnyArray, Array, Batch
+
+Mask = npt.NDArray[np.bool_]
+
+
+def means_below(batch: Batch, level: str, values: Array) -> Array:
+    """Return the mean `[m]` of innermost values `[n]` below each decision at `level`; nan are left out, none at all gives nan."""
+    innermost = list(batch.levels)[-1]
+    return group_means(batch.ancestors(innermost)[level], values, len(batch.levels[level]))
+
+
+def group_means(owner: AnyArray, values: Array, count: int) -> Array:
+    """Return the mean `[count]` of the known values of each owner."""
+    known = np.isfinite(values)
+    total = np.bincount(owner, weights=np.where(known, values, 0.0), minlength=count)
+    number = np.bincount(owner, weights=known, minlength=count)
+    return np.where(number > 0, total / np.maximum(number, 1.0), np.nan)
+
+
+def followed(parent: AnyArray) -> Mask:
+    """Return which decisions `[m]` have a next sibling, the row after them; parents never decrease."""
+    found = np.zeros(parent.size, dtype=np.bool_)
+    found[:-1] = parent[1:] == parent[:-1]
+    return found
+
+
+def places(parent: AnyArray) -> AnyArray:
+    """Return the place `[m]` of each decision among its siblings, from 0."""
+    rows = np.arange(parent.size)
+    started = np.ones(parent.size, dtype=np.bool_)
+    started[1:] = parent[1:] != parent[:-1]
+    return rows - np.maximum.accumulate(np.where(started, rows, 0))
+
+
+class Thinning:
+    """Says which batches a costly check looks at: all until it has seen so many decisions, then one in eight.
+
+    What it says depends on counts only, never on content, so that bets stay fair.
+    """
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.seen = 0
+        self.batches = 0
+
+    def wants(self, decisions: int) -> bool:
+        """Say whether to look at a batch with so many decisions."""
+        self.batches += 1
+        if self.seen >= self.most and self.batches % 8:
+            return False
+        self.seen += decisions
+        return True

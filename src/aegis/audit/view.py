@@ -1,0 +1,91 @@
+"""One batch as the checks see it: rewards that are known, which episodes may be bet on, and the cuts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from aegis.audit.cuts import Cuts
+from aegis.audit.sums import group_means
+from aegis.errors import LogError
+from aegis.problem import AnyArray, Array, Batch, Problem, Rows, augmented
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A batch with what several checks need.
+
+    reward `[n]`: nan where it is missing or awaited. closed `bool[n]`: false where it is awaited. fresh `bool[E]`: episodes
+    that did not place the cuts, on which bets that use the cuts are valid. episodes `[m]`: the episode of each decision, by
+    level. above `[n]`: the row of each level above each innermost decision.
+    """
+
+    problem: Problem
+    batch: Batch
+    cuts: Cuts
+    reward: Array
+    closed: Mask
+    fresh: Mask
+    episodes: Mapping[str, AnyArray]
+    above: Mapping[str, AnyArray]
+
+    @classmethod
+    def of(cls, problem: Problem, batch: Batch, cuts: Cuts | None) -> View:
+        """Return the view of a batch; the first one, without cuts, places them. Raises LogError if it does not fit."""
+        if tuple(batch.levels) != problem.names:
+            raise LogError(
+                f"the batch has the levels {list(batch.levels)}, the problem {list(problem.names)}; give whole batches"
+            )
+        if batch.reward is None:
+            raise LogError("the batch has no rewards; an audit looks at finished decisions")
+        reward = np.asarray(batch.reward, dtype=np.float64)
+        if batch.observed is not None:
+            reward = np.where(batch.observed, reward, np.nan)
+        closed = np.ones(reward.size, dtype=np.bool_) if batch.closed is None else batch.closed
+        if not closed.all():
+            reward = np.where(closed, reward, np.nan)
+        placed = Cuts.of(problem, batch, reward) if cuts is None else cuts
+        fresh = np.ones(len(batch), dtype=np.bool_)
+        if cuts is None:
+            fresh[: placed.used] = False
+        above = batch.ancestors(problem.innermost.name)
+        return cls(problem, batch, placed, reward, closed, fresh, {name: batch.episode_of(name) for name in batch.levels}, above)
+
+    def fresh_at(self, level: str) -> Mask:
+        """Return which decisions `[m]` of a level may be bet on with the cuts."""
+        if self.fresh.all():
+            return np.ones(len(self.batch.levels[level]), dtype=np.bool_)
+        found: Mask = self.fresh[self.episodes[level]]
+        return found
+
+    def looks(self, level: str) -> Rows:
+        """Return what the decisions of a level look at: contexts at and above it, actions above it."""
+        return augmented(self.problem, self.batch, level)
+
+    def rewards_below(self, level: str) -> Array:
+        """Return the mean known reward `[m]` below each decision of a level, nan if there is none."""
+        if level == self.problem.innermost.name:
+            return self.reward
+        return group_means(self.above[level], self.reward, len(self.batch.levels[level]))
+
+    def episode_rewards(self) -> Array:
+        """Return the mean known reward `[E]` of each episode, nan if there is none."""
+        return group_means(self.episodes[self.problem.innermost.name], self.reward, len(self.batch))
+
+    def open_episodes(self) -> Mask:
+        """Return which episodes `[E]` still wait for a reward."""
+        found = np.zeros(len(self.batch), dtype=np.bool_)
+        if not self.closed.all():
+            found[self.episodes[self.problem.innermost.name][~self.closed]] = True
+        return found
+
+
+def first_id(ids: AnyArray, row: int) -> str:
+    """Return the id of an episode in words; an id of several columns as its parts."""
+    value = ids[row]
+    return ", ".join(map(str, value)) if ids.dtype.names else str(value)

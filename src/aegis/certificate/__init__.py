@@ -1,0 +1,13 @@
+"""Certificates: from a log and a policy to a number one can stand behind."""
+
+from aegis.certificate.candidate import Candidate
+from aegis.certificate.certificate import CERTIFIED, NOT_YET, REFUSED, Certificate, LevelResult, Verdict, load_certificate
+from aegis.certificate.certify import certify
+from aegis.certificate.ledger import Ledger
+from aegis.certificate.schema import certificate_schema
+from aegis.certificate.verify import Difference, Verification, stated_problem, verify
+
+__all__ = [
+    "CERTIFIED", "NOT_YET", "REFUSED", "Candidate", "Certificate", "Difference", "Ledger", "LevelResult", "Verdict",
+    "Verification", "certificate_schema", "certify", "load_certificate", "stated_problem", "verify",
+]  # fmt: skip

@@ -1,0 +1,168 @@
+"""Putting a certificate together: results, verdict, findings, assumptions, digests."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from aegis.audit.finding import Audit, Finding, finding
+from aegis.certificate.assumptions import assumptions
+from aegis.certificate.certificate import Certificate, LevelResult
+from aegis.certificate.claims import margin_of
+from aegis.certificate.data import DataDigest
+from aegis.certificate.measures import guard_measures, reward_measure
+from aegis.certificate.request import Request
+from aegis.certificate.results import level_result, refused_result
+from aegis.certificate.run import Collected
+from aegis.certificate.verdicts import blocking_level, judge
+from aegis.errors import RefusedError
+from aegis.problem import Scope, dump_problem
+from aegis.version import __version__
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a pass over the log found; or why it was refused half way."""
+
+    found: Collected | None
+    audit: Audit
+    refusal: str | None
+
+
+def assemble(request: Request, outcome: Outcome, looks: Mapping[str, Any], data: DataDigest, when: str) -> Certificate:
+    """Return the certificate of an outcome."""
+    problem, found = request.problem, outcome.found
+    findings = [*_own_findings(request, outcome, looks), *outcome.audit.findings]
+    levels = _levels(request, outcome, findings)
+    weights = [] if found is None else _weights(request, found)
+    fixes = [item.fix for item in findings if item.severity == "refused"]
+    return Certificate(
+        judge(problem, levels, request.delta, fixes),
+        levels,
+        tuple(item.plain() for item in findings),
+        _assumptions(request, outcome),
+        blocking_level(weights, levels),
+        _counts(found),
+        tuple(_candidate(request, place) for place in range(len(request.candidates))),
+        () if found is None else tuple(split.describe() for split in found.sides.splits),
+        looks,
+        {
+            "scopes": [list(request.named(scope)) for scope in request.scopes],
+            "asked": request.asked,
+            "delta": request.delta,
+            "method": request.method,
+            "what": list(request.what),
+            "fresh": request.fresh,
+        },
+        {"data": data.total, "files": list(data.files), "problem": request.problem_digest},
+        dump_problem(problem),
+        {"weights": weights, **({} if found is None else found.described)},
+        {
+            "aegis": __version__,
+            "numpy": np.__version__,
+            "pyarrow": pa.__version__,
+            "python": platform.python_version(),
+            "machine": platform.machine(),
+        },
+        when,
+    )
+
+
+def _levels(request: Request, outcome: Outcome, findings: Sequence[Finding]) -> tuple[LevelResult, ...]:
+    results = []
+    for index, candidate in enumerate(request.candidates):
+        for scope in request.scopes:
+            refusals = [item for item in findings if item.severity == "refused" and _concerns(item, scope)]
+            if outcome.found is not None:
+                results.append(level_result(request, outcome.found, index, scope, refusals))
+            else:
+                reason = outcome.refusal or "; ".join(item.message for item in refusals)
+                margin = margin_of(request.problem, scope)
+                results.append(refused_result(candidate.name, request.named(scope), 0.0, margin, reason, 0))
+    return tuple(results)
+
+
+def _concerns(item: Finding, scope: Scope) -> bool:
+    """Say whether a finding matters for a scope: those of a level only where the level is in it."""
+    return item.level is None or item.level in scope
+
+
+def _own_findings(request: Request, outcome: Outcome, looks: Mapping[str, Any]) -> list[Finding]:
+    found = []
+    if outcome.refusal is not None and not outcome.audit.refused:
+        found.append(finding("cannot-certify", "refused", outcome.refusal, fix=_after_semicolon(outcome.refusal)))
+    others = [look for look in looks.get("earlier", []) if not look["same"]]
+    if others:
+        found.append(
+            finding(
+                "earlier-looks",
+                "warning",
+                f"{len(others)} other looks were taken at these data before, the last one {others[-1]['when']}; if a candidate "
+                "here was chosen after seeing their results, its risk is not the one stated",
+                looks=float(len(others)),
+            )
+        )
+    if outcome.found is not None and outcome.found.certified_episodes == 0:
+        found.append(finding("nothing-certified", "refused", "no unit is left on the certification side of the split"))
+    return found
+
+
+def _after_semicolon(text: str) -> str:
+    """Return the part of a message that says what to do."""
+    head, _, tail = text.rpartition(";")
+    return tail.strip() if head and tail.strip() else "see the message"
+
+
+def _weights(request: Request, found: Collected) -> list[dict[str, Any]]:
+    listed = []
+    for (index, scope), spread in found.spreads.items():
+        listed.append(
+            {"candidate": request.candidates[index].name, "scope": list(request.named(scope)), "level": None, **spread.plain()}
+        )
+    for (index, name), spread in found.level_spreads.items():
+        listed.append({"candidate": request.candidates[index].name, "scope": [name], "level": name, **spread.plain()})
+    return listed
+
+
+def _assumptions(request: Request, outcome: Outcome) -> Any:
+    try:
+        measures = (reward_measure(request.problem), *guard_measures(request.problem))
+    except RefusedError:
+        return ()
+    return assumptions(request.problem, request.candidates, request.scopes, measures, outcome.audit.codes())
+
+
+def _counts(found: Collected | None) -> dict[str, int]:
+    if found is None:
+        return {"episodes": 0, "certified_episodes": 0, "prior_episodes": 0, "waiting_episodes": 0, "rows": 0}
+    return {
+        "episodes": found.episodes,
+        "certified_episodes": found.certified_episodes,
+        "prior_episodes": found.prior_episodes,
+        "waiting_episodes": found.waiting_episodes,
+        "rows": found.rows,
+    }
+
+
+def _candidate(request: Request, place: int) -> dict[str, Any]:
+    candidate = request.candidates[place]
+    return {
+        "name": candidate.name,
+        "reference": candidate.reference,
+        "digest": candidate.digest,
+        "kind": getattr(candidate.policy, "kind", type(candidate.policy).__name__),
+        "particles": int(candidate.policy.weights.size),
+        "caps": {name: _cap(candidate.cap(name)) for name in request.problem.names},
+        "columns": list(candidate.columns),
+        "learned": bool(candidate.record),
+        "split": candidate.record.get("split"),
+    }
+
+
+def _cap(limit: float) -> float | None:
+    return limit if np.isfinite(limit) else None

@@ -1,0 +1,112 @@
+"""What a certificate rests on, in words, and how far each point was checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from aegis.certificate.candidate import Candidate
+from aegis.certificate.certificate import Assumption
+from aegis.certificate.measures import Measure
+from aegis.problem import Problem, Scope
+
+
+def assumptions(
+    problem: Problem, candidates: Sequence[Candidate], scopes: Iterable[Scope], measures: Sequence[Measure], codes: Iterable[str]
+) -> tuple[Assumption, ...]:
+    """Return the assumptions of a certificate; codes: of the audit's findings, which say what was noticed."""
+    found = set(codes)
+    levels = [name for name in problem.names if any(name in scope for scope in scopes)]
+    return (
+        *_propensities(problem, levels, found),
+        _interference(problem, found),
+        _counts(problem, found),
+        _stationarity(found),
+        _rewards(problem, measures[0]),
+        *_policies(candidates),
+        Assumption(
+            "confounding",
+            "Nothing unobserved acts on both the controller's choice and the reward beyond what the propensities account for.",
+            "by declaration: true if the propensities are conditional on all the controller used; hidden causes pass every test",
+        ),
+    )
+
+
+def _propensities(problem: Problem, levels: Sequence[str], found: set[str]) -> list[Assumption]:
+    noticed = "miscalibrated-propensities" in found
+    return [
+        Assumption(
+            "propensities",
+            f"The logged probabilities at {_listed(levels)} are those with which the controller chose, given all it used.",
+            "tested by betting, per action and context slice: " + ("evidence against" if noticed else "no evidence against"),
+        )
+    ]
+
+
+def _interference(problem: Problem, found: set[str]) -> Assumption:
+    if problem.carry_over == "within":
+        return Assumption(
+            "carry-over",
+            "Decisions may affect later ones of the same episode, not other episodes.",
+            "allowed for: every earlier decision of the episode is in the weight",
+        )
+    return Assumption(
+        "carry-over",
+        "A decision affects only what lies below it (carry_over: none).",
+        "tested: " + ("evidence against" if "carry-over" in found else "no evidence against"),
+    )
+
+
+def _counts(problem: Problem, found: set[str]) -> Assumption:
+    if problem.cluster is not None:
+        if problem.cluster_most is not None:
+            return Assumption(
+                "cluster-size",
+                f"A '{problem.cluster}' has at most {problem.cluster_most} episodes; the claim is about totals.",
+                "checked on every cluster",
+            )
+        return Assumption(
+            "cluster-size",
+            f"How many episodes a '{problem.cluster}' has does not depend on what happened in them.",
+            "tested: " + ("evidence against" if any("cluster" in code for code in found) else "no evidence against"),
+        )
+    return Assumption(
+        "counts",
+        "Episodes are independent; how many decisions lie below one depends only on what was decided above them.",
+        "partly tested: " + ("evidence against" if any("count" in code for code in found) else "no evidence against"),
+    )
+
+
+def _stationarity(found: set[str]) -> Assumption:
+    return Assumption(
+        "stationarity",
+        "The plant goes on as it was in the log; if it drifted, the claim is about the average over the log.",
+        "first half against second half: " + ("drift found" if any("drift" in code for code in found) else "no drift found"),
+    )
+
+
+def _rewards(problem: Problem, measure: Measure) -> Assumption:
+    clipped = "; rewards outside are clipped, the claim is about the clipped reward" if measure.clip else ""
+    return Assumption(
+        "reward-range",
+        f"'{measure.column}' lies in [{measure.low:g}, {measure.high:g}] {measure.unit}".rstrip() + f", as declared{clipped}; it "
+        f"belongs to a {problem.reward.per}.",
+        "checked on every row; the range itself is declared",
+    )
+
+
+def _policies(candidates: Sequence[Candidate]) -> list[Assumption]:
+    found = []
+    for candidate in candidates:
+        learned = bool(candidate.record)
+        found.append(
+            Assumption(
+                "fixed-policy",
+                f"{candidate.name} was fixed without looking at the certified units, and it is what will be deployed.",
+                "the policy records its split; only the other side is certified" if learned else "by declaration",
+            )
+        )
+    return found
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names)

@@ -1,0 +1,66 @@
+"""A candidate: a policy somebody wants to hand control to, and where it comes from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from aegis.errors import AegisError, PolicyError
+from aegis.policies import Capped, Hybrid, Mixture, TargetColumns, policy_digest
+from aegis.problem import Batch, Policy, RewardModel
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A policy with its name, the columns of the log it reads, its record and the reward model that was learned with it.
+
+    record: what `learn` wrote beside the policy; empty for a policy from elsewhere, which is taken to be fixed beforehand.
+    """
+
+    policy: Policy
+    name: str = "candidate"
+    reference: str = ""
+    columns: tuple[str, ...] = ()
+    record: Mapping[str, Any] = field(default_factory=dict)
+    rewards: RewardModel | None = None
+
+    @classmethod
+    def of(cls, policy: Policy | Candidate, position: int = 1) -> Candidate:
+        """Return a candidate for a policy as it is."""
+        if isinstance(policy, Candidate):
+            return policy
+        columns = tuple(policy.columns.values()) if isinstance(policy, TargetColumns) else ()
+        return cls(policy, f"candidate {position}", columns=columns)
+
+    @property
+    def digest(self) -> str | None:
+        """Return the policy's digest; None for a policy that cannot be stored, of which only the name is known."""
+        try:
+            return policy_digest(self.policy)
+        except AegisError:
+            return None
+
+    def cap(self, level: str) -> float:
+        """Return W, the most by which the policy multiplies a logged probability at a level; infinite if it promises nothing."""
+        return cap_of(self.policy, level)
+
+    def knows_all(self, level: str, batch: Batch) -> bool:
+        """Say whether the policy gives whole distributions at a level, by asking it."""
+        try:
+            self.policy.full(level, batch)
+        except PolicyError:
+            return False
+        return True
+
+
+def cap_of(policy: Policy, level: str) -> float:
+    """Return the cap of a policy at a level: its own if it is capped, the largest of its members' if it is a mixture."""
+    if isinstance(policy, Capped):
+        return policy.limit if level in policy.levels else 1.0
+    if isinstance(policy, Mixture):
+        return max(cap_of(member, level) for member in policy.policies)
+    if isinstance(policy, Hybrid):
+        return cap_of(policy.new if level in policy.scope else policy.legacy, level)
+    return math.inf

@@ -1,0 +1,166 @@
+"""Evidence as it is collected: sketches on grids that prior units placed, and what the bound was on the way."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from aegis.certificate.claims import Claim
+from aegis.certificate.parts import Part
+from aegis.certificate.units import Clusters
+from aegis.certificate.view import View
+from aegis.evidence import (
+    Blend,
+    Grid,
+    Sketch,
+    factor_centre,
+    gain_bets,
+    placed_gain_grid,
+    value_bets,
+    value_centre,
+    value_grid,
+)
+from aegis.problem import Array, Problem
+
+WIDENED = 1.3  # residuals of a model on units it has seen are too small
+STEP = 1.3  # stations of the path grow by this factor
+FIRST_STATION = 10
+
+
+def place_grid(part: Part, claim: Claim, prior: View | None, units: int) -> Grid:
+    """Return the grid of a part, placed on prior units; units: about how many will be certified."""
+    if part.kind == "gain":
+        bets = gain_bets(part.largest)
+        found = np.zeros((0, bets.size)) if prior is None else part.compute(prior, bets, WIDENED)
+        return placed_gain_grid(part.largest, found, max(claim.margin, -part.largest * (1 - 1e-9)))
+    if prior is None or not len(prior.batch):
+        return value_grid(0)
+    if part.kind == "value":
+        return value_grid(factor_centre(part.compute(prior, value_bets(), WIDENED), max(units, 1), claim.delta))
+    return value_grid(value_centre(part.compute(prior, np.zeros(0), 1.0), max(units, 1), claim.delta))
+
+
+@dataclass(slots=True)
+class Evidence:
+    """The evidence for one claim so far: one sketch per part, and the sketches at a few stations on the way."""
+
+    claim: Claim
+    grids: tuple[Grid, ...]
+    clusters: tuple[Clusters, ...] = ()
+    sketches: list[Sketch] = field(init=False)
+    stations: list[tuple[Sketch, ...]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.sketches = [Sketch.empty(grid) for grid in self.grids]
+
+    @classmethod
+    def start(cls, claim: Claim, grids: tuple[Grid, ...], problem: Problem) -> Evidence:
+        """Return no evidence yet."""
+        clusters: tuple[Clusters, ...] = ()
+        if problem.cluster is not None:
+            clusters = tuple(
+                Clusters(
+                    np.full(1 if part.kind == "values" else grid.bets.size, part.base), problem.cluster_most, problem.cluster
+                )
+                for part, grid in zip(claim.parts, grids, strict=True)
+            )
+        return cls(claim, grids, clusters)
+
+    def add(self, view: View) -> None:
+        """Add the episodes of a view, all of them certified ones."""
+        found = [part.compute(view, grid.bets, 1.0) for part, grid in zip(self.claim.parts, self.grids, strict=True)]
+        if not self.clusters:
+            self._add_units(found)
+            return
+        if view.batch.cluster is not None:
+            for clusters, values in zip(self.clusters, found, strict=True):
+                clusters.add(view.batch.cluster, values.reshape(len(values), -1))
+
+    def close(self) -> None:
+        """Turn clusters, which are whole only now, into units."""
+        if self.clusters:
+            shaped = [clusters.units() for clusters in self.clusters]
+            parts = self.claim.parts
+            self._add_units([found[:, 0] if part.kind == "values" else found for part, found in zip(parts, shaped, strict=True)])
+
+    @property
+    def blend(self) -> Blend | None:
+        """Return the evidence of all parts together; None if there is nothing to test."""
+        return self._blend(tuple(self.sketches))
+
+    def path(self) -> list[Blend]:
+        """Return the evidence at the stations."""
+        return [blend for station in self.stations if (blend := self._blend(station)) is not None]
+
+    def _blend(self, sketches: tuple[Sketch, ...]) -> Blend | None:
+        return None if not sketches else Blend(sketches, tuple(part.offset for part in self.claim.parts))
+
+    def _add_units(self, found: list[Array]) -> None:
+        if not found:
+            return
+        start, total = 0, len(found[0])
+        while start < total:
+            before = self.sketches[0].count
+            stop = min(total, start + next_station(before) - before)
+            for index, (part, values) in enumerate(zip(self.claim.parts, found, strict=True)):
+                sketch = self.sketches[index]
+                piece = values[start:stop]
+                self.sketches[index] = sketch.add_values(piece) if part.kind == "values" else sketch.add_factors(piece)
+            if self.sketches[0].count == next_station(before):
+                self.stations.append(tuple(self.sketches))
+            start = stop
+
+
+def next_station(count: int) -> int:
+    """Return the first number of units above `count` at which the path is recorded: 10, 13, 17, 22, ..."""
+    step = 0 if count < FIRST_STATION else math.floor(math.log((count + 0.5) / FIRST_STATION) / math.log(STEP))
+    while True:
+        station = round(FIRST_STATION * STEP**step)
+        if station > count:
+            return station
+        step += 1
+
+
+@dataclass(slots=True)
+class Moments:
+    """Sums over units of several series, for estimates with their standard errors; these are not certificates."""
+
+    names: tuple[str, ...]
+    clusters: Clusters | None
+    count: int = 0
+    total: Array = field(init=False)
+    square: Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.total, self.square = np.zeros(len(self.names)), np.zeros(len(self.names))
+
+    def add(self, episodes: Array, cluster: Array | None) -> None:
+        """Add episodes `[E, series]`."""
+        if self.clusters is None:
+            self._sum(episodes)
+        elif cluster is not None:
+            self.clusters.add(cluster, episodes)
+
+    def close(self) -> None:
+        """Turn clusters into units."""
+        if self.clusters is not None:
+            self._sum(self.clusters.units())
+
+    def mean(self, name: str) -> float:
+        """Return the mean of a series; nan without units."""
+        return float(self.total[self.names.index(name)] / self.count) if self.count else math.nan
+
+    def error(self, name: str) -> float:
+        """Return the standard error of the mean; nan with fewer than two units."""
+        if self.count < 2:
+            return math.nan
+        place = self.names.index(name)
+        variance = (self.square[place] - self.total[place] ** 2 / self.count) / (self.count - 1)
+        return math.sqrt(max(variance, 0.0) / self.count)
+
+    def _sum(self, units: Array) -> None:
+        self.count += len(units)
+        self.total = self.total + units.sum(axis=0)
+        self.square = self.square + (units**2).sum(axis=0)

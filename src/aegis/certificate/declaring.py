@@ -1,0 +1,42 @@
+"""Declaring the claims of a request: which tests, at which share of the risk."""
+
+from __future__ import annotations
+
+from aegis.certificate.candidate import Candidate
+from aegis.certificate.claims import Claim, margin_of
+from aegis.certificate.measures import guard_measures, reward_measure
+from aegis.certificate.parts import Reach, gain_parts, value_parts
+from aegis.certificate.request import Request
+from aegis.problem import Batch, Problem
+
+
+def declare(request: Request, sample: Batch) -> tuple[Claim, ...]:
+    """Return all claims, each at delta divided by their number.
+
+    sample: a few episodes, to find out which policies give whole distributions; the number of claims does not depend on it.
+    """
+    problem, method = request.problem, request.method
+    reward, guards = reward_measure(problem), guard_measures(problem)
+    share = request.delta / (len(request.candidates) * len(request.scopes) * (len(request.what) + len(guards)))
+    claims: list[Claim] = []
+    for index, candidate in enumerate(request.candidates):
+        knows = {name: _knows_all(problem, candidate, name, sample) for scope in request.scopes for name in scope}
+        for scope in request.scopes:
+            ordered = request.named(scope)
+            reach = Reach(all(knows[name] for name in ordered), tuple(candidate.cap(name) for name in ordered))
+            margin = margin_of(problem, scope) / reward.width
+            parts = gain_parts(problem, scope, reward, reach, method)
+            claims.append(Claim(index, scope, "gain", reward, margin, share, parts))
+            if "value" in request.what:
+                parts = value_parts(problem, scope, reward, reach, method)
+                claims.append(Claim(index, scope, "value", reward, 0.0, share, parts))
+            for guard in guards:
+                parts = gain_parts(problem, scope, guard, reach, method)
+                claims.append(Claim(index, scope, "guard", guard, -guard.allowed / guard.width, share, parts))
+    return tuple(claims)
+
+
+def _knows_all(problem: Problem, candidate: Candidate, level: str, sample: Batch) -> bool:
+    propensity = problem.level(level).propensity
+    logged = propensity is not None and propensity.full and sample.levels[level].mu_full is not None
+    return logged and candidate.knows_all(level, sample)

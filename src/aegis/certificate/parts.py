@@ -1,0 +1,142 @@
+"""The tests a claim can be made of: what each computes per episode, how it is lifted to be at least 0, and where it applies.
+
+A claim's evidence is one part or the average of several. All are fixed before the certified units are looked at.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from aegis.certificate.filled import filled_gains, filled_values, joint_gains
+from aegis.certificate.measures import Measure
+from aegis.certificate.plain import plain_gains, plain_values
+from aegis.certificate.robust import nested_gains, nested_values, scaled_gains, scaled_values
+from aegis.certificate.view import View
+from aegis.problem import Array, Problem, Scope
+
+SLACK = 1e-9  # offsets are a hair larger than needed, so that rounding never makes a lifted value negative
+SCALED_RANGES = (1.0, 1.25, 1.5, 2.0)
+CUTS = (0.25, 0.5, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One test. Per episode either a value x >= -offset (`compute` gives x + offset) or factors under each bet.
+
+    offset: what was added. kind: "values", or factors for a "gain" or a "value", which differ in their grids. largest: T_max
+    of a gain grid. compute(view, bets, widened): `[E]` for values, `[E, J]` for factors.
+    """
+
+    name: str
+    kind: str
+    offset: float
+    compute: Callable[[View, Array, float], Array]
+    largest: float = 1.0
+
+    @property
+    def base(self) -> float:
+        """Return what an episode contributes in which candidate and comparator earn the same: where clusters start from."""
+        return self.offset if self.kind == "values" else 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """What a log allows for a candidate at a scope: is the whole distribution logged and asked for, and how capped is it?
+
+    full: the whole logging distribution is known at every level in scope, and the candidate's too. cap: W by level.
+    """
+
+    full: bool
+    caps: tuple[float, ...]
+
+    def total_variation(self) -> float:
+        """Return T_max = 1 - 1/W, W the product of the caps; 1 without a cap."""
+        return 1.0 - 1.0 / math.prod(self.caps)
+
+
+def gain_parts(problem: Problem, scope: Scope, measure: Measure, reach: Reach, method: str) -> tuple[Part, ...]:
+    """Return the parts of a gain claim by method; where water-filled or robust bets do not apply, what does."""
+    if method in ("auto", "water-filled") and fillable(problem, scope, reach):
+        largest = reach.total_variation() if problem.carry_over == "none" else 1.0
+        return (_filled_gain(problem, scope, measure, reach, largest),) if largest > 0 else ()
+    plain = _plain_gain(scope, measure)
+    if method == "plain" or not robustable(problem, scope, reach):
+        return (plain,)
+    if len(scope) == 1:
+        return (plain, *[_scaled_gain(scope, measure, c) for c in SCALED_RANGES])
+    return (plain, *[_nested_gain(scope, measure, cut) for cut in CUTS])
+
+
+def value_parts(problem: Problem, scope: Scope, measure: Measure, reach: Reach, method: str) -> tuple[Part, ...]:
+    """Return the parts of a value claim."""
+    if method in ("auto", "water-filled") and len(scope) == 1 and fillable(problem, scope, reach):
+        return (Part("water-filled", "value", 0.0, lambda view, bets, wide: filled_values(view, scope, measure, bets, wide)),)
+    plain = Part("plain", "values", 0.0, lambda view, _, __: plain_values(view, scope, measure))
+    if method == "plain" or not robustable(problem, scope, reach):
+        return (plain,)
+    if len(scope) == 1:
+        return (plain, *[_scaled_value(scope, measure, c) for c in (0.25, 0.5, 1.0)])
+    return (plain, *[_nested_value(scope, measure, cut) for cut in CUTS])
+
+
+def fillable(problem: Problem, scope: Scope, reach: Reach) -> bool:
+    """Say whether water-filled bets apply: full distributions, one in-scope decision on the way to each reward, or two nested."""
+    if not reach.full or not _rewards_below(problem, scope):
+        return False
+    return len(scope) == 1 or (len(scope) == 2 and problem.carry_over == "none")
+
+
+def robustable(problem: Problem, scope: Scope, reach: Reach) -> bool:
+    """Say whether the doubly robust term applies."""
+    return reach.full and _rewards_below(problem, scope) and problem.carry_over == "none"
+
+
+def _rewards_below(problem: Problem, scope: Scope) -> bool:
+    """Say whether every reward belongs to a decision at or below the innermost level in scope."""
+    per = problem.reward.per
+    if per == "decision":
+        return True
+    return per != "episode" and all(problem.index(per) <= problem.index(name) for name in scope)
+
+
+def _plain_gain(scope: Scope, measure: Measure) -> Part:
+    return Part("plain", "values", 1.0, lambda view, _, __: plain_gains(view, scope, measure) + 1.0)
+
+
+def _filled_gain(problem: Problem, scope: Scope, measure: Measure, reach: Reach, largest: float) -> Part:
+    if len(scope) == 1:
+        return Part("water-filled", "gain", 0.0, lambda view, bets, wide: filled_gains(view, scope, measure, bets, wide), largest)
+    inner_cap = reach.caps[-1]
+    return Part(
+        "water-filled, two levels",
+        "gain",
+        0.0,
+        lambda view, bets, wide: joint_gains(view, scope, measure, inner_cap, bets, wide),
+        largest,
+    )
+
+
+def _scaled_gain(scope: Scope, measure: Measure, c: float) -> Part:
+    offset = c * (1 + SLACK)
+    return Part(f"robust, range {c:g}", "values", offset, lambda view, _, __: scaled_gains(view, scope, measure, c) + offset)
+
+
+def _nested_gain(scope: Scope, measure: Measure, cut: float) -> Part:
+    offset = (1 + cut * len(scope)) * (1 + SLACK)
+    return Part(
+        f"robust, nested, cut {cut:g}", "values", offset, lambda view, _, __: nested_gains(view, scope, measure, cut) + offset
+    )
+
+
+def _scaled_value(scope: Scope, measure: Measure, c: float) -> Part:
+    offset = c * (1 + SLACK)
+    return Part(f"robust, range {c:g}", "values", offset, lambda view, _, __: scaled_values(view, scope, measure, c) + offset)
+
+
+def _nested_value(scope: Scope, measure: Measure, cut: float) -> Part:
+    offset = cut * len(scope) * (1 + SLACK)
+    return Part(
+        f"robust, nested, cut {cut:g}", "values", offset, lambda view, _, __: nested_values(view, scope, measure, cut) + offset
+    )

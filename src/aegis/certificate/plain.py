@@ -1,0 +1,27 @@
+"""Plain values and paired gains: they need nothing but the probability of the action taken.
+
+Value `L = nested mean of w r`, at least 0. Gain `D = nested mean of (w - 1) r`, at least -1 (theory sections 1 and 5).
+"""
+
+from __future__ import annotations
+
+from aegis.certificate.measures import Measure
+from aegis.certificate.units import nested_means
+from aegis.certificate.view import View
+from aegis.problem import Array, Scope
+
+
+def plain_values(view: View, scope: Scope, measure: Measure) -> Array:
+    """Return L `[E]`; a missing reward counts as the worst, 0."""
+    return nested_means(view.batch, view.level, view.node_weights(scope) * view.observed(measure).low)
+
+
+def plain_gains(view: View, scope: Scope, measure: Measure) -> Array:
+    """Return D `[E]`; a missing reward counts as what hurts: 0 where the weight is above one, 1 where it is below."""
+    surplus = view.node_weights(scope) - 1.0
+    return nested_means(view.batch, view.level, surplus * view.observed(measure).worst(surplus))
+
+
+def legacy_values(view: View, measure: Measure) -> Array:
+    """Return `[E]`: what the units earned, missing rewards counted as the worst."""
+    return nested_means(view.batch, view.level, view.observed(measure).low)

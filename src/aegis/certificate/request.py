@@ -1,0 +1,83 @@
+"""What somebody asks a certificate for: everything that is fixed before the data are opened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from aegis.certificate.candidate import Candidate
+from aegis.certificate.claims import METHODS, WHAT, scopes_of
+from aegis.errors import SettingError, choose
+from aegis.evidence.sketch import check_delta
+from aegis.files import digest_of
+from aegis.problem import Policy, Problem, Scope, dump_problem
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Candidates, scopes, risk and method. asked: the user named the scopes. fresh: no candidate has seen any of the log."""
+
+    problem: Problem
+    candidates: tuple[Candidate, ...]
+    scopes: tuple[Scope, ...]
+    delta: float
+    method: str
+    what: tuple[str, ...]
+    fresh: bool
+    asked: bool
+
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        candidates: Policy | Candidate | Sequence[Policy | Candidate],
+        scopes: Iterable[Iterable[str]] | None = None,
+        delta: float = 0.05,
+        method: str = "auto",
+        what: Sequence[str] = WHAT,
+        fresh: bool = False,
+    ) -> Request:
+        """Return a checked request; SettingError says what does not fit."""
+        given: list[Any] = list(candidates) if isinstance(candidates, list | tuple) else [candidates]
+        listed = tuple(Candidate.of(item, place) for place, item in enumerate(given, 1))
+        if not listed:
+            raise SettingError("there is no candidate; give at least one policy")
+        names = [candidate.name for candidate in listed]
+        for name in names:
+            if names.count(name) > 1:
+                raise SettingError(f"two candidates are called '{name}'; each needs a name of its own")
+        check_delta(delta)
+        choose(method, METHODS, "method")
+        for word in what:
+            choose(word, WHAT, "claim")
+        if "gain" not in what:
+            raise SettingError("the gain over the legacy is always among the claims; add 'gain'")
+        found = scopes_of(problem, scopes)
+        return cls(problem, listed, found, delta, method, tuple(dict.fromkeys(what)), fresh, scopes is not None)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Return the further columns of the log that candidates read."""
+        return tuple(dict.fromkeys(column for candidate in self.candidates for column in candidate.columns))
+
+    @property
+    def problem_digest(self) -> str:
+        """Return the digest of the problem."""
+        return digest_of(dump_problem(self.problem))
+
+    def named(self, scope: Scope) -> tuple[str, ...]:
+        """Return the levels of a scope, outermost first."""
+        return tuple(name for name in self.problem.names if name in scope)
+
+    def declared(self) -> dict[str, Any]:
+        """Return the claims as plain data: what goes into the ledger before the data are opened."""
+        return {
+            "problem": self.problem_digest,
+            "candidates": [{"name": candidate.name, "digest": candidate.digest} for candidate in self.candidates],
+            "scopes": [list(self.named(scope)) for scope in self.scopes],
+            "delta": self.delta,
+            "method": self.method,
+            "what": list(self.what),
+            "fresh": self.fresh,
+        }

@@ -1,0 +1,128 @@
+"""From evidence to numbers in the user's units, one result per candidate and scope."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from aegis.audit import Finding
+from aegis.certificate.certificate import CERTIFIED, NOT_YET, REFUSED, GuardResult, LevelResult, Station, Test
+from aegis.certificate.claims import margin_of
+from aegis.certificate.collecting import Evidence
+from aegis.certificate.request import Request
+from aegis.certificate.run import Collected
+from aegis.errors import RefusedError
+from aegis.problem import Scope
+
+SAME = "candidate and legacy agree here: there is nothing to certify"
+
+
+def level_result(request: Request, found: Collected, index: int, scope: Scope, refusals: Sequence[Finding]) -> LevelResult:
+    """Return the result of one candidate at one scope; refusals: findings that forbid a certificate at this scope."""
+    problem, candidate, names = request.problem, request.candidates[index], request.named(scope)
+    own = [item for item in found.evidence if item.claim.candidate == index and item.claim.scope == scope]
+    delta = sum(item.claim.delta for item in own)
+    margin = margin_of(problem, scope)
+    spread = found.spreads[index, scope].plain() if (index, scope) in found.spreads else {}
+    if refusals:
+        reason = "; ".join(f"{item.message} [{item.code}]" for item in refusals)
+        return refused_result(candidate.name, names, delta, margin, reason, _units(own))
+    try:
+        tests = [_test(item) for item in own]
+    except RefusedError as error:
+        return refused_result(candidate.name, names, delta, margin, str(error), _units(own))
+    gain = next(test for test in tests if test.what == "gain")
+    value = next((test for test in tests if test.what == "value"), None)
+    measure = next(item.claim.measure for item in own if item.claim.what == "gain")
+    guards = tuple(_guard(item, test) for item, test in zip(own, tests, strict=True) if test.what == "guard")
+    moments = found.moments[index, scope]
+    verdict = CERTIFIED if gain.certified and all(guard.verdict == CERTIFIED for guard in guards) else NOT_YET
+    needed = [test.units_needed for test in tests if test.what != "value" and not test.certified]
+    reward = next(item for item in own if item.claim.what == "gain")
+    return LevelResult(
+        candidate.name,
+        names,
+        verdict,
+        _reason(gain, guards),
+        delta,
+        margin,
+        None if gain.lower_scaled is None else measure.gain(gain.lower_scaled),
+        _finite(measure.gain(moments.mean("gain"))),
+        _finite(measure.gain(moments.error("gain"))),
+        None if value is None or value.lower_scaled is None else measure.value(value.lower_scaled),
+        _finite(measure.value(moments.mean("value"))),
+        _finite(measure.value(moments.mean("legacy"))),
+        gain.units,
+        None if not needed or None in needed else max(n for n in needed if n is not None) - gain.units,
+        " + ".join(gain.method) or "none",
+        guards,
+        _path(reward),
+        tuple(tests),
+        spread,
+    )
+
+
+def _test(item: Evidence) -> Test:
+    claim, blend = item.claim, item.blend
+    low, high = claim.bracket
+    lower: float | None = None
+    certified, needed = False, None
+    if blend is not None and blend.count:
+        lower = blend.lower(claim.delta, low, high)
+        if claim.what == "value":
+            certified = lower > low
+        elif claim.margin >= high:
+            certified = False
+        else:
+            certified = claim.margin < low or blend.certifies(claim.margin, claim.delta)
+        needed = None if certified or claim.what == "value" else blend.units_needed(claim.margin, claim.delta)
+    return Test(
+        claim.what,
+        claim.measure.column,
+        tuple(part.name for part in claim.parts),
+        claim.delta,
+        claim.margin,
+        lower,
+        certified,
+        0 if blend is None else blend.count,
+        needed,
+        tuple(grid.centre for grid in item.grids),
+        tuple(tuple(None if total is None else str(total) for total in sketch.sums) for sketch in item.sketches),
+        tuple(grid.digest for grid in item.grids),
+    )
+
+
+def _guard(item: Evidence, test: Test) -> GuardResult:
+    measure = item.claim.measure
+    lower = None if test.lower_scaled is None else measure.gain(test.lower_scaled)
+    return GuardResult(measure.column, lower, measure.allowed, CERTIFIED if test.certified else NOT_YET)
+
+
+def _path(item: Evidence) -> tuple[Station, ...]:
+    claim = item.claim
+    low, high = claim.bracket
+    return tuple(
+        Station(blend.count, claim.measure.gain(blend.lower(claim.delta, low, high))) for blend in item.path() if blend.count
+    )
+
+
+def _reason(gain: Test, guards: Sequence[GuardResult]) -> str:
+    if not gain.method:
+        return SAME
+    if not gain.certified:
+        return "the gain is not certified to exceed the margin yet"
+    waiting = [guard.column for guard in guards if guard.verdict != CERTIFIED]
+    return f"the gain is certified, the guard '{waiting[0]}' is not yet" if waiting else "the gain is certified"
+
+
+def refused_result(name: str, scope: tuple[str, ...], delta: float, margin: float, reason: str, units: int) -> LevelResult:
+    """Return a refused result: no numbers, because what is not valid is not shown."""
+    return LevelResult(name, scope, REFUSED, reason, delta, margin, None, None, None, None, None, None, units, None, "none")
+
+
+def _units(own: Sequence[Evidence]) -> int:
+    return max((item.blend.count for item in own if item.blend is not None), default=0)
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,0 +1,201 @@
+"""One pass over a log: the head places grids and fits models, everything that is certified goes into the evidence.
+
+The first blocks are held back until the prior units among them have placed the grids; then they, and all that follows, are
+collected. Memory does not grow with the log, but for one row per cluster.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from aegis.certificate.claims import Claim
+from aegis.certificate.collecting import Evidence, Moments, place_grid
+from aegis.certificate.contrasts import differences
+from aegis.certificate.declaring import declare
+from aegis.certificate.estimates import SERIES, episode_estimates
+from aegis.certificate.models import fit_models
+from aegis.certificate.overlap import Spread
+from aegis.certificate.request import Request
+from aegis.certificate.sides import Sides, placing_split
+from aegis.certificate.units import Clusters
+from aegis.certificate.view import Models, View
+from aegis.certificate.weights import level_weights
+from aegis.errors import RefusedError
+from aegis.problem import Batch, Policy, Problem, Scope, concat
+
+HEAD_ROWS = 400_000
+MOST_PRIOR = 20_000  # innermost rows that grids are placed on; more would only take longer
+CELLS = 2**23  # particles x rows x actions held in memory at once
+Look = Callable[[Batch], None]
+
+
+@dataclass(slots=True)
+class Collected:
+    """What one pass found: evidence by claim; estimates and weights by (candidate, scope) and (candidate, level)."""
+
+    claims: tuple[Claim, ...]
+    evidence: list[Evidence]
+    moments: dict[tuple[int, Scope], Moments]
+    spreads: dict[tuple[int, Scope], Spread]
+    level_spreads: dict[tuple[int, str], Spread]
+    sides: Sides
+    models: list[Models]
+    described: dict[str, Any]
+    episodes: int = 0
+    rows: int = 0
+    certified_episodes: int = 0
+    prior_episodes: int = 0
+    waiting_episodes: int = 0
+
+
+def collect(
+    request: Request, batches: Iterator[Batch], sides: Sides, total_rows: int | None = None, looks: Sequence[Look] = ()
+) -> Collected:
+    """Run the whole pass. looks: called with every batch, such as the audit. total_rows: of the log, to foresee its units."""
+    problem = request.problem
+    head, rest, whole = _head(batches)
+    if not head:
+        raise RefusedError("the log has no episodes: there is nothing to certify on")
+    sides = _with_placing(sides, head, whole)
+    claims = declare(request, head[0].take_episodes(np.arange(min(2, len(head[0])))))
+    prior = _prior(problem, sides, head)
+    units = _foreseen(problem, sides, head, whole, total_rows)
+    found = _nothing_yet(request, claims, sides)
+    found.described = {"differs": differences(request, head[0])}
+    for index, candidate in enumerate(request.candidates):
+        own = [claim for claim in claims if claim.candidate == index]
+        found.models.append(fit_models(problem, candidate, own, prior))
+        view = None if prior is None else View(problem, prior, candidate.policy, found.models[index])
+        for claim in own:
+            grids = tuple(place_grid(part, claim, view, units) for part in claim.parts)
+            found.evidence.append(Evidence.start(claim, grids, problem))
+    for batch in itertools.chain(head, rest):
+        for look in looks:
+            look(batch)
+        _add(request, found, batch)
+    for item in found.evidence:
+        item.close()
+    for moments in found.moments.values():
+        moments.close()
+    return found
+
+
+def _nothing_yet(request: Request, claims: tuple[Claim, ...], sides: Sides) -> Collected:
+    pairs = [(index, scope) for index in range(len(request.candidates)) for scope in request.scopes]
+    levels = [(index, name) for index, scope in pairs for name in request.named(scope)]
+    return Collected(
+        claims,
+        [],
+        {pair: _moments(request.problem) for pair in pairs},
+        {pair: Spread() for pair in pairs},
+        {pair: Spread() for pair in levels},
+        sides,
+        [],
+        {},
+    )
+
+
+def _add(request: Request, found: Collected, batch: Batch) -> None:
+    problem = request.problem
+    closed = found.sides.closed(batch)
+    mask = found.sides.certified(problem, batch)
+    found.episodes += len(batch)
+    found.rows += len(batch.levels[problem.innermost.name])
+    found.waiting_episodes += int((~closed).sum())
+    found.certified_episodes += int(mask.sum())
+    found.prior_episodes += int((closed & ~mask).sum())
+    if not mask.any():
+        return
+    kept = batch if mask.all() else batch.take_episodes(mask)
+    for index, candidate in enumerate(request.candidates):
+        for piece in _pieces(problem, candidate.policy, kept):
+            _add_view(request, found, index, View(problem, piece, candidate.policy, found.models[index]))
+
+
+def _add_view(request: Request, found: Collected, index: int, view: View) -> None:
+    for item in found.evidence:
+        claim = item.claim
+        if claim.candidate != index:
+            continue
+        item.add(view)
+        if claim.what == "gain":
+            robust = request.problem.carry_over == "none" and any(part.name != "plain" for part in claim.parts)
+            estimates = episode_estimates(view, claim.scope, claim.measure, robust)
+            found.moments[index, claim.scope].add(estimates, view.batch.cluster)
+            found.spreads[index, claim.scope].add(view.node_weights(claim.scope))
+    for (position, name), spread in found.level_spreads.items():
+        if position == index:
+            spread.add(level_weights(view, view.batch, name))
+
+
+def _pieces(problem: Problem, policy: Policy, batch: Batch) -> Iterator[Batch]:
+    """Yield the batch in pieces whose full distributions fit into memory."""
+    widest = max(level.actions.count for level in problem.levels) * policy.weights.size
+    rows = max(len(table) for table in batch.levels.values())
+    count = -(-rows * widest // CELLS)
+    if count <= 1:
+        yield batch
+        return
+    for part in np.array_split(np.arange(len(batch)), min(count, len(batch))):
+        yield batch.take_episodes(part)
+
+
+def _head(batches: Iterator[Batch]) -> tuple[list[Batch], Iterator[Batch], bool]:
+    """Return the first batches, the others, and whether the first are all."""
+    head: list[Batch] = []
+    rows = 0
+    for batch in batches:
+        head.append(batch)
+        rows += len(batch.levels[list(batch.levels)[-1]])
+        if rows >= HEAD_ROWS:
+            return head, batches, False
+    return head, iter(()), True
+
+
+def _with_placing(sides: Sides, head: Sequence[Batch], whole: bool) -> Sides:
+    """Return the sides with a split that sets units apart to place grids, if no candidate brings one."""
+    if sides.splits:
+        return sides
+    units = None
+    if whole:
+        ids = [batch.episode if batch.cluster is None else batch.cluster for batch in head]
+        units = len(np.unique(np.concatenate(ids)))
+    return Sides((placing_split(units),), sides.opening)
+
+
+def _prior(problem: Problem, sides: Sides, head: Sequence[Batch]) -> Batch | None:
+    """Return the prior units of the head, but not too many; None if there are none."""
+    found: list[Batch] = []
+    rows = 0
+    for batch in head:
+        mask = sides.prior(problem, batch)
+        if mask.any():
+            part = batch.take_episodes(mask)
+            found.append(part)
+            rows += len(part.levels[problem.innermost.name])
+        if rows >= MOST_PRIOR:
+            break
+    return None if not found else found[0] if len(found) == 1 else concat(found)
+
+
+def _foreseen(problem: Problem, sides: Sides, head: Sequence[Batch], whole: bool, total_rows: int | None) -> int:
+    """Return about how many units will be certified."""
+    masks = [sides.certified(problem, batch) for batch in head]
+    if problem.cluster is None:
+        seen = sum(int(mask.sum()) for mask in masks)
+    else:
+        ids = [batch.cluster[mask] for batch, mask in zip(head, masks, strict=True) if batch.cluster is not None]
+        seen = len(np.unique(np.concatenate(ids))) if ids else 0
+    rows = sum(len(batch.levels[problem.innermost.name]) for batch in head)
+    return seen if whole or total_rows is None else max(1, round(seen * total_rows / rows))
+
+
+def _moments(problem: Problem) -> Moments:
+    if problem.cluster is None:
+        return Moments(SERIES, None)
+    return Moments(SERIES, Clusters(np.zeros(len(SERIES)), problem.cluster_most, problem.cluster))

@@ -1,0 +1,125 @@
+"""Which units are certified: those that no candidate was learned from, and that were not used to place a grid."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from aegis.certificate.candidate import Candidate
+from aegis.errors import RefusedError
+from aegis.logs import Source, Split
+from aegis.problem import Batch, Problem
+
+PLACING_SHARE = 0.05
+LEAST_PLACING = 20  # units
+KEY = "grid"
+
+
+@dataclass(frozen=True, slots=True)
+class Opening:
+    """The start of the first unit that is still open, and the start of every cluster where clusters are the units."""
+
+    first: Any
+    starts: Mapping[Any, Any] | None = None
+
+    def closed(self, batch: Batch) -> npt.NDArray[np.bool_]:
+        """Return which episodes belong to units that started before the first open one, `bool[E]`."""
+        if self.starts is None or batch.cluster is None:
+            found: npt.NDArray[np.bool_] = np.asarray(batch.time) < self.first
+            return found
+        return np.array([self.starts[key] < self.first for key in batch.cluster.tolist()], dtype=bool)
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """Splits whose certification sides have to agree, and where units begin to be open, if any are."""
+
+    splits: tuple[Split, ...]
+    opening: Opening | None = None
+
+    def certified(self, problem: Problem, batch: Batch) -> npt.NDArray[np.bool_]:
+        """Return which episodes are certified, `bool[E]`."""
+        kept = np.ones(len(batch), dtype=bool)
+        for split in self.splits:
+            kept &= split.on_side("certify", problem, batch)
+        return kept & self.closed(batch)
+
+    def closed(self, batch: Batch) -> npt.NDArray[np.bool_]:
+        """Return which episodes belong to units that started before the first open one, `bool[E]`."""
+        return np.ones(len(batch), dtype=bool) if self.opening is None else self.opening.closed(batch)
+
+    def prior(self, problem: Problem, batch: Batch) -> npt.NDArray[np.bool_]:
+        """Return which episodes may place grids and fit models, `bool[E]`: those that no certificate will speak of."""
+        kept = np.zeros(len(batch), dtype=bool)
+        for split in self.splits:
+            kept |= split.on_side("prior", problem, batch)
+        return kept & self.closed(batch)
+
+
+def learned_splits(source: Source, candidates: Sequence[Candidate], fresh: bool, digest: str) -> tuple[Split, ...]:
+    """Return the splits that candidates were learned with, each once; none if the log is said to be fresh.
+
+    Raises RefusedError for a policy that was fitted on this very log without a split.
+    """
+    found: dict[Split, None] = {}
+    for candidate in candidates:
+        record = candidate.record
+        if not record:
+            continue
+        same_log = dict(record.get("log", {})).get("digest") == digest
+        if record.get("split") is None:
+            if same_log:
+                raise RefusedError(
+                    f"{candidate.name} was fitted on all rows of this log: a certificate needs units that the policy has not "
+                    "seen; learn it on one side of a split (aegis learn), or certify it on other data"
+                )
+            continue
+        if fresh:
+            if same_log:
+                raise RefusedError(f"{candidate.name} was learned from this very log: it is not fresh; leave out --fresh")
+            continue
+        found[source.placed(Split.of(record["split"]))] = None
+    return tuple(found)
+
+
+def placing_split(units: int | None) -> Split:
+    """Return the split that sets some units apart to place grids where no candidate brings one; units: how many, if known."""
+    least = 0.0 if units is None or units == 0 else min(0.5, LEAST_PLACING / units)
+    return Split("hash", KEY, max(PLACING_SHARE, least))
+
+
+def first_open(source: Source) -> Opening | None:
+    """Return where units begin to be open because a reward is still awaited; None if all are closed or no column tells.
+
+    Units count in the order of their start: what started after an open unit has to wait for it, or quick failures and slow
+    successes would enter at different times.
+    """
+    problem = source.problem
+    if problem.reward.closed is None:
+        return None
+    if problem.time is None:
+        raise RefusedError(
+            f"'{problem.reward.closed}' marks rewards that are still awaited: units then count in the order of their start, so "
+            "name the column that tells it under 'time' in the problem file"
+        )
+    starts: dict[Any, Any] = {}
+    waiting: set[Any] = set()
+    first: Any = None
+    for batch in source.batches():
+        if batch.time is None or batch.closed is None:
+            continue
+        still = np.unique(batch.episode_of(problem.innermost.name)[~batch.closed])
+        if batch.cluster is None:
+            start = None if not still.size else batch.time[still].min()
+            first = start if first is None else first if start is None else min(first, start)
+            continue
+        for key, time in zip(batch.cluster.tolist(), batch.time, strict=True):
+            starts[key] = time if key not in starts else min(starts[key], time)
+        waiting |= set(batch.cluster[still].tolist())
+    if waiting:
+        return Opening(min(starts[key] for key in waiting), starts)
+    return None if first is None else Opening(first)

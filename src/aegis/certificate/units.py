@@ -1,0 +1,91 @@
+"""From decisions to units of evidence: nested means up to the episode, then episodes to clusters.
+
+Samples inside an episode are dependent, episodes of one cluster may be; the unit is what is independent of the rest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from aegis.errors import RefusedError
+from aegis.problem import AnyArray, Array, Batch, Problem
+
+
+def nested_means(batch: Batch, level: str | None, values: Array) -> Array:
+    """Return `[E]` or `[E, J]`: means over the children of each parent, level by level, from `level` up to the episode.
+
+    values `[n]` or `[n, J]` at the decisions of `level`; None means that they are at the episodes already. Episodes without a
+    decision there are nan.
+    """
+    if level is None:
+        return values
+    names = list(batch.levels)
+    for position in range(names.index(level), -1, -1):
+        size = len(batch) if position == 0 else len(batch.levels[names[position - 1]])
+        values = parent_means(batch.levels[names[position]].parent, values, size)
+    return values
+
+
+def parent_means(parent: AnyArray, values: Array, size: int) -> Array:
+    """Return the mean of the children of each of `size` parents, `[size]` or `[size, J]`; nan without children."""
+    if len(values) == size and parent.size == size and np.array_equal(parent, np.arange(size)):
+        return values
+    counts = np.bincount(parent, minlength=size)
+    some = counts > 0
+    starts = (np.cumsum(counts) - counts)[some]
+    found = np.full((size, *values.shape[1:]), np.nan)
+    if starts.size:
+        totals = np.add.reduceat(values, starts, axis=0)  # children of one parent follow each other
+        found[some] = totals / counts[some].reshape(-1, *(1,) * (values.ndim - 1))
+    return found
+
+
+@dataclass(slots=True)
+class Clusters:
+    """Episodes of dependent clusters, put together as they come; what is added up is the distance from a base.
+
+    most: the largest number of episodes a cluster can have, or None if the number does not depend on what happened in it: then
+    a unit is the mean of its episodes, else `base + sum (x - base) / most`. Keeps one row for each cluster.
+    """
+
+    bases: Array
+    most: int | None
+    column: str
+    rows: dict[Any, int] = field(default_factory=dict)
+    totals: Array = field(init=False)
+    counts: Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.totals = np.zeros((0, self.bases.size))
+        self.counts = np.zeros(0)
+
+    def add(self, cluster: AnyArray, values: Array) -> None:
+        """Add episodes with their cluster ids `[E]` and values `[E, J]`."""
+        ids, inverse = np.unique(cluster, return_inverse=True)
+        place = np.array([self.rows.setdefault(key, len(self.rows)) for key in ids.tolist()], dtype=np.int64)
+        grown = len(self.rows) - len(self.counts)
+        if grown:
+            self.totals = np.concatenate([self.totals, np.zeros((grown, self.bases.size))])
+            self.counts = np.concatenate([self.counts, np.zeros(grown)])
+        np.add.at(self.totals, place[inverse], values - self.bases)
+        np.add.at(self.counts, place[inverse], 1.0)
+
+    def units(self) -> Array:
+        """Return the values `[U, J]` of all clusters; RefusedError if one has more episodes than declared possible."""
+        if self.most is None:
+            return self.bases + self.totals / np.maximum(self.counts, 1.0)[:, None]
+        if self.counts.size and self.counts.max() > self.most:
+            name = next(key for key, row in self.rows.items() if self.counts[row] == self.counts.max())
+            raise RefusedError(
+                f"column '{self.column}': cluster {name!r} has {int(self.counts.max())} episodes, but at most {self.most} were "
+                "declared possible ('cluster: {column, most}'); declare the largest number that can occur"
+            )
+        return self.bases + self.totals / self.most
+
+
+def unit_word(problem: Problem) -> str:
+    """Return what a unit of evidence is called."""
+    return "clusters" if problem.cluster is not None else "episodes"

@@ -1,0 +1,122 @@
+"""The verdict: one sentence a plant manager can act on, and what to do next."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from aegis.certificate.certificate import CERTIFIED, NOT_YET, REFUSED, LevelResult, Verdict
+from aegis.certificate.units import unit_word
+from aegis.problem import Problem
+
+
+def judge(problem: Problem, levels: Sequence[LevelResult], delta: float, fixes: Sequence[str]) -> Verdict:
+    """Return the verdict over all results: that of the scope with the largest certified gain, or of the one nearest to it."""
+    best = recommended(levels)
+    word, unit = unit_word(problem), problem.reward.unit
+    if best is None or best.verdict == REFUSED:
+        reason = best.reason if best is not None else "there is nothing to certify"
+        fix = fixes[0] if fixes else "see the findings"
+        return Verdict(
+            REFUSED,
+            f"Refused: {reason}",
+            None if best is None else best.candidate,
+            () if best is None else best.scope,
+            None, None, unit, 0 if best is None else best.units, word, delta, None, f"Do not hand over. {_sentence(fix)}",
+        )  # fmt: skip
+    sentence, step = _certified(problem, best, word, delta) if best.verdict == CERTIFIED else _not_yet(problem, best, word, delta)
+    return Verdict(
+        best.verdict, sentence, best.candidate, best.scope, best.gain_lower, best.estimate, unit, best.units, word, delta,
+        best.further_units, step,
+    )  # fmt: skip
+
+
+def recommended(levels: Sequence[LevelResult]) -> LevelResult | None:
+    """Return the certified result with the largest bound; else the one nearest to being certified; else a refused one."""
+    if not levels:
+        return None
+    certified = [level for level in levels if level.verdict == CERTIFIED]
+    if certified:
+        return max(certified, key=lambda level: -1e300 if level.gain_lower is None else level.gain_lower)
+    waiting = [level for level in levels if level.verdict == NOT_YET]
+    if waiting:
+        return min(waiting, key=lambda level: (level.further_units is None, level.further_units or 0, -(level.estimate or 0.0)))
+    return levels[0]
+
+
+def blocking_level(weights: Sequence[Mapping[str, Any]], levels: Sequence[LevelResult]) -> str:
+    """Return a sentence on which level's weights stand in the way of the scopes that are not certified."""
+    waiting = [level for level in levels if level.verdict == NOT_YET]
+    single = [item for item in weights if item.get("level") and item.get("ess_share") is not None]
+    if not waiting or not single:
+        return "No level's weights stand in the way."
+    involved = [item for item in single if any(item["level"] in level.scope for level in waiting)]
+    if not involved:
+        return "No level's weights stand in the way."
+    worst = min(involved, key=lambda item: item["ess_share"])
+    others = [item for item in single if item["level"] != worst["level"]]
+    text = (
+        f"The weights at '{worst['level']}' slow things down most: the effective sample is {100 * worst['ess_share']:.3g} % of "
+        f"its decisions, the largest weight {worst['largest']:.3g}"
+    )
+    if others:
+        best = max(others, key=lambda item: item["ess_share"])
+        text += f" (at '{best['level']}': {100 * best['ess_share']:.3g} %, {best['largest']:.3g})"
+    return text + ". A capped candidate (aegis learn --kind capped) keeps them small."
+
+
+def amount(value: float | None, unit: str) -> str:
+    """Return a number with its unit."""
+    if value is None:
+        return "unknown"
+    return f"{value:.4g} {unit}".rstrip()
+
+
+def _certified(problem: Problem, best: LevelResult, word: str, delta: float) -> tuple[str, str]:
+    sentence = (
+        f"Certified: with probability at least {_percent(1 - delta)}, {best.candidate} at {_scope(best)} earns at least "
+        f"{amount(best.gain_lower, problem.reward.unit)} more per {_per(problem)} than the legacy "
+        f"(estimate {amount(best.estimate, problem.reward.unit)}), on {best.units} {word}."
+    )
+    return sentence, (
+        f"Hand {_scope(best)} over to {best.candidate}, exactly as it was certified, and go on logging propensities so that the "
+        "gain can be monitored."
+    )
+
+
+def _not_yet(problem: Problem, best: LevelResult, word: str, delta: float) -> tuple[str, str]:
+    unit = problem.reward.unit
+    goal = f"more than {amount(best.margin, unit)} better" if best.margin else "better"
+    sentence = (
+        f"Not yet: on {best.units} {word} it is not certified at risk {_percent(delta)} that {best.candidate} at {_scope(best)} "
+        f"is {goal} than the legacy; its gain per {_per(problem)} is at least {amount(best.gain_lower, unit)} "
+        f"(estimate {amount(best.estimate, unit)})."
+    )
+    if best.further_units is not None:
+        return sentence, (
+            f"Keep the legacy. Log about {best.further_units} further {word} under it, if evidence goes on growing as it did, "
+            "and certify the same candidate on the whole log again."
+        )
+    return sentence, (
+        "Keep the legacy. More of the same data would not do: learn another candidate (aegis learn --kind capped stays closer to "
+        "the legacy), explore more, or declare a narrower reward range if it is true."
+    )
+
+
+def _per(problem: Problem) -> str:
+    if problem.cluster_most is not None:
+        return "possible episode"
+    per = problem.reward.per
+    return per if per in ("decision", "episode") else f"'{per}' decision"
+
+
+def _scope(best: LevelResult) -> str:
+    return " and ".join(f"'{name}'" for name in best.scope)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.6g} %"
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] + ("" if text.endswith(".") else ".")

@@ -1,0 +1,121 @@
+"""Verify: recompute a certificate from the log and the policies it names, and say what differs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from aegis.certificate.candidate import Candidate
+from aegis.certificate.certificate import KIND, Certificate
+from aegis.certificate.certify import certify
+from aegis.logs import Source
+from aegis.problem import Problem, parse_problem
+from aegis.problem.strict_yaml import write_yaml
+from aegis.version import __version__
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One thing that is not as the certificate says: what, what it says, what was found."""
+
+    what: str
+    stated: Any
+    found: Any
+
+    def plain(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {"what": self.what, "stated": self.stated, "found": self.found}
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """Whether a certificate was found again bit for bit; notes are about what cannot be compared, such as other versions."""
+
+    differences: tuple[Difference, ...]
+    notes: tuple[str, ...]
+    recomputed: Certificate
+
+    @property
+    def holds(self) -> bool:
+        """Say whether nothing differs."""
+        return not self.differences
+
+
+def stated_problem(content: Mapping[str, Any], source: str = KIND) -> Problem:
+    """Return the problem that a certificate was issued for."""
+    return parse_problem(write_yaml(dict(content["problem"])), source)
+
+
+def verify(content: Mapping[str, Any], source: Source, candidates: Sequence[Candidate]) -> Verification:
+    """Recompute a stored certificate (`load_certificate`) on a log with the candidates it speaks of, in their order.
+
+    Nothing is written down in a ledger: to compute the same again is not another look.
+    """
+    settings = content["settings"]
+    again = certify(
+        source,
+        list(candidates),
+        scopes=settings["scopes"] if settings["asked"] else None,
+        delta=settings["delta"],
+        method=settings["method"],
+        what=settings["what"],
+        fresh=settings["fresh"],
+        ledger=False,
+        now=content["created"],
+    )
+    found = again.to_json()
+    differences = [*_digests(content, found), *_policies(content, found), *_results(content, found)]
+    notes = []
+    stated_version = content["versions"].get("aegis")
+    if stated_version != __version__:
+        notes.append(
+            f"the certificate was issued by version {stated_version}, this is {__version__}: numbers may differ for that"
+        )
+    return Verification(tuple(differences), tuple(notes), again)
+
+
+def _digests(stated: Mapping[str, Any], found: Mapping[str, Any]) -> list[Difference]:
+    differences = []
+    if stated["digests"]["problem"] != found["digests"]["problem"]:
+        differences.append(Difference("the problem", stated["digests"]["problem"], found["digests"]["problem"]))
+    if stated["digests"]["data"] == found["digests"]["data"]:
+        return differences
+    was, now = stated["digests"]["files"], found["digests"]["files"]
+    if len(was) != len(now):
+        return [*differences, Difference("the log: number of files", len(was), len(now))]
+    for before, after in zip(was, now, strict=True):
+        if before["digest"] != after["digest"]:
+            differences.append(Difference(f"the log: {after['name']}", before["digest"], after["digest"]))
+    return differences or [Difference("the log", stated["digests"]["data"], found["digests"]["data"])]
+
+
+def _policies(stated: Mapping[str, Any], found: Mapping[str, Any]) -> list[Difference]:
+    differences = []
+    for before, after in zip(stated["candidates"], found["candidates"], strict=False):
+        if before["digest"] != after["digest"]:
+            differences.append(Difference(f"the policy {before['name']}", before["digest"], after["digest"]))
+    if len(stated["candidates"]) != len(found["candidates"]):
+        differences.append(Difference("number of candidates", len(stated["candidates"]), len(found["candidates"])))
+    return differences
+
+
+def _results(stated: Mapping[str, Any], found: Mapping[str, Any]) -> list[Difference]:
+    """Compare every number of the results, the sums of the sketches to the last bit, and name the first that differ."""
+    differences: list[Difference] = []
+    for name in ("verdict", "splits", "counts", "settings"):
+        if stated[name] != found[name]:
+            differences.append(Difference(name, stated[name], found[name]))
+    if len(stated["levels"]) != len(found["levels"]):
+        return [*differences, Difference("number of scopes", len(stated["levels"]), len(found["levels"]))]
+    for before, after in zip(stated["levels"], found["levels"], strict=True):
+        where = f"{before['candidate']} at {' + '.join(before['scope'])}"
+        for key, value in before.items():
+            if value != after.get(key):
+                differences.append(Difference(f"{where}: {key}", _short(value), _short(after.get(key))))
+    return differences
+
+
+def _short(value: Any) -> Any:
+    text = str(value)
+    return value if len(text) <= 80 else f"{text[:77]}..."

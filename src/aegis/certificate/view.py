@@ -1,0 +1,122 @@
+"""A batch seen through a candidate: every probability and prediction is asked for once, however many claims need it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from aegis.certificate.measures import Measure, Observed, observe
+from aegis.certificate.units import parent_means
+from aegis.certificate.weights import reward_level, reward_rows, weights
+from aegis.errors import SettingError
+from aegis.problem import Array, Batch, Policy, Problem, RewardModel, Scope
+
+
+@dataclass(slots=True)
+class Models:
+    """Predictions fixed before the certified units were looked at.
+
+    rewards: by measured column, one model per level, in the column's units; a column without one is predicted by `guess`.
+    guess: by column, a scaled constant. below: by scope, the modelled scaled mean reward below an outer action with the
+    candidate acting at the inner levels of that scope (joint scopes only).
+    """
+
+    rewards: dict[str, RewardModel] = field(default_factory=dict)
+    guess: dict[str, float] = field(default_factory=dict)
+    below: dict[tuple[str, Scope], RewardModel] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class View:
+    """Whole episodes, a candidate and models. It is itself a policy on its batch: the candidate, remembered."""
+
+    problem: Problem
+    batch: Batch
+    policy: Policy
+    models: Models
+    _taken: dict[str, Array] = field(default_factory=dict)
+    _full: dict[str, Array] = field(default_factory=dict)
+    _weights: dict[Scope, Array] = field(default_factory=dict)
+    _observed: dict[str, Observed] = field(default_factory=dict)
+    _predicted: dict[tuple[str, str], Array] = field(default_factory=dict)
+
+    @property
+    def weights(self) -> Array:
+        """Return the particle weights `[S]`."""
+        return self.policy.weights
+
+    def taken(self, level: str, batch: Batch) -> Array:
+        """Return `[S, n]`, from the full distribution if that has been asked for."""
+        if level not in self._taken:
+            full = self._full.get(level)
+            if full is None:
+                self._taken[level] = self.policy.taken(level, batch)
+            else:
+                action = batch.levels[level].action[None, :, None].astype(np.int64)
+                self._taken[level] = np.take_along_axis(full, action, axis=2)[:, :, 0]
+        return self._taken[level]
+
+    def full(self, level: str, batch: Batch) -> Array:
+        """Return `[S, n, A]`."""
+        if level not in self._full:
+            self._full[level] = self.policy.full(level, batch)
+        return self._full[level]
+
+    def logging(self, level: str) -> Array:
+        """Return nu `[n, A]`, the whole logging distribution of a level; SettingError if the log does not have it."""
+        found = self.batch.levels[level].mu_full
+        if found is None:
+            raise SettingError(f"level '{level}': the log holds the probability of the action taken only")
+        return found
+
+    @property
+    def level(self) -> str | None:
+        """Return the level whose decisions carry the reward; None if the episode does."""
+        return reward_level(self.problem)
+
+    def node_weights(self, scope: Scope) -> Array:
+        """Return the weight `[m]` of every node that carries a reward."""
+        if scope not in self._weights:
+            self._weights[scope] = weights(self.problem, self, self.batch, scope, self.level)
+        return self._weights[scope]
+
+    def observed(self, measure: Measure) -> Observed:
+        """Return the measure at the nodes that carry a reward, `[m]`."""
+        if measure.column not in self._observed:
+            rows = reward_rows(self.problem, self.batch, self.level)
+            self._observed[measure.column] = observe(measure, self.batch, rows)
+        return self._observed[measure.column]
+
+    def subtree(self, measure: Measure, level: str) -> Observed:
+        """Return the nested mean of the measure below each decision of `level`, with its worst and best cases, `[n]`."""
+        found = self.observed(measure)
+        low, high = found.low, found.high
+        names = list(self.batch.levels)
+        start = names.index(self.level or names[0])
+        for position in range(start, names.index(level), -1):
+            table, size = self.batch.levels[names[position]], len(self.batch.levels[names[position - 1]])
+            same = high is low
+            low = parent_means(table.parent, low, size)
+            high = low if same else parent_means(table.parent, high, size)
+        return Observed(low, high)
+
+    def predicted(self, measure: Measure, level: str) -> Array:
+        """Return r^ `[n, A]`: the scaled prediction of the mean below each action of `level`, in [0, 1]."""
+        key = (measure.column, level)
+        if key not in self._predicted:
+            model = self.models.rewards.get(measure.column)
+            if model is None:
+                shape = (len(self.batch.levels[level]), self.problem.level(level).actions.count)
+                self._predicted[key] = np.full(shape, self.models.guess.get(measure.column, 0.5))
+            else:
+                found = measure.scaled(model.predict(level, self.batch))
+                self._predicted[key] = np.clip(np.nan_to_num(found, nan=0.5), 0.0, 1.0)
+        return self._predicted[key]
+
+    def predicted_below(self, measure: Measure, level: str, scope: Scope) -> Array:
+        """Return the scaled prediction `[n, A]` below each action of `level`, the candidate acting further in as `scope` says."""
+        model = self.models.below.get((measure.column, scope))
+        if model is None:
+            return self.predicted(measure, level)
+        return np.clip(np.nan_to_num(model.predict(level, self.batch), nan=0.5), 0.0, 1.0)

@@ -1,0 +1,153 @@
+"""`aegis certify`: can we trust this policy here, and at what risk?"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from aegis.cli import options
+from aegis.cli.show import console, print_json, table
+
+
+@click.command("certify")
+@click.argument("log", nargs=-1, required=True, type=click.Path(path_type=Path))
+@options.problem
+@click.option(
+    "--policy",
+    "references",
+    multiple=True,
+    required=True,
+    metavar="POLICY",
+    help="A folder that 'aegis learn' wrote, module:object, or columns:COL,COL; repeat it to declare several candidates.",
+)
+@click.option(
+    "--scope", multiple=True, metavar="LEVEL", help="A level to hand over; repeat it for several at once. Default: all scopes."
+)
+@click.option("--delta", type=float, default=0.05, show_default=True, help="The risk, shared by everything that is claimed.")
+@click.option("--method", default="auto", show_default=True, metavar="NAME", help="auto, water-filled, robust or plain.")
+@click.option("--gain-only", is_flag=True, help="Claim gains only, no values: the risk is shared by fewer claims.")
+@click.option("--fresh", is_flag=True, help="A learned policy has seen none of this log: certify on all of it.")
+@click.option("--out", type=options.Place(path_type=Path), metavar="FILE", help="Write the certificate (JSON).")
+@click.option("--report", type=options.Place(path_type=Path), metavar="FILE", help="Write a page to read (HTML).")
+@click.option("--ledger", type=options.Place(path_type=Path), metavar="FOLDER", help="Where looks are written down.")
+@options.as_json
+def command(
+    log: tuple[Path, ...],
+    problem: Path,
+    references: tuple[str, ...],
+    scope: tuple[str, ...],
+    delta: float,
+    method: str,
+    gain_only: bool,
+    fresh: bool,
+    out: Path | None,
+    report: Path | None,
+    ledger: Path | None,
+    as_json: bool,
+) -> int:
+    """Certify from LOG alone how much better a policy is than the legacy that wrote it, at each level and scope.
+
+    The verdict is certified, not yet (how many further episodes it would take) or refused (what is wrong and how to mend it). All
+    candidates and scopes are declared before the data are opened; every look is written down in a ledger.
+
+    \b
+    Exit codes: 0 certified, 3 not yet, 4 refused, 2 bad input.
+
+    \b
+    Examples:
+      aegis certify log.parquet --problem problem.yaml --policy policy/
+      aegis certify log.csv --problem problem.yaml --policy columns:p_new --scope dose --report out.html
+    """
+    from aegis.certificate import certify
+    from aegis.cli.candidates import load_candidate
+    from aegis.logs import Source
+    from aegis.problem import load_problem
+
+    source = Source(log, load_problem(problem))
+    candidates = [load_candidate(reference, source.problem, scope or None) for reference in references]
+    certificate = certify(
+        source,
+        candidates,
+        scopes=[scope] if scope else None,
+        delta=delta,
+        method=method,
+        what=("gain",) if gain_only else ("gain", "value"),
+        fresh=fresh,
+        ledger=ledger,
+        report=_progress(as_json),
+    )
+    if out is not None:
+        certificate.save(out)
+    if report is not None:
+        from aegis.report import write_report
+
+        write_report(certificate, report)
+    if as_json:
+        print_json(certificate.to_json())
+    else:
+        show(certificate)
+        _paths(out, report)
+    return certificate.exit_code
+
+
+def show(certificate: Any) -> None:
+    """Print a certificate: the verdict first, then the results, what stands in the way, what was found, what to do."""
+    from aegis.certificate.verdicts import amount
+
+    screen = console()
+    verdict = certificate.verdict
+    colour = {"certified": "bold green", "not yet": "bold yellow", "refused": "bold red"}[verdict.verdict]
+    screen.print(verdict.sentence, style=colour, soft_wrap=True)
+    screen.print(f"What to do: {verdict.next_step}", soft_wrap=True)
+    several = len({level.candidate for level in certificate.levels}) > 1
+    rows = [
+        [
+            (f"{level.candidate}: " if several else "") + " + ".join(level.scope),
+            level.verdict,
+            amount(level.gain_lower, verdict.unit) if level.gain_lower is not None else "-",
+            amount(level.estimate, verdict.unit) if level.estimate is not None else "-",
+            amount(level.value_lower, verdict.unit) if level.value_lower is not None else "-",
+            amount(level.legacy_value, verdict.unit) if level.legacy_value is not None else "-",
+            str(level.units),
+            "-" if level.further_units is None else str(level.further_units),
+        ]
+        for level in certificate.levels
+    ]
+    columns = ["scope", "verdict", "gain at least", "(estimate)", "value at least", "legacy", verdict.unit_word, "further"]
+    screen.print(table(f"All at once with probability {1 - verdict.delta:.6g}", columns, rows))
+    for level in certificate.levels:
+        for guard in level.guards:
+            lower = "-" if guard.change_lower is None else f"{guard.change_lower:.4g}"
+            text = f"changes by at least {lower} (allowed: {-guard.max_worsening:.4g}; above 0 is better)"
+            screen.print(f"  guard '{guard.column}' at {' + '.join(level.scope)}: {guard.verdict}, {text}", soft_wrap=True)
+    if any(level.verdict == "not yet" for level in certificate.levels):
+        screen.print(certificate.blocking, soft_wrap=True)
+    for found in certificate.findings:
+        if found["severity"] != "note":
+            screen.print(
+                f"{found['severity']} [{found['code']}]: {found['message']}; {found['fix']}", soft_wrap=True, markup=False
+            )
+
+
+def _paths(out: Path | None, report: Path | None) -> None:
+    screen = console()
+    if out is not None:
+        screen.print(f"certificate: {out}", soft_wrap=True)
+    if report is not None:
+        screen.print(f"report: {report}", soft_wrap=True)
+
+
+def _progress(quiet: bool) -> Callable[[int], None] | None:
+    """Return what tells how far the pass over the log is, on a terminal."""
+    if quiet or not sys.stderr.isatty():
+        return None
+
+    def report(episodes: int) -> None:
+        sys.stderr.write(f"\rcertifying: {episodes} episodes read ")
+        sys.stderr.flush()
+
+    return report

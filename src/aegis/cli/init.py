@@ -1,0 +1,111 @@
+"""`aegis init`: a commented problem file drafted from the columns of a log."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from aegis.cli import options
+from aegis.cli.show import console, print_json, table
+
+if TYPE_CHECKING:
+    from aegis.logs.drafting import Draft
+    from aegis.problem import Level, Problem
+
+INCOMPLETE = 2  # the exit code of a draft that a problem file cannot be made of yet
+
+
+@click.command("init")
+@click.argument("log", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--out", type=options.Place(path_type=Path), metavar="FILE", help="Gets the draft. Default: print it.")
+@click.option("--force", is_flag=True, help="Overwrite FILE if it exists.")
+@click.option(
+    "--rows", type=click.IntRange(min=1), default=200_000, show_default=True, help="How many rows, from the first on, to look at."
+)
+@options.as_json
+@click.pass_context
+def command(context: click.Context, log: tuple[Path, ...], out: Path | None, force: bool, rows: int, as_json: bool) -> None:
+    """Draft a problem file from the columns of LOG: what is decided, in which order, with which probabilities, for which reward.
+
+    Every line is a guess from names and values, with its reason; lines marked CHECK are for you to decide. Nothing is certified
+    from a draft: read it, correct it, keep it with the log.
+
+    \b
+    Examples:
+      aegis init log.parquet --out problem.yaml
+      aegis init logs/*.csv > problem.yaml
+    """
+    from aegis.errors import OutputError
+    from aegis.files import write_text
+    from aegis.logs.drafting import draft_problem
+    from aegis.problem import dump_problem
+
+    if out is not None:
+        if any(_same(out, path) for path in log):
+            raise OutputError(f"{out} is the log itself; name another file for the draft")
+        if out.exists() and not force:
+            raise OutputError(f"{out} exists; add --force to overwrite it, or name another file")
+    draft = draft_problem(log, rows)
+    if out is not None:
+        write_text(out, draft.text)
+    if as_json:
+        problem = None if draft.problem is None else dump_problem(draft.problem)
+        fields = {"text": draft.text, "problem": problem, "notes": draft.notes, "questions": draft.questions}
+        print_json({"out": None if out is None else str(out), **fields})
+    elif out is None:
+        sys.stdout.write(draft.text)
+    else:
+        _show(draft, out)
+    if draft.problem is None:
+        click.echo("aegis: the draft is not complete: " + _missing(draft), err=True)
+        context.exit(INCOMPLETE)
+
+
+def _same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:
+        return False
+
+
+def _missing(draft: Draft) -> str:
+    wanted = [question for question in draft.questions if question.startswith("Which column is the ")]
+    return " ".join(wanted) or "see its questions"
+
+
+def _show(draft: Draft, out: Path) -> None:
+    screen = console()
+    if draft.problem is not None:
+        screen.print(
+            table("Drafted levels, outermost first", ["level", "action", "probabilities", "context"], _rows(draft.problem))
+        )
+        reward = draft.problem.reward
+        summary = f"episode: {', '.join(draft.problem.episode)}; reward: {reward.column}, per {reward.per}"
+        screen.print(summary, soft_wrap=True, markup=False)
+    screen.print("To be decided by you:", soft_wrap=True)
+    for number, question in enumerate(draft.questions, 1):
+        screen.print(f"{number:2d}. {question}", soft_wrap=True, markup=False)
+    screen.print(f"draft: {out}", soft_wrap=True, markup=False)
+
+
+def _rows(problem: Problem) -> list[list[str]]:
+    from rich.markup import escape  # a column may be called [bold]
+
+    return [
+        [
+            escape(level.name),
+            escape(f"{level.actions.column} ({level.actions.count} values)"),
+            _probabilities(level),
+            escape(", ".join(variable.name for variable in level.context)) or "none",
+        ]
+        for level in problem.levels
+    ]
+
+
+def _probabilities(level: Level) -> str:
+    if level.propensity is None:
+        return "not found"
+    return "of all actions" if level.propensity.full else "of the action taken"

@@ -1,0 +1,90 @@
+"""What a piece of a log is to its readers: names, types and rows in blocks; and what the readers of all formats share."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Protocol
+
+import pyarrow as pa
+
+from aegis.errors import LogError
+
+TROUBLE = (pa.ArrowException, OSError, EOFError, zlib.error, UnicodeError)
+
+
+class LogFile(Protocol):
+    """One file of a log, or a table in memory: what its columns are called, what they hold, and its rows in order."""
+
+    @property
+    def name(self) -> str:
+        """Return what messages call it: the path, or `frame 1`."""
+        ...
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the columns in the order of the file."""
+        ...
+
+    @property
+    def types(self) -> Mapping[str, pa.DataType] | None:
+        """Return the type of each column, or None if the file is text and its types are to be guessed."""
+        ...
+
+    @property
+    def decimals(self) -> Mapping[str, str]:
+        """Return the decimal mark of columns of text, see `decimal_marks`; a point where nothing is said."""
+        ...
+
+    @property
+    def dialect(self) -> str:
+        """Return in words how the file is read, where that had to be recognised; else an empty text."""
+        ...
+
+    def blocks(self, columns: Sequence[str], rows: int, repeated: Sequence[str] = ()) -> Iterator[pa.Table]:
+        """Yield the columns asked for in tables of `rows` rows (the last one shorter), from the first row to the last.
+
+        Text in the columns `repeated` holds few values many times over and may come dictionary-encoded.
+        """
+        ...
+
+
+def guarded(stream: Iterable[pa.RecordBatch], name: str, form: str) -> Iterator[pa.RecordBatch]:
+    """Yield from a reader; what goes wrong in reading becomes a LogError, what goes wrong in using does not."""
+    blocks = iter(stream)
+    while True:
+        try:
+            block = next(blocks)
+        except StopIteration:
+            return
+        except TROUBLE as error:
+            raise unreadable_file(name, form, error) from error
+        yield block
+
+
+def evenly(blocks: Iterable[pa.RecordBatch], columns: Sequence[str], rows: int) -> Iterator[pa.Table]:
+    """Yield tables of `rows` rows from blocks of any size."""
+    held: list[pa.RecordBatch] = []
+    count = 0
+    for block in blocks:
+        rest = block.select(list(columns))
+        while count + rest.num_rows >= rows:
+            held.append(rest.slice(0, rows - count))
+            yield pa.Table.from_batches(held)
+            rest, held, count = rest.slice(rows - count), [], 0
+        if rest.num_rows:
+            held.append(rest)
+            count += rest.num_rows
+    if count:
+        yield pa.Table.from_batches(held)
+
+
+def unreadable_file(name: str, form: str, error: Exception) -> LogError:
+    """Return the error that says why a file cannot be read; the caller raises it."""
+    said = str(error).splitlines()[0] if str(error) else type(error).__name__
+    hints = {
+        "Empty CSV": "; it needs a header and rows",
+        "Expected": "; every row has a field for each column: put fields that hold the separator in quotes",
+    }
+    hint = next((text for mark, text in hints.items() if mark in said), "")
+    return LogError(f"{name}: cannot be read as {form} (truncated, damaged or something else?): {said}{hint}")

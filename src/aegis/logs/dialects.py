@@ -1,0 +1,131 @@
+"""Recognising how a text file was written: encoding, separator and decimal marks."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import io
+import itertools
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from aegis.errors import LogError
+from aegis.logs.decimals import COMMA, decimal_marks
+
+SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+SAVE = "save it as UTF-8 text, separated by commas, with decimal points"
+
+_HEAD = 1 << 18  # bytes that separator and decimal marks are read off
+_CHUNK = 1 << 22
+_ROWS = 1000
+_MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+_WIDE = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
+_NOT_1252 = bytes((0x81, 0x8D, 0x8F, 0x90, 0x9D))  # bytes that mean nothing in cp1252
+_EXCEL = re.compile(r'"?sep=(.)"?\r?\n')
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How a text file is to be read. skip: lines above the header. decimals: by column, see `decimal_marks`."""
+
+    encoding: str
+    separator: str
+    skip: int
+    decimals: Mapping[str, str]
+
+    def __str__(self) -> str:
+        parts = [f"separated by {SEPARATORS.get(self.separator, repr(self.separator))}", f"encoded in {self.encoding}"]
+        if self.encoding in ("cp1252", "latin-1"):
+            parts[1] += " (it is not UTF-8; letters beyond a to z may be others than meant)"
+        commas = [name for name, mark in self.decimals.items() if mark == COMMA]
+        if commas:
+            parts.append(f"with decimal commas in {', '.join(commas)}")
+        return ", ".join(parts)
+
+
+def recognise(path: Path) -> Dialect:
+    """Return the dialect of a text file, which may be compressed with gzip.
+
+    All bytes are looked at for the encoding, the first 256 kB for the rest. Raises LogError that says what was found, and how
+    to save the file, if it cannot be decided; OSError, EOFError or zlib.error if the file cannot be read.
+    """
+    encoding = _encoding(path)
+    head, whole = _head(path, encoding)
+    given = _EXCEL.match(head)  # spreadsheets write this line, and hide it when they read it
+    tables = {mark: _rows(head[given.end() if given else 0 :], mark, whole) for mark in ([given[1]] if given else SEPARATORS)}
+    separator = given[1] if given else _separator(tables, str(path))
+    rows = tables[separator]
+    decimals: dict[str, str] = {}
+    if separator != "," and rows:
+        fields = list(zip(*[row for row in rows[1:] if len(row) == len(rows[0])], strict=True)) or [()] * len(rows[0])
+        decimals = decimal_marks({name.strip(): values for name, values in zip(rows[0], fields, strict=True)})
+    return Dialect(encoding, separator, 1 if given else 0, decimals)
+
+
+def _encoding(path: Path) -> str:
+    with _open(path) as file:
+        start = file.read(4)
+    if start in _WIDE:
+        raise LogError(f"{path}: this is UTF-32 text; {SAVE}")
+    for mark, name in _MARKS:
+        if start.startswith(mark):
+            return name
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        for chunk in _chunks(path):
+            if b"\0" in chunk:
+                raise LogError(f"{path}: this is not text, or UTF-16 without a mark at its start (it has zero bytes); {SAVE}")
+            if not chunk.isascii() or decoder.getstate()[0]:
+                decoder.decode(chunk)
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return "latin-1" if any(byte in chunk for chunk in _chunks(path) for byte in _NOT_1252) else "cp1252"
+    return "utf-8"
+
+
+def _head(path: Path, encoding: str) -> tuple[str, bool]:
+    """Return the start of the file, and whether that is all of it."""
+    with _open(path) as file:
+        content = file.read(_HEAD)
+        whole = not file.read(1)
+    return codecs.getincrementaldecoder(encoding)().decode(content), whole
+
+
+def _separator(tables: Mapping[str, list[list[str]]], name: str) -> str:
+    """Return what separates the fields: what gives every row as many as the header has, and the header most."""
+    widths = {mark: [len(row) for row in rows] for mark, rows in tables.items()}
+    several = {mark: found for mark, found in widths.items() if found and found[0] > 1}
+    even = {mark: found for mark, found in several.items() if len(set(found)) == 1}
+    candidates = even or several
+    if not candidates:
+        return ","  # one column; which is missing will be said where columns are looked for
+    most = max(found[0] for found in candidates.values())
+    best = [mark for mark, found in candidates.items() if found[0] == most]
+    if len(best) > 1:
+        words = " or by ".join(SEPARATORS[mark] for mark in best)
+        raise LogError(f"{name}: its fields may be separated by {words}, each gives {most} columns; {SAVE}")
+    return best[0]
+
+
+def _rows(head: str, separator: str, whole: bool) -> list[list[str]]:
+    """Return the first rows that are not blank and that end within `head`; none if quotes are in disorder."""
+    reader = csv.reader(io.StringIO(head, newline=""), delimiter=separator)
+    try:
+        rows = list(itertools.islice((row for row in reader if row), _ROWS))
+    except csv.Error:
+        return []
+    return rows if whole or len(rows) == _ROWS else rows[:-1]
+
+
+def _chunks(path: Path) -> Iterator[bytes]:
+    with _open(path) as file:
+        while chunk := file.read(_CHUNK):
+            yield chunk
+
+
+def _open(path: Path) -> BinaryIO:
+    return cast(BinaryIO, gzip.open(path)) if path.suffix.lower() == ".gz" else path.open("rb")

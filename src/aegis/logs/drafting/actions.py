@@ -1,0 +1,235 @@
+"""Which columns are actions, and which hold their probabilities: by names that go together, and by what the numbers say."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from aegis.logs.drafting.guesses import ActionGuess
+from aegis.logs.drafting.labelled import Labelled, filled_grid, labelled, wider
+from aegis.logs.drafting.masks import with_mask
+from aegis.logs.drafting.sheet import Look, Sheet, side_by_side
+from aegis.logs.drafting.words import (
+    ACTION,
+    BASE,
+    EPISODE,
+    ID_ENDINGS,
+    LOGGER,
+    MASK,
+    PROPENSITY,
+    TARGET,
+    is_named,
+    rank,
+    without,
+    words,
+)
+from aegis.logs.propensities import SUM_TOLERANCE
+from aegis.logs.values import match
+
+MOST_ACTIONS = 200
+_KINDS = ("number", "text", "flag")
+_STRONG = ("action", "arm", "treatment", "treat", "choice", "chosen", "intervention", "setting", "dose")
+_FEW, _GAPS = 8, 1.34  # from so many values on a grid with few gaps is taken for a grid
+
+
+@dataclass(slots=True)
+class _Search:
+    """The guesses so far, and what remains."""
+
+    sheet: Sheet
+    found: list[ActionGuess] = field(default_factory=list)
+
+    @property
+    def used(self) -> set[str]:
+        return {column for guess in self.found for column in guess.columns}
+
+    def candidates(self, least: int = 2) -> list[Look]:
+        """Return columns that may still be an action: from `least` to MOST_ACTIONS values, never missing."""
+        return [
+            look
+            for look in self.sheet.but(self.used)
+            if least <= look.count <= MOST_ACTIONS and not look.missing and look.kind in _KINDS and not like_probability(look)
+        ]
+
+
+def find_actions(sheet: Sheet) -> list[ActionGuess]:
+    """Return the actions of a log, in the order of its columns."""
+    search = _Search(sheet)
+    _with_full_distributions(search)
+    _with_own_probability(search)
+    _with_general_probability(search)
+    _by_name_alone(search)
+    used: set[str] = set()
+    guesses: list[ActionGuess] = []
+    for guess in search.found:
+        masked = with_mask(guess, sheet, search.used | used)
+        used |= set(masked.columns)
+        guesses.append(_in_file_order(_with_gaps_filled(masked)))
+    return sorted(guesses, key=lambda guess: guess.look.position)
+
+
+def like_probability(look: Look) -> bool:
+    """Say whether a column is called a probability and holds one."""
+    return is_named(look.name, PROPENSITY) and look.within(0, 1)
+
+
+def _with_full_distributions(search: _Search) -> None:
+    """Find sets of columns that sum to one in every row, with a column that they are the distribution of."""
+    pool = [look.name for look in search.sheet.looks.values() if look.within(0, 1) and look.kind == "number"]
+    scored: list[tuple[tuple[int, int, int], Look, Labelled]] = []
+    candidates = search.candidates(least=1)
+    known = {words(look.name) for look in candidates}
+    for look in candidates:
+        for found in labelled(look.values, [name for name in pool if name != look.name]):
+            complete = _complete(search.sheet, look, found, pool)
+            score = 0 if complete is None else _closeness(look, complete, known)
+            if complete is not None and score and len(complete.values) > 1:
+                at = rank(look.name, ACTION)
+                scored.append(((-score, len(ACTION) * 2 if at is None else at, look.position), look, complete))
+    for _, look, found in sorted(scored, key=lambda entry: entry[0]):
+        if look.name in search.used or search.used & set(found.columns):
+            continue
+        guess = ActionGuess(look, found.values, full=tuple(search.sheet.looks[name] for name in found.columns))
+        note = f"'{look.name}' is an action: {found.columns[0]} to {found.columns[-1]} sum to one in every row"
+        never = len(found.values) - look.count
+        search.found.append(
+            guess.saying(note + (f"; {never} of its {len(found.values)} actions were never taken" if never else ""))
+        )
+
+
+def _complete(sheet: Sheet, look: Look, found: Labelled, pool: Sequence[str]) -> Labelled | None:
+    """Return the set as a distribution over the action's values: sums of one, a chance for every action that was taken."""
+    for chosen in (found, wider(found, [name for name in pool if name != look.name])):
+        if chosen is None:
+            continue
+        numbers = side_by_side([sheet.looks[name] for name in chosen.columns])
+        taken = match(look.distinct, chosen.values)[look.codes]
+        if np.any(taken < 0) or np.any(np.abs(numbers.sum(axis=1) - 1) > SUM_TOLERANCE):
+            continue
+        if np.all(numbers[np.arange(sheet.rows), taken] > 0):
+            return chosen
+    return None
+
+
+def _closeness(look: Look, found: Labelled, known: set[tuple[str, ...]]) -> int:
+    """Return how well a set of columns is named after an action: 3 by its name, 2 as probabilities, 1 by its labels, 0 not."""
+    if any(word in TARGET for word in found.stem):
+        return 0
+    named = any(word in PROPENSITY for word in found.stem)
+    rest = without(found.stem, PROPENSITY)
+    if rest == words(look.name) or (named and rest and rest == without(words(look.name), ("id",))):
+        return 3
+    if rest in known:
+        return 0
+    if named and not without(rest, LOGGER):
+        return 2
+    return 1 if found.by == "value" and any(isinstance(value, str) for value in found.values) and (named or not rest) else 0
+
+
+def _with_own_probability(search: _Search) -> None:
+    """Pair `setting` with `p_setting`, `setting_prob` and the like."""
+    by_words = {words(look.name): look for look in reversed(search.candidates())}
+    for column in _probabilities(search):
+        look = by_words.get(without(words(column.name), (*PROPENSITY, "score")))
+        if look is not None and look.name not in search.used:
+            guess = ActionGuess(look, look.values, taken=column)
+            search.found.append(guess.saying(f"'{look.name}' is an action: '{column.name}' is named as its probability"))
+
+
+def _with_general_probability(search: _Search) -> None:
+    """Pair `pscore`, `action_prob` and the like with the column that is called most like an action, or behaves like one."""
+    general = [look for look in _probabilities(search) if not without(words(look.name), (*PROPENSITY, *LOGGER))]
+    for column in general:
+        ranked = [(at, look) for look in search.candidates() if (at := rank(look.name, ACTION)) is not None]
+        if ranked:
+            look = min(ranked, key=lambda entry: (entry[0], abs(entry[1].position - column.position)))[1]
+            note = f"'{look.name}' is an action by its name, and '{column.name}' its probability"
+        else:
+            fitting = [(misfit(entry, column), entry) for entry in search.candidates() if not is_named(entry.name, EPISODE)]
+            best = min(fitting, key=lambda entry: entry[0], default=(np.inf, None))
+            if best[1] is None or best[0] > 4:
+                continue
+            look = best[1]
+            note = f"'{look.name}' is an action: of all columns its values come most as often as '{column.name}' says"
+        guess = ActionGuess(look, look.values, taken=column).saying(note)
+        question = "" if ranked else f"Is '{look.name}' the action that '{column.name}' is the probability of?"
+        search.found.append(guess.saying(question=question))
+
+
+def misfit(look: Look, probability: Look) -> float:
+    """Return how far a column is from being drawn with a probability: each value, weighted by its inverse, counts every row once.
+
+    The largest |z| over the values; about 1 to 3 if the column is the action and all actions have a chance in every row.
+    """
+    if probability.numbers is None:
+        return float("inf")
+    weights, rows = 1 / probability.numbers, look.codes.size
+    total = np.bincount(look.codes, weights=weights, minlength=look.count)
+    squares = np.bincount(look.codes, weights=weights**2, minlength=look.count)
+    spread = np.sqrt(np.maximum(squares - 2 * total + rows, 1e-12))
+    return float(np.max(np.abs(total - rows) / spread))
+
+
+def _probabilities(search: _Search) -> list[Look]:
+    """Return the columns that may be the probability of an action taken: called so, above 0, and not another policy's."""
+    return [
+        look
+        for look in search.sheet.but(search.used)
+        if like_probability(look)
+        and not is_named(look.name, TARGET)
+        and look.numbers is not None
+        and bool(look.numbers.min(initial=1.0) > 0)
+    ]
+
+
+def _by_name_alone(search: _Search) -> None:
+    """Take columns for actions that are called so, although no probabilities were found for them."""
+    ranked = [
+        (at, look) for look in search.candidates() if (at := rank(look.name, ACTION)) is not None and not counts_decisions(look)
+    ]
+    ranked.sort(key=lambda entry: (entry[0], entry[1].position))
+    whole_names = [look for at, look in ranked if at < len(ACTION)]
+    strong = [look for look in whole_names if any(word in _STRONG for word in words(look.name))]
+    chosen = strong if search.found else strong or whole_names[:1] or [look for _, look in ranked[:1]]
+    for look in chosen:
+        search.found.append(ActionGuess(look, look.values).saying(f"'{look.name}' is an action by its name"))
+
+
+def counts_decisions(look: Look) -> bool:
+    """Say whether a column counts or names decisions rather than holding them, or says something else about an action."""
+    parts = words(look.name)
+    counts = not parts or parts[-1] in ID_ENDINGS or ("decision" in parts and look.kind == "number")
+    return counts or is_named(look.name, (*PROPENSITY, *MASK, *BASE))
+
+
+def _in_file_order(guess: ActionGuess) -> ActionGuess:
+    """Return the guess with labels in the order of their columns, which people choose with more sense than the alphabet."""
+    columns = guess.full or guess.available
+    if not columns or not any(isinstance(value, str) for value in guess.values):
+        return guess
+    order = sorted(range(len(columns)), key=lambda index: columns[index].position)
+    return replace(
+        guess,
+        values=tuple(guess.values[index] for index in order),
+        full=tuple(guess.full[index] for index in order) if guess.full else (),
+        available=tuple(guess.available[index] for index in order) if guess.available else (),
+    )
+
+
+def _with_gaps_filled(guess: ActionGuess) -> ActionGuess:
+    """Add points of a grid on which a few actions were never taken."""
+    values = guess.values
+    if guess.full or guess.available or len(values) < _FEW or not all(isinstance(value, float) for value in values):
+        return guess
+    numbers = np.asarray(values, dtype=np.float64)
+    points = round((numbers[-1] - numbers[0]) / np.diff(numbers).min()) + 1
+    grid = filled_grid(values, points) if len(values) < points <= _GAPS * len(values) else None
+    if grid is None:
+        return guess
+    name, missing = guess.look.name, points - len(values)
+    return replace(guess, values=grid).saying(
+        f"'{name}' is on an even grid on which {missing} of {points} points were never taken",
+        f"Is '{name}' chosen from {points} evenly spaced values from {numbers[0]:g} to {numbers[-1]:g}?",
+    )

@@ -1,0 +1,132 @@
+"""Drafting a problem file from the columns of a log, so that nobody starts from nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from aegis.errors import LogError, SettingError
+from aegis.logs.drafting.actions import MOST_ACTIONS, counts_decisions, find_actions
+from aegis.logs.drafting.guesses import ActionGuess
+from aegis.logs.drafting.ids import find_ids
+from aegis.logs.drafting.levels import find_levels
+from aegis.logs.drafting.rewards import RewardGuess, find_reward
+from aegis.logs.drafting.sample import read_sample
+from aegis.logs.drafting.sheet import Sheet
+from aegis.logs.drafting.text import Guesses, draft_text
+from aegis.logs.drafting.variables import place_columns
+from aegis.logs.drafting.words import ACTION, PROPENSITY, TARGET, is_named, rank
+from aegis.logs.parts import Given, parts_of, taken_in
+from aegis.logs.source import Source
+from aegis.problem import Problem, parse_problem
+
+ROWS = 200_000
+_FEW_VALUES, _SHOWN = 20, 10  # columns that are offered as actions where none was found
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A guess at the problem behind a log.
+
+    text: a commented problem file. problem: what it says, or None as long as something is missing from it (no action or no reward
+    was found). notes: what was guessed, and why. questions: what only the user can decide.
+    """
+
+    text: str
+    problem: Problem | None
+    notes: tuple[str, ...]
+    questions: tuple[str, ...]
+
+
+def draft_problem(paths: Given | Sequence[Given], rows: int = ROWS) -> Draft:
+    """Return a problem drafted from the names and values in the first `rows` rows of a log: whatever `Source` takes as one.
+
+    Nothing in it is more than a guess; the range of the reward and the absence of carry-over in particular are the user's to
+    declare. Raises LogError if the log cannot be read or has no rows.
+    """
+    if rows < 1:
+        raise SettingError(f"'rows' is a whole number from 1, found {rows}")
+    given = taken_in(paths)
+    sample = read_sample(parts_of(given), rows)
+    sheet = Sheet.of(sample.table, sample.complete)
+    actions = find_actions(sheet)
+    ids = find_ids(sheet, {column for action in actions for column in action.columns})
+    levels = find_levels(sheet, actions, ids)
+    used = {*ids.columns, *levels.columns}
+    reward = find_reward(sheet, used, levels, ids)
+    placed = None
+    if reward is not None and levels.levels:
+        placed = place_columns(sheet, {*used, reward.look.name}, levels, ids, reward)
+    notes = [*ids.notes, *(note for action in actions for note in action.notes), *levels.notes, *(reward.notes if reward else ())]
+    questions = [*ids.questions, *levels.questions, *(text for action in actions for text in action.questions)]
+    questions += [*_about_reward(reward), *_about_actions(sheet, actions)]
+    if placed is not None:
+        notes, questions = [*notes, *placed.notes], [*questions, *placed.questions]
+    if levels.levels:
+        questions.append("Can a decision affect later ones of its episode, or their rewards? Then write 'carry_over: within'.")
+    if not sample.complete:
+        notes.append(f"only the first {sheet.rows} rows were looked at; values that come later are not listed")
+    guesses = Guesses(sample.origin, ids, levels, reward, placed, tuple(questions))
+    text = draft_text(guesses)
+    if reward is None or not levels.levels:
+        return Draft(text, None, tuple(notes), tuple(questions))
+    problem = parse_problem(text, "draft")
+    trouble = None if ids.missing else _trouble(given, problem, rows)
+    if trouble is not None:
+        questions.append(f"The log does not read with this draft yet: {trouble}")
+        text = draft_text(Guesses(sample.origin, ids, levels, reward, placed, tuple(questions)))
+    return Draft(text, problem, tuple(notes), tuple(questions))
+
+
+def _trouble(given: Sequence[Given], problem: Problem, rows: int) -> str | None:
+    """Return why the first rows of a log cannot be read with a problem, or None if they can."""
+    seen = 0
+    try:
+        for batch in Source(given, problem).batches():
+            seen += 0 if batch.reward is None else batch.reward.size
+            if seen >= rows:
+                break
+    except LogError as error:
+        return str(error)
+    return None
+
+
+def _about_reward(reward: RewardGuess | None) -> list[str]:
+    if reward is None:
+        return ["Which column is the reward? It is a number, the more of it the better (or the less: 'goal: minimise')."]
+    low, high = reward.limits
+    text = (
+        f"Which values of '{reward.look.name}' are possible at all? The draft says [{low:g}, {high:g}]; the range is declared by "
+        "you, and an assumption of every certificate."
+    )
+    return [*reward.questions, text]
+
+
+def _about_actions(sheet: Sheet, actions: list[ActionGuess]) -> list[str]:
+    """Ask about actions without probabilities or without a choice, and about columns that are nearly actions or probabilities."""
+    found: list[str] = []
+    used = {column for action in actions for column in action.columns}
+    for action in actions:
+        name = action.look.name
+        if not action.paired:
+            found.append(f"With which probability was '{name}' chosen? Nothing can be certified there until it is logged.")
+        elif action.taken is not None and action.taken.numbers is not None and action.taken.numbers.min() >= 1:
+            found.append(
+                f"'{action.taken.name}' is 1 in every row: if nothing was left to chance, no gain can be certified there."
+            )
+    for look in sheet.but(used):
+        if look.kind != "number" or (counts_decisions(look) and not is_named(look.name, PROPENSITY)):
+            continue
+        at = rank(look.name, ACTION)
+        if is_named(look.name, PROPENSITY) and not is_named(look.name, TARGET) and not look.within(0, 1):
+            found.append(f"Is '{look.name}' a probability? It is not a number from 0 to 1 in every row.")
+        elif at is not None and at < len(ACTION) and look.count > MOST_ACTIONS:
+            found.append(
+                f"Is '{look.name}' an action? It has {look.count} values, and only up to {MOST_ACTIONS} are taken for actions: "
+                "round it to a grid, and log the probability of the point."
+            )
+    if not actions:
+        few = [look.name for look in sheet.looks.values() if 2 <= look.count <= _FEW_VALUES and not look.missing]
+        hint = f" Columns with a few values: {', '.join(few[:_SHOWN])}{', ...' if len(few) > _SHOWN else ''}." if few else ""
+        found.insert(0, f"Which column is the action? None was found by name, and no probabilities of actions either.{hint}")
+    return found

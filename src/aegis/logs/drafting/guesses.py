@@ -1,0 +1,95 @@
+"""What a draft has guessed so far, with the reasons for it and the questions that remain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from aegis.logs.drafting.sheet import Groups, Look
+from aegis.logs.values import match
+from aegis.problem import AnyArray, Value
+
+
+@dataclass(frozen=True, slots=True)
+class ActionGuess:
+    """An action column. taken: the probability of the action taken. full, available: a column per value, in that order."""
+
+    look: Look
+    values: tuple[Value, ...]
+    taken: Look | None = None
+    full: tuple[Look, ...] = ()
+    available: tuple[Look, ...] = ()
+    notes: tuple[str, ...] = ()
+    questions: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Return every column of the log that the guess accounts for."""
+        return tuple(look.name for look in (self.look, *self.chances, *self.available))
+
+    @property
+    def chances(self) -> tuple[Look, ...]:
+        """Return the columns with probabilities."""
+        return self.full if self.taken is None else (self.taken,)
+
+    @property
+    def index(self) -> AnyArray:
+        """Return the place of each row's action among the values, `[n]`."""
+        return match(self.look.distinct, self.values)[self.look.codes]
+
+    @property
+    def paired(self) -> bool:
+        """Whether probabilities were found."""
+        return bool(self.chances)
+
+    def saying(self, note: str = "", question: str = "") -> ActionGuess:
+        """Return the guess with a note or a question added."""
+        return replace(
+            self,
+            notes=(*self.notes, note) if note else self.notes,
+            questions=(*self.questions, question) if question else self.questions,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class IdGuess:
+    """What tells units apart. groups: the episodes. missing: no column tells episodes apart, so that one has to be added."""
+
+    episode: tuple[str, ...]
+    groups: Groups
+    cluster: str | None = None
+    time: str | None = None
+    missing: bool = False
+    notes: tuple[str, ...] = ()
+    questions: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Return every column of the log that the guess accounts for."""
+        further = tuple(name for name in (self.cluster, self.time) if name is not None)
+        return further if self.missing else (*self.episode, *further)
+
+
+@dataclass(frozen=True, slots=True)
+class LevelGuess:
+    """A level: its action, the groups of rows that are its decisions, and the id of a decision below its parent."""
+
+    name: str
+    action: ActionGuess
+    groups: Groups
+    decision: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LevelsGuess:
+    """All levels, outermost first; left_out: actions for which there was no place."""
+
+    levels: tuple[LevelGuess, ...]
+    left_out: tuple[ActionGuess, ...] = ()
+    notes: tuple[str, ...] = ()
+    questions: tuple[str, ...] = ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Return every column of the log that the guess accounts for."""
+        ids = tuple(level.decision for level in self.levels if level.decision is not None)
+        return (*ids, *(column for level in self.levels for column in level.action.columns))

@@ -1,0 +1,133 @@
+"""Which columns tell episodes apart, group dependent ones, and say when they began."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+import numpy as np
+
+from aegis.logs.drafting.guesses import IdGuess
+from aegis.logs.drafting.sheet import Groups, Look, Sheet
+from aegis.logs.drafting.words import DECISION, ENTITY, EPISODE, PLAIN_ID, TIME, id_rank, is_named, rank, words
+
+ROW_COLUMN = "row"  # what a missing episode id is called in a draft
+
+
+def find_ids(sheet: Sheet, used: Collection[str]) -> IdGuess:
+    """Return the episode id, cluster and time among the columns that are not `used` by actions and their probabilities."""
+    keys = [look for look in sheet.but(used) if look.key]
+    found = _episode(sheet, keys)
+    found = _with_cluster(found, sheet, keys)
+    return _with_time(found, sheet, used)
+
+
+def _episode(sheet: Sheet, keys: list[Look]) -> IdGuess:
+    named = _best([look for look in keys if id_rank(look.name, EPISODE) is not None], EPISODE)
+    entity = _best([look for look in keys if id_rank(look.name, ENTITY) is not None], ENTITY)
+    if named is not None:
+        note = f"'{named.name}' is the episode by its name"
+        owner = _owner(named, [look for look in keys if id_rank(look.name, ENTITY) is not None])
+        if owner is not None:
+            groups = Groups.by(owner.codes).split_by(named)
+            return IdGuess(
+                (owner.name, named.name),
+                groups,
+                notes=(f"{note}, but it starts again for each '{owner.name}': the two together are the id",),
+                questions=(f"Is each pair of '{owner.name}' and '{named.name}' one independent unit?",),
+            )
+        return IdGuess((named.name,), Groups.by(named.codes), notes=(note,))
+    if entity is not None and not _one_row_each(sheet, keys):
+        note = f"'{entity.name}' is the episode: its name is that of a person or thing, and there is nothing finer"
+        question = (
+            f"Are all decisions of one '{entity.name}' one unit? If it has several independent visits or runs, log their id."
+        )
+        return IdGuess((entity.name,), Groups.by(entity.codes), notes=(note,), questions=(question,))
+    return _by_structure(sheet, keys)
+
+
+def _best(looks: list[Look], among: tuple[str, ...]) -> Look | None:
+    """Return the column whose name comes first in the list; of equals the one with the most values."""
+    return min(looks, key=lambda look: (id_rank(look.name, among) or 0, -look.count, look.position), default=None)
+
+
+def _owner(named: Look, entities: list[Look]) -> Look | None:
+    """Return the person or thing for each of which an episode number starts again, so that the number alone is no id."""
+    if named.kind != "number" or named.numbers is None or named.numbers.min(initial=0) not in (0, 1):
+        return None
+    for entity in entities:
+        if entity.name == named.name or entity.count < 2 or Groups.by(named.codes).constant(entity):
+            continue
+        first = np.full(entity.count, np.inf)
+        np.minimum.at(first, entity.codes, named.numbers)
+        if np.all(first == named.numbers.min()):
+            return entity
+    return None
+
+
+def _one_row_each(sheet: Sheet, keys: list[Look]) -> bool:
+    """Say whether a column called an id is different in every row: then each row is its own episode."""
+    return any(look.count == sheet.rows > 1 and set(words(look.name)) & {"id", "uuid"} for look in keys)
+
+
+def _by_structure(sheet: Sheet, keys: list[Look]) -> IdGuess:
+    """Without a telling name: a column whose equal values follow each other, else one that is different in every row."""
+    steps = [look for look in keys if is_named(look.name, DECISION) and not _plain_id(look)]
+    blocks = [look for look in keys if look not in steps and 1 < look.count < sheet.rows and _runs(look) == look.count]
+    several = [look for look in blocks if look.count * 1.5 <= sheet.rows and look.count >= 3]
+    if several:
+        look = max(several, key=lambda entry: (_plain_id(entry), entry.count, -entry.position))
+        note = f"'{look.name}' is the episode: its {look.count} values come in blocks of rows"
+        question = f"Does '{look.name}' tell independent units apart?"
+        return IdGuess((look.name,), Groups.by(look.codes), notes=(note,), questions=(question,))
+    single = [look for look in keys if look.count == sheet.rows]
+    if single:
+        look = max(single, key=lambda entry: (_plain_id(entry), entry.integral, -entry.position))
+        note = f"'{look.name}' is the episode: it is different in every row, so each row is a decision on its own"
+        return IdGuess((look.name,), sheet.every_row, notes=(note,), questions=("Is each row a unit independent of the others?",))
+    question = (
+        f"No column tells independent units apart: add a column '{ROW_COLUMN}' (1, 2, 3, ... if each row stands for itself), or "
+        "name the one that does under 'episode'."
+    )
+    note = f"no column is an episode id; the draft names a column '{ROW_COLUMN}', which has to be added to the log"
+    return IdGuess((ROW_COLUMN,), sheet.every_row, missing=True, notes=(note,), questions=(question,))
+
+
+def _plain_id(look: Look) -> bool:
+    parts = words(look.name)
+    return not parts or all(part in PLAIN_ID or part.isdecimal() for part in parts) or parts[-1] in ("id", "uuid")
+
+
+def _runs(look: Look) -> int:
+    return 1 + int(np.count_nonzero(look.codes[1:] != look.codes[:-1]))
+
+
+def _with_cluster(found: IdGuess, sheet: Sheet, keys: list[Look]) -> IdGuess:
+    """Add the coarsest column that is named after a person or thing and has one value in each episode."""
+    episodes = len(found.groups)
+    named = [look for look in keys if id_rank(look.name, ENTITY) is not None and 1 < look.count < episodes]
+    looks = [look for look in named if found.groups.constant(look)]
+    cluster = min(looks, key=lambda look: (id_rank(look.name, ENTITY) != 0, look.count), default=None)
+    if cluster is None:
+        return found
+    note = f"'{cluster.name}' is the cluster: {cluster.count} values, one for each of {episodes} episodes"
+    question = f"Do episodes of one '{cluster.name}' depend on each other? If not, delete 'cluster', and less data will do."
+    return replace(found, cluster=cluster.name, notes=(*found.notes, note), questions=(*found.questions, question))
+
+
+def _with_time(found: IdGuess, sheet: Sheet, used: Collection[str]) -> IdGuess:
+    taken = {*used, *found.columns}
+    looks = [look for look in sheet.but(taken) if not look.missing and look.count > 1]
+    starts = [look for look in looks if found.groups.constant(look)]
+    # Where a date changes within an episode its earliest one counts; one that does not change is meant to be the start.
+    dates = [look for look in starts if look.kind == "date"] or [look for look in looks if look.kind == "date"]
+    named = [look for look in starts if look.kind in ("number", "text") and _called_time(look)]
+    dates.sort(key=lambda look: (rank(look.name, TIME) is None, look.position))
+    time = next(iter([*dates, *named]), None)
+    if time is None:
+        return found
+    return replace(found, time=time.name, notes=(*found.notes, f"'{time.name}' is the time at which an episode starts"))
+
+
+def _called_time(look: Look) -> bool:
+    return bool(words(look.name)) and all(word in (*TIME, "at", "utc", "unix") for word in words(look.name))

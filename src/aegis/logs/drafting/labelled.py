@@ -1,0 +1,142 @@
+"""Sets of columns with one column per action, recognised by their names: `p_dose_0, p_dose_1` or `can_low, can_high`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from aegis.logs.drafting.words import words
+from aegis.problem import Value
+
+_LONGEST = 1000  # columns of one set
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """columns: one per entry of `values`, in that order. head, tail: what stands around the label. by: the label is the value
+    itself or its place among the values, counted from 0 or from 1."""  # fmt: skip
+
+    columns: tuple[str, ...]
+    values: tuple[Value, ...]
+    head: str
+    tail: str
+    by: Literal["value", "place"]
+
+    @property
+    def stem(self) -> tuple[str, ...]:
+        """Return the words around the label."""
+        return (*words(self.head), *words(self.tail))
+
+
+def labelled(values: Sequence[Value], names: Iterable[str], places: bool = True) -> Iterator[Labelled]:
+    """Yield the sets of columns that name every one of `values` (ascending), by value first, then by place if `places`."""
+    known = _by_lower_case(names)
+    seen: set[tuple[str, ...]] = set()
+    for by, labels in _labels(values, places):
+        for name in known:
+            for head, tail in _around(name, labels[0]):
+                columns = tuple(known.get(f"{head}{label}{tail}", "") for label in labels)
+                if all(columns) and columns not in seen:
+                    seen.add(columns)
+                    yield Labelled(columns, tuple(values), head, tail, by)
+
+
+def wider(found: Labelled, names: Iterable[str]) -> Labelled | None:
+    """Return the set with further columns of the same pattern, for actions that were never taken; None if there are none.
+
+    Where labels are places the values in between are filled in if those found are points of an even grid from the lowest to the
+    highest; None if they are not, because it is not known which values the further columns stand for.
+    """
+    inside = {}
+    for lower, name in _by_lower_case(names).items():
+        if lower.startswith(found.head) and lower.endswith(found.tail) and len(lower) > len(found.head) + len(found.tail):
+            inside[name[len(found.head) : len(name) - len(found.tail)]] = name
+    if len(inside) <= len(found.columns) or len(inside) > _LONGEST:
+        return None
+    if found.by == "place":
+        return _more_places(found, inside)
+    numeric = all(not isinstance(value, str | bool) for value in found.values)
+    known = dict(zip(found.columns, found.values, strict=True))
+    values: dict[Value, str] = {}
+    for label, name in inside.items():
+        value = known.get(name, _number(label) if numeric else label)
+        if value is None or value in values:
+            return None
+        values[value] = name
+    ordered = sorted(values) if numeric else list(values)
+    return Labelled(tuple(values[value] for value in ordered), tuple(ordered), found.head, found.tail, "value")
+
+
+def filled_grid(values: Sequence[Value], points: int) -> tuple[float, ...] | None:
+    """Return the even grid of `points` from the lowest to the highest value if every value is on it."""
+    if points < 2 or any(isinstance(value, str | bool) for value in values):
+        return None
+    numbers = np.asarray(values, dtype=np.float64)
+    grid = np.linspace(numbers.min(), numbers.max(), points)
+    span = grid[-1] - grid[0]
+    nearest = np.abs(grid[:, None] - numbers[None, :]).min(axis=0)
+    return tuple(float(v) for v in grid) if span > 0 and bool(np.all(nearest <= 1e-9 * span)) else None
+
+
+def _more_places(found: Labelled, inside: dict[str, str]) -> Labelled | None:
+    first = min((int(label) for label in inside if label.isdecimal()), default=0)
+    columns = [inside.get(str(first + place), "") for place in range(len(inside))]
+    values = filled_grid(found.values, len(inside))
+    if values is None or not all(columns):
+        return None
+    return Labelled(tuple(columns), values, found.head, found.tail, "place")
+
+
+def _labels(values: Sequence[Value], places: bool) -> Iterator[tuple[Literal["value", "place"], list[str]]]:
+    texts = [str(value).lower() for value in values]
+    short = [f"{value:g}" if isinstance(value, float) else text for value, text in zip(values, texts, strict=True)]
+    variants = [texts, short]
+    for variant in (texts, short):
+        variants.append([text.replace(".", "_") for text in variant])
+        variants.append([text.replace(" ", "_") for text in variant])
+    if all(isinstance(value, bool) for value in values):
+        variants.append([str(int(value)) for value in values])
+    for labels in variants:
+        if len(set(labels)) == len(labels) and all(labels):
+            yield "value", labels
+    # Labels have no order of their own: which of them column 0 stands for is not for us to say.
+    if places and all(not isinstance(value, str | bool) for value in values):
+        for first in (0, 1):
+            yield "place", [str(first + place) for place in range(len(values))]
+
+
+def _around(name: str, label: str) -> Iterator[tuple[str, str]]:
+    """Yield what stands before and after each occurrence of a label that is not part of a longer word or number."""
+    start = name.find(label)
+    while start >= 0:
+        head, tail = name[:start], name[start + len(label) :]
+        if not (_joined(head[-1:], label[0]) or _joined(label[-1], tail[:1])):
+            yield head, tail
+        start = name.find(label, start + 1)
+
+
+def _joined(left: str, right: str) -> bool:
+    return (left.isdigit() and right.isdigit()) or (left.isalpha() and right.isalpha())
+
+
+def _by_lower_case(names: Iterable[str]) -> dict[str, str]:
+    """Return names by their lower case; of two that differ in case only, the first."""
+    found: dict[str, str] = {}
+    for name in names:
+        if len(name.lower()) == len(name):  # positions in the one are positions in the other
+            found.setdefault(name.lower(), name)
+    return found
+
+
+def _number(label: str) -> Value | None:
+    try:
+        number = float(label.replace("_", "."))
+    except ValueError:
+        return None
+    if not math.isfinite(number):
+        return None
+    return int(number) if number.is_integer() else number

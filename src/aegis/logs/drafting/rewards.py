@@ -1,0 +1,109 @@
+"""Which column is the reward, what it belongs to, and a range to start a conversation with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from aegis.logs.drafting.actions import like_probability
+from aegis.logs.drafting.guesses import IdGuess, LevelsGuess
+from aegis.logs.drafting.sheet import Groups, Look, Sheet
+from aegis.logs.drafting.words import DECISION, LESS_IS_BETTER, REWARD, is_named, rank
+from aegis.problem import Array
+
+
+@dataclass(frozen=True, slots=True)
+class RewardGuess:
+    """The reward: its column, what it is per, whether less is better, and limits that leave room around what was seen."""
+
+    look: Look
+    per: str
+    minimise: bool
+    limits: tuple[float, float]
+    notes: tuple[str, ...] = ()
+    questions: tuple[str, ...] = ()
+
+    @property
+    def seen(self) -> tuple[float, float]:
+        """Return the lowest and the highest reward in the rows that were looked at."""
+        return _extremes(self.look)
+
+
+def find_reward(sheet: Sheet, used: Collection[str], levels: LevelsGuess, ids: IdGuess) -> RewardGuess | None:
+    """Return the reward among the columns that are not `used`: by its name, else the last column of numbers, else None."""
+    numbers = [look for look in sheet.but(used) if look.kind == "number" and look.missing < sheet.rows]
+    looks = [look for look in numbers if not like_probability(look)]
+    named = [(at, -look.position, look) for look in looks if (at := rank(look.name, REWARD)) is not None]
+    if named:
+        look = min(named, key=lambda entry: entry[:2])[2]
+        found = _guess(look, f"'{look.name}' is the reward by its name")
+        rivals = [other.name for at, _, other in named if other is not look and at < len(REWARD)]
+        if rivals:
+            found = replace(found, questions=(f"Is '{look.name}' what you want more of, rather than {_listed(rivals)}?",))
+        return _with_owner(found, sheet, levels, ids)
+    unnamed = [look for look in looks if look.count > 1 and not (look.key and is_named(look.name, DECISION))]
+    if not unnamed:
+        return None
+    found = _guess(unnamed[-1], f"'{unnamed[-1].name}' is taken for the reward: it is the last column of numbers")
+    found = replace(found, questions=(f"No column is called a reward. Is '{found.look.name}' what you want more of?",))
+    return _with_owner(found, sheet, levels, ids)
+
+
+def wide_range(numbers: Array) -> tuple[float, float]:
+    """Return round limits well outside the numbers; 0 stays a limit of what never crosses it, and shares stay in [0, 1]."""
+    low, high = float(numbers.min()), float(numbers.max())
+    if low >= 0 and high <= 1:
+        return 0.0, 1.0
+    span = (high - low) or max(abs(high), 1.0)
+    if not math.isfinite(2 * span):
+        return (low, high) if low < high else (low - 1.0, high + 1.0)
+    lower = max(low - span / 2, 0.0) if low >= 0 else low - span / 2
+    upper = min(high + span / 2, 0.0) if high <= 0 else high + span / 2
+    digits = 10.0 ** math.floor(math.log10(upper - lower)) / 10
+    return _tidy(math.floor(lower / digits) * digits), _tidy(math.ceil(upper / digits) * digits)
+
+
+def _guess(look: Look, note: str) -> RewardGuess:
+    numbers = look.numbers
+    known = np.zeros(1) if numbers is None else numbers[~np.isnan(numbers)]
+    return RewardGuess(look, "decision", is_named(look.name, LESS_IS_BETTER), wide_range(known), (note,))
+
+
+def _with_owner(found: RewardGuess, sheet: Sheet, levels: LevelsGuess, ids: IdGuess) -> RewardGuess:
+    """Find out what a reward belongs to: repeated for a whole episode, or a whole outer decision, it is theirs."""
+    look, questions = found.look, found.questions
+    if look.missing and not ids.groups.single and _once(look, ids.groups):
+        text = (
+            f"'{look.name}' is filled in once in each episode: if it is the reward of the whole episode, repeat it in all rows "
+            "and write 'per: episode'. As it stands all other rows count as missing."
+        )
+        return replace(found, questions=(*questions, text))
+    owners = [("episode", ids.groups), *((level.name, level.groups) for level in levels.levels[:-1])]
+    for name, groups in owners:
+        if look.count > 1 and not groups.single and groups.constant(look):
+            what = "episode" if name == "episode" else f"decision of level '{name}'"
+            note = f"'{look.name}' is the same in all rows of each {what}, so it belongs to the whole of it"
+            return replace(found, per=name, notes=(*found.notes, note))
+    return found
+
+
+def _once(look: Look, groups: Groups) -> bool:
+    known = np.bincount(groups.of, weights=(look.codes >= 0).astype(np.float64), minlength=len(groups))
+    return bool(known.max(initial=0) <= 1)
+
+
+def _extremes(look: Look) -> tuple[float, float]:
+    numbers = np.zeros(1) if look.numbers is None else look.numbers[~np.isnan(look.numbers)]
+    return float(numbers.min()), float(numbers.max())
+
+
+def _tidy(number: float) -> float:
+    """Return the number without the digits that rounding left behind."""
+    return float(f"{number:.6g}") + 0.0
+
+
+def _listed(names: list[str]) -> str:
+    return " or ".join(f"'{name}'" for name in names)

@@ -1,0 +1,106 @@
+"""The first rows of a log as a table with a type for each column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from aegis.errors import LogError
+from aegis.logs.blocks import LogFile
+from aegis.logs.convert import plain
+from aegis.logs.decimals import POINT
+from aegis.logs.parts import Part
+from aegis.logs.texts import GUESSES, parsed
+
+_BLOCK = 65536
+_NAMED = 3  # parts that are named in the first line of a draft
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """complete: the table is the whole log. origin: where it comes from, in words."""
+
+    table: pa.Table
+    complete: bool
+    origin: str
+
+
+def read_sample(parts: Sequence[Part], rows: int) -> Sample:
+    """Return the first `rows` rows, with the columns that all parts have.
+
+    Raises LogError if there are none, if a part has a column twice, or if the parts have no column in common.
+    """
+    files = [part.open() for part in parts]
+    names = _common(files)
+    pieces: list[pa.Table] = []
+    left, complete = rows, True
+    for file in files:
+        # One row more than wanted tells whether there are more.
+        found = _first(file, names, left + 1)
+        if found.num_rows:
+            pieces.append(found.slice(0, left))
+        left -= found.num_rows
+        if left < 0:
+            complete = False
+            break
+    if not pieces:
+        raise LogError(f"{', '.join(map(str, parts))}: the log has no rows; there is nothing to draft from")
+    table = pa.table({name: _joined([piece[name] for piece in pieces]) for name in names})
+    origin = ", ".join(part.name for part in parts[:_NAMED])
+    origin += f" and {len(parts) - _NAMED} more" if len(parts) > _NAMED else ""
+    many = f"{table.num_rows} rows" if complete else f"its first {table.num_rows} rows"
+    return Sample(table, complete, f"{origin} ({many}, {len(names)} columns)")
+
+
+def _common(files: Sequence[LogFile]) -> list[str]:
+    for file in files:
+        twice = sorted({name for name in file.names if file.names.count(name) > 1})
+        if twice:
+            raise LogError(f"{file.name}: the column '{twice[0]}' is there twice; rename or remove one of the two")
+    found = [name for name in files[0].names if all(name in file.names for file in files)]
+    if not found:
+        raise LogError(f"{files[0].name}: has no column in common with the other files; give the files of one log")
+    return found
+
+
+def _first(file: LogFile, names: Sequence[str], rows: int) -> pa.Table:
+    """Return the first rows of one file, text read as what all of it can be read as."""
+    blocks = list(_until(file.blocks(names, min(_BLOCK, rows)), rows))
+    if not blocks:
+        return pa.table({name: pa.array([], pa.null()) for name in names})
+    table = pa.concat_tables(blocks).slice(0, rows)
+    if file.types is not None:
+        return table
+    return pa.table({name: _typed(plain(table[name]), file.decimals.get(name, POINT)) for name in names})
+
+
+def _until(blocks: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
+    for block in blocks:
+        yield block
+        rows -= block.num_rows
+        if rows <= 0:
+            return
+
+
+def _typed(text: pa.Array, mark: str) -> pa.Array:
+    """Return text as the most specific type that all of it can be read as."""
+    if text.null_count == len(text):
+        return text
+    for kind in GUESSES["any"]:
+        try:
+            return parsed(text, kind, mark)
+        except pa.ArrowInvalid:
+            continue
+    return text
+
+
+def _joined(pieces: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
+    """Return the pieces of a column from several files as one: two kinds of numbers as numbers, other mixtures as text."""
+    kinds = {piece.type for piece in pieces}
+    if len(kinds) > 1:
+        numbers = all(pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in kinds)
+        target = pa.float64() if numbers else pa.large_string()
+        pieces = [piece.cast(target, safe=False) for piece in pieces]
+    return pa.chunked_array([chunk for piece in pieces for chunk in piece.chunks], type=pieces[0].type)

@@ -1,0 +1,170 @@
+"""The rows a draft looks at, column by column: kinds, distinct values, and which columns are constant within which groups."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from aegis.logs.convert import is_text
+from aegis.problem import AnyArray, Array, Value
+
+Longs = npt.NDArray[np.int64]
+Kind = Literal["number", "flag", "text", "date", "other"]
+_MOST_WHOLE = 2.0**53
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One column. codes `i64[n]`: which of the distinct values, -1 where missing. numbers `f64[n]` (nan where missing) or None.
+
+    `integral`: the file itself holds whole numbers, so that they can be ids. Not-a-number and infinity count as missing.
+    """
+
+    name: str
+    position: int
+    kind: Kind
+    codes: Longs
+    distinct: pa.Array
+    numbers: Array | None
+    integral: bool
+
+    @property
+    def missing(self) -> int:
+        """How many rows have no value."""
+        return int(np.count_nonzero(self.codes < 0))
+
+    @property
+    def count(self) -> int:
+        """How many distinct values there are."""
+        return len(self.distinct)
+
+    @property
+    def whole(self) -> bool:
+        """Whether every number is a whole one."""
+        return self.numbers is not None and bool(np.all(_is_whole(self.numbers[self.codes >= 0])))
+
+    @property
+    def key(self) -> bool:
+        """Whether the column can be an id: text or whole numbers, never missing."""
+        return not self.missing and (self.kind == "text" or (self.kind == "number" and (self.integral or self.whole)))
+
+    @property
+    def values(self) -> tuple[Value, ...]:
+        """Return the distinct values in ascending order, whole numbers as such."""
+        if self.kind == "number":
+            numbers = np.sort(self.distinct.to_numpy(zero_copy_only=False).astype(np.float64))
+            return tuple(int(v) if self.whole else float(v) for v in numbers)
+        return tuple(sorted(self.distinct.to_pylist()))
+
+    def within(self, low: float, high: float) -> bool:
+        """Say whether the column holds a number from `low` to `high` in every row; a little round-off is allowed."""
+        if self.numbers is None or self.missing or not self.codes.size:
+            return False
+        return bool(self.numbers.min() >= low - 1e-9 and self.numbers.max() <= high + 1e-9)
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """Rows in groups. of `i64[n]`: the group of each row, from 0. first `i64[m]`: one row of each group."""
+
+    of: Longs
+    first: Longs
+
+    @classmethod
+    def by(cls, codes: AnyArray) -> Groups:
+        """Return the groups of rows with equal codes."""
+        _, first, of = np.unique(codes, return_index=True, return_inverse=True)
+        return cls(of.reshape(-1).astype(np.int64), first.astype(np.int64))
+
+    def __len__(self) -> int:
+        return int(self.first.size)
+
+    @property
+    def single(self) -> bool:
+        """Whether every row is a group of its own."""
+        return len(self) == self.of.size
+
+    def split_by(self, look: Look) -> Groups:
+        """Return the finer groups in which a column has one value as well."""
+        return Groups.by(self.of * (look.codes.max(initial=0) + 2) + look.codes + 1)
+
+    def constant(self, look: Look) -> bool:
+        """Say whether a column has one value in each group."""
+        return bool(np.array_equal(look.codes, look.codes[self.first][self.of]))
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """The columns of the rows that were looked at. complete: these rows are the whole log."""
+
+    looks: dict[str, Look]
+    rows: int
+    complete: bool
+
+    @classmethod
+    def of(cls, table: pa.Table, complete: bool = True) -> Sheet:
+        """Look at every column of a table."""
+        looks = [_look(name, position, table.column(position)) for position, name in enumerate(table.column_names)]
+        return cls({look.name: look for look in looks}, table.num_rows, complete)
+
+    def but(self, used: Iterable[str]) -> list[Look]:
+        """Return the columns that are not among `used`, in the order of the file."""
+        taken = set(used)
+        return [look for look in self.looks.values() if look.name not in taken]
+
+    @property
+    def every_row(self) -> Groups:
+        """Return each row as a group of its own."""
+        rows = np.arange(self.rows, dtype=np.int64)
+        return Groups(rows, rows)
+
+
+def side_by_side(looks: Sequence[Look]) -> Array:
+    """Return columns of numbers or flags side by side, `[n, columns]`."""
+    return np.column_stack([look.numbers for look in looks if look.numbers is not None])
+
+
+def _look(name: str, position: int, column: pa.ChunkedArray) -> Look:
+    array = pa.concat_arrays(column.chunks) if column.num_chunks else pa.array([], column.type)
+    if pa.types.is_dictionary(array.type):
+        array = array.cast(array.type.value_type)
+    integral = pa.types.is_integer(array.type)
+    if pa.types.is_null(array.type):
+        array = array.cast(pa.string())
+    if pa.types.is_boolean(array.type):
+        kind: Kind = "flag"
+    elif is_text(array.type):
+        kind, array = "text", array.cast(pa.large_string())
+    elif integral or pa.types.is_floating(array.type) or pa.types.is_decimal(array.type):
+        kind = "number"
+        if not integral:
+            array = array.cast(pa.float64())
+            array = pc.if_else(pc.is_finite(array), array, pa.scalar(None, pa.float64()))
+    else:
+        # Dates are compared by their text and never computed with; so is what no role allows (durations, lists, structs).
+        dated = pa.types.is_timestamp(array.type) or pa.types.is_date(array.type)
+        kind, array = "date" if dated else "other", _as_text(array)
+    encoded = array.dictionary_encode()
+    codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    numbers: Array | None = None
+    if kind in ("number", "flag"):
+        plain = array.cast(pa.float64(), safe=False) if kind == "number" else array.cast(pa.int8()).cast(pa.float64())
+        numbers = plain.fill_null(np.nan).to_numpy(zero_copy_only=False).astype(np.float64)
+    return Look(name, position, kind, codes, encoded.dictionary, numbers, integral)
+
+
+def _as_text(array: pa.Array) -> pa.Array:
+    try:
+        return array.cast(pa.large_string())
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return pa.nulls(len(array), pa.large_string())
+
+
+def _is_whole(numbers: Array) -> npt.NDArray[np.bool_]:
+    return (numbers == np.floor(numbers)) & (np.abs(numbers) <= _MOST_WHOLE)

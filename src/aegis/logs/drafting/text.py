@@ -1,0 +1,207 @@
+"""The draft as a commented problem file."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from aegis.logs.drafting.guesses import ActionGuess, IdGuess, LevelGuess, LevelsGuess
+from aegis.logs.drafting.rewards import RewardGuess, wide_range
+from aegis.logs.drafting.scalars import flow, remark, scalar
+from aegis.logs.drafting.variables import Context, Placed, suggested_guards
+from aegis.logs.drafting.words import BASE, is_named
+from aegis.problem import Value
+
+_WIDTH = 118
+_MOST_LISTED = 12  # whole numbers; from more evenly spaced ones on, a grid is written
+_RANGE = (
+    "CHECK: the range is declared by you, never taken from the data. Which rewards are possible at all? Every certificate rests "
+    "on it; a narrower range, if it is true, needs less data."
+)
+_CARRY_OVER = (
+    "CHECK: 'none' says that a decision affects only what happens below it. Write 'within' if it may also change later decisions "
+    "of the same episode, or their rewards."
+)
+_NO_CHANCES = (
+    "MISSING: no column holds the probability with which '{action}' was chosen. Nothing can be certified at this level until it "
+    "is logged: write it down when the action is drawn, or declare a policy that is known (policy: uniform)."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Guesses:
+    """Everything a draft is written from; reward and levels may be missing."""
+
+    origin: str
+    ids: IdGuess
+    levels: LevelsGuess
+    reward: RewardGuess | None
+    placed: Placed | None
+    questions: tuple[str, ...]
+
+
+def draft_text(guesses: Guesses) -> str:
+    """Return the problem file, with comments that say what is to be checked and which columns are not used."""
+    lines = [*_head(guesses), *_top(guesses), *_reward(guesses.reward)]
+    lines += [*_guards(guesses.placed), *_outcome(guesses.placed)]
+    lines += ["levels:  # outermost first"] if guesses.levels.levels else _no_levels()
+    known: list[Context] = []
+    for position, level in enumerate(guesses.levels.levels):
+        contexts = guesses.placed.contexts[position] if guesses.placed is not None else []
+        known += contexts
+        lines += _level(level, contexts, known)
+    lines += _unused(guesses.placed)
+    return "\n".join(lines) + "\n"
+
+
+def even(values: Sequence[Value]) -> bool:
+    """Say whether values are best written as a grid: evenly spaced numbers, whole ones only if there are many."""
+    if len(values) < 3 or any(isinstance(value, str | bool) for value in values):
+        return False
+    if all(isinstance(value, int) for value in values) and len(values) <= _MOST_LISTED:
+        return False
+    numbers = np.asarray(values, dtype=np.float64)
+    grid = np.linspace(numbers[0], numbers[-1], numbers.size)
+    return bool(np.all(np.abs(numbers - grid) <= 1e-10 * (numbers[-1] - numbers[0])))
+
+
+def _comment(text: str, indent: int = 0, hang: str = "") -> list[str]:
+    pad = " " * indent
+    return [f"{pad}# {line}" for line in textwrap.wrap(remark(text), _WIDTH - indent - 2, subsequent_indent=hang)]
+
+
+def _head(guesses: Guesses) -> Iterator[str]:
+    yield from _comment(f"Drafted from {guesses.origin}. Every line is a guess from names and values: read it once.")
+    if guesses.questions:
+        yield "# To be decided by you:"
+        for number, question in enumerate(guesses.questions, 1):
+            yield from _comment(f"{number:2d}. {question}", hang="    ")
+    yield ""
+
+
+def _top(guesses: Guesses) -> Iterator[str]:
+    ids = guesses.ids
+    if ids.missing:
+        yield from _comment(ids.questions[0])
+    names = scalar(ids.episode[0]) if len(ids.episode) == 1 else flow(ids.episode, 9)
+    yield f"episode: {names}  # one value per independent unit"
+    if ids.cluster is not None:
+        yield f"cluster: {scalar(ids.cluster)}  # CHECK: its episodes depend on each other"
+    if ids.time is not None:
+        yield f"time: {scalar(ids.time)}"
+    yield from _comment(_CARRY_OVER)
+    yield "carry_over: none"
+
+
+def _reward(reward: RewardGuess | None) -> Iterator[str]:
+    if reward is None:
+        yield from _comment("No column of numbers is left for the reward; name it:")
+        yield "# reward: {column: reward, range: [0, 1]}"
+        return
+    low, high = reward.seen
+    yield "reward:"
+    yield f"  column: {scalar(reward.look.name)}"
+    yield from _comment(f"{_RANGE} The log holds {low:g} to {high:g}.", 2)
+    yield f"  range: {flow([_short(limit) for limit in reward.limits], 9)}"
+    yield "  # unit: EUR"
+    yield f"  goal: {'minimise' if reward.minimise else 'maximise'}"
+    yield f"  per: {scalar(reward.per)}  # decision, the name of a level, or episode: whose decisions earned it"
+
+
+def _guards(placed: Placed | None) -> Iterator[str]:
+    looks = suggested_guards(placed) if placed is not None else []
+    if not looks:
+        return
+    yield from _comment(
+        "What must not get worse? Remove the # to let certificates watch it; set range and goal as you know them:"
+    )
+    yield "# guards:"
+    for look in looks:
+        known = np.zeros(1) if look.numbers is None else look.numbers[~np.isnan(look.numbers)]
+        low, high = wide_range(known)
+        limits = flow([_short(low), _short(high)], 0)
+        worse = _short(float(f"{(high - low) / 100:.1g}"))
+        yield f"#   - {{column: {scalar(look.name)}, range: {limits}, max_worsening: {scalar(worse)}, goal: minimise}}"
+
+
+def _outcome(placed: Placed | None) -> Iterator[str]:
+    if placed is not None and placed.outcome is not None:
+        yield f"outcome: {_variable(placed.outcome, 9)}  # what an innermost decision brings about, before its reward"
+
+
+def _no_levels() -> list[str]:
+    return [
+        *_comment("No action was found: a column with a few values that the controller chose. Name it, with its probability:"),
+        "# levels:",
+        "#   - name: setting",
+        "#     context: [temperature]",
+        "#     action: {column: setting, values: [low, high]}",
+        "#     propensity: {column: p_setting}",
+    ]
+
+
+def _level(level: LevelGuess, contexts: Sequence[Context], known: Sequence[Context]) -> Iterator[str]:
+    yield f"  - name: {scalar(level.name)}"
+    if level.decision is not None:
+        yield f"    decision: {scalar(level.decision)}"
+    if not contexts:
+        yield "    context: []"
+    elif all(context.kind == "real" for context in contexts):
+        yield f"    context: {flow([context.name for context in contexts], 13)}"
+    else:
+        yield "    context:"
+        yield from (f"      - {_variable(context, 8)}" for context in contexts)
+    yield f"    action: {_action(level.action)}"
+    if level.action.available:
+        yield f"    available: {flow([look.name for look in level.action.available], 15)}"
+    yield from _propensity(level.action, known)
+    yield "    # margin: 0.0  # the gain that makes a switch worth it, in units of the reward"
+
+
+def _variable(context: Context, indent: int) -> str:
+    if context.kind == "vector":
+        names = flow([look.name for look in context.looks], indent + 2)
+        return f"{{name: {scalar(context.name)}, columns: {names}}}"
+    if context.kind == "categorical":
+        return f"{{column: {scalar(context.name)}, values: {flow(context.looks[0].values, indent + 2)}}}"
+    return f"{{column: {scalar(context.name)}}}" if indent > 8 else scalar(context.name)
+
+
+def _action(action: ActionGuess) -> str:
+    column = scalar(action.look.name)
+    if even(action.values):
+        low, high = (scalar(_short(float(value))) for value in (action.values[0], action.values[-1]))
+        return f"{{column: {column}, grid: {{low: {low}, high: {high}, points: {len(action.values)}}}}}"
+    return f"{{column: {column}, values: {flow(action.values, 12)}}}"
+
+
+def _propensity(action: ActionGuess, known: Sequence[Context]) -> Iterator[str]:
+    if action.full:
+        yield f"    propensity: {{columns: {flow([look.name for look in action.full], 26)}}}"
+    elif action.taken is not None:
+        yield f"    propensity: {{column: {scalar(action.taken.name)}}}  # the probability of the action taken"
+    else:
+        yield from _comment(_NO_CHANCES.format(action=action.look.name), 4)
+        yield f"    # propensity: {{column: {scalar('p_' + action.look.name)}}}"
+        for look in (context.looks[0] for context in known if context.kind != "vector"):
+            if is_named(look.name, BASE) and set(look.values) <= set(action.values):
+                text = f"If '{look.name}' is what the controller meant to do, and a uniform choice replaced it at a known rate:"
+                yield from _comment(text, 4)
+                yield f"    # propensity: {{base: {scalar(look.name)}, epsilon: 0.1}}"
+
+
+def _unused(placed: Placed | None) -> Iterator[str]:
+    if placed is None or not placed.unused:
+        return
+    yield ""
+    yield "# Columns that are not used:"
+    for name, why in placed.unused:
+        yield from _comment(f"- {name}: {why}", hang="  ")
+
+
+def _short(number: float) -> Value:
+    """Return a whole number as such; it reads better."""
+    return int(number) if number.is_integer() and abs(number) < 1e15 else number

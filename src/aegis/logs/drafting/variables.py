@@ -1,0 +1,226 @@
+"""Where the remaining columns belong: contexts of a level, results of the decisions, or nowhere."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from aegis.logs.drafting.actions import like_probability
+from aegis.logs.drafting.effects import CLEAR, FEWEST, strength, testable
+from aegis.logs.drafting.guesses import IdGuess, LevelsGuess
+from aegis.logs.drafting.rewards import RewardGuess
+from aegis.logs.drafting.sheet import Look, Sheet
+from aegis.logs.drafting.words import (
+    BASE,
+    DECISION,
+    ENTITY,
+    EPISODE,
+    GUARD,
+    PLAIN_ID,
+    RESULT,
+    REWARD,
+    TARGET,
+    id_rank,
+    is_named,
+    rank,
+    words,
+)
+
+MOST_CATEGORIES = 30
+_VECTOR = 4  # from so many numbered columns on they are one vector
+_SAID_SO = ("outcome", "result", "next")  # words for what comes after, whatever the numbers say
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """A context: one column of numbers, one of categories, or a vector of several columns under a name."""
+
+    name: str
+    looks: tuple[Look, ...]
+
+    @property
+    def kind(self) -> Literal["real", "vector", "categorical"]:
+        """Return how the problem file declares it."""
+        if len(self.looks) > 1:
+            return "vector"
+        return "real" if self.looks[0].kind == "number" else "categorical"
+
+
+@dataclass(slots=True)
+class Placed:
+    """contexts: one list per level. results: what the innermost action brings about, the clearest first. unused: with reasons."""
+
+    contexts: list[list[Context]]
+    results: list[Look] = field(default_factory=list)
+    outcome: Context | None = None
+    unused: list[tuple[str, str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    questions: list[str] = field(default_factory=list)
+
+
+def place_columns(sheet: Sheet, used: Collection[str], levels: LevelsGuess, ids: IdGuess, reward: RewardGuess) -> Placed:
+    """Return the contexts of each level and what cannot be one, for all columns that are not `used`."""
+    placed = Placed([[] for _ in levels.levels])
+    by_level: list[list[Look]] = [[] for _ in levels.levels]
+    strengths: dict[str, float] = {}
+    for look in sheet.but(used):
+        why = _unfit(look, sheet)
+        if why:
+            placed.unused.append((look.name, why))
+            continue
+        after, strengths[look.name] = _after(look, levels, ids, reward)
+        if after == len(levels.levels):
+            placed.results.append(look)
+        elif look.missing:
+            gaps = f"missing in {look.missing} of {sheet.rows} rows"
+            placed.unused.append((look.name, f"{gaps}; a context is always known: fill it in, or write a word for missing"))
+        else:
+            by_level[after].append(look)
+    taken = set(sheet.looks)
+    placed.contexts = [_as_contexts(looks, taken) for looks in by_level]
+    placed.results.sort(key=lambda look: (-strengths[look.name], look.position))
+    _settle_results(placed, strengths, levels, ids)
+    _ask_about_contexts(placed, levels, ids)
+    return placed
+
+
+def _unfit(look: Look, sheet: Sheet) -> str:
+    """Say why a column can be neither a context nor a result, or return an empty text."""
+    if look.kind == "other":
+        return "neither text nor numbers, flags or dates"
+    if look.count < 2:
+        return "the same in every row" if look.count else "empty"
+    if like_probability(look):
+        return "looks like a probability, " + ("of another policy" if is_named(look.name, TARGET) else "but of no action found")
+    if _is_id(look, sheet):
+        return "an id"
+    if look.kind == "date":
+        return "a date; log what the controller made of it, such as the hour or the age, as a number"
+    if look.kind == "text" and look.count > MOST_CATEGORIES:
+        return f"text with {look.count} different values; log a category or a number instead"
+    return ""
+
+
+def _is_id(look: Look, sheet: Sheet) -> bool:
+    """Say whether a column only tells rows apart: a number without a size, or nearly as many texts as rows."""
+    if not look.key or (look.kind == "text" and look.count <= MOST_CATEGORIES):
+        return False
+    if words(look.name)[-1:] in (("id",), ("uuid",)) or any(id_rank(look.name, names) is not None for names in (EPISODE, ENTITY)):
+        return True
+    named = any(id_rank(look.name, names) is not None for names in (DECISION, PLAIN_ID))
+    return look.count > sheet.rows / 2 and look.count > 2 and (named or look.kind == "text")
+
+
+def _after(look: Look, levels: LevelsGuess, ids: IdGuess, reward: RewardGuess) -> tuple[int, float]:
+    """Return how many levels have decided when a column becomes known, from the outside in, and how clearly the log says so.
+
+    At least those within whose decisions it changes; and every level whose action it moves with.
+    """
+    stack = levels.levels
+    last = len(stack) - 1
+    depth = next((index for index, level in enumerate(stack[:-1]) if level.groups.constant(look)), last)
+    force = 0.0
+    for index in range(depth, len(stack)):
+        found = strength(stack[index].action, look, stack[index].groups, ids.groups)
+        if found > CLEAR:
+            depth, force = index + 1, found
+    if is_named(look.name, _SAID_SO):
+        return len(stack), force
+    if depth <= last and not testable(stack[last].action, stack[last].groups, ids.groups) and _seems_late(look, levels, reward):
+        return len(stack), 0.0
+    return depth, force
+
+
+def _seems_late(look: Look, levels: LevelsGuess, reward: RewardGuess) -> bool:
+    """Say whether name or place suggest a result, where the log cannot tell."""
+    if is_named(look.name, BASE):
+        return False
+    if is_named(look.name, RESULT) or rank(look.name, REWARD) is not None:
+        return True
+    return look.position > reward.look.position > levels.levels[-1].action.look.position
+
+
+def _settle_results(placed: Placed, strengths: dict[str, float], levels: LevelsGuess, ids: IdGuess) -> None:
+    """Choose the outcome among the results; the others are left out, with the reason."""
+    action = levels.levels[-1].action.look.name
+    inner = [look for look in placed.results if not _shared(look, levels, ids) and _variable(look)]
+    inner.sort(key=lambda look: (not is_named(look.name, (*RESULT, *REWARD)), is_named(look.name, GUARD), -strengths[look.name]))
+    chosen = next(iter(inner), None)
+    if chosen is not None:
+        placed.outcome = Context(chosen.name, (chosen,))
+    for look in placed.results:
+        reason = _reason(look, action, strengths[look.name])
+        if look is chosen:
+            placed.notes.append(f"'{look.name}' is the outcome, not a context: {reason}")
+        else:
+            placed.unused.append((look.name, f"{reason}; it may be worth a guard, or be the outcome"))
+        if not strengths[look.name]:
+            placed.questions.append(f"Is '{look.name}' known only after '{action}' is decided? If not, make it a context.")
+
+
+def _reason(look: Look, action: str, force: float) -> str:
+    if force:
+        return f"it moves with the chance by which '{action}' was drawn ({force:.0f} standard errors), so it comes after it"
+    if is_named(look.name, (*RESULT, *REWARD)):
+        return f"its name is that of a result of '{action}'"
+    return "it stands behind the reward, and the log is too short or too uniform to tell whether it comes before the decision"
+
+
+def _shared(look: Look, levels: LevelsGuess, ids: IdGuess) -> bool:
+    """Say whether a column repeats one value over several innermost decisions."""
+    groups = [ids.groups, *(level.groups for level in levels.levels[:-1])]
+    return any(not group.single and group.constant(look) for group in groups)
+
+
+def _variable(look: Look) -> bool:
+    return look.kind == "number" or (look.kind in ("text", "flag") and 2 <= look.count <= MOST_CATEGORIES)
+
+
+def _as_contexts(looks: Sequence[Look], taken: set[str]) -> list[Context]:
+    """Return one context per column; numbered columns of numbers (x_0, x_1, ...) become one vector.
+
+    taken: names that are not free for a vector; those given to one are added.
+    """
+    sets: dict[str, list[Look]] = {}
+    for look in looks:
+        stem = re.sub(r"[\W_]*\d+$", "", look.name) if look.kind == "number" and re.search(r"\d$", look.name) else ""
+        if stem:
+            sets.setdefault(stem, []).append(look)
+    vectors = {stem: found for stem, found in sets.items() if len(found) >= _VECTOR and stem not in taken}
+    taken |= set(vectors)
+    inside = {look.name: stem for stem, found in vectors.items() for look in found}
+    contexts: dict[str, Context] = {}
+    for look in looks:
+        if look.name in inside:
+            stem = inside[look.name]
+            contexts.setdefault(vectors[stem][0].name, Context(stem, tuple(vectors[stem])))
+        else:
+            contexts[look.name] = Context(look.name, (look,))
+    return list(contexts.values())
+
+
+def _ask_about_contexts(placed: Placed, levels: LevelsGuess, ids: IdGuess) -> None:
+    """Ask the one thing about contexts that matters most: a policy cannot look at what is not there yet."""
+    pairs = list(zip(levels.levels, placed.contexts, strict=True))
+    shown = [f"{_listed(contexts)} before '{level.action.look.name}'" for level, contexts in pairs if contexts]
+    if not shown:
+        return
+    blind = [level for level, found in pairs if found and not testable(level.action, level.groups, ids.groups)]
+    unsure = ", ".join(f"'{level.action.look.name}'" for level in blind)
+    doubt = (
+        f" The log cannot tell for {unsure}: that takes known chances for all actions and {FEWEST} episodes." if unsure else ""
+    )
+    placed.questions.append(f"Is every context known when the decision is taken: {'; '.join(shown)}?{doubt}")
+
+
+def _listed(contexts: Sequence[Context], most: int = 6) -> str:
+    return ", ".join(f"'{context.name}'" for context in contexts[:most]) + (", ..." if len(contexts) > most else "")
+
+
+def suggested_guards(placed: Placed) -> list[Look]:
+    """Return results that people often do not want to get worse: those named like harm or cost, and further results."""
+    chosen = None if placed.outcome is None else placed.outcome.name
+    found = [look for look in placed.results if look.kind == "number" and look.count > 1]
+    return [look for look in found if look.name != chosen or is_named(look.name, GUARD)]

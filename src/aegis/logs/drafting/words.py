@@ -1,0 +1,81 @@
+"""What columns tend to be called: words that hint at a role."""
+
+from __future__ import annotations
+
+import re
+
+EPISODE = (
+    "episode", "batch", "run", "session", "trip", "visit", "stay", "admission", "encounter", "trial", "journey", "flight", "game",
+    "match", "lot", "job", "order", "case", "cycle", "experiment",
+)  # fmt: skip
+# Things and people that come back: the cluster if something finer is an episode, else the episode itself.
+ENTITY = (
+    "cluster", "patient", "person", "participant", "subject", "user", "customer", "client", "member", "machine", "reactor",
+    "line", "device", "vehicle", "driver", "operator", "household", "hospital", "clinic", "site", "store", "farm", "field",
+    "block",
+)  # fmt: skip
+PLAIN_ID = ("id", "uuid", "key", "index", "row", "round", "n", "unnamed", "")
+ID_ENDINGS = ("id", "uuid", "key", "no", "nr", "num", "number", "index", "idx")
+STEP = ("step", "decision", "run", "slot", "round", "turn", "sequence", "seq", *ID_ENDINGS)
+DECISION = (*STEP, "period", "stage", "phase", "position", "t", "day", "week", "hour", "visit", "order")
+TIME = ("time", "timestamp", "date", "datetime", "started", "start", "created", "began", "ts", "utime")
+
+ACTION = (
+    "action", "arm", "treatment", "treat", "decision", "choice", "chosen", "option", "variant", "offer", "intervention",
+    "setting", "dose", "item", "control", "assignment", "assigned", "drug", "therapy", "setpoint", "a",
+)  # fmt: skip
+PROPENSITY = ("propensity", "pscore", "probability", "prob", "probs", "prop", "p", "pr", "mu")
+# What may stand beside a propensity word without naming an action.
+LOGGER = ("score", "action", "taken", "logged", "logging", "behavior", "behaviour", "legacy", "log")
+TARGET = ("target", "pi", "new", "candidate", "eval", "evaluation", "estimated", "fitted", "recovered")
+MASK = ("can", "available", "avail", "availability", "allowed", "eligible", "mask", "is", "possible", "feasible")
+BASE = ("base", "planned", "meant", "intended", "greedy", "recommended", "proposed", "default")
+
+REWARD = (
+    "reward", "margin", "profit", "payoff", "utility", "return", "revenue", "gain", "benefit", "value", "score", "click",
+    "conversion", "yield", "outcome", "kpi", "r", "y", "cost", "loss", "regret",
+)  # fmt: skip
+LESS_IS_BETTER = ("cost", "costs", "loss", "regret", "error", "errors", "waste", "scrap", "downtime", "delay", "penalty")
+RESULT = ("outcome", "result", "next", "after", "final", "effect", "y")
+GUARD = (*LESS_IS_BETTER, "harm", "adverse", "violation", "violations", "alarm", "alarms", "energy", "complaints", "defects")
+
+_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_a-zA-Z]+")
+
+
+def words(name: str) -> tuple[str, ...]:
+    """Return the words of a column name in lower case: `p_Setting2` and `pSetting 2` are p, setting, 2."""
+    return tuple(part.lower() for part in _PARTS.findall(name))
+
+
+def without(found: tuple[str, ...], leave_out: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the words that are not among `leave_out`."""
+    return tuple(word for word in found if word not in leave_out)
+
+
+def is_named(name: str, among: tuple[str, ...]) -> bool:
+    """Say whether one of the words of a name is among those given."""
+    return any(word in among for word in words(name))
+
+
+def rank(name: str, among: tuple[str, ...]) -> int | None:
+    """Return how far down the list a name is found; the name as a whole (but for an id ending) counts before one of its words.
+
+    None if no word of it is in the list.
+    """
+    parts = words(name)
+    core = without(parts, ID_ENDINGS) or parts
+    if len(core) == 1 and core[0] in among:
+        return among.index(core[0])
+    found = [among.index(word) for word in parts if word in among]
+    return len(among) + min(found) if found else None
+
+
+def id_rank(name: str, among: tuple[str, ...]) -> int | None:
+    """Return the rank of a name that can be an id's: nothing but words for units, things, steps and ids.
+
+    `batch_id` and `batch_run` can be, `batch_size` and `user_feature` cannot.
+    """
+    parts = words(name)
+    if not all(part in (*EPISODE, *ENTITY, *DECISION, *PLAIN_ID) or part.isdecimal() for part in parts):
+        return None
+    return rank(name, among)

@@ -1,0 +1,68 @@
+"""A file in folders like `day=7`, which add columns to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from aegis.logs.blocks import LogFile
+from aegis.logs.texts import TEXT, readable
+
+
+@dataclass(frozen=True, slots=True)
+class KeyedLog:
+    """A file and the columns that its folders add: whole numbers where they look like it, else text."""
+
+    file: LogFile
+    keys: Mapping[str, str | None]
+
+    @classmethod
+    def of(cls, file: LogFile, keys: Mapping[str, str | None]) -> KeyedLog:
+        """Return the file with those keys that it has no column for."""
+        return cls(file, {key: value for key, value in keys.items() if key not in file.names})
+
+    @property
+    def name(self) -> str:
+        """Return the path; see LogFile."""
+        return self.file.name
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the columns of the file, then those of its folders; see LogFile."""
+        return (*self.file.names, *self.keys)
+
+    @property
+    def types(self) -> Mapping[str, pa.DataType] | None:
+        """Return the type of each column; see LogFile."""
+        if self.file.types is None:
+            return None
+        return {**self.file.types, **{key: _kind(value) for key, value in self.keys.items()}}
+
+    @property
+    def decimals(self) -> Mapping[str, str]:
+        """Return decimal marks by column; see LogFile."""
+        return self.file.decimals
+
+    @property
+    def dialect(self) -> str:
+        """Return how the file is read; see LogFile."""
+        return self.file.dialect
+
+    def blocks(self, columns: Sequence[str], rows: int, repeated: Sequence[str] = ()) -> Iterator[pa.Table]:
+        """Yield blocks of rows; see LogFile."""
+        own = [name for name in columns if name not in self.keys]
+        typed = self.types is not None
+        for table in self.file.blocks(own, rows, [name for name in repeated if name in own]):
+            added = {key: _repeated(self.keys[key], table.num_rows, typed) for key in columns if key in self.keys}
+            yield pa.table({name: added[name] if name in added else table[name] for name in columns or table.column_names})
+
+
+def _kind(value: str | None) -> pa.DataType:
+    return pa.int64() if value is not None and readable(pa.array([value], TEXT), pa.int64()) else TEXT
+
+
+def _repeated(value: str | None, count: int, typed: bool) -> pa.Array:
+    text = pa.nulls(count, TEXT) if value is None else pa.repeat(pa.scalar(value, TEXT), count)
+    return text.cast(_kind(value)) if typed else text

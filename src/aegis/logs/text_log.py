@@ -1,0 +1,101 @@
+"""Logs in text files: fields separated by commas, semicolons, tabs or bars, with a header."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+
+from aegis.logs.blocks import TROUBLE, evenly, guarded, unreadable_file
+from aegis.logs.dialects import Dialect, recognise
+from aegis.logs.texts import TEXT
+
+_BLOCK = 8 << 20  # bytes read at a time
+
+
+@dataclass(frozen=True, slots=True)
+class TextLog:
+    """A text file with a header; all columns come as text, empty fields as null. Blanks around names are dropped.
+
+    What a field means is decided where its role is known, so that a label `NA` or an id `007` stays what it is. header: the
+    names as they are in the file.
+    """
+
+    path: Path
+    header: tuple[str, ...]
+    form: Dialect
+    types: Mapping[str, pa.DataType] | None = None
+
+    @classmethod
+    def open(cls, path: Path) -> TextLog:
+        """Recognise the dialect and read the header; a file that has not changed is looked at only once."""
+        try:
+            stat = path.stat()
+            return _opened(path, stat.st_size, stat.st_mtime_ns, stat.st_ino)
+        except TROUBLE as error:
+            raise unreadable_file(str(path), "CSV", error) from error
+
+    @property
+    def name(self) -> str:
+        """Return the path; see LogFile."""
+        return str(self.path)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names without blanks around them; see LogFile."""
+        return tuple(name.strip() for name in self.header)
+
+    @property
+    def decimals(self) -> Mapping[str, str]:
+        """Return decimal marks by column; see LogFile."""
+        return self.form.decimals
+
+    @property
+    def dialect(self) -> str:
+        """Return how the file is read; see LogFile."""
+        return str(self.form)
+
+    def blocks(self, columns: Sequence[str], rows: int, repeated: Sequence[str] = ()) -> Iterator[pa.Table]:
+        """Yield blocks of rows; see LogFile."""
+        names = self.names
+        wanted = list(columns) or list(names[:1])
+        written = [self.header[names.index(name)] for name in wanted]
+        try:
+            reader = _reader(self.path, self.form, written)
+        except TROUBLE as error:
+            raise unreadable_file(self.name, "CSV", error) from error
+        with reader:
+            for table in evenly(guarded(reader, self.name, "CSV"), written, rows):
+                yield table.rename_columns(wanted)
+
+
+@functools.lru_cache(maxsize=256)
+def _opened(path: Path, size: int, changed: int, inode: int) -> TextLog:
+    form = recognise(path)
+    with _reader(path, form, None) as reader:
+        return TextLog(path, tuple(reader.schema.names), form)
+
+
+def _reader(path: Path, form: Dialect, columns: list[str] | None) -> pa.csv.CSVStreamingReader:
+    return pa.csv.open_csv(
+        path,
+        read_options=pa.csv.ReadOptions(
+            # One thread, so that the parser knows and tells the row it stumbles over.
+            block_size=_BLOCK,
+            use_threads=False,
+            skip_rows=form.skip,
+            encoding="utf-8" if form.encoding == "utf-8-sig" else form.encoding,
+        ),
+        parse_options=pa.csv.ParseOptions(delimiter=form.separator, newlines_in_values=True),
+        convert_options=pa.csv.ConvertOptions(
+            column_types=None if columns is None else dict.fromkeys(columns, TEXT),
+            include_columns=columns,
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=False,
+        ),
+    )

@@ -1,0 +1,46 @@
+"""What candidate and legacy do on average: two bars for each action, one solid, one an outline."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from markupsafe import Markup
+
+from aegis.report.numbers import percent
+from aegis.report.svg import Axis, label, line, picture, rectangle
+
+WIDTH, HEIGHT = 400.0, 150.0
+LEFT, RIGHT, TOP, BOTTOM = 40.0, 392.0, 10.0, 118.0
+LETTERS = 56  # of 7 pixels each that fit below the axis
+LONGEST = 12
+
+
+def action_bars(name: str, title: str, actions: Sequence[str], policy: Sequence[float], legacy: Sequence[float] | None) -> Markup:
+    """Return the mean probabilities of all actions under the candidate and, where known, the legacy."""
+    across = Axis(0.0, float(len(actions)), LEFT, RIGHT)
+    up = Axis(0.0, max([*policy, *(legacy or ()), 0.01]), BOTTOM, TOP)
+    shapes = []
+    for value in up.ticks(3):
+        shapes += [line(LEFT, up(value), RIGHT, up(value), "grid"), label(LEFT - 5, up(value) + 4, percent(value), anchor="end")]
+    for place, share in enumerate(policy):
+        middle = place + (0.5 if legacy is None else 0.5)
+        shapes.append(rectangle(across(middle), across(place + 0.92 if legacy is not None else place + 0.9), up(share), BOTTOM, "candidate"))
+        if legacy is not None:
+            shapes.append(rectangle(across(place + 0.08), across(middle), up(legacy[place]), BOTTOM, "legacy"))
+    texts = [_short(action) for action in actions]
+    widest = max((len(text) for text in texts), default=1) + 2
+    step = max(1, -(-len(texts) * widest // LETTERS))
+    shapes += [label(across(place + 0.5), BOTTOM + 16, texts[place]) for place in range(0, len(texts), step)]
+    shapes.append(line(LEFT, BOTTOM, RIGHT, BOTTOM, "zero"))
+    return picture(name, (WIDTH, HEIGHT), title, _told(actions, policy, legacy), *shapes)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "\u2026"
+
+
+def _told(actions: Sequence[str], policy: Sequence[float], legacy: Sequence[float] | None) -> str:
+    if legacy is None:
+        return "; ".join(f"{action}: {percent(share)}" for action, share in zip(actions, policy, strict=True))
+    pairs = zip(actions, policy, legacy, strict=True)
+    return "; ".join(f"{action}: candidate {percent(share)}, legacy {percent(other)}" for action, share, other in pairs)

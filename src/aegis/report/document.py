@@ -1,0 +1,123 @@
+"""The certificate as a page reads it: checked that it is one, with the words and the scale that every section shares."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from aegis.certificate.certificate import FORMAT, KIND, REFUSED
+from aegis.errors import InputError
+from aegis.files import digest_of
+from aegis.report.numbers import Amounts
+from aegis.report.words import per_words, scope_words
+
+Plain = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """The plain data of a certificate, its main result, and how amounts are written.
+
+    main: the result that the verdict speaks of; None if it speaks of none. order: the level names, outermost first.
+    """
+
+    content: Plain
+    main: Plain | None
+    order: tuple[str, ...]
+    amounts: Amounts
+    unit: str
+    per: str
+
+    @classmethod
+    def of(cls, content: Plain) -> Document:
+        """Return the document; InputError if the content is not a certificate, or not as it was issued."""
+        check(content)
+        problem = content["problem"]
+        levels = content["levels"]
+        gains = [level[key] for level in levels if level["verdict"] != REFUSED for key in ("gain_lower", "estimate", "margin")]
+        order = tuple(str(level["name"]) for level in problem.get("levels") or ())
+        unit = content["verdict"]["unit"] or ""
+        return cls(content, _main(content["verdict"], levels), order, Amounts.of(gains), unit, per_words(problem))
+
+    @property
+    def verdict(self) -> Plain:
+        """Return the verdict over all."""
+        found: Plain = self.content["verdict"]
+        return found
+
+    @property
+    def levels(self) -> Sequence[Plain]:
+        """Return the results by candidate and scope, the main one first."""
+        return sorted(self.content["levels"], key=lambda level: level is not self.main)
+
+    @property
+    def refused(self) -> bool:
+        """Say whether the certificate as a whole is refused."""
+        return bool(self.verdict["verdict"] == REFUSED)
+
+    @property
+    def several(self) -> bool:
+        """Say whether there is more than one candidate, so that they have to be told apart."""
+        return len({level["candidate"] for level in self.content["levels"]}) > 1
+
+    @property
+    def minimise(self) -> bool:
+        """Say whether small rewards are good."""
+        return bool((self.content["problem"].get("reward") or {}).get("goal") == "minimise")
+
+    @property
+    def measure(self) -> str:
+        """Return what amounts are: their unit, else the name of the reward column."""
+        return self.unit or str((self.content["problem"].get("reward") or {}).get("column", "reward"))
+
+    @property
+    def unit_word(self) -> str:
+        """Return what the units of evidence are called."""
+        return str(self.verdict["unit_word"])
+
+    def diagnostics(self, name: str) -> list[Plain]:
+        """Return a list of the diagnostics; empty if the certificate has none of them."""
+        return list(self.content["diagnostics"].get(name) or ())
+
+    def scope(self, item: Plain) -> str:
+        """Return the scope of a result or a diagnostic in words."""
+        return scope_words(item.get("scope") or (), self.order)
+
+    def title(self, item: Plain) -> str:
+        """Return the scope of a result, with its candidate where there are several."""
+        return f"{self.scope(item)} ({item['candidate']})" if self.several and item.get("candidate") else self.scope(item)
+
+    def is_main(self, item: Plain) -> bool:
+        """Say whether a diagnostic belongs to the candidate and scope of the main result."""
+        return self.main is not None and _same(item, self.main)
+
+    def is_refused(self, item: Plain) -> bool:
+        """Say whether a result, or a diagnostic of that candidate and scope, is refused, so that no bound of it may be shown."""
+        if self.refused or item.get("verdict") == REFUSED:
+            return True
+        return any(level["verdict"] == REFUSED and _same(item, level) for level in self.content["levels"])
+
+
+def check(content: Plain) -> None:
+    """Raise InputError unless the content is a certificate of a known format whose seal fits."""
+    if content.get("kind") != KIND:
+        raise InputError(
+            f"this is not a certificate of AEGIS (its kind is {content.get('kind')!r}, not {KIND!r}); give what "
+            "Certificate.to_json() returns, or the content of the file that 'aegis certify --out' wrote"
+        )
+    if content.get("format") != FORMAT:
+        raise InputError(
+            f"the certificate has the format {content.get('format')!r}, this version reads {FORMAT}; use a matching version"
+        )
+    inside = {key: value for key, value in content.items() if key != "seal"}
+    if digest_of(inside) != content.get("seal"):
+        raise InputError("the certificate was changed after it was written; use the certificate as it was issued")
+
+
+def _main(verdict: Plain, levels: Sequence[Plain]) -> Plain | None:
+    return next((level for level in levels if _same(level, verdict)), None)
+
+
+def _same(one: Plain, other: Plain) -> bool:
+    return one.get("candidate") == other.get("candidate") and set(one.get("scope") or ()) == set(other.get("scope") or ())
