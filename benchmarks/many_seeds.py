@@ -38,37 +38,36 @@ class ManySeedsWorld:
         noise = noise_of_each(world, tuple(seeds), episode // BLOCK)[episode % BLOCK]
         weights = _particle_weights(policy)
         single = weights.size == 1
-        own_episode = np.arange(runs)
         particle = np.zeros(runs, np.int64) if single else pick(np.broadcast_to(weights, (runs, weights.size)), noise.particle)
-        batch = Batch(np.full(runs, episode, dtype=np.int64), {})
+        ids = np.full(runs, episode, dtype=np.int64)
+        tables: dict[str, LevelTable] = {}
         known: Rows = {}
         here: Mapping[str, Array] = {}
         asked: dict[str, Array] = {}
-        slot = owner = own_episode
+        slot = owner = np.arange(runs)
         for level, steps in zip(world.problem.levels, world.steps, strict=True):
             number = world.children(level.name, known, here) if known else None
             parent, slot = _spread(slot, number, steps)
             owner = owner[parent]
             known = {name: values[parent] for name, values in known.items()}
-            here = {name: values[slot] for name, values in noise.variables[level.name].items()}
+            full_noise = number is None and slot.size == noise.action[level.name].size  # every place of the noise is used
+            here = noise.variables[level.name]
+            here = here if full_noise else {name: values[slot] for name, values in here.items()}
             context = world.contexts(level.name, known, here)
-            known.update(context)
+            known |= context
             available = world.available(level.name, known)
             table = LevelTable.undecided(parent, context, available)
-            batch = batch.with_level(level.name, table)
-            full = np.asarray(policy.full(level.name, batch), dtype=np.float64)
+            full = np.asarray(policy.full(level.name, Batch(ids, {**tables, level.name: table})), dtype=np.float64)
             _check(level.name, full, (weights.size, parent.size, level.actions.count), available)
             asked[level.name] = full
             rows = np.arange(parent.size)
             own = full[0] if single else full[particle[owner], rows]
-            action = pick(own, noise.action[level.name][slot])
-            table = table.decided(action, own[rows, action], own)
-            batch = batch.with_level(level.name, table)
-            known[level.actions.column] = level.actions.as_rows(table.action)
+            action = pick(own, noise.action[level.name] if full_noise else noise.action[level.name][slot])
+            tables[level.name] = table.decided(action, own[rows, action], own)
+            known[level.actions.column] = level.actions.as_rows(action)
         outcome, reward = world.results(known, here)
-        if not single:
-            batch = _logged(batch, _Answers(weights, asked), "path")
-        return Batch(batch.episode, batch.levels, reward, np.ones(reward.size, dtype=bool), outcome)
+        batch = Batch(ids, tables, reward, np.ones(reward.size, dtype=bool), outcome)
+        return batch if single else _logged(batch, _Answers(weights, asked), "path")
 
 
 @functools.lru_cache(maxsize=2)

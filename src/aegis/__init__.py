@@ -12,30 +12,84 @@ from aegis.version import __version__
 
 if TYPE_CHECKING:
     from aegis.agents import AGENTS, Agent, CandidateSettings, Learned, Online, learn, run, run_to
-    from aegis.logs import Source, Split, write_log
+    from aegis.audit import audit_log
+    from aegis.certificate import Candidate, Certificate, certificate_schema, certify, load_certificate, verify
+    from aegis.cli.candidates import load_candidate
+    from aegis.logs import Source, Split, draft_problem, write_log
     from aegis.mechanisms import Belief, LevelRewards, ModelSettings, build_belief, fit_scalings
     from aegis.planning import Integration, Planned, load_policy, load_rewards, plan
     from aegis.policies import Capped, Function, Hybrid, Legacy, Logged, Mixture, TargetColumns, save_policy
     from aegis.problem import Batch, Level, Problem, Scope, load_problem, save_problem
+    from aegis.report import write_report
     from aegis.worlds import WORLDS, OraclePolicy, make_world, oracle_value, true_value
 
 _ROOMS = {
     "agents": ("AGENTS", "Agent", "CandidateSettings", "Learned", "Online", "learn", "run", "run_to"),
-    "logs": ("Source", "Split", "write_log"),
+    "audit": ("audit_log",),
+    "certificate": ("Candidate", "Certificate", "certificate_schema", "certify", "load_certificate", "verify"),
+    "cli.candidates": ("load_candidate",),
+    "logs": ("Source", "Split", "draft_problem", "write_log"),
     "mechanisms": ("Belief", "LevelRewards", "ModelSettings", "build_belief", "fit_scalings"),
     "planning": ("Integration", "Planned", "load_policy", "load_rewards", "plan"),
     "policies": ("Capped", "Function", "Hybrid", "Legacy", "Logged", "Mixture", "TargetColumns", "save_policy"),
     "problem": ("Batch", "Level", "Problem", "Scope", "load_problem", "save_problem"),
+    "report": ("write_report",),
     "worlds": ("WORLDS", "OraclePolicy", "make_world", "oracle_value", "true_value"),
 }  # fmt: skip
 _HOME = {name: f"aegis.{room}" for room, names in _ROOMS.items() for name in names}
 
 __all__ = [
-    "AGENTS", "WORLDS", "Agent", "Batch", "Belief", "CandidateSettings", "Capped", "Function", "Hybrid", "Integration",
-    "Learned", "Legacy", "Level", "LevelRewards", "Logged", "Mixture", "ModelSettings", "Online", "OraclePolicy", "Planned",
-    "Problem", "Scope", "Source", "Split", "TargetColumns", "__version__", "build_belief", "fit_scalings", "learn",
-    "load_policy", "load_problem", "load_rewards", "make_world", "oracle_value", "plan", "run", "run_to", "save_policy",
-    "save_problem", "true_value", "write_log",
+    "AGENTS",
+    "WORLDS",
+    "Agent",
+    "Batch",
+    "Belief",
+    "Candidate",
+    "CandidateSettings",
+    "Capped",
+    "Certificate",
+    "Function",
+    "Hybrid",
+    "Integration",
+    "Learned",
+    "Legacy",
+    "Level",
+    "LevelRewards",
+    "Logged",
+    "Mixture",
+    "ModelSettings",
+    "Online",
+    "OraclePolicy",
+    "Planned",
+    "Problem",
+    "Scope",
+    "Source",
+    "Split",
+    "TargetColumns",
+    "__version__",
+    "audit_log",
+    "build_belief",
+    "certificate_schema",
+    "certify",
+    "draft_problem",
+    "fit_scalings",
+    "learn",
+    "load_candidate",
+    "load_certificate",
+    "load_policy",
+    "load_problem",
+    "load_rewards",
+    "make_world",
+    "oracle_value",
+    "plan",
+    "run",
+    "run_to",
+    "save_policy",
+    "save_problem",
+    "true_value",
+    "verify",
+    "write_log",
+    "write_report",
 ]  # fmt: skip
 
 

@@ -24,6 +24,6 @@ __all__ = [
     "make_online",
     "prior_scalings",
     "run",
-    "run_together",
     "run_to",
+    "run_together",
 ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from aegis.audit.carry_over import CarryOver
 from aegis.audit.clusters import Clusters
@@ -19,7 +19,7 @@ from aegis.audit.sizes import Sizes
 from aegis.audit.view import View
 from aegis.errors import SettingError
 from aegis.logs import Source, Split
-from aegis.problem import Batch, Policy, Problem, Scope
+from aegis.problem import Batch, Policy, Problem
 
 FEW = 30  # units
 
@@ -123,14 +123,22 @@ class Auditor:
 def audit_log(
     source: Source,
     policy: Policy | None = None,
-    scope: Scope | None = None,
+    scope: Iterable[str] | None = None,
     columns: Sequence[str] = (),
     split: Split | None = None,
     side: str | None = None,
     alpha: float = 0.001,
+    report: Callable[[int], None] | None = None,
 ) -> Audit:
-    """Audit a log, or one `side` of a `split` of it; `columns` are read along, for policies that are columns of the log."""
+    """Audit a log, or one `side` of a `split` of it; `columns` are read along, for policies that are columns of the log.
+
+    report: called after each batch with the number of episodes so far. Raises what reading and the policy raise.
+    """
     auditor = Auditor(source.problem, policy, scope, alpha)
+    episodes = 0
     for batch in source.batches(columns, side=side, split=split):
         auditor.add(batch)
+        episodes += len(batch)
+        if report is not None:
+            report(episodes)
     return auditor.result()

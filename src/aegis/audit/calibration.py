@@ -26,7 +26,7 @@ from aegis.evidence.calibration import (
 from aegis.problem import AnyArray, Array, Level, LevelTable, Rows
 
 ORDERS = np.arange(1, 5)
-MOST_FULL = 2**22  # decisions with whole distributions that are all looked at; then one batch in eight
+MOST_FULL = 2**21  # decisions with whole distributions that are all looked at; then some batches only
 
 
 @dataclass(frozen=True, slots=True)

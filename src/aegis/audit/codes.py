@@ -144,4 +144,18 @@ CODES: dict[str, Code] = {
         "The candidate differs so much from the log that a small part of it carries all the weight.",
         "learn a candidate closer to the log: aegis learn --kind capped --cap 2; or explore more",
     ),
+    # ---- the certificate
+    "cannot-certify": Code(
+        "An assumption of the certificate does not hold in these data, or was not declared.",
+        "see the message",
+    ),
+    "earlier-looks": Code(
+        "Other claims were tested on these data before. If a candidate was chosen after seeing their results, its risk is not the "
+        "one stated, and no arithmetic repairs that.",
+        "certify a candidate that was chosen after a look on data that came later",
+    ),
+    "nothing-certified": Code(
+        "No unit is left to certify on: all are on the prior side of the split, or still open.",
+        "log more episodes, or learn from a smaller share of them",
+    ),
 }

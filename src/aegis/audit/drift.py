@@ -13,7 +13,7 @@ from aegis.audit.view import View
 from aegis.problem import AnyArray, Array, Batch, Problem, Variable
 from aegis.rng import stream
 
-KEPT = 2**15  # episodes in the sample
+KEPT = 2**14  # episodes in the sample
 EFFECT = 0.1  # standard deviations, below which a difference is not worth a word
 MOST_COLUMNS = 32
 MOST_VERSIONS = 100

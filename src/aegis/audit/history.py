@@ -18,7 +18,7 @@ from aegis.audit.view import Mask
 from aegis.evidence.calibration import blended, moment_evidence, moments, weight_logs
 from aegis.problem import AnyArray, Array, Level, LevelTable, Rows
 
-MOST_DECISIONS = 2**19  # of a level that are all looked at; then one batch in eight
+MOST_DECISIONS = 2**18  # of a level that are all looked at; then some batches only
 FEWEST = 50  # episodes, below which a standard score means little
 
 
@@ -90,6 +90,6 @@ class LevelHistory:
         for place, mask in enumerate(masks):
             chosen = np.flatnonzero(mask)
             totals = summed(surprise[chosen], owner[chosen], count)
-            self.sums[0, place] += np.unique(owner[chosen]).size
+            self.sums[0, place] += np.count_nonzero(np.bincount(owner[chosen], minlength=count))
             self.sums[1, place] += totals.sum(axis=0)
             self.sums[2, place] += (totals * totals).sum(axis=0)

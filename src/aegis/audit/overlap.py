@@ -8,7 +8,7 @@ import numpy as np
 
 from aegis.audit.finding import Finding, finding
 from aegis.audit.view import Mask, View
-from aegis.audit.weights import decision_weights, unit_weights
+from aegis.audit.weights import at_scope, decision_weights, unit_weights
 from aegis.errors import PolicyError
 from aegis.policies import path_full
 from aegis.problem import Array, Batch, LevelTable, Policy, Problem, Scope
@@ -74,7 +74,7 @@ class Overlap:
     """Weights of a candidate over the log, for the scope and for each of its levels alone."""
 
     def __init__(self, problem: Problem, policy: Policy, scope: Scope) -> None:
-        self.problem, self.policy, self.scope = problem, policy, scope
+        self.problem, self.policy, self.scope = problem, at_scope(problem, policy, scope), scope
         self.whole = Histogram()
         self.levels = {name: Histogram() for name in problem.names if name in scope}
         self.outside = dict.fromkeys(self.levels, 0.0)
@@ -148,7 +148,7 @@ def _mass_outside(policy: Policy, level: str, batch: Batch) -> float:
     if not rows.size:
         return 0.0
     try:
-        chances = path_full(policy, level, batch)
+        chances = policy.full(level, batch)[0] if policy.weights.size == 1 else path_full(policy, level, batch)
     except PolicyError:
         return 0.0  # the candidate is known at the actions taken only
     return float((chances * never).sum())

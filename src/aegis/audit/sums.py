@@ -40,7 +40,7 @@ def places(parent: AnyArray) -> AnyArray:
 
 
 class Thinning:
-    """Says which batches a costly check looks at: all until it has seen so many decisions, then one in eight.
+    """Says which batches a costly check looks at: all until it has seen so many decisions, then one in sixteen.
 
     What it says depends on counts only, never on content, so that bets stay fair.
     """
@@ -53,7 +53,7 @@ class Thinning:
     def wants(self, decisions: int) -> bool:
         """Say whether to look at a batch with so many decisions."""
         self.batches += 1
-        if self.seen >= self.most and self.batches % 8:
+        if self.seen >= self.most and self.batches % 16:
             return False
         self.seen += decisions
         return True

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import numpy as np
 
-from aegis.policies import path_taken
+from aegis.policies import Hybrid, Legacy, Uniform, path_taken
 from aegis.policies.order import sums_before
 from aegis.problem import Array, Batch, Policy, Problem, Scope
 
 
+def at_scope(problem: Problem, policy: Policy, scope: Scope) -> Policy:
+    """Return the candidate as it acts: at the levels of the scope; elsewhere anybody, whose actions say nothing about it."""
+    if policy.weights.size == 1:
+        return policy
+    return Hybrid(problem, scope, policy, Legacy(problem, {name: Uniform() for name in problem.names}))
+
+
 def decision_weights(policy: Policy, level: str, batch: Batch) -> Array:
     """Return pi / mu `[m]` of the decisions at a level, the candidate given the actions above; nan without a propensity."""
-    return path_taken(policy, level, batch) / batch.levels[level].mu_taken
+    # A single particle need not be asked about the levels above, where it may have no answer.
+    chances = policy.taken(level, batch)[0] if policy.weights.size == 1 else path_taken(policy, level, batch)
+    return chances / batch.levels[level].mu_taken
 
 
 def unit_weights(problem: Problem, weights: dict[str, Array], scope: Scope, batch: Batch) -> Array:

@@ -17,7 +17,7 @@ from aegis.certificate.claims import margin_of
 from aegis.certificate.data import DataDigest
 from aegis.certificate.measures import guard_measures, reward_measure
 from aegis.certificate.request import Request
-from aegis.certificate.results import level_result, refused_result
+from aegis.certificate.results import level_result, refused_result, subgroup_results
 from aegis.certificate.run import Collected
 from aegis.certificate.verdicts import blocking_level, judge
 from aegis.errors import RefusedError
@@ -58,10 +58,11 @@ def assemble(request: Request, outcome: Outcome, looks: Mapping[str, Any], data:
             "method": request.method,
             "what": list(request.what),
             "fresh": request.fresh,
+            "by": list(request.by),
         },
         {"data": data.total, "files": list(data.files), "problem": request.problem_digest},
         dump_problem(problem),
-        {"weights": weights, **({} if found is None else found.described)},
+        _diagnostics(request, outcome, weights, levels),
         {
             "aegis": __version__,
             "numpy": np.__version__,
@@ -71,6 +72,16 @@ def assemble(request: Request, outcome: Outcome, looks: Mapping[str, Any], data:
         },
         when,
     )
+
+
+def _diagnostics(
+    request: Request, outcome: Outcome, weights: list[dict[str, Any]], levels: Sequence[LevelResult]
+) -> dict[str, Any]:
+    """Return what explains a certificate without being part of it."""
+    if outcome.found is None:
+        return {"weights": weights}
+    subgroups = subgroup_results(request, outcome.found, levels)
+    return {"weights": weights, "subgroups": subgroups, "audit": dict(outcome.audit.figures), **outcome.found.described}
 
 
 def _levels(request: Request, outcome: Outcome, findings: Sequence[Finding]) -> tuple[LevelResult, ...]:

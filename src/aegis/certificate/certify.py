@@ -33,6 +33,7 @@ def certify(
     method: str = "auto",
     what: Sequence[str] = WHAT,
     fresh: bool = False,
+    by: Sequence[str] = (),
     ledger: str | Path | bool | None = None,
     report: Report | None = None,
     now: str | None = None,
@@ -41,10 +42,11 @@ def certify(
 
     scopes: level names of each scope; all scopes if None. delta: the risk, shared by all claims. method: auto, water-filled,
     robust or plain. what: 'gain', or 'gain' and 'value'. fresh: learned candidates have seen none of this log, so that all of it
-    may be certified. ledger: its folder; None for the user's own; False for none, as in a study by simulation. report: told the
-    episodes read so far. The verdict is certified, not yet or refused; bad input raises InputError.
+    may be certified. by: contexts of the outermost level whose groups are looked at too. ledger: its folder; None for the user's
+    own; False for none, as in a study by simulation. report: told the episodes read so far. The verdict is
+    certified, not yet or refused; bad input raises InputError.
     """
-    request = Request.of(source.problem, candidates, scopes, delta, method, what, fresh)
+    request = Request.of(source.problem, candidates, scopes, delta, method, what, fresh, by)
     data = DataDigest.of(source)
     when = now or datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     declared = request.declared()

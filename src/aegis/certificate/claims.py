@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from aegis.certificate.groups import Group
 from aegis.certificate.measures import Measure
 from aegis.certificate.parts import Part
 from aegis.errors import SettingError
@@ -21,6 +22,7 @@ class Claim:
     """What is claimed of a candidate at a scope, at which risk, and by which tests.
 
     what: gain, value or guard. margin: the scaled gain that has to be exceeded (a guard: minus the worsening allowed).
+    group: the subgroup of units it is about, None for all.
     No parts: candidate and legacy agree, there is nothing to test.
     """
 
@@ -31,6 +33,7 @@ class Claim:
     margin: float
     delta: float
     parts: tuple[Part, ...]
+    group: Group | None = None
 
     @property
     def bracket(self) -> tuple[float, float]:

@@ -22,7 +22,7 @@ from aegis.evidence import (
     value_centre,
     value_grid,
 )
-from aegis.problem import Array, Problem
+from aegis.problem import AnyArray, Array, Problem
 
 WIDENED = 1.3  # residuals of a model on units it has seen are too small
 STEP = 1.3  # stations of the path grow by this factor
@@ -68,15 +68,19 @@ class Evidence:
             )
         return cls(claim, grids, clusters)
 
-    def add(self, view: View) -> None:
-        """Add the episodes of a view, all of them certified ones."""
-        found = [part.compute(view, grid.bets, 1.0) for part, grid in zip(self.claim.parts, self.grids, strict=True)]
+    def compute(self, view: View) -> list[Array]:
+        """Return what each part makes of the episodes of a view: `[E]` or `[E, J]`."""
+        return [part.compute(view, grid.bets, 1.0) for part, grid in zip(self.claim.parts, self.grids, strict=True)]
+
+    def add(self, found: list[Array], cluster: AnyArray | None, members: AnyArray | None = None) -> None:
+        """Add episodes, all of them certified ones, as `compute` gave them; members: those that count, all if None."""
+        if members is not None:
+            found = [values[members] for values in found]
         if not self.clusters:
             self._add_units(found)
-            return
-        if view.batch.cluster is not None:
+        elif cluster is not None:
             for clusters, values in zip(self.clusters, found, strict=True):
-                clusters.add(view.batch.cluster, values.reshape(len(values), -1))
+                clusters.add(cluster if members is None else cluster[members], values.reshape(len(values), -1))
 
     def close(self) -> None:
         """Turn clusters, which are whole only now, into units."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from aegis.certificate.candidate import Candidate
 from aegis.certificate.claims import METHODS, WHAT, scopes_of
+from aegis.certificate.groups import check_variables
 from aegis.errors import SettingError, choose
 from aegis.evidence.sketch import check_delta
 from aegis.files import digest_of
@@ -16,7 +17,10 @@ from aegis.problem import Policy, Problem, Scope, dump_problem
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """Candidates, scopes, risk and method. asked: the user named the scopes. fresh: no candidate has seen any of the log."""
+    """Candidates, scopes, risk and method. asked: the user named the scopes. fresh: no candidate has seen any of the log.
+
+    by: contexts of the outermost level whose groups get claims of their own.
+    """
 
     problem: Problem
     candidates: tuple[Candidate, ...]
@@ -26,6 +30,7 @@ class Request:
     what: tuple[str, ...]
     fresh: bool
     asked: bool
+    by: tuple[str, ...] = ()
 
     @classmethod
     def of(
@@ -37,6 +42,7 @@ class Request:
         method: str = "auto",
         what: Sequence[str] = WHAT,
         fresh: bool = False,
+        by: Sequence[str] = (),
     ) -> Request:
         """Return a checked request; SettingError says what does not fit."""
         given: list[Any] = list(candidates) if isinstance(candidates, list | tuple) else [candidates]
@@ -54,7 +60,8 @@ class Request:
         if "gain" not in what:
             raise SettingError("the gain over the legacy is always among the claims; add 'gain'")
         found = scopes_of(problem, scopes)
-        return cls(problem, listed, found, delta, method, tuple(dict.fromkeys(what)), fresh, scopes is not None)
+        variables = tuple(variable.name for variable in check_variables(problem, by))
+        return cls(problem, listed, found, delta, method, tuple(dict.fromkeys(what)), fresh, scopes is not None, variables)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -80,4 +87,5 @@ class Request:
             "method": self.method,
             "what": list(self.what),
             "fresh": self.fresh,
+            "by": list(self.by),
         }

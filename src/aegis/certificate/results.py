@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from aegis.audit import Finding
 from aegis.certificate.certificate import CERTIFIED, NOT_YET, REFUSED, GuardResult, LevelResult, Station, Test
@@ -20,7 +21,7 @@ SAME = "candidate and legacy agree here: there is nothing to certify"
 def level_result(request: Request, found: Collected, index: int, scope: Scope, refusals: Sequence[Finding]) -> LevelResult:
     """Return the result of one candidate at one scope; refusals: findings that forbid a certificate at this scope."""
     problem, candidate, names = request.problem, request.candidates[index], request.named(scope)
-    own = [item for item in found.evidence if item.claim.candidate == index and item.claim.scope == scope]
+    own = [item for item in _of(found, index, scope) if item.claim.group is None]
     delta = sum(item.claim.delta for item in own)
     margin = margin_of(problem, scope)
     spread = found.spreads[index, scope].plain() if (index, scope) in found.spreads else {}
@@ -60,6 +61,38 @@ def level_result(request: Request, found: Collected, index: int, scope: Scope, r
         tuple(tests),
         spread,
     )
+
+
+def subgroup_results(request: Request, found: Collected, levels: Sequence[LevelResult]) -> list[dict[str, Any]]:
+    """Return the gains of subgroups as plain data, of those results that were not refused."""
+    listed = []
+    refused = {(level.candidate, level.scope) for level in levels if level.verdict == REFUSED}
+    for item in found.evidence:
+        claim = item.claim
+        name, scope = request.candidates[claim.candidate].name, request.named(claim.scope)
+        if claim.group is None or (name, scope) in refused:
+            continue
+        try:
+            test = _test(item)
+        except RefusedError:
+            continue
+        listed.append(
+            {
+                "candidate": name,
+                "scope": list(scope),
+                "variable": claim.group.variable,
+                "label": claim.group.label,
+                "units": test.units,
+                "gain_lower": None if test.lower_scaled is None else claim.measure.gain(test.lower_scaled),
+                "delta": claim.delta,
+                "verdict": CERTIFIED if test.certified else NOT_YET,
+            }
+        )
+    return listed
+
+
+def _of(found: Collected, index: int, scope: Scope) -> list[Evidence]:
+    return [item for item in found.evidence if item.claim.candidate == index and item.claim.scope == scope]
 
 
 def _test(item: Evidence) -> Test:

@@ -18,6 +18,7 @@ from aegis.certificate.collecting import Evidence, Moments, place_grid
 from aegis.certificate.contrasts import differences
 from aegis.certificate.declaring import declare
 from aegis.certificate.estimates import SERIES, episode_estimates
+from aegis.certificate.groups import groups_of
 from aegis.certificate.models import fit_models
 from aegis.certificate.overlap import Spread
 from aegis.certificate.request import Request
@@ -26,7 +27,7 @@ from aegis.certificate.units import Clusters
 from aegis.certificate.view import Models, View
 from aegis.certificate.weights import level_weights
 from aegis.errors import RefusedError
-from aegis.problem import Batch, Policy, Problem, Scope, concat
+from aegis.problem import Array, Batch, Policy, Problem, Scope, concat
 
 HEAD_ROWS = 400_000
 MOST_PRIOR = 20_000  # innermost rows that grids are placed on; more would only take longer
@@ -62,8 +63,9 @@ def collect(
     if not head:
         raise RefusedError("the log has no episodes: there is nothing to certify on")
     sides = _with_placing(sides, head, whole)
-    claims = declare(request, head[0].take_episodes(np.arange(min(2, len(head[0])))))
     prior = _prior(problem, sides, head)
+    sample = head[0].take_episodes(np.arange(min(2, len(head[0]))))
+    claims = declare(request, sample, groups_of(problem, request.by, prior))
     units = _foreseen(problem, sides, head, whole, total_rows)
     found = _nothing_yet(request, claims, sides)
     found.described = {"differs": differences(request, head[0])}
@@ -72,8 +74,9 @@ def collect(
         found.models.append(fit_models(problem, candidate, own, prior))
         view = None if prior is None else View(problem, prior, candidate.policy, found.models[index])
         for claim in own:
-            grids = tuple(place_grid(part, claim, view, units) for part in claim.parts)
-            found.evidence.append(Evidence.start(claim, grids, problem))
+            if claim.group is None:
+                grids = tuple(place_grid(part, claim, view, units) for part in claim.parts)
+            found.evidence.append(Evidence.start(claim, grids, problem))  # a subgroup uses the grids of the claim before it
     for batch in itertools.chain(head, rest):
         for look in looks:
             look(batch)
@@ -118,12 +121,16 @@ def _add(request: Request, found: Collected, batch: Batch) -> None:
 
 
 def _add_view(request: Request, found: Collected, index: int, view: View) -> None:
+    values: list[Array] = []
     for item in found.evidence:
         claim = item.claim
         if claim.candidate != index:
             continue
-        item.add(view)
-        if claim.what == "gain":
+        if claim.group is None:
+            values = item.compute(view)
+        members = None if claim.group is None else claim.group.members(view.batch)
+        item.add(values, view.batch.cluster, members)
+        if claim.what == "gain" and claim.group is None:
             robust = request.problem.carry_over == "none" and any(part.name != "plain" for part in claim.parts)
             estimates = episode_estimates(view, claim.scope, claim.measure, robust)
             found.moments[index, claim.scope].add(estimates, view.batch.cluster)

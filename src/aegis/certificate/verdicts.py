@@ -65,6 +65,11 @@ def blocking_level(weights: Sequence[Mapping[str, Any]], levels: Sequence[LevelR
     return text + ". A capped candidate (aegis learn --kind capped) keeps them small."
 
 
+def listed(words: Sequence[str]) -> str:
+    """Return words as one says them: a, b and c."""
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
 def amount(value: float | None, unit: str) -> str:
     """Return a number with its unit."""
     if value is None:
@@ -111,7 +116,7 @@ def _per(problem: Problem) -> str:
 
 
 def _scope(best: LevelResult) -> str:
-    return " and ".join(f"'{name}'" for name in best.scope)
+    return listed([f"'{name}'" for name in best.scope])
 
 
 def _percent(share: float) -> str:

@@ -61,6 +61,7 @@ def verify(content: Mapping[str, Any], source: Source, candidates: Sequence[Cand
         method=settings["method"],
         what=settings["what"],
         fresh=settings["fresh"],
+        by=settings["by"],
         ledger=False,
         now=content["created"],
     )

@@ -31,6 +31,7 @@ from aegis.cli.show import console, print_json, table
 @click.option("--method", default="auto", show_default=True, metavar="NAME", help="auto, water-filled, robust or plain.")
 @click.option("--gain-only", is_flag=True, help="Claim gains only, no values: the risk is shared by fewer claims.")
 @click.option("--fresh", is_flag=True, help="A learned policy has seen none of this log: certify on all of it.")
+@click.option("--by", multiple=True, metavar="CONTEXT", help="Also look at groups of an outermost context; repeatable.")
 @click.option("--out", type=options.Place(path_type=Path), metavar="FILE", help="Write the certificate (JSON).")
 @click.option("--report", type=options.Place(path_type=Path), metavar="FILE", help="Write a page to read (HTML).")
 @click.option("--ledger", type=options.Place(path_type=Path), metavar="FOLDER", help="Where looks are written down.")
@@ -44,6 +45,7 @@ def command(
     method: str,
     gain_only: bool,
     fresh: bool,
+    by: tuple[str, ...],
     out: Path | None,
     report: Path | None,
     ledger: Path | None,
@@ -77,6 +79,7 @@ def command(
         method=method,
         what=("gain",) if gain_only else ("gain", "value"),
         fresh=fresh,
+        by=by,
         ledger=ledger,
         report=_progress(as_json),
     )
@@ -96,29 +99,15 @@ def command(
 
 def show(certificate: Any) -> None:
     """Print a certificate: the verdict first, then the results, what stands in the way, what was found, what to do."""
-    from aegis.certificate.verdicts import amount
-
     screen = console()
     verdict = certificate.verdict
     colour = {"certified": "bold green", "not yet": "bold yellow", "refused": "bold red"}[verdict.verdict]
     screen.print(verdict.sentence, style=colour, soft_wrap=True)
     screen.print(f"What to do: {verdict.next_step}", soft_wrap=True)
-    several = len({level.candidate for level in certificate.levels}) > 1
-    rows = [
-        [
-            (f"{level.candidate}: " if several else "") + " + ".join(level.scope),
-            level.verdict,
-            amount(level.gain_lower, verdict.unit) if level.gain_lower is not None else "-",
-            amount(level.estimate, verdict.unit) if level.estimate is not None else "-",
-            amount(level.value_lower, verdict.unit) if level.value_lower is not None else "-",
-            amount(level.legacy_value, verdict.unit) if level.legacy_value is not None else "-",
-            str(level.units),
-            "-" if level.further_units is None else str(level.further_units),
-        ]
-        for level in certificate.levels
-    ]
-    columns = ["scope", "verdict", "gain at least", "(estimate)", "value at least", "legacy", verdict.unit_word, "further"]
-    screen.print(table(f"All at once with probability {1 - verdict.delta:.6g}", columns, rows))
+    unit = f", in {verdict.unit}" if verdict.unit else ""
+    title = f"Gain over the legacy on {verdict.units} {verdict.unit_word}{unit}; all bounds at once at risk {verdict.delta:g}"
+    columns = ["scope", "verdict", "gain ≥", "estimate", "value ≥", "legacy", "further"]
+    screen.print(table(title, columns, [_row(certificate, level) for level in certificate.levels]))
     for level in certificate.levels:
         for guard in level.guards:
             lower = "-" if guard.change_lower is None else f"{guard.change_lower:.4g}"
@@ -131,6 +120,15 @@ def show(certificate: Any) -> None:
             screen.print(
                 f"{found['severity']} [{found['code']}]: {found['message']}; {found['fix']}", soft_wrap=True, markup=False
             )
+
+
+def _row(certificate: Any, level: Any) -> list[str]:
+    several = len({item.candidate for item in certificate.levels}) > 1
+    numbers = [level.gain_lower, level.estimate, level.value_lower, level.legacy_value]
+    further = "-" if level.further_units is None else str(level.further_units)
+    scope = " + ".join(level.scope)
+    name = f"{level.candidate}: {scope}" if several else scope
+    return [name, level.verdict, *["-" if value is None else f"{value:.4g}" for value in numbers], further]
 
 
 def _paths(out: Path | None, report: Path | None) -> None:

@@ -1,4 +1,4 @@
-"""`aegis demo`: a nested agent learns on a simulated plant, next to the legacy and the oracle."""
+"""`aegis demo`: a nested agent learns on a simulated plant; then a policy is certified from a log alone."""
 
 from __future__ import annotations
 
@@ -21,14 +21,16 @@ WINDOW = 25  # episodes in the first and last averages
 @options.seed
 @options.as_json
 def command(episodes: int, out: Path, seed: int, as_json: bool) -> None:
-    """Run the story on a simulated plant: a legacy controller, an agent that learns to do better, and the best possible.
+    """Run the story on a simulated plant: an agent learns next to the legacy; then a policy is certified from a log alone.
 
     The plant has three timescales: the blend of a batch sets the viscosity that the recipe's temperature must suit, and that sets
     the acidity that each dose must suit. The agent's data is kept in FOLDER; an interrupted run goes on where it stopped, a
-    finished one is run again. Nothing is certified here yet: the numbers are averages.
+    finished one is run again. Then a log of an exploring legacy is audited, a candidate learned from one half of it and certified on
+    the other; the verdict and a page to read end it.
     """
     from aegis.agents import AGENTS, make_online, run_to
     from aegis.agents.folder import discard
+    from aegis.cli.demo_certificate import certify_from_log
     from aegis.planning import Integration
     from aegis.worlds import make_world, oracle_value, true_value
 
@@ -73,6 +75,7 @@ def command(episodes: int, out: Path, seed: int, as_json: bool) -> None:
                 "agent_last": float(means[-window:].mean()),
                 "share_of_gap_closed": closed,
                 "log": str(folder / "log.parquet"),
+                **certify_from_log(out / "certify", seed, None).plain(),
             }
         )
         return
@@ -85,6 +88,7 @@ def command(episodes: int, out: Path, seed: int, as_json: bool) -> None:
     screen.print(table("Mean reward per decision, all three on the same noise", heads, shown))
     screen.print(f"\nOver its last {window} episodes {_moral(closed)} This is an average, not a certificate.")
     screen.print(f"Its log, with the exact probability of every action: {folder / 'log.parquet'}", soft_wrap=True)
+    certify_from_log(out / "certify", seed, screen)
 
 
 def _moral(closed: float) -> str:

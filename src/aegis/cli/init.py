@@ -12,7 +12,7 @@ from aegis.cli import options
 from aegis.cli.show import console, print_json, table
 
 if TYPE_CHECKING:
-    from aegis.logs.drafting import Draft
+    from aegis.logs import Draft
     from aegis.problem import Level, Problem
 
 INCOMPLETE = 2  # the exit code of a draft that a problem file cannot be made of yet
@@ -40,12 +40,13 @@ def command(context: click.Context, log: tuple[Path, ...], out: Path | None, for
     """
     from aegis.errors import OutputError
     from aegis.files import write_text
-    from aegis.logs.drafting import draft_problem
+    from aegis.logs import draft_problem
+    from aegis.logs.parts import parts_of, taken_in
     from aegis.problem import dump_problem
 
     if out is not None:
-        if any(_same(out, path) for path in log):
-            raise OutputError(f"{out} is the log itself; name another file for the draft")
+        if any(part.path is not None and _same(out, part.path) for part in parts_of(taken_in(log))):
+            raise OutputError(f"{out} is part of the log itself; name another file for the draft")
         if out.exists() and not force:
             raise OutputError(f"{out} exists; add --force to overwrite it, or name another file")
     draft = draft_problem(log, rows)

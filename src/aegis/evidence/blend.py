@@ -6,10 +6,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import logsumexp
 
 from aegis.errors import SettingError
-from aegis.evidence.sketch import UNIT, Sketch, check_delta, largest_certified
+from aegis.evidence.sketch import UNIT, Curve, Sketch, check_delta, largest_certified
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +32,14 @@ class Blend:
 
     def log_wealth(self, mean: float) -> float:
         """Return the logarithm of the average wealth against the hypothesis that the mean is at most `mean`."""
-        logs = [sketch.log_wealth(mean + offset) for sketch, offset in zip(self.sketches, self.offsets, strict=True)]
-        return float(logsumexp(logs) - math.log(len(logs)))
+        return self.curve()(mean)
+
+    def curve(self) -> Curve:
+        """Return the average wealth as a function of the mean."""
+        curves = [sketch.curve() for sketch in self.sketches]
+        offsets = [np.full(curve.logs.size, offset) for curve, offset in zip(curves, self.offsets, strict=True)]
+        logs = np.concatenate([curve.logs for curve in curves]) - math.log(len(curves))
+        return Curve(logs, np.concatenate([curve.bets for curve in curves]), np.concatenate(offsets), self.count)
 
     def certifies(self, mean: float, delta: float) -> bool:
         """Say whether the mean is certified to be above `mean` at risk delta; the same test that `lower` inverts."""
@@ -42,7 +47,8 @@ class Blend:
 
     def lower(self, delta: float, low: float, high: float) -> float:
         """Return the largest mean in [low, high] that is certified to be exceeded, rounded down; see `Sketch.lower`."""
-        return largest_certified(lambda mean: self.certifies(mean, delta), low, high)
+        curve, threshold = self.curve(), math.log(1.0 / check_delta(delta))
+        return largest_certified(lambda mean: curve(mean) >= threshold, low, high)
 
     def units_needed(self, mean: float, delta: float) -> int | None:
         """Return how many units in all it would take to certify `mean` if evidence went on growing as so far; an estimate.

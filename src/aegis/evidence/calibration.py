@@ -14,6 +14,10 @@ from aegis.errors import SettingError
 from aegis.evidence.grid import Array
 
 STAKES = np.array([2.0**-i for i in range(0, 8)])
+# Stakes of the forms that add up batch by batch: on surprises in [-1, 1], on weights above one, and on weights below one.
+BOUNDED_STAKES = np.array([2.0**-i for i in range(1, 9)])
+WEIGHT_STAKES = np.array([0.5, 0.125, 0.03125, 0.00390625])
+SHORT_STAKES = np.array([0.9, 0.45, 0.2, 0.05])
 
 
 def full_evidence(surprise: Array) -> float:
@@ -44,14 +48,6 @@ def taken_evidence(weights: Array, largest: float | None = None) -> tuple[float,
     return above, below
 
 
-# ---- the same bets for many slices at once, as sums that can be added up batch by batch ------------------------------------
-
-BOUNDED_STAKES = np.array([2.0**-i for i in range(1, 9)])
-WEIGHT_STAKES = np.array([2.0**-i for i in range(1, 10, 2)])
-SHORT_STAKES = np.array([0.9, 0.45, 0.2, 0.1, 0.05])
-ORDERS = 4
-
-
 def moments(surprise: Array) -> Array:
     """Return the sums of the first four powers `[4, ...]` of surprises `[n, ...]`, |surprise| <= 1."""
     square = surprise * surprise
@@ -70,18 +66,26 @@ def moment_evidence(sums: Array) -> Array:
 
 def weight_logs(weights: Array) -> Array:
     """Return log factors `[J, ...]` of bets that the mean of weights `[...]` from 0 is above one, one row for each stake."""
-    stakes = WEIGHT_STAKES.reshape(-1, *[1] * np.ndim(weights))
-    return np.log(1.0 + stakes * (weights - 1.0))
+    return _logs(WEIGHT_STAKES, np.asarray(weights, dtype=np.float64) - 1.0)
 
 
 def short_logs(weights: Array, largest: float) -> Array:
     """Return log factors `[J, ...]` of bets that the mean of weights `[...]` in [0, largest] is below one."""
     if not largest > 1:
         raise SettingError(f"the largest weight is above 1, found {largest}")
-    stakes = SHORT_STAKES.reshape(-1, *[1] * np.ndim(weights))
-    return np.log(1.0 - stakes * (weights - 1.0) / (largest - 1.0))
+    return _logs(SHORT_STAKES, (1.0 - np.asarray(weights, dtype=np.float64)) / (largest - 1.0))
 
 
 def blended(logs: Array) -> Array:
     """Return the logarithm of the mean over bets `[...]` of wealths whose logarithms are `[J, ...]`."""
     return np.asarray(logsumexp(logs, axis=0) - np.log(logs.shape[0]))
+
+
+def _logs(stakes: Array, excess: Array) -> Array:
+    """Return `log(1 + stake excess)`, `[J, ...]`, one stake after the other so that what is worked on stays in cache."""
+    found = np.empty((stakes.size, *excess.shape))
+    for place, stake in enumerate(stakes):
+        part = np.multiply(excess, stake, out=found[place, ...])
+        part += 1.0
+        np.log(part, out=part)
+    return found

@@ -15,13 +15,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import logsumexp
 
 from aegis.errors import RefusedError, SettingError
 from aegis.evidence.grid import Array, Grid
 
 UNIT = 2.0**32
 LARGEST = 2.0**30  # no single log-factor is allowed beyond this
+AT_ONCE = 2**13  # units whose logarithms are held in memory at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +43,12 @@ class Sketch:
         if not (np.isfinite(found).all() and (found >= 0).all()):
             bad = int(np.argmax(~(np.isfinite(found) & (found >= 0))))
             raise RefusedError(f"unit {bad}: a unit's value is a finite number from 0, found {found[bad]}")
-        total: list[int | None] = []
-        for bet, before in zip(self.grid.bets, self.sums, strict=True):
-            total.append(None if before is None else before + _floor_sum(np.log1p(bet * found)))
-        return Sketch(self.grid, self.count + found.size, tuple(total))
+        grown = [0] * self.grid.bets.size
+        for start in range(0, found.size, AT_ONCE):
+            part = _floor_sums(np.log1p(self.grid.bets[:, None] * found[start : start + AT_ONCE]))
+            grown = [a + b for a, b in zip(grown, part, strict=True)]
+        total = tuple(None if before is None else before + more for before, more in zip(self.sums, grown, strict=True))
+        return Sketch(self.grid, self.count + found.size, total)
 
     def add_factors(self, factors: Array) -> Sketch:
         """Return the sketch after units whose factors `[k, J]` are given; a factor of 0 or nan kills its bet for good."""
@@ -55,12 +57,14 @@ class Sketch:
             raise SettingError(f"factors have one column per bet: expected {self.grid.bets.size}, found shape {found.shape}")
         if (found < 0).any() or np.isposinf(found).any():
             raise RefusedError("a unit's factor is a finite number from 0")
-        total: list[int | None] = []
-        for j, before in enumerate(self.sums):
-            column = found[:, j]
-            alive = before is not None and bool((column > 0).all())  # a nan is not above 0
-            total.append(before + _floor_sum(np.log1p(column - 1.0)) if alive and before is not None else None)
-        return Sketch(self.grid, self.count + len(found), tuple(total))
+        alive = (found > 0).all(axis=0)  # a nan is not above 0
+        grown = [0] * self.grid.bets.size
+        for start in range(0, len(found), AT_ONCE):
+            some = np.where(alive[:, None], found[start : start + AT_ONCE].T, 1.0)
+            grown = [a + b for a, b in zip(grown, _floor_sums(np.log1p(some - 1.0)), strict=True)]
+        kept = zip(self.sums, grown, alive, strict=True)
+        total = tuple(None if before is None or not live else before + more for before, more, live in kept)
+        return Sketch(self.grid, self.count + len(found), total)
 
     def merge(self, other: Sketch) -> Sketch:
         """Return the sketch of both sets of units; exact, in any order. The grids must be the same."""
@@ -71,13 +75,13 @@ class Sketch:
 
     def log_wealth(self, mean: float) -> float:
         """Return the logarithm of the wealth against the hypothesis that the mean is at most `mean`."""
+        return self.curve()(mean)
+
+    def curve(self) -> Curve:
+        """Return the wealth as a function of the mean."""
         alive = np.array([total is not None for total in self.sums])
-        if not alive.any():
-            return -math.inf
-        logs = np.array([0.0 if total is None else total / UNIT for total in self.sums])
-        with np.errstate(divide="ignore"):
-            growth = logs - self.count * np.log1p(self.grid.bets * mean)
-        return float(logsumexp((self.grid.log_weights + growth)[alive]))
+        logs = np.array([total / UNIT for total in self.sums if total is not None])
+        return Curve(self.grid.log_weights[alive] + logs, self.grid.bets[alive], np.zeros(len(logs)), self.count)
 
     def certifies(self, mean: float, delta: float) -> bool:
         """Say whether the mean is certified to be above `mean` at risk delta; the same test that `lower` inverts."""
@@ -89,7 +93,29 @@ class Sketch:
         Raises RefusedError if even `high`, the largest mean possible, is certified to be exceeded: that contradicts the
         assumptions.
         """
-        return largest_certified(lambda mean: self.certifies(mean, delta), low, high)
+        curve, threshold = self.curve(), math.log(1.0 / check_delta(delta))
+        return largest_certified(lambda mean: curve(mean) >= threshold, low, high)
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Log wealth as a function of the mean: the logarithm of sum_j exp(logs_j - count log1p(bets_j (mean + offsets_j)))."""
+
+    logs: Array
+    bets: Array
+    offsets: Array
+    count: int
+
+    def __call__(self, mean: float) -> float:
+        """Return the log wealth; -inf if every bet is dead."""
+        if not self.logs.size:
+            return -math.inf
+        with np.errstate(divide="ignore"):
+            terms = self.logs - self.count * np.log1p(self.bets * (mean + self.offsets))
+        best = terms.max()
+        if not math.isfinite(best):
+            return float(best)
+        return float(best + math.log(np.exp(terms - best).sum()))
 
 
 def largest_certified(certifies: Callable[[float], bool], low: float, high: float) -> float:
@@ -120,12 +146,11 @@ def check_delta(delta: float) -> float:
     return delta
 
 
-def _floor_sum(logs: Array) -> int:
-    """Return the sum of logs in units of 2^-32, each rounded down, without overflow."""
+def _floor_sums(logs: Array) -> list[int]:
+    """Return the sums `[J]` over each row of logs `[J, k]`, k <= AT_ONCE, in units of 2^-32, each log rounded down."""
     if logs.size and np.abs(logs).max() > LARGEST:
         raise RefusedError("a unit's factor is too extreme to be counted")
     whole = np.floor(logs * UNIT).astype(np.int64)
-    chunk = 2**16  # 2^16 terms of at most 2^62 would overflow, so the halves are added apart
-    high, low = whole >> 32, whole & 0xFFFFFFFF
-    parts = range(0, whole.size, chunk)
-    return sum((int(high[i : i + chunk].sum()) << 32) + int(low[i : i + chunk].sum()) for i in parts)
+    # Terms of up to 2^62 would overflow when added, so their halves are added apart.
+    high, low = (whole >> 32).sum(axis=1), (whole & 0xFFFFFFFF).sum(axis=1)
+    return [(int(a) << 32) + int(b) for a, b in zip(high, low, strict=True)]

@@ -42,7 +42,7 @@ class LogFile(Protocol):
         ...
 
     def blocks(self, columns: Sequence[str], rows: int, repeated: Sequence[str] = ()) -> Iterator[pa.Table]:
-        """Yield the columns asked for in tables of `rows` rows (the last one shorter), from the first row to the last.
+        """Yield the columns asked for in tables of at most `rows` rows, from the first row to the last.
 
         Text in the columns `repeated` holds few values many times over and may come dictionary-encoded.
         """
@@ -63,18 +63,22 @@ def guarded(stream: Iterable[pa.RecordBatch], name: str, form: str) -> Iterator[
 
 
 def evenly(blocks: Iterable[pa.RecordBatch], columns: Sequence[str], rows: int) -> Iterator[pa.Table]:
-    """Yield tables of `rows` rows from blocks of any size."""
+    """Yield tables of at most `rows` rows, and of more than half as many except for the last, from blocks of any size."""
     held: list[pa.RecordBatch] = []
     count = 0
     for block in blocks:
         rest = block.select(list(columns))
-        while count + rest.num_rows >= rows:
-            held.append(rest.slice(0, rows - count))
-            yield pa.Table.from_batches(held)
-            rest, held, count = rest.slice(rows - count), [], 0
-        if rest.num_rows:
-            held.append(rest)
-            count += rest.num_rows
+        while rest.num_rows:
+            # A block is cut only if it is too long: pieces would have to be joined again.
+            if count and count + rest.num_rows > rows and 2 * count > rows:
+                yield pa.Table.from_batches(held)
+                held, count = [], 0
+            piece = rest.slice(0, rows - count)
+            held.append(piece)
+            count, rest = count + piece.num_rows, rest.slice(piece.num_rows)
+            if count == rows:
+                yield pa.Table.from_batches(held)
+                held, count = [], 0
     if count:
         yield pa.Table.from_batches(held)
 

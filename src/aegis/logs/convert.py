@@ -11,10 +11,11 @@ import pyarrow.compute as pc
 
 from aegis.logs.decimals import POINT, hint
 from aegis.logs.findings import Findings
+from aegis.logs.keys import one_dictionary
 from aegis.logs.places import Places, shown
 from aegis.logs.propensities import check_range
 from aegis.logs.schema import Column
-from aegis.logs.texts import TEXT, known_numbers, parsed, unreadable
+from aegis.logs.texts import TEXT, is_text, known_numbers, parsed, unreadable
 from aegis.logs.values import match, numeric, suggestion
 from aegis.problem import AnyArray
 
@@ -44,15 +45,16 @@ def convert(
 ) -> pa.Table:
     """Return a table with one column per role, by `Column.key`, and the columns FILE and ROW.
 
-    number: float64, finite. category: int32 codes. flag: bool. key, time, any: the type in `types`, by key. Only optional
-    columns have nulls. decimals: the decimal mark of columns of text, a point where none is given. Raises LogError that names
-    file, row, column and what was found, for the first row of each kind.
+    number: float64, finite. category: int32 codes. flag: bool. key, time, any: the type in `types`, by key; text that is
+    `repeated` as a dictionary. Only optional columns have nulls. decimals: the mark of columns of text, a point where none
+    is given. Raises LogError that names file, row, column and what was found, for the first row of each kind.
     """
     findings = Findings(places)
     marks = decimals or {}
     done: dict[str, pa.Array] = {}
     for column in columns:
-        entries = _Entries(plain(raw[column.name]), column, findings, marks.get(column.name, POINT))
+        found = encoded(raw[column.name]) if column.repeated else plain(raw[column.name])
+        entries = _Entries(found, column, findings, marks.get(column.name, POINT))
         done[column.key] = _CONVERTERS[column.kind](entries, types)
     findings.settle()
     done[FILE], done[ROW] = pa.array(places.file, pa.int32()), pa.array(places.row, pa.int64())
@@ -70,10 +72,14 @@ def plain(column: pa.ChunkedArray) -> pa.Array:
     return pa.concat_arrays(cast.chunks) if cast.num_chunks else pa.array([], kind)
 
 
-def is_text(kind: pa.DataType) -> bool:
-    """Return whether a column of this type holds text; bytes count as text because some writers do not mark it."""
-    tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary, pa.types.is_null)
-    return any(test(kind) for test in tests) or str(kind) in ("string_view", "binary_view")
+def encoded(column: pa.ChunkedArray) -> pa.Array:
+    """Return a column as `plain` does, but text that is dictionary-encoded as one dictionary of text."""
+    if not (pa.types.is_dictionary(column.type) and is_text(column.type.value_type)):
+        return plain(column)
+    found = one_dictionary(column)
+    if found.dictionary.type == TEXT:
+        return found
+    return pa.DictionaryArray.from_arrays(found.indices, found.dictionary.cast(TEXT))
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +129,9 @@ class _Entries:
     def refuse_infinite(self, numbers: pa.Array) -> None:
         """Note numbers that are not finite."""
         values = numbers.fill_null(0.0).to_numpy(zero_copy_only=False)
+        with np.errstate(all="ignore"):
+            if np.isfinite(values.sum()):
+                return
         wrong = np.flatnonzero(~np.isfinite(values))
         if wrong.size:
             default = "a finite number is needed" + (", or an empty field" if self.column.optional else "")
@@ -148,7 +157,9 @@ def _number(entries: _Entries, types: Mapping[str, pa.DataType]) -> pa.Array | N
 
 def _category(entries: _Entries, types: Mapping[str, pa.DataType]) -> pa.Array | None:
     column = entries.column
-    found = known_numbers(entries.found) if entries.found.type == TEXT and numeric(column.values) else entries.found
+    found = entries.found
+    if numeric(column.values) and _kind_name(found.type) == "text":
+        found = known_numbers(plain(pa.chunked_array([found])))  # these may be missing in words
     entries.refuse_missing(found)
     codes = match(found, column.values, entries.decimal)
     unknown = np.flatnonzero((codes < 0) & _present(found)) if codes.min(initial=0) < 0 else codes[:0]
@@ -173,10 +184,12 @@ def _flag(entries: _Entries, types: Mapping[str, pa.DataType]) -> pa.Array | Non
 def _as_typed(entries: _Entries, types: Mapping[str, pa.DataType]) -> pa.Array | None:
     kind = types[entries.column.key]
     needed = "ids are text, whole numbers or dates" if entries.column.kind == "key" else f"the column holds {kind} elsewhere"
-    cast = entries.cast(kind, needed)
+    cast = entries.found if kind == TEXT and pa.types.is_dictionary(entries.found.type) else entries.cast(kind, needed)
     if cast is None:
         return None
     entries.refuse_missing(cast)
+    if entries.column.repeated and cast.type == TEXT:
+        return cast.dictionary_encode()
     if entries.column.kind == "time" and pa.types.is_floating(kind):
         entries.refuse_infinite(cast)
     return cast
@@ -201,7 +214,7 @@ def _zero_or_one(part: pa.Array) -> pa.Array:
 
 
 def _kind_name(kind: pa.DataType) -> str:
-    return "text" if kind == TEXT else str(kind)
+    return "text" if TEXT in (kind, getattr(kind, "value_type", None)) else str(kind)
 
 
 def _present(values: pa.Array) -> AnyArray:

@@ -41,7 +41,7 @@ class Findings:
         """Raise LogError with a line for each kind, in the order of the rows, unless nothing was found."""
         if not self._found:
             return
-        lines = [line for _, line in sorted(self._found)]
+        lines = [line for _, line in sorted(self._found, key=lambda found: found[0])]
         left = len(lines) - MOST
         if left > 0:
             lines = [*lines[:MOST], f"and {left} more kind{'s' if left > 1 else ''} of findings in these rows"]

@@ -42,7 +42,9 @@ class FrameLog:
     def blocks(self, columns: Sequence[str], rows: int, repeated: Sequence[str] = ()) -> Iterator[pa.Table]:
         """Yield blocks of rows; see LogFile."""
         wanted = list(columns) or list(self.names[:1])
-        return evenly(self.table.select(wanted).to_batches(), wanted, rows)
+        # Dictionaries of other libraries may list a value twice; codes are only compared where they cannot.
+        for table in evenly(self.table.select(wanted).to_batches(), wanted, rows):
+            yield pa.table({name: plain(table[name]) for name in wanted})
 
 
 def is_frame(value: object) -> bool:

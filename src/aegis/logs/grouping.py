@@ -62,7 +62,11 @@ class _Rows:
 
     def column(self, role: Role, name: str, level: str | None, groups: Groups) -> AnyArray:
         """Return a column in its role `[m]`, at the first row of each group."""
-        return taken(_numpy(self.table[column_key(role, name, level)]), groups)
+        found = self.table[column_key(role, name, level)]
+        if pa.types.is_primitive(found.type) or pa.types.is_boolean(found.type):
+            return taken(_numpy(found), groups)
+        # Text becomes Python objects: only that which is kept.
+        return _numpy(plain(found if groups.single else found.take(pa.array(groups.first))))
 
     def columns(self, role: Role, names: Sequence[str], level: str | None, groups: Groups) -> AnyArray:
         """Return several columns side by side, `[m, columns]`."""

@@ -71,11 +71,16 @@ def ranks(column: pa.Array) -> npt.NDArray[np.int64]:
 
 def codes_and_values(column: pa.ChunkedArray) -> tuple[npt.NDArray[np.int64], pa.Array]:
     """Return codes `i64[n]` and the values they stand for, which may be repeated; for columns without nulls."""
-    encoded = column.unify_dictionaries() if pa.types.is_dictionary(column.type) else column.dictionary_encode()
-    whole = encoded.combine_chunks()
-    if isinstance(whole, pa.ChunkedArray):  # no chunks, or too much text for one
-        whole = pa.concat_arrays(whole.chunks) if whole.num_chunks else pa.array([], encoded.type)
+    whole = one_dictionary(column)
     return whole.indices.to_numpy(zero_copy_only=False).astype(np.int64), whole.dictionary
+
+
+def one_dictionary(column: pa.ChunkedArray) -> pa.DictionaryArray:
+    """Return a column as one dictionary-encoded array; nulls are null indices."""
+    encoded = column.unify_dictionaries() if pa.types.is_dictionary(column.type) else column.dictionary_encode()
+    if not encoded.num_chunks:
+        return pa.DictionaryArray.from_arrays(pa.array([], pa.int32()), pa.array([], encoded.type.value_type))
+    return encoded.chunk(0) if encoded.num_chunks == 1 else pa.concat_arrays(encoded.chunks)
 
 
 def _hash_text(text: pa.Array) -> Hashes:

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from aegis.logs.blocks import TROUBLE, evenly, guarded, unreadable_file
+from aegis.logs.texts import is_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class ParquetLog:
     def blocks(self, columns: Sequence[str], rows: int, repeated: Sequence[str] = ()) -> Iterator[pa.Table]:
         """Yield blocks of rows; see LogFile."""
         try:
-            file = _file(self.path, repeated)
+            file = _file(self.path, [name for name in repeated if is_text((self.types or {})[name])])
         except TROUBLE as error:
             raise unreadable_file(self.name, "Parquet", error) from error
         with file:

@@ -18,7 +18,8 @@ from aegis.problem import AnyArray, Problem
 def find_cut(tables: Iterable[pa.Table], problem: Problem, fraction: float) -> Cut:
     """Return the time before which the share `fraction` of the episodes starts, from converted tables of ids and times.
 
-    Rows may come in any order and in any blocks: a hash and a time are kept for each episode, the times are sorted at the end.
+    An episode starts at the earliest time in its rows. Rows may come in any order and in any blocks: a hash and a time are kept
+    for each episode of a block, and sorted at the end.
     Raises LogError if the problem names no time, if a side would be empty, or if a cluster has episodes on both sides: what
     its later episodes taught would be known on the prior side, and what its earlier ones taught on the other.
     """
@@ -28,18 +29,26 @@ def find_cut(tables: Iterable[pa.Table], problem: Problem, fraction: float) -> C
     clusters: list[Hashes] = []
     parts: list[Hashes] = []
     for table in tables:
-        found, first = np.unique(_hashes(table, "episode", problem.episode), return_index=True)
-        parts.append(found)
-        when = plain(table[column_key("time", problem.time)]).take(pa.array(first))
-        times.append(check_times(when.to_numpy(zero_copy_only=False), problem.time))
+        ids = _hashes(table, "episode", problem.episode)
+        when = plain(table[column_key("time", problem.time)]).to_numpy(zero_copy_only=False)
+        first = _earliest(ids, check_times(when, problem.time))
+        parts.append(ids[first])
+        times.append(when[first])
         if problem.cluster is not None:
             clusters.append(_hashes(table, "cluster", (problem.cluster,))[first])
-    first = np.unique(np.concatenate(parts), return_index=True)[1]
+    first = _earliest(np.concatenate(parts), np.concatenate(times))
     starts = np.concatenate(times)[first]
     cut = cut_at(starts, fraction)
     if problem.cluster is not None:
         _refuse_straddling(np.concatenate(clusters)[first], earlier(starts, cut), problem.cluster, cut)
     return cut
+
+
+def _earliest(ids: Hashes, times: AnyArray) -> AnyArray:
+    """Return for each id the row with the earliest time."""
+    order = np.lexsort((times, ids))
+    ordered = ids[order]
+    return order[np.concatenate([[True], ordered[1:] != ordered[:-1]])]
 
 
 def _hashes(table: pa.Table, role: str, names: Iterable[str]) -> Hashes:

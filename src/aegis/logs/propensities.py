@@ -51,8 +51,9 @@ def check_range(column: str, found: Array, report: Report, positive: bool = True
 
     found `[n]`. What it may be instead (a log-probability, a percentage, a density) is read off all the values.
     """
-    if found.size == 0 or (found.min() >= 0 and found.max() <= 1 and (found.min() > 0 or not positive)):
-        return  # also false if there is a nan
+    low, high = found.min(initial=1.0), found.max(initial=0.0)
+    if high <= 1 and (low > 0 or (low == 0 and not positive)):
+        return  # not if there is a nan
     above = found > 1 + ROUND_OFF
     _check(np.isnan(found), column, report, lambda row: f"found nan: the probability is not known; {_ADVICE}")
     if positive:

@@ -65,6 +65,11 @@ class Column:
         return column_key(self.role, self.name, self.level)
 
     @property
+    def repeated(self) -> bool:
+        """Whether the column holds few values many times over, if it holds text."""
+        return self.kind == "category" or self.role in ("decision", "cluster")
+
+    @property
     def what(self) -> str:
         """Return the role in words, for messages."""
         named = _WORDS.get(self.role, self.role)

@@ -154,5 +154,6 @@ class _Plan:
     def tables(self, rows: int) -> Iterable[pa.Table]:
         """Yield converted tables of at most `rows` rows."""
         wanted = list(dict.fromkeys(column.name for column in self.columns))
-        for index, block, places in numbered(self.files, lambda _: wanted, rows):
+        repeated = [name for name in wanted if all(column.repeated for column in self.columns if column.name == name)]
+        for index, block, places in numbered(self.files, lambda _: wanted, rows, repeated):
             yield convert(block, self.columns, self.survey.types, places, self.files[index].decimals)

@@ -58,9 +58,10 @@ def _spill(tables: Iterable[pa.Table], keys: Sequence[str], paths: Sequence[Path
     with contextlib.ExitStack() as stack:
         writers: list[pa.RecordBatchStreamWriter] = []
         for table in tables:
+            table = _decoded(table)
+            part = (hashes(_ids(table, keys)) % np.uint64(len(paths))).astype(np.int64)
             if not writers:
                 writers = _open_writers(paths, table.schema, stack)
-            part = (hashes(_ids(table, keys)) % np.uint64(len(paths))).astype(np.int64)
             order = np.argsort(part, kind="stable")
             bounds = np.searchsorted(part[order], np.arange(len(paths) + 1))
             arranged = table.take(pa.array(order))
@@ -69,6 +70,14 @@ def _spill(tables: Iterable[pa.Table], keys: Sequence[str], paths: Sequence[Path
                     writers[number].write_table(arranged.slice(bounds[number], bounds[number + 1] - bounds[number]))
                 except OSError as error:
                     raise _no_room(error) from error
+
+
+def _decoded(table: pa.Table) -> pa.Table:
+    """Return the table without dictionaries, which would be written once more for every block and file."""
+    names = [name for name in table.column_names if pa.types.is_dictionary(table[name].type)]
+    for name in names:
+        table = table.set_column(table.column_names.index(name), name, plain(table[name]))
+    return table
 
 
 def _open_writers(paths: Sequence[Path], schema: pa.Schema, stack: contextlib.ExitStack) -> list[pa.RecordBatchStreamWriter]:

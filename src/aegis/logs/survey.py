@@ -11,13 +11,13 @@ import pyarrow.compute as pc
 
 from aegis.errors import LogError
 from aegis.logs.blocks import LogFile
-from aegis.logs.convert import is_text, plain
+from aegis.logs.convert import plain
 from aegis.logs.decimals import POINT
 from aegis.logs.findings import Findings
 from aegis.logs.keys import Hashes, hashes, run_starts
 from aegis.logs.places import Places
 from aegis.logs.schema import Column
-from aegis.logs.texts import TEXT, Guess
+from aegis.logs.texts import TEXT, Guess, is_text
 
 _FREE = ("key", "time", "any")  # kinds whose type is found, not prescribed
 
@@ -60,13 +60,13 @@ def survey(files: Sequence[LogFile], columns: Sequence[Column], rows: int) -> Su
 
 
 def numbered(
-    files: Sequence[LogFile], columns: Callable[[LogFile], Sequence[str]], rows: int
+    files: Sequence[LogFile], columns: Callable[[LogFile], Sequence[str]], rows: int, repeated: Sequence[str] = ()
 ) -> Iterator[tuple[int, pa.Table, Places]]:
     """Yield the blocks of all files one after the other, with the index of the file and where each row is."""
     names = tuple(file.name for file in files)
     for index, file in enumerate(files):
         first = 1
-        for block in file.blocks(columns(file), rows):
+        for block in file.blocks(columns(file), rows, repeated):
             row = np.arange(first, first + block.num_rows, dtype=np.int64)
             yield index, block, Places(names, np.full(row.size, index, dtype=np.int32), row)
             first += block.num_rows

@@ -29,6 +29,12 @@ GUESSES: dict[str, tuple[pa.DataType, ...]] = {
 }
 
 
+def is_text(kind: pa.DataType) -> bool:
+    """Return whether a column of this type holds text; bytes count as text because some writers do not mark it."""
+    tests = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary, pa.types.is_null)
+    return any(test(kind) for test in tests) or str(kind) in ("string_view", "binary_view")
+
+
 def parsed(text: pa.Array, kind: pa.DataType, decimal: str = POINT) -> pa.Array:
     """Return text as another type; raises ArrowInvalid if an entry cannot be read.
 

@@ -69,7 +69,7 @@ def build_tree(table: pa.Table, problem: Problem, findings: Findings) -> Tree:
 
 def check_agreement(table: pa.Table, column: Column, groups: Groups, unit: str, findings: Findings, advice: str = "") -> None:
     """Note rows that hold another value than the first row of their group; `unit` says what a group is."""
-    values = comparable(plain(table[column.key]))
+    values = comparable(table[column.key])
     if agrees(values, groups):
         return
     reference = groups.first[groups.of]
@@ -93,11 +93,13 @@ def agrees(values: AnyArray, groups: Groups) -> bool:
     return not bool((values != values[groups.first[groups.of]]).any())
 
 
-def comparable(column: pa.Array) -> AnyArray:
-    """Return numbers that are equal where the values are; null is a value of its own."""
-    if not column.null_count and (pa.types.is_primitive(column.type) or pa.types.is_boolean(column.type)):
-        return column.to_numpy(zero_copy_only=False)
-    return column.dictionary_encode(null_encoding="encode").indices.to_numpy(zero_copy_only=False)
+def comparable(column: pa.ChunkedArray) -> AnyArray:
+    """Return numbers `[n]` that are equal where the values are; null is a value of its own."""
+    if not column.null_count:
+        if pa.types.is_primitive(column.type) or pa.types.is_boolean(column.type):
+            return column.to_numpy()
+        return codes_and_values(column)[0]
+    return plain(column).dictionary_encode(null_encoding="encode").indices.to_numpy(zero_copy_only=False)
 
 
 def _episodes(ids: list[pa.Array]) -> Groups:

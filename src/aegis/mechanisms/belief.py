@@ -16,7 +16,7 @@ from aegis.mechanisms.availability import (
     masked_levels,
 )
 from aegis.mechanisms.cells import Cells
-from aegis.mechanisms.encoding import Encoder, Scaling, mechanism_rows
+from aegis.mechanisms.encoding import Encoder, Scaling, rows_of_mechanisms
 from aegis.mechanisms.feature_map import FeatureMap
 from aegis.mechanisms.features import FEATURES
 from aegis.mechanisms.fourier import Fourier
@@ -89,17 +89,15 @@ class Belief:
 
     def update(self, batch: Batch) -> Belief:
         """Return the belief after a batch of episodes: a closed-form update per mechanism."""
-        states = {}
-        for name, mechanism in self.mechanisms.items():
-            states[name] = mechanism.update(self.states[name], *self.rows(name, batch))
-        return replace(self, states=states)
+        rows = self.rows(batch)
+        return replace(self, states={name: m.update(self.states[name], *rows[name]) for name, m in self.mechanisms.items()})
 
-    def rows(self, name: str, batch: Batch) -> tuple[Rows, AnyArray]:
-        """Return what a mechanism learns from a batch: rows of its parents, and of others, and the values of its target."""
-        for level in self.problem.levels:
-            if name == availability_name(level.name):
-                return availability_rows(self.problem, batch, level.name)
-        return mechanism_rows(self.problem, batch, name)
+    def rows(self, batch: Batch) -> dict[str, tuple[Rows, AnyArray]]:
+        """Return what each mechanism learns from a batch: rows of its parents, and of others, and values of its target."""
+        masks = {availability_name(level.name): level.name for level in self.problem.levels if level.masked}
+        found = rows_of_mechanisms(self.problem, batch, [name for name in self.mechanisms if name not in masks])
+        learned = {name: availability_rows(self.problem, batch, masks[name]) for name in self.mechanisms if name in masks}
+        return found | learned
 
     def draw(self, rng: np.random.Generator, count: int = 1) -> Theta:
         """Return `count` draws from the posterior."""

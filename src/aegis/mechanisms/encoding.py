@@ -169,17 +169,27 @@ def observed_values(problem: Problem, batch: Batch) -> dict[str, AnyArray]:
 
 def mechanism_rows(problem: Problem, batch: Batch, target: str) -> tuple[Rows, AnyArray]:
     """Return parents' rows and target values of a mechanism, one entry per decision at its level; missing ones are nan or -1."""
-    level = problem.level_of(target).name
-    table = batch.levels[level]
-    if target in table.context:
-        return augmented(problem, batch, level), table.context[target]
-    rows = augmented(problem, batch, level, with_action=True)
-    if problem.outcome is not None and batch.outcome is not None:
-        rows[problem.outcome.name] = batch.outcome
-    value = batch.outcome if target != problem.reward.column else _known_reward(batch)
-    if value is None:
-        raise SettingError(f"the batch holds no values of '{target}'; give a log that has them")
-    return rows, value
+    return rows_of_mechanisms(problem, batch, (target,))[target]
+
+
+def rows_of_mechanisms(problem: Problem, batch: Batch, targets: Iterable[str]) -> dict[str, tuple[Rows, AnyArray]]:
+    """Return `mechanism_rows` by target; rows that several of them look at are gathered once."""
+    gathered: dict[tuple[str, bool], Rows] = {}
+    found: dict[str, tuple[Rows, AnyArray]] = {}
+    for target in targets:
+        level = problem.level_of(target).name
+        context = batch.levels[level].context
+        results = target not in context  # outcome and reward come after the action, contexts before it
+        if (level, results) not in gathered:
+            rows = augmented(problem, batch, level, with_action=results)
+            if results and problem.outcome is not None and batch.outcome is not None:
+                rows[problem.outcome.name] = batch.outcome
+            gathered[level, results] = rows
+        value = context[target] if not results else batch.outcome if target != problem.reward.column else _known_reward(batch)
+        if value is None:
+            raise SettingError(f"the batch holds no values of '{target}'; give a log that has them")
+        found[target] = gathered[level, results], value
+    return found
 
 
 def _known_reward(batch: Batch) -> Array | None:

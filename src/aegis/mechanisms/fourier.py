@@ -54,12 +54,6 @@ class Fourier(FeatureMap):
         frequencies = rng.standard_normal((count, inputs)).T / scales[:, None]
         return cls(np.ascontiguousarray(frequencies), rng.uniform(0.0, 2.0 * np.pi, count), linear_terms)
 
-    @classmethod
-    def stacked(cls, maps: Sequence[Fourier]) -> Fourier:
-        """Return one map whose features `[G, n, D]` of inputs `[G, n, d]` are those of each of G maps; for features only."""
-        frequencies, phases = np.stack([found.frequencies for found in maps]), np.stack([found.phases for found in maps])
-        return cls(frequencies, phases[:, None], maps[0].linear_terms)
-
     @property
     def count(self) -> int:
         """Return the number of cosines."""
@@ -104,7 +98,8 @@ class Fourier(FeatureMap):
                     found[:, start:stop] = cosines @ wave
                 else:
                     found[particle, start:stop] = cosines @ wave[particle]
-        return found + self._affine_part(inputs, weights)
+        found += self.affine_part(inputs, weights)
+        return found
 
     def evaluate_each(self, inputs: Array, block: slice, grid: Array, weights: Array) -> Array:
         """Return `[S, n, A, q]` by `cos(u + v) = cos u cos v - sin u sin v`: u of the other inputs, v of the block.
@@ -122,11 +117,12 @@ class Fourier(FeatureMap):
         for q in range(weights.shape[-1]):
             scale = wave[:, None, :, q]
             found[..., q] = (cos_u * scale) @ cos_v - (sin_u * scale) @ sin_v
-        affine = self._affine_part(other, weights)[:, :, None, :]
+        affine = self.affine_part(other, weights)[:, :, None, :]
         if self.linear_terms:
             first = self.count + 1
             affine = affine + (grid @ weights[:, first + block.start : first + block.stop])[:, None]
-        return found + affine
+        found += affine
+        return found
 
     def _interpolated(self, inputs: Array, weights: Array, sd: Array | None) -> Array:
         """Return `evaluate` of one input by cubic Hermite interpolation in a table of values and slopes, per particle."""
@@ -150,7 +146,8 @@ class Fourier(FeatureMap):
         slope_left, slope_right = take(slopes), take(slopes[:, 1:])
         rise = right - left
         curve = left + t * rise + t * (1 - t) * ((1 - t) * (slope_left - rise) - t * (slope_right - rise))
-        return curve + self._affine_part(inputs, weights)
+        curve += self.affine_part(inputs, weights)
+        return curve
 
     def _joined(self, cosines: Array, inputs: Array) -> Array:
         parts = [np.sqrt(2.0 / self.count) * cosines, np.ones((*inputs.shape[:-1], 1))]
@@ -166,7 +163,8 @@ class Fourier(FeatureMap):
             wave = wave * self._damping(sd)[:, 0, :, None]
         return wave.astype(np.float32)
 
-    def _affine_part(self, inputs: Array, weights: Array) -> Array:
+    def affine_part(self, inputs: Array, weights: Array) -> Array:
+        """Return what intercept and linear terms add, `[S, 1 or n, q]`."""
         constant = weights[:, None, self.count]
         return constant + inputs @ weights[:, self.count + 1 :] if self.linear_terms else constant
 

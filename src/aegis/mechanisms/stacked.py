@@ -16,7 +16,7 @@ from aegis.errors import ModelError
 from aegis.mechanisms.encoding import Encoder
 from aegis.mechanisms.nig import NIG, refuse_infinite
 from aegis.mechanisms.regression import Regression, RegressionDraw, simplex
-from aegis.mechanisms.stacked_features import FeatureStack
+from aegis.mechanisms.stacked_features import FeatureStack, stack_features
 from aegis.problem import AnyArray, Array, Rows
 
 
@@ -89,7 +89,7 @@ class StackedRegression:
         return cls(
             tuple(specs),
             Encoder(first.encoder.parents),
-            FeatureStack.of([spec.features for spec in specs]),
+            stack_features([spec.features for spec in specs]),
             np.stack([scaling.centre for scaling in inputs])[:, None],
             np.stack([scaling.scale for scaling in inputs])[:, None],
             np.stack([spec.scaling.centre for spec in specs])[:, None],
@@ -104,11 +104,17 @@ class StackedRegression:
 
     def inputs(self, rows: Mapping[str, AnyArray], count: int, times: int = 1, skip: str | None = None) -> Array:
         """Return inputs `[G * times, n, d]` of rows `[1 or G * times, n]`, standardised as each run does it."""
-        found = self.plain(rows, (len(self.specs) * times, count), skip)
-        found -= repeated(self.centre, times)
-        found /= repeated(self.scale, times)
-        if skip is not None:
-            found[..., self.plain.block(skip)] = 0.0
+        found = np.empty((len(self.specs) * times, count, self.plain.width))
+        centre, scale = repeated(self.centre, times), repeated(self.scale, times)
+        start = 0
+        for parent in self.plain.parents:
+            block = slice(start, start + parent.width)
+            start += parent.width
+            if parent.name == skip:
+                found[..., block] = 0.0
+            else:
+                own = np.subtract(self.plain.encode(parent, rows[parent.name]), centre[..., block], out=found[..., block])
+                own /= scale[..., block]
         return found
 
     def update(self, states: StackedNIG, rows: Rows, values: AnyArray) -> StackedNIG:

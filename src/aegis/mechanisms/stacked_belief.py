@@ -35,10 +35,8 @@ class StackedBelief:
 
     def update(self, batch: Batch) -> StackedBelief:
         """Return the beliefs after one episode of each run, of the same number of rows: the g-th of the batch is the g-th's."""
-        found = {}
-        for name, stack in self.stacks.items():
-            found[name] = stack.update(self.states[name], *self.shared.rows(name, batch))
-        return replace(self, states=found)
+        rows = self.shared.rows(batch)
+        return replace(self, states={name: stack.update(self.states[name], *rows[name]) for name, stack in self.stacks.items()})
 
     def beliefs(self) -> list[Belief]:
         """Return the belief of each run; its arrays are views."""

@@ -74,24 +74,29 @@ class Recursion:
         Forward propagation: f_Y at every action, then f_R at that outcome, its noise integrated in closed form.
         """
         problem, functions = self.problem, self.theta.functions
-        sign = 1.0 if problem.reward.goal == "maximise" else -1.0
         reward, outcome = functions[problem.reward.column], problem.outcome
         if outcome is None or outcome.name not in functions:
-            return sign * self._each(reward, states)[..., 0]
-        actions = problem.innermost.actions.count
-        count = states.count * actions
+            return self._signed(self._each(reward, states)[..., 0])
+        actions = problem.innermost.actions
+        count = states.count * actions.count
         mean = self._each(functions[outcome.name], states)
         mean = mean.reshape(len(mean), count, mean.shape[-1])
-        wide = states.only(reward.parents).each_action(problem, problem.innermost.name)
+        rows = {name: np.repeat(states.rows[name], actions.count, axis=1) for name in reward.parents if name in states.rows}
+        if actions.column in reward.parents:
+            rows[actions.column] = np.tile(actions.as_rows(np.arange(actions.count)), states.count)[None]
         if outcome.kind == "categorical":
             values = np.zeros((1, count))
             for code in range(outcome.width):
-                fixed = wide.with_variable(outcome.name, np.full((1, count), code))
-                values = values + mean[..., code] * reward.mean(fixed.rows, count)[..., 0]
+                fixed = {**rows, outcome.name: np.full((1, count), code)}
+                values = values + mean[..., code] * reward.mean(fixed, count)[..., 0]
         else:
-            known = wide.with_variable(outcome.name, mean if outcome.kind == "vector" else mean[..., 0])
-            values = reward.mean(known.rows, count, {outcome.name: functions[outcome.name].sd})[..., 0]
-        return sign * np.broadcast_to(values, (self.theta.count, count)).reshape(self.theta.count, states.count, actions)
+            known = {**rows, outcome.name: mean if outcome.kind == "vector" else mean[..., 0]}
+            values = reward.mean(known, count, {outcome.name: functions[outcome.name].sd})[..., 0]
+        every = (self.theta.count, count)
+        return self._signed(np.broadcast_to(values, every).reshape(self.theta.count, states.count, actions.count))
+
+    def _signed(self, rewards: Array) -> Array:
+        return rewards if self.problem.reward.goal == "maximise" else -rewards
 
     def _each(self, function: Function, states: States) -> Array:
         """Return a mechanism's mean for every innermost action, `[S, n, A, q]`."""

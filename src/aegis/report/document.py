@@ -37,13 +37,13 @@ class Document:
         levels = content["levels"]
         gains = [level[key] for level in levels if level["verdict"] != REFUSED for key in ("gain_lower", "estimate", "margin")]
         order = tuple(str(level["name"]) for level in problem.get("levels") or ())
-        unit = content["verdict"]["unit"] or ""
-        return cls(content, _main(content["verdict"], levels), order, Amounts.of(gains), unit, per_words(problem))
+        unit = content["summary"]["unit"] or ""
+        return cls(content, _main(content["summary"], levels), order, Amounts.of(gains), unit, per_words(problem))
 
     @property
     def verdict(self) -> Plain:
         """Return the verdict over all."""
-        found: Plain = self.content["verdict"]
+        found: Plain = self.content["summary"]
         return found
 
     @property

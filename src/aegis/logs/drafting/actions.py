@@ -50,7 +50,11 @@ class _Search:
         return [
             look
             for look in self.sheet.but(self.used)
-            if least <= look.count <= MOST_ACTIONS and not look.missing and look.kind in _KINDS and not like_probability(look)
+            if look.name
+            and least <= look.count <= MOST_ACTIONS
+            and not look.missing
+            and look.kind in _KINDS
+            and not like_probability(look)
         ]
 
 

@@ -20,7 +20,7 @@ _INDICATORS = 40  # actions and categories that are looked at one by one
 _LARGEST_WEIGHT = 1e6
 
 
-def testable(action: ActionGuess, groups: Groups, episodes: Groups) -> bool:
+def can_tell(action: ActionGuess, groups: Groups, episodes: Groups) -> bool:
     """Say whether the log can tell what an action brings about: chances are known and add up, and there are episodes enough."""
     return len(episodes) >= FEWEST and next(_surprises(action, groups.first), None) is not None
 

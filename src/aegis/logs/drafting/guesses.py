@@ -36,6 +36,10 @@ class ActionGuess:
         """Return the place of each row's action among the values, `[n]`."""
         return match(self.look.distinct, self.values)[self.look.codes]
 
+    def constant(self, groups: Groups) -> bool:
+        """Say whether the action, its probabilities and its mask have one value in each group."""
+        return all(groups.constant(look) for look in (self.look, *self.chances, *self.available))
+
     @property
     def paired(self) -> bool:
         """Whether probabilities were found."""

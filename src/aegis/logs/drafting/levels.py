@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Collection
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -18,42 +19,75 @@ _TAKEN = ("episode", "decision")  # names that a level cannot have
 
 def find_levels(sheet: Sheet, actions: list[ActionGuess], ids: IdGuess) -> LevelsGuess:
     """Return the levels of the actions, outermost first, with the column that tells the decisions of each apart."""
-    notes: list[str] = []
-    questions: list[str] = []
-    levels: list[LevelGuess] = []
+    stack = _Stack(sheet, ids, {*ids.columns, *(column for action in actions for column in action.columns)})
     left = list(actions)
-    groups, decision = ids.groups, None
-    names: set[str] = set()
-    used = {*ids.columns, *(column for action in actions for column in action.columns)}
+    groups, finer = ids.groups, None
     while left:
-        here = _in_order([action for action in left if groups.constant(action.look)], groups, ids, questions)
-        for action in here:
-            step = decision or _matching_id(sheet, levels[-1].groups if levels else ids.groups, groups, action, used)
-            used |= {step} if step else set()
-            levels.append(LevelGuess(_name(action, step, names), action, groups, step))
+        for action in _in_order([action for action in left if action.constant(groups)], groups, ids, stack.questions):
+            stack.add(action, groups, finer)
             left.remove(action)
-            decision = None
+            finer = None
         if not left or groups.single:
             break
-        finer = _next_id(sheet, groups, left, used)
-        if finer is not None:
-            groups, decision = groups.split_by(finer), finer.name
-            used.add(finer.name)
-            notes.append(
-                f"'{finer.name}' tells decisions apart: '{_first_constant(left, groups)}' is the same within each of them"
+        found = _next_id(sheet, groups, left, stack.used)
+        groups, finer = (sheet.every_row, None) if found is None else (groups.split_by(found), found.name)
+    left_out = stack.settle()
+    notes = [f"level '{level.name}': {len(level.groups)} decisions in {len(ids.groups)} episodes" for level in stack.placed]
+    return LevelsGuess(tuple(stack.placed), left_out, tuple([*stack.notes, *notes]), tuple(stack.questions))
+
+
+@dataclass(slots=True)
+class _Stack:
+    """Levels from the outside in. waiting: those whose decisions no column tells apart; one of them can be the innermost."""
+
+    sheet: Sheet
+    ids: IdGuess
+    used: set[str]
+    placed: list[LevelGuess] = field(default_factory=list)
+    waiting: list[LevelGuess] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    questions: list[str] = field(default_factory=list)
+
+    def add(self, action: ActionGuess, groups: Groups, decision: str | None) -> None:
+        """Add a level inside those placed so far: one decision per parent, or told apart by an id."""
+        parent = self.placed[-1].groups if self.placed else self.ids.groups
+        step = decision or _matching_id(self.sheet, parent, groups, action, self.used)
+        level = LevelGuess(self._name(action, step), action, groups, step)
+        if step is not None:
+            self.used.add(step)
+            self.notes.append(f"'{step}' tells decisions apart: '{action.look.name}' is the same within each")
+        (self.placed if step is not None or len(groups) == len(parent) else self.waiting).append(level)
+
+    def settle(self) -> tuple[ActionGuess, ...]:
+        """Place the levels that wait, as far as there is a place, and return the actions of the others."""
+        left_out: tuple[ActionGuess, ...] = ()
+        if self.placed and self.placed[-1].groups.single:
+            self.placed += self.waiting  # one decision per row, as above them
+        elif self.waiting:
+            innermost = max(self.waiting, key=lambda level: (level.action.paired, self.waiting.index(level)))
+            self.placed.append(innermost)
+            left_out = tuple(level.action for level in self.waiting if level is not innermost)
+        for action in left_out:
+            self.questions.append(
+                f"'{action.look.name}' changes as often as '{self.placed[-1].action.look.name}', and no column tells its decisions "
+                "apart: it is taken for a context. If it is a decision of its own, log an id that stays the same as long as it "
+                "does, and give it a level."
             )
-        else:
-            groups, decision = sheet.every_row, None
-    kept, left_out = _with_place(levels, ids.groups)
-    for action in left_out:
-        questions.append(
-            f"'{action.look.name}' changes as often as '{kept[-1].action.look.name}', and no column tells its decisions apart: "
-            "it is taken for a context. If it is a decision of its own, log an id that stays the same as long as it does, and "
-            "give it a level."
-        )
-    for level in kept:
-        notes.append(f"level '{level.name}': {len(level.groups)} decisions in {len(ids.groups)} episodes")
-    return LevelsGuess(kept, left_out, tuple(notes), tuple(questions))
+        if self.placed and not self.placed[-1].groups.single:
+            # A reader takes every row for an innermost decision, so that an id that comes twice cannot be its id.
+            self.placed[-1] = replace(self.placed[-1], groups=self.sheet.every_row, decision=None)
+            self.questions.append(
+                f"'{self.placed[-1].action.look.name}' is repeated over several rows, and each row counts as a decision of its own. If "
+                "they are one decision, keep one row of it, with the mean of the rewards."
+            )
+        return left_out
+
+    def _name(self, action: ActionGuess, decision: str | None) -> str:
+        """Return what a level is called: by its decision id without the ending (`recipe_run`), else by its action."""
+        taken = {*_TAKEN, *(level.name for level in (*self.placed, *self.waiting))}
+        stem = "_".join(without(words(decision or ""), DECISION))
+        numbered = (f"level {number}" for number in itertools.count(1))
+        return next(name for name in itertools.chain((stem, action.look.name), numbered) if name and name not in taken)
 
 
 def _in_order(actions: list[ActionGuess], groups: Groups, ids: IdGuess, questions: list[str]) -> list[ActionGuess]:
@@ -82,7 +116,7 @@ def _next_id(sheet: Sheet, groups: Groups, left: list[ActionGuess], used: Collec
         finer = groups.split_by(look)
         # Pieces of one row are innermost decisions, which need no id: nothing repeats there.
         named, repeats = is_named(look.name, DECISION), sheet.rows - len(finer)
-        if len(groups) < len(finer) and any(finer.constant(a.look) and repeats >= _repeats(a.look, named) for a in left):
+        if len(groups) < len(finer) and any(a.constant(finer) and repeats >= _repeats(a.look, named) for a in left):
             found.append((not named, len(finer), look.position, look))
     return min(found, key=lambda entry: entry[:3])[3] if found else None
 
@@ -114,41 +148,3 @@ def _matching_id(sheet: Sheet, parent: Groups, groups: Groups, action: ActionGue
 
 def _step_name(look: Look) -> bool:
     return bool(words(look.name)) and words(look.name)[-1] in STEP
-
-
-def _with_place(levels: list[LevelGuess], episodes: Groups) -> tuple[tuple[LevelGuess, ...], tuple[ActionGuess, ...]]:
-    """Return the levels whose decisions a reader can tell apart, and the actions of those for which there is no place.
-
-    A level that is not the innermost has one decision per parent, or an id. Of several without, one can be the innermost: one
-    with probabilities, else the last.
-    """
-    kept: list[LevelGuess] = []
-    waiting: list[LevelGuess] = []
-    for level in levels:
-        parent = kept[-1].groups if kept else episodes
-        told_apart = level.decision is not None or len(level.groups) == len(parent)
-        (kept if told_apart else waiting).append(level)
-    if kept and kept[-1].groups.single:
-        return (*kept, *waiting), ()
-    if not waiting:
-        return tuple(kept), ()
-    innermost = max(waiting, key=lambda level: (level.action.paired, waiting.index(level)))
-    return (*kept, innermost), tuple(level.action for level in waiting if level is not innermost)
-
-
-def _name(action: ActionGuess, decision: str | None, names: set[str]) -> str:
-    """Return what the level is called: by its decision id without the ending (`recipe_run`), else by its action."""
-    stem = "_".join(without(words(decision or ""), DECISION))
-    for name in (stem, action.look.name, f"{action.look.name} level"):
-        if name and name not in names and name not in _TAKEN:
-            names.add(name)
-            return name
-    number = 2
-    while f"level {number}" in names:
-        number += 1
-    names.add(f"level {number}")
-    return f"level {number}"
-
-
-def _first_constant(left: list[ActionGuess], groups: Groups) -> str:
-    return next((action.look.name for action in left if groups.constant(action.look)), "")

@@ -34,7 +34,7 @@ class RewardGuess:
 
 def find_reward(sheet: Sheet, used: Collection[str], levels: LevelsGuess, ids: IdGuess) -> RewardGuess | None:
     """Return the reward among the columns that are not `used`: by its name, else the last column of numbers, else None."""
-    numbers = [look for look in sheet.but(used) if look.kind == "number" and look.missing < sheet.rows]
+    numbers = [look for look in sheet.but(used) if look.name and look.kind == "number" and look.missing < sheet.rows]
     looks = [look for look in numbers if not like_probability(look)]
     named = [(at, -look.position, look) for look in looks if (at := rank(look.name, REWARD)) is not None]
     if named:

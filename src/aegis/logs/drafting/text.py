@@ -78,7 +78,7 @@ def _head(guesses: Guesses) -> Iterator[str]:
     if guesses.questions:
         yield "# To be decided by you:"
         for number, question in enumerate(guesses.questions, 1):
-            yield from _comment(f"{number:2d}. {question}", hang="    ")
+            yield from _comment(f"{number}. {question}", hang="   ")
     yield ""
 
 

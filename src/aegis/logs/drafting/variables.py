@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from aegis.logs.drafting.actions import like_probability
-from aegis.logs.drafting.effects import CLEAR, FEWEST, strength, testable
+from aegis.logs.drafting.effects import CLEAR, FEWEST, can_tell, strength
 from aegis.logs.drafting.guesses import IdGuess, LevelsGuess
 from aegis.logs.drafting.rewards import RewardGuess
 from aegis.logs.drafting.sheet import Look, Sheet
@@ -88,6 +88,8 @@ def place_columns(sheet: Sheet, used: Collection[str], levels: LevelsGuess, ids:
 
 def _unfit(look: Look, sheet: Sheet) -> str:
     """Say why a column can be neither a context nor a result, or return an empty text."""
+    if not look.name:
+        return "without a name"
     if look.kind == "other":
         return "neither text nor numbers, flags or dates"
     if look.count < 2:
@@ -128,7 +130,7 @@ def _after(look: Look, levels: LevelsGuess, ids: IdGuess, reward: RewardGuess) -
             depth, force = index + 1, found
     if is_named(look.name, _SAID_SO):
         return len(stack), force
-    if depth <= last and not testable(stack[last].action, stack[last].groups, ids.groups) and _seems_late(look, levels, reward):
+    if depth <= last and not can_tell(stack[last].action, stack[last].groups, ids.groups) and _seems_late(look, levels, reward):
         return len(stack), 0.0
     return depth, force
 
@@ -207,7 +209,7 @@ def _ask_about_contexts(placed: Placed, levels: LevelsGuess, ids: IdGuess) -> No
     shown = [f"{_listed(contexts)} before '{level.action.look.name}'" for level, contexts in pairs if contexts]
     if not shown:
         return
-    blind = [level for level, found in pairs if found and not testable(level.action, level.groups, ids.groups)]
+    blind = [level for level, found in pairs if found and not can_tell(level.action, level.groups, ids.groups)]
     unsure = ", ".join(f"'{level.action.look.name}'" for level in blind)
     doubt = (
         f" The log cannot tell for {unsure}: that takes known chances for all actions and {FEWEST} episodes." if unsure else ""

@@ -22,11 +22,9 @@ def action_bars(name: str, title: str, actions: Sequence[str], policy: Sequence[
     shapes = []
     for value in up.ticks(3):
         shapes += [line(LEFT, up(value), RIGHT, up(value), "grid"), label(LEFT - 5, up(value) + 4, percent(value), anchor="end")]
-    for place, share in enumerate(policy):
-        middle = place + (0.5 if legacy is None else 0.5)
-        shapes.append(rectangle(across(middle), across(place + 0.92 if legacy is not None else place + 0.9), up(share), BOTTOM, "candidate"))
-        if legacy is not None:
-            shapes.append(rectangle(across(place + 0.08), across(middle), up(legacy[place]), BOTTOM, "legacy"))
+    start = 0.1 if legacy is None else 0.5  # alone, a bar takes the whole place of its action
+    shapes += [rectangle(across(i + start), across(i + 0.9), up(share), BOTTOM, "candidate") for i, share in enumerate(policy)]
+    shapes += [rectangle(across(i + 0.1), across(i + 0.5), up(share), BOTTOM, "legacy") for i, share in enumerate(legacy or ())]
     texts = [_short(action) for action in actions]
     widest = max((len(text) for text in texts), default=1) + 2
     step = max(1, -(-len(texts) * widest // LETTERS))

@@ -32,7 +32,7 @@ def path_chart(
     heights = [0.0, margin, *([] if estimate is None else [estimate])]
     up = Axis.around([*heights, *[max(bound, floor) for _, bound in stations]], BOTTOM, TOP)
     # The floor is the lower edge of the frame: what lies below it leaves the picture there, as the text below the chart says.
-    points = [(across(float(units)), min(up(max(bound, up.low)), BOTTOM)) for units, bound in stations]
+    points = [(across(float(units)), up(max(bound, up.low))) for units, bound in stations]
     shapes = [*_frame(across, up, words)]
     if margin:
         shapes.append(line(LEFT, up(margin), RIGHT, up(margin), "margin"))
@@ -44,8 +44,8 @@ def path_chart(
     told = f"After {count(stations[-1][0])} {words} the gain is certified to be at least {bound}."
     if estimate is not None:
         told += f" The estimate, not a certificate, is {amounts.show(estimate, sign=True)}."
-    left_out = floor if any(bound < up.low for _, bound in stations) else None
-    return Drawn(picture(name, (WIDTH, HEIGHT), title, told, *shapes, style="chart path"), None if left_out is None else up.low)
+    below = up.low if any(bound < up.low for _, bound in stations) else None
+    return Drawn(picture(name, (WIDTH, HEIGHT), title, told, *shapes), below)
 
 
 def _floor(bounds: Sequence[float], estimate: float | None, margin: float) -> float:

@@ -1,0 +1,89 @@
+"""Candidates as a user names them: a policy folder, `columns:A,B`, or `module:object`."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from aegis.errors import PolicyError
+from aegis.problem import Policy, Problem
+
+if TYPE_CHECKING:
+    from aegis.certificate.candidate import Candidate
+
+COLUMNS = "columns:"
+REWARDS = "rewards"  # the folder, inside the policy's, in which `aegis learn` puts the reward models
+FORMS = "a policy folder, 'columns:COLUMN,COLUMN' (target probabilities in the log) or 'module:object' (your own Python)"
+
+
+def load_candidate(reference: str, problem: Problem, scope: Iterable[str] | None = None) -> Candidate:
+    """Return the candidate that a reference names, with record and reward models of its folder; PolicyError if it cannot be used.
+
+    columns: one target-probability column for each level of the scope, outermost first (or for each level of the problem).
+    module:object: a policy, or a callable `function(level, rows) -> [n, A]` that acts at the levels of the scope; modules in
+    the current folder are found.
+    """
+    if reference.startswith(COLUMNS):
+        return _columns(reference, problem, scope)
+    if Path(reference).is_dir():
+        return _folder(reference, problem)
+    if ":" in reference:
+        return _object(reference, problem, scope)
+    raise PolicyError(f"there is no folder '{reference}'; a candidate is {FORMS}")
+
+
+def _columns(reference: str, problem: Problem, scope: Iterable[str] | None) -> Candidate:
+    from aegis.certificate.candidate import Candidate
+    from aegis.policies import TargetColumns
+
+    columns = tuple(name.strip() for name in reference.removeprefix(COLUMNS).split(","))
+    if not all(columns):
+        raise PolicyError(f"'{reference}' has an empty column name; write columns:COLUMN,COLUMN, outermost level first")
+    chosen = problem.scope(scope)
+    levels = [name for name in problem.names if name in chosen]
+    if len(columns) == len(problem.names):
+        levels = list(problem.names)
+    if len(columns) != len(levels):
+        raise PolicyError(
+            f"'{reference}' names {len(columns)} columns for {len(levels)} levels ({', '.join(levels)}); name one for each level "
+            "of the scope, outermost first, or choose the scope with --scope"
+        )
+    policy = TargetColumns(problem, dict(zip(levels, columns, strict=True)))
+    return Candidate(policy, reference, reference, tuple(dict.fromkeys(columns)))
+
+
+def _folder(reference: str, problem: Problem) -> Candidate:
+    from aegis.certificate.candidate import Candidate
+    from aegis.planning import load_policy, load_rewards
+    from aegis.policies import load_record
+
+    policy, record = load_policy(reference, problem), load_record(reference)
+    place = Path(reference) / REWARDS
+    rewards = load_rewards(place, problem) if place.is_dir() else None
+    return Candidate(policy, reference, reference, record=record, rewards=rewards)
+
+
+def _object(reference: str, problem: Problem, scope: Iterable[str] | None) -> Candidate:
+    from aegis.certificate.candidate import Candidate
+    from aegis.policies import Function, load_callable
+
+    here = str(Path.cwd())
+    if here not in sys.path:  # an installed command does not look in the current folder by itself
+        sys.path.insert(0, here)
+    found = _resolved(reference)
+    if isinstance(found, Policy) and not isinstance(found, type):
+        return Candidate(found, reference, reference)
+    return Candidate(Function(problem, load_callable(reference), scope, name=reference), reference, reference)
+
+
+def _resolved(reference: str) -> object | None:
+    """Return the object named, or None if there is none: `load_callable` then says why."""
+    module, _, path = reference.partition(":")
+    try:
+        return functools.reduce(getattr, path.split("."), importlib.import_module(module))
+    except Exception:  # whatever the user's module raises; told by load_callable
+        return None

@@ -1,0 +1,121 @@
+"""One row for each candidate and scope: what is certified there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from aegis.certificate.certificate import CERTIFIED, NOT_YET
+from aegis.report.charts.gain_bar import Gain, gain_bar, shared_axis
+from aegis.report.document import Document, Plain
+from aegis.report.numbers import DOWN, UP, brief, count
+from aegis.report.words import Face, face
+
+NOTHING = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class GuardLine:
+    """A guard in words."""
+
+    face: Face
+    column: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A result as it is written; bounds of a refused one are `none`."""
+
+    scope: str
+    candidate: str
+    main: bool
+    face: Face
+    reason: str
+    gain: str
+    gain_exact: str
+    estimate: str
+    bar: Markup
+    value: str
+    value_estimate: str
+    legacy: str
+    further: str
+    guards: tuple[GuardLine, ...]
+
+
+def rows(document: Document) -> tuple[Row, ...]:
+    """Return all rows, the main one first."""
+    gains = [known_gain(document, level) for level in document.levels]
+    axis = shared_axis(gains)
+    found = []
+    for place, (level, gain) in enumerate(zip(document.levels, gains, strict=True)):
+        title = f"Gain at {document.title(level)}"
+        found.append(_row(document, level, gain, gain_bar(f"gain-{place}", title, gain, axis, document.amounts)))
+    return tuple(found)
+
+
+def known_gain(document: Document, item: Plain) -> Gain:
+    """Return what may be shown of the gain of a result or subgroup: no bound if it is refused."""
+    lower = None if document.is_refused(item) else item.get("gain_lower")
+    return Gain(lower, item.get("estimate"), item.get("estimate_error"), item.get("margin") or 0.0)
+
+
+def gain_text(document: Document, gain: Gain) -> str:
+    """Return a bound in words."""
+    return NOTHING if gain.lower is None else f"at least {document.amounts.show(gain.lower, DOWN, sign=True)}"
+
+
+def estimate_text(document: Document, gain: Gain) -> str:
+    """Return an estimate with its standard error; empty if there is none."""
+    if gain.estimate is None:
+        return ""
+    error = "" if gain.error is None else f" \u00b1 {document.amounts.show(gain.error)}"
+    return document.amounts.show(gain.estimate, sign=True) + error
+
+
+def _row(document: Document, level: Plain, gain: Gain, bar: Markup) -> Row:
+    return Row(
+        document.scope(level),
+        level["candidate"],
+        level is document.main,
+        face(level["verdict"]),
+        level["reason"],
+        gain_text(document, gain),
+        "" if gain.lower is None else f"exactly {gain.lower!r}",
+        estimate_text(document, gain),
+        bar,
+        _value(document, level),
+        "" if level["value_estimate"] is None else document.amounts.show(level["value_estimate"]),
+        "" if level["legacy_value"] is None else document.amounts.show(level["legacy_value"]),
+        _further(document, level),
+        tuple(_guard(document, level, guard) for guard in level["guards"]),
+    )
+
+
+def _value(document: Document, level: Plain) -> str:
+    """Return the certified value: the largest cost where small is good, else the smallest earning."""
+    lower = level["value_lower"]
+    if lower is None or document.is_refused(level):
+        return NOTHING
+    return f"at most {document.amounts.show(lower, UP)}" if document.minimise else f"at least {document.amounts.show(lower, DOWN)}"
+
+
+def _further(document: Document, level: Plain) -> str:
+    if level["verdict"] == CERTIFIED:
+        return "none"
+    if level["verdict"] != NOT_YET:
+        return "first repair what refuses"
+    further = level["further_units"]
+    return "more of the same would not do" if further is None else f"about {count(further)} {document.unit_word}"
+
+
+def _guard(document: Document, level: Plain, guard: Plain) -> GuardLine:
+    change, allowed = guard["change_lower"], brief(guard["max_worsening"])
+    if document.is_refused(level):
+        return GuardLine(face("refused"), guard["column"], "not certified")
+    if change is None:
+        return GuardLine(face(guard["verdict"]), guard["column"], f"no bound; it may get worse by {allowed}")
+    if change >= 0:
+        return GuardLine(face(guard["verdict"]), guard["column"], f"gets better by at least {brief(change, DOWN)}; allowed: worse by {allowed}")
+    return GuardLine(face(guard["verdict"]), guard["column"], f"gets worse by at most {brief(-change, UP)}; allowed: {allowed}")

@@ -1,0 +1,139 @@
+"""The top of the page: the verdict, the five numbers, why, and what to do next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from aegis.certificate.certificate import CERTIFIED, NOT_YET, REFUSED
+from aegis.report.document import Document, Plain
+from aegis.report.numbers import DOWN, UNKNOWN, confidence, count, one_in, risk
+from aegis.report.words import NOT_A_CERTIFICATE, Face, face
+
+
+@dataclass(frozen=True, slots=True)
+class Tile:
+    """One of the five numbers: what it is, the number, its unit, what it means, and its exact value for a tooltip.
+
+    limit: `at least` or `at most`, if the number is one end of what is certain.
+    """
+
+    label: str
+    value: str
+    unit: str
+    caption: str
+    limit: str = ""
+    exact: str = ""
+    style: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why the verdict is what it is, and what would repair it, if something has to be."""
+
+    text: str
+    fix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What somebody sees who looks at the page for ten seconds."""
+
+    face: Face
+    action: str
+    sentence: str
+    tiles: tuple[Tile, ...]
+    reasons: tuple[Reason, ...]
+    next_step: str
+
+
+def summary(document: Document) -> Summary:
+    """Return the top of the page."""
+    verdict = document.verdict
+    return Summary(
+        face(verdict["verdict"]), _action(document), verdict["sentence"], _tiles(document), _reasons(document), verdict["next_step"]
+    )
+
+
+def _action(document: Document) -> str:
+    kind = document.verdict["verdict"]
+    if kind == CERTIFIED:
+        return f"Yes: hand over {document.title(document.verdict)}"
+    if kind == NOT_YET:
+        return "Keep the legacy for now: the evidence does not suffice yet"
+    return "Do not hand over: nothing can be certified from this log as it is"
+
+
+def _tiles(document: Document) -> tuple[Tile, ...]:
+    verdict, main = document.verdict, document.main or {}
+    legacy = main.get("legacy_value")
+    doing = "costs" if document.minimise else "earns"
+    return (
+        _gain(document, main),
+        _estimate(document, main),
+        _evidence(document),
+        Tile("Risk", risk(verdict["delta"]), "", _risk(document), "at most"),
+        Tile(
+            "Legacy value",
+            document.amounts.show(legacy),
+            document.measure if legacy is not None else "",
+            f"what the legacy {doing} {document.per}; {NOT_A_CERTIFICATE}",
+            exact=_exact(legacy),
+        ),
+    )
+
+
+def _gain(document: Document, main: Plain) -> Tile:
+    if document.refused:
+        return Tile("Certified gain", "none", "", "a refused certificate certifies no number", style="first")
+    lower = document.verdict["gain_lower"]
+    if lower is None:
+        return Tile("Certified gain", "none", "", "no bound could be computed", style="first")
+    margin = main.get("margin") or 0.0
+    caption = f"{document.per}; holds with probability at least {confidence(document.verdict['delta'])}"
+    if document.verdict["verdict"] != CERTIFIED:
+        caption += f"; a handover needs more than {document.amounts.show(margin)}"
+    elif margin:
+        caption += f"; more than the margin of {document.amounts.show(margin)}"
+    name = "Certified gain" if document.verdict["verdict"] == CERTIFIED else "Certified gain so far"
+    shown = document.amounts.show(lower, DOWN, sign=True)
+    return Tile(name, shown, document.measure, caption, "at least", _exact(lower), "first")
+
+
+def _estimate(document: Document, main: Plain) -> Tile:
+    estimate, error = document.verdict["estimate"], main.get("estimate_error")
+    if estimate is None:
+        return Tile("Estimated gain", UNKNOWN, "", NOT_A_CERTIFICATE)
+    caption = NOT_A_CERTIFICATE + ("" if error is None else f"; give or take {document.amounts.show(error)} (standard error)")
+    shown = document.amounts.show(estimate, sign=True)
+    return Tile("Estimated gain", shown, document.measure, caption, exact=_exact(estimate))
+
+
+def _evidence(document: Document) -> Tile:
+    verdict = document.verdict
+    caption = "that count as evidence; the candidate was not learned from them"
+    if document.refused:
+        caption = "read, but nothing is certified on them"
+    elif verdict["verdict"] == NOT_YET:
+        further = verdict["further_units"]
+        caption = "more of the same would not do" if further is None else f"about {count(further)} more are needed"
+    return Tile("Evidence", count(verdict["units"]), document.unit_word, caption)
+
+
+def _risk(document: Document) -> str:
+    if document.refused:
+        return "as asked for; it applies to nothing here"
+    return f"at most 1 in {count(one_in(document.verdict['delta']))} certificates like this one is wrong"
+
+
+def _reasons(document: Document) -> tuple[Reason, ...]:
+    """Return what refuses, with its repair; else the reason of the main result."""
+    if document.refused:
+        found = [Reason(str(item["message"]), str(item["fix"])) for item in document.content["findings"] if item["severity"] == REFUSED]
+        if found:
+            return tuple(found)
+    reason = (document.main or {}).get("reason") or ""
+    return (Reason(reason[:1].upper() + reason[1:]),) if reason else ()
+
+
+def _exact(value: float | None) -> str:
+    return "" if value is None else f"exactly {value!r}"

@@ -1,0 +1,86 @@
+"""The truth that bounds are judged by: the policy itself runs on the simulated plant. No weight and no propensity is used."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from aegis.problem import Array, Batch, Policy, Scope, augmented
+from aegis.validation.acting import handed_over
+from aegis.worlds import World, true_value
+
+EPISODES = 20_000
+ONE_EACH = {"inner_steps": 1, "outer_steps": 1, "batches": 1, "recipe_steps": 1, "doses": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """The nested-mean reward of a policy and its gain over the legacy, in reward units, with the standard error of both."""
+
+    value: float
+    gain: float
+    error: float
+
+
+@dataclass(slots=True)
+class Oracle:
+    """Values of policies on a world by long simulation with the same noise for all of them.
+
+    The legacy's own value is integrated numerically once. A candidate's value is then either its own mean, or the legacy's
+    value plus the mean difference to the legacy on the same noise: whichever varies less. Given all that was observed and
+    the action, the world's equations give the mean reward exactly, so that noise of the reward does not enter.
+    """
+
+    world: World
+    legacy: Policy
+    episodes: int = EPISODES
+    seed: int = 2**61 - 1
+    legacy_value: float = field(init=False)
+    _short: World = field(init=False)
+    _legacy: Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._short = short(self.world)
+        self.legacy_value = true_value(self._short, self.legacy, 2)
+        self._legacy = episode_means(self._short, self._run(self.legacy), self.legacy.weights.size == 1)
+
+    def truth(self, candidate: Policy, scope: Iterable[str]) -> Truth:
+        """Return value and gain of the candidate at `scope` with the legacy elsewhere."""
+        policy = handed_over(self.world.problem, candidate, self.legacy, Scope(scope))
+        own = episode_means(self._short, self._run(policy), policy.weights.size == 1)
+        paired = own - self._legacy
+        root = math.sqrt(own.size)
+        direct, common = float(own.std()) / root, float(paired.std()) / root
+        value = float(own.mean()) if direct <= common else self.legacy_value + float(paired.mean())
+        return Truth(value, value - self.legacy_value, min(direct, common))
+
+    def _run(self, policy: Policy) -> Batch:
+        return self._short.episodes(0, self.episodes, policy, self.seed)
+
+
+def short(world: World) -> World:
+    """Return the world with one decision below each other where it lets one choose: nested means have the same expectation."""
+    settings = {name: one for name, one in ONE_EACH.items() if name in getattr(world, "__dataclass_fields__", {})}
+    return replace(world, **settings) if settings else world  # type: ignore[type-var]
+
+
+def episode_means(world: World, batch: Batch, single: bool) -> Array:
+    """Return the nested mean `[E]` of the expected rewards of a batch.
+
+    single: the policy has one particle, so that the distribution in the batch is its own and actions can be averaged out.
+    """
+    problem, level = world.problem, world.problem.innermost
+    table = batch.levels[level.name]
+    if not single or table.mu_full is None:
+        return batch.episode_means(world.mean_reward(augmented(problem, batch, level.name, with_action=True)))
+    known = augmented(problem, batch, level.name)
+    expected = np.zeros(len(table))
+    for action in range(level.actions.count):  # one action at a time keeps memory at n
+        rows = np.flatnonzero(table.mu_full[:, action])
+        here = {name: values[rows] for name, values in known.items()}
+        here[level.actions.column] = level.actions.as_rows(np.full(rows.size, action, dtype=np.int32))
+        expected[rows] += table.mu_full[rows, action] * world.mean_reward(here)
+    return batch.episode_means(expected)

@@ -1,0 +1,221 @@
+"""The parts of a draft: names, sets of columns, ranges, texts, and what moves with a drawn action."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import draft_logs as logs
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aegis.logs import Source
+from aegis.logs.drafting import draft_problem
+from aegis.logs.drafting.actions import find_actions, misfit
+from aegis.logs.drafting.effects import CLEAR, can_tell, strength
+from aegis.logs.drafting.labelled import filled_grid, labelled, wider
+from aegis.logs.drafting.rewards import wide_range
+from aegis.logs.drafting.scalars import flow, remark, scalar
+from aegis.logs.drafting.sheet import Groups, Sheet
+from aegis.logs.drafting.text import even
+from aegis.logs.drafting.words import EPISODE, id_rank, rank, words
+from aegis.problem import parse_problem
+from aegis.problem.strict_yaml import read_yaml
+
+names = st.text(min_size=1, max_size=12).filter(
+    lambda text: "\x00" not in text and not any("\ud800" <= c <= "\udfff" for c in text)
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("p_Setting2", ("p", "setting", "2")),
+        ("batchNo", ("batch", "no")),
+        ("DOSE mg", ("dose", "mg")),
+        ("", ()),
+        ("größe", ("gr", "öß", "e")),
+    ],
+)
+def test_words(name: str, found: tuple[str, ...]) -> None:
+    assert words(name) == found
+
+
+def test_a_whole_name_counts_before_a_word_in_it_and_only_ids_are_ids() -> None:
+    assert rank("batch_id", EPISODE) == EPISODE.index("batch")
+    assert (rank("my_episode", EPISODE) or 0) > (rank("experiment", EPISODE) or 0)
+    assert id_rank("batch_run", EPISODE) is not None
+    assert id_rank("batch_size", EPISODE) is None
+
+
+@given(st.one_of(names, st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False)))
+@settings(max_examples=300, deadline=None)
+def test_a_scalar_reads_back_as_itself(value: str | bool | int | float) -> None:
+    for text, inside in ((scalar(value), lambda x: x), (f"{{a: [{scalar(value)}, 1]}}", lambda x: x["a"][0])):
+        found = inside(read_yaml(text, "test"))
+        assert found == value and type(found) is type(value)
+
+
+@given(st.lists(names, min_size=1, max_size=30))
+@settings(max_examples=100, deadline=None)
+def test_long_lists_are_broken_and_read_back(values: list[str]) -> None:
+    assert read_yaml(f"a: {flow(values, 3, width=40)}", "test") == {"a": values}
+
+
+@given(names)
+@settings(max_examples=200, deadline=None)
+def test_remarks_stay_on_their_line(text: str) -> None:
+    assert read_yaml(f"a: 1  # {remark(text)}\nb: 2", "test") == {"a": 1, "b": 2}
+
+
+@pytest.mark.parametrize(
+    ("values", "columns", "expected"),
+    [
+        ((1, 2, 5), ["p_1", "p_2", "p_5"], ["p_1", "p_2", "p_5"]),
+        ((0, 5, 10), ["p_dose_0", "p_dose_1", "p_dose_2"], ["p_dose_0", "p_dose_1", "p_dose_2"]),
+        ((0.5, 1.5), ["p_0_5", "p_1_5"], ["p_0_5", "p_1_5"]),
+        (("day care", "ward"), ["Ward.ok", "Day_care.ok"], ["Day_care.ok", "Ward.ok"]),
+        ((False, True), ["p0", "p1"], ["p0", "p1"]),
+        ((7, 9), ["x1", "x2"], ["x1", "x2"]),
+    ],
+)
+def test_sets_of_columns(values: tuple[object, ...], columns: list[str], expected: list[str]) -> None:
+    assert list(next(labelled(values, columns)).columns) == expected  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("columns", [["p_10", "p_20"], ["lowest", "high"], ["p_1", "q_2"]])
+def test_parts_of_longer_words_are_no_labels(columns: list[str]) -> None:
+    assert list(labelled((1, 2), columns)) == []
+    assert list(labelled(("low", "high"), columns)) == []
+
+
+def test_numbered_columns_do_not_say_which_label_they_are() -> None:
+    assert list(labelled(("low", "high"), ["p_0", "p_1"])) == []
+
+
+def test_actions_that_were_never_taken_are_known_from_the_columns() -> None:
+    found = wider(next(labelled((1, 3), ["p_1", "p_2", "p_3"])), ["p_1", "p_2", "p_3"])
+    assert found is not None and found.values == (1, 2, 3)
+    columns = [f"p_{index}" for index in range(5)]
+    grid = wider(next(labelled((-2.0, -1.0, 2.0), columns)), columns)
+    assert grid is not None and grid.values == (-2, -1, 0, 1, 2)
+    # three places, two values that are not the ends of an even grid: which values the columns stand for cannot be known
+    assert wider(next(labelled((4, 10, 13), columns[:3])), columns) is None
+
+
+@pytest.mark.parametrize(
+    ("values", "is_even"), [((-2.0, 0.0, 2.0), True), ((1, 2, 3), False), ((0.0, 1.0, 3.0), False), (("a", "b", "c"), False)]
+)
+def test_grids(values: tuple[object, ...], is_even: bool) -> None:
+    assert even(values) == is_even  # type: ignore[arg-type]
+    assert even(tuple(range(20)))
+    assert filled_grid((0.0, 0.5, 1.0), 5) == (0.0, 0.25, 0.5, 0.75, 1.0)
+    assert filled_grid((0.0, 0.4, 1.0), 5) is None
+
+
+@given(st.lists(st.floats(-1e300, 1e300), min_size=1, max_size=20))
+@settings(max_examples=300, deadline=None)
+def test_a_suggested_range_holds_everything_seen(numbers: list[float]) -> None:
+    low, high = wide_range(np.asarray(numbers))
+    assert low < high and np.isfinite([low, high]).all()
+    assert low <= min(numbers) and max(numbers) <= high
+
+
+def test_ranges_are_round_and_respect_zero() -> None:
+    assert wide_range(np.array([0.2, 0.9])) == (0, 1)
+    assert wide_range(np.array([3.0, 17.0])) == (0, 24)
+    assert wide_range(np.array([-17.0, -3.0])) == (-24, 0)
+
+
+def test_groups() -> None:
+    sheet = Sheet.of(
+        pa.table({"e": [1, 1, 2, 2], "s": [0, 1, 0, 1], "x": [5.0, 5.0, 6.0, 6.0], "gap": [1.0, None, float("nan"), 2.0]})
+    )
+    episodes = Groups.by(sheet.looks["e"].codes)
+    assert episodes.constant(sheet.looks["x"]) and not episodes.constant(sheet.looks["s"])
+    assert episodes.split_by(sheet.looks["s"]).single
+    assert sheet.looks["gap"].missing == 2 and not sheet.looks["gap"].key
+
+
+def drawn(rows: int, full: bool, seed: int = 0) -> Sheet:
+    """Return decisions whose chances depend on a context, what it was, and what came of them; one row per episode."""
+    rng = np.random.default_rng(seed)
+    before = rng.normal(size=rows)
+    chance = 1 / (1 + np.exp(-2 * before))
+    action = (rng.random(rows) < chance).astype(int)
+    columns = {
+        "id": np.arange(rows),
+        "before": before,
+        "copy": np.exp(before),
+        "action": action,
+        "after": before + action + rng.normal(size=rows),
+        "kind": np.where(action + rng.normal(size=rows) > 0.5, "yes", "no"),
+        "reward": rng.normal(size=rows),
+    }
+    if full:
+        columns |= {"p_0": 1 - chance, "p_1": chance}
+    else:
+        columns["pscore"] = np.where(action == 1, chance, 1 - chance)
+    return Sheet.of(pa.table(columns))
+
+
+@pytest.mark.parametrize("full", [True, False])
+def test_what_came_before_is_told_from_what_came_after(full: bool) -> None:
+    sheet = drawn(2000, full)
+    (action,) = find_actions(sheet)
+    rows = sheet.every_row
+    found = {name: strength(action, sheet.looks[name], rows, rows) for name in ("before", "copy", "after", "kind")}
+    assert found["before"] < CLEAR and found["copy"] < CLEAR
+    assert found["after"] > CLEAR and found["kind"] > CLEAR
+
+
+def test_contexts_are_rarely_taken_for_results() -> None:
+    largest = []
+    for seed in range(60):
+        sheet = drawn(200, full=True, seed=seed)
+        (action,) = find_actions(sheet)
+        largest.append(strength(action, sheet.looks["before"], sheet.every_row, sheet.every_row))
+    assert max(largest) < CLEAR - 1
+
+
+def test_nothing_is_said_about_few_episodes_or_chances_that_do_not_add_up() -> None:
+    few = drawn(20, full=True)
+    assert not can_tell(find_actions(few)[0], few.every_row, few.every_row)
+    columns = {"id": np.arange(500), "action": np.arange(500) % 2, "pscore": np.full(500, 0.9), "reward": np.arange(500) % 3}
+    wrong = Sheet.of(pa.table(columns))
+    assert not can_tell(find_actions(wrong)[0], wrong.every_row, wrong.every_row)
+
+
+def test_a_column_drawn_with_other_chances_does_not_fit() -> None:
+    sheet = Sheet.of(pa.table(logs.bandit_log(3000)))
+    assert misfit(sheet.looks["action"], sheet.looks["pscore"]) < 4
+    assert misfit(sheet.looks["position"], sheet.looks["pscore"]) > 4
+
+
+@given(st.lists(names, min_size=4, max_size=4, unique=True), st.lists(names, min_size=3, max_size=3, unique=True), st.randoms())
+@settings(max_examples=25, deadline=None)
+def test_any_names_and_labels_give_a_draft_that_loads_and_reads(columns: list[str], labels: list[str], random: Random) -> None:
+    found = logs.nested_log(episodes=40)
+    if set(columns) & set(found):
+        return
+    renamed = dict(zip(("task", "temperature", "purity", "machine"), columns, strict=True))
+    found["setting"] = [labels[("low", "mid", "high").index(value)] for value in found["setting"]]
+    table = pa.table({renamed.get(name, name): values for name, values in found.items()})
+    table = table.select(sorted(table.column_names, key=lambda name: random.random()))
+    draft = draft_problem(table)
+    assert draft.problem is not None
+    assert parse_problem(draft.text) == draft.problem
+    assert Source(table, draft.problem).read().reward is not None
+    assert not any("does not read" in question for question in draft.questions)
+
+
+def test_what_cannot_be_read_with_the_draft_is_said(tmp_path: Path) -> None:
+    columns = logs.nested_log()
+    columns["setting"] = ["low", "mid"] * 60 + ["high"] * 360
+    draft = draft_problem(logs.parquet(pa.table(columns), tmp_path), rows=120)
+    assert draft.problem is not None
+    assert any("does not read with this draft yet" in question and "'high'" in question for question in draft.questions)
+    assert "does not read with this draft yet" in draft.text
