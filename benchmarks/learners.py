@@ -1,7 +1,8 @@
 """How well and how fast the learners are: `python benchmarks/learners.py [--quick]`, on both cores.
 
 Reward per episode on the stress preset for the four agents of the paper's decomposition (its bench 1b), significance of their
-order, the quadratic world, and the CPU time of an episode by part. Writes a section of RESULTS.md.
+order, the quadratic world, and the CPU time of an episode by part, of a run alone and of runs in lockstep. Writes a section of
+RESULTS.md.
 """
 
 from __future__ import annotations
@@ -14,25 +15,35 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from aegis.agents import AGENTS, Agent, make_online, run
+from aegis.agents import AGENTS, Agent, Online, lockstep, make_online, run_together
 from aegis.engine import map_parts, one_thread
-from aegis.mechanisms import ModelSettings, build_belief, fourier, nig
+from aegis.mechanisms import ModelSettings, StackedBelief, build_belief, fourier, nig, stacked, stacked_features
 from aegis.planning import Integration, Thompson, plan
 from aegis.problem import Actions, Batch, Level, LevelTable, Problem, Reward, Variable
 from aegis.rng import stream
 from aegis.worlds import make_world, oracle_value
+from many_seeds import ManySeedsWorld
 from results import record, table
 
 BODY = ("nested_cts", "flat_cts", "flat_ts", "joint_cts")
 PAPER = {"nested_cts": "113.6 ± 1.9", "flat_cts": "108.8 ± 1.9", "flat_ts": "101.5 ± 3.1", "joint_cts": "69.0 ± 5.8"}
 
 
+PREAMBLE = (
+    "CPU milliseconds of one episode of one run by part, the whole loop with simulation, beliefs drawn once per episode. Python",
+    "is all that is not inside a feature map, a posterior's update, or a posterior's factorisation and draw:",
+)
+PARTS = ["trigonometry", "matrix products", "Cholesky and solves", "Python and small arrays", "total"]
+EPISODES = 64  # noise is drawn in blocks of so many
+TOGETHER = (1, 10, 40)  # runs in lockstep whose parts are measured; 1 is a run alone
+
+
 @dataclass(frozen=True)
 class Unit:
-    """One run: an agent on the unified world with some settings, for one seed."""
+    """Runs in lockstep: an agent on the unified world with some settings, for several seeds."""
 
     agent: str
-    seed: int
+    seeds: int
     episodes: int
     settings: tuple[tuple[str, Any], ...] = ()
 
@@ -42,13 +53,19 @@ def one_belief(name: str) -> Agent:
     return replace(AGENTS[name], rule_settings={"particles": 1})
 
 
-def run_unit(unit: Unit) -> tuple[Unit, float, float, float]:
-    """Return the unit, its mean reward per episode over the first 200 and over all episodes, and CPU seconds."""
-    world = make_world("unified", **dict(unit.settings))
-    online = make_online(world, one_belief(unit.agent), unit.seed, world.legacy("uniform"))
+def runs_of(agent: str, seeds: int, settings: dict[str, Any] | None = None) -> list[Online]:
+    """Return the runs of an agent on the unified world, seeds from 0."""
+    plant = ManySeedsWorld(make_world("unified", **(settings or {})))
+    return [make_online(plant, one_belief(agent), seed, plant.world.legacy("uniform")) for seed in range(seeds)]
+
+
+def run_unit(unit: Unit) -> tuple[Unit, list[tuple[float, float]], float]:
+    """Return the unit, each seed's mean reward per episode over the first 200 and over all episodes, and CPU seconds."""
+    onlines = runs_of(unit.agent, unit.seeds, dict(unit.settings))
     before = time.process_time()
-    sums = run(online, unit.episodes).sums
-    return unit, float(sums[:200].mean()), float(sums.mean()), time.process_time() - before
+    found = run_together(onlines, unit.episodes)
+    spent = time.process_time() - before
+    return unit, [(float(own.sums[:200].mean()), float(own.sums.mean())) for own in found], spent
 
 
 class Clock:
@@ -57,23 +74,39 @@ class Clock:
     def __init__(self) -> None:
         self.spent: dict[str, float] = {}
         self._stack: list[float] = []
+        self._kept: list[tuple[Any, str, Any]] = []
 
     def wrap(self, name: str, function: Any) -> Any:
         """Return `function`, its own time added to `name`."""
 
         def timed(*arguments: Any, **named: Any) -> Any:
             self._stack.append(0.0)
-            before = time.perf_counter()
+            before = time.process_time()
             try:
                 return function(*arguments, **named)
             finally:
-                whole = time.perf_counter() - before
+                whole = time.process_time() - before
                 inner = self._stack.pop()
                 self.spent[name] = self.spent.get(name, 0.0) + whole - inner
                 if self._stack:
                     self._stack[-1] += whole
 
         return timed
+
+    def replace(self, owner: Any, attribute: str, value: Any) -> None:
+        """Put something in the place of an attribute until `restore`."""
+        self._kept.append((owner, attribute, getattr(owner, attribute)))
+        setattr(owner, attribute, value)
+
+    def watch(self, name: str, owner: Any, *methods: str) -> None:
+        """Time methods of a class under `name`."""
+        for method in methods:
+            self.replace(owner, method, self.wrap(name, getattr(owner, method)))
+
+    def restore(self) -> None:
+        """Undo every replacement."""
+        for owner, attribute, value in reversed(self._kept):
+            setattr(owner, attribute, value)
 
 
 class TimedNumpy:
@@ -86,48 +119,65 @@ class TimedNumpy:
         return getattr(np, name)
 
 
-def episode_parts(agent: str, episodes: int = 150) -> dict[str, float]:
-    """Return milliseconds per episode by part, after a warm-up."""
-    world = make_world("unified")
-    online = make_online(world, one_belief(agent), 1, world.legacy("uniform"))
-    run(online, 20)
+def episode_parts(agent: str, seeds: int, episodes: int) -> dict[str, float]:
+    """Return CPU milliseconds per episode of one run by part, the whole loop with simulation; after a warm-up.
+
+    What is not inside a feature map, a posterior's update, or a posterior's factorisation and draw counts as Python.
+    """
+    onlines = runs_of(agent, seeds)
+    priors = [online.prior() for online in onlines]
+
+    def loop(count: int) -> None:
+        alone = onlines[0].steps(priors[0], 0, count)
+        for batch, _ in alone if seeds == 1 else lockstep.steps(onlines, StackedBelief.of(priors), 0, count):
+            batch.episode_means(batch.reward)
+            batch.episode_sums(batch.reward)
+
+    loop(20)
     clock = Clock()
-    kept = (fourier.np, fourier.Fourier.evaluate, fourier.Fourier.evaluate_each, fourier.Fourier.__call__)
-    solves = (nig.NIG.moments, nig.NIG.draw, nig.NIG.update)
-    fourier.np = TimedNumpy(clock)  # type: ignore[assignment]
-    for name in ("evaluate", "evaluate_each", "__call__"):
-        setattr(fourier.Fourier, name, clock.wrap("matrix products", getattr(fourier.Fourier, name)))
-    nig.NIG.update = clock.wrap("matrix products", nig.NIG.update)  # type: ignore[method-assign]
-    nig.NIG.moments = clock.wrap("Cholesky and solves", nig.NIG.moments)  # type: ignore[method-assign]
-    nig.NIG.draw = clock.wrap("Cholesky and solves", nig.NIG.draw)  # type: ignore[method-assign]
+    clock.replace(fourier, "np", TimedNumpy(clock))
+    clock.replace(stacked_features, "np", TimedNumpy(clock))
+    for owner in (fourier.Fourier, stacked_features.FourierStack):
+        clock.watch("matrix products", owner, "evaluate", "evaluate_each", "__call__")
+    clock.watch("matrix products", nig.NIG, "update")
+    clock.watch("matrix products", stacked.StackedNIG, "update")
+    clock.watch("Cholesky and solves", nig.NIG, "moments", "draw")
     try:
-        before = time.perf_counter()
-        run(online, episodes)
-        total = time.perf_counter() - before
+        before = time.process_time()
+        loop(episodes)
+        total = time.process_time() - before
     finally:
-        fourier.np = kept[0]
-        fourier.Fourier.evaluate, fourier.Fourier.evaluate_each, fourier.Fourier.__call__ = kept[1:]  # type: ignore[method-assign]
-        nig.NIG.moments, nig.NIG.draw, nig.NIG.update = solves  # type: ignore[method-assign]
-    parts = {name: 1e3 * spent / episodes for name, spent in clock.spent.items()}
-    return {**parts, "Python and small arrays": 1e3 * total / episodes - sum(parts.values()), "total": 1e3 * total / episodes}
+        clock.restore()
+    each = 1e3 / episodes / seeds
+    parts = {name: each * spent for name, spent in clock.spent.items()}
+    return {**parts, "Python and small arrays": each * total - sum(parts.values()), "total": each * total}
+
+
+def parts_table(scale: int) -> tuple[list[str], dict[tuple[str, int], dict[str, float]]]:
+    """Return the parts of every agent's episode, alone and in lockstep, as lines and by agent and number of runs."""
+    found = {(a, seeds): episode_parts(a, seeds, scale * EPISODES) for a in BODY for seeds in TOGETHER}
+    rows = []
+    for (agent, seeds), parts in found.items():
+        share = f"{100 * parts['Python and small arrays'] / parts['total']:.0f} %"
+        rows.append([agent, str(seeds), *[f"{parts.get(name, 0.0):.2f}" for name in PARTS], share])
+    return table(["agent", "runs in lockstep", *PARTS, "Python"], rows), found
 
 
 def update_cost(episodes: int = 150) -> float:
-    """Return milliseconds of the posterior updates (features, products, Cholesky, solves) of one nested episode."""
-    world = make_world("unified")
-    online = make_online(world, one_belief("nested_cts"), 1, world.legacy("uniform"))
+    """Return CPU milliseconds of the posterior updates (features, products, Cholesky, solves) of one nested episode."""
+    online = runs_of("nested_cts", 1)[0]
     belief = online.prior()
     batches = [batch for batch, _ in online.steps(belief, 0, 20)]
-    before = time.perf_counter()
+    before = time.process_time()
     for i in range(episodes):
         belief = belief.update(batches[i % 20])
         for name in belief.mechanisms:
-            belief.states[name].moments()
-    return 1e3 * (time.perf_counter() - before) / episodes
+            belief.states[name].moments()  # type: ignore[attr-defined]
+    return 1e3 * (time.process_time() - before) / episodes
 
 
 def three_level_cost(actions: int = 11, nodes: int = 16, repeats: int = 5) -> tuple[float, float]:
-    """Return milliseconds of one outermost plan over three levels, and of the posterior updates of one episode of 20 rows."""
+    """Return CPU milliseconds of one outermost plan over three levels, and of the posterior updates of one episode of 20 rows."""
     names = ("slow", "middle", "fast")
     levels = tuple(Level(n, Actions.grid(f"a_{n}", -1.0, 1.0, actions), (Variable(f"c_{n}"),), decision=f"id_{n}") for n in names)
     parents = {
@@ -151,13 +201,13 @@ def three_level_cost(actions: int = 11, nodes: int = 16, repeats: int = 5) -> tu
     policy.values("slow", batch)
     planning, updating = [], []
     for _ in range(repeats):
-        before = time.perf_counter()
+        before = time.process_time()
         policy.values("slow", batch)
-        planning.append(time.perf_counter() - before)
-        before = time.perf_counter()
+        planning.append(time.process_time() - before)
+        before = time.process_time()
         for state in belief.update(batch).states.values():
             state.moments()  # type: ignore[attr-defined]
-        updating.append(time.perf_counter() - before)
+        updating.append(time.process_time() - before)
     return 1e3 * float(np.median(planning)), 1e3 * float(np.median(updating))
 
 
@@ -168,21 +218,22 @@ def main() -> None:
     quick = options.parse_args().quick
     seeds, episodes = (3, 400) if quick else (10, 2000)
     one_thread()
-    units = [Unit(agent, seed, episodes) for agent in BODY for seed in range(seeds)]
-    units += [Unit("nested_cts", seed, 200, (("q", 1),)) for seed in range(seeds)]
-    found: dict[str, list[tuple[float, float, float]]] = {}
+    units = [Unit(agent, seeds, episodes) for agent in ("nested_cts", "joint_cts", "flat_cts", "flat_ts")]
+    units.append(Unit("nested_cts", seeds, 200, (("q", 1),)))
+    found: dict[str, list[tuple[float, float]]] = {}
+    cost: dict[str, float] = {}
     started = time.perf_counter()
-    for unit, early, whole, cpu in map_parts(run_unit, units, workers=2):
+    for unit, rewards, cpu in map_parts(run_unit, units, workers=2):
         key = unit.agent if not unit.settings else "nested_cts, q = 1"
-        found.setdefault(key, []).append((early, whole, 1e3 * cpu / unit.episodes))
-        print(f"{key} seed {unit.seed}: {early:.1f} over 200, {whole:.1f} over {unit.episodes}", flush=True)
+        found[key], cost[key] = rewards, 1e3 * cpu / unit.episodes / unit.seeds
+        print(f"{key}: {np.mean(rewards, axis=0).round(1)} over 200 and {unit.episodes}", flush=True)
     minutes = (time.perf_counter() - started) / 60
-    lines = [f"All runs together took {minutes:.1f} minutes on two processes.", ""]
+    lines = [f"All runs together, {seeds} seeds of an agent in lockstep, took {minutes:.1f} minutes on two processes.", ""]
     rows = []
-    for key, values in found.items():
-        early, whole, cpu = np.array(values).T
+    for key in (*BODY, "nested_cts, q = 1"):
+        early, whole = np.array(found[key]).T
         over = f"{whole.mean():.1f} ± {whole.std(ddof=1):.1f}" if "q" not in key else ""
-        rows.append([key, f"{early.mean():.1f} ± {early.std(ddof=1):.1f}", over, PAPER.get(key, ""), f"{np.median(cpu):.2f}"])
+        rows.append([key, f"{early.mean():.1f} ± {early.std(ddof=1):.1f}", over, PAPER.get(key, ""), f"{cost[key]:.2f}"])
     head = ["agent", "K = 200", f"K = {episodes}", "paper (K = 2000)", "CPU ms per episode"]
     lines += table(head, rows)
     oracle = 20 * oracle_value(make_world("unified"))
@@ -203,13 +254,14 @@ def main() -> None:
         a, b = ([value[1] for value in found[name]] for name in (better, worse))
         test = stats.ttest_ind(a, b, equal_var=False, alternative="greater")
         lines.append(f"- {better} > {worse}: t = {test.statistic:.1f}, df = {test.df:.1f}, p = {test.pvalue:.1e}")
-    parts = {agent: episode_parts(agent) for agent in BODY}
-    names = ["trigonometry", "matrix products", "Cholesky and solves", "Python and small arrays", "total"]
-    lines += ["", "Milliseconds of one episode by part, one process alone, beliefs drawn once per episode:", ""]
-    lines += table(["agent", *names], [[a, *[f"{parts[a].get(n, 0.0):.2f}" for n in names]] for a in BODY])
+    by_part, parts = parts_table(1 if quick else 2)
+    lines += ["", *PREAMBLE, "", *by_part]
     updates = update_cost()
-    ratio = parts["nested_cts"]["total"] / updates
-    lines += ["", f"Posterior updates of one nested episode: {updates:.2f} ms; a nested episode costs {ratio:.1f} times that."]
+    ratio = parts["nested_cts", 1]["total"] / updates
+    lines += [
+        "",
+        f"Posterior updates of one nested episode: {updates:.2f} ms; a nested episode alone costs {ratio:.1f} times that.",
+    ]
     deep, deep_updates = three_level_cost()
     lines += [
         "",

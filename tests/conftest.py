@@ -1,8 +1,27 @@
-"""Shared fixtures: one BLAS thread, and small problems of any depth."""
+"""Shared fixtures: one BLAS thread, small problems of any depth, and a ledger of looks that is never the user's own."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
 
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[_name] = "1"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_ledgers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Keep looks in a temporary folder, also those of fixtures that serve several tests."""
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("ledgers")
+        patch.setenv("AEGIS_LEDGER", str(folder / "shared"))
+        yield folder
+
+
+@pytest.fixture(autouse=True)
+def _own_ledger(_own_ledgers: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """Give every test a ledger of its own, so that no test sees the looks of another."""
+    monkeypatch.setenv("AEGIS_LEDGER", str(_own_ledgers / str(abs(hash(request.node.nodeid)))))

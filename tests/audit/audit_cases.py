@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from aegis.audit import Audit, Auditor
-from aegis.problem import Batch, LevelTable, Policy, Problem, Propensity
+from aegis.problem import Batch, Policy, Problem, Propensity
 from aegis.worlds import make_world
 
 INNER = {"unified": "inner", "additive": "inner", "linear": "inner", "plant": "dose", "clinic": "dose"}
@@ -74,7 +74,3 @@ def copied_reward(batch: Batch, level: str | None = None) -> Batch:
     rows = batch.episode_of(innermost) if level is None else batch.ancestors(innermost)[level]
     assert batch.reward is not None
     return replace(batch, reward=(np.bincount(rows, weights=batch.reward) / np.bincount(rows))[rows])
-
-
-def table_of(batch: Batch, level: str) -> LevelTable:
-    return batch.levels[level]

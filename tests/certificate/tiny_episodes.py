@@ -160,15 +160,28 @@ class Tiny:
                 for p, children, last in self._siblings(level + 1, here, after, self.number(level + 1, here), acting):
                     yield likely * chance * p, Node(level, here, history, children), last
 
-    def value_of(self, scope: Scope) -> float:
+    def guard_at(self, node: Node) -> float:
+        """Return a second quantity in [0, 1], at every innermost decision."""
+        return draw(self.seed, "guard", node.path, node.history if self.carry else ())
+
+    def unit_guard(self, episode: Episode) -> float:
+        """Return the nested mean of the second quantity, 1 is best."""
+
+        def below(node: Node) -> float:
+            return mean([below(child) for child in node.children]) if node.children else 1.0 - self.guard_at(node)
+
+        return mean([below(node) for node in episode])
+
+    def value_of(self, scope: Scope, unit: Callable[[Episode], float] | None = None) -> float:
         """Return what the hybrid earns: the candidate, one particle for each episode, in scope, the logging policy elsewhere."""
+        earned = unit or self.unit_reward
         total = 0.0
         for particle, share in enumerate(self.shares):
 
             def acting(level: int, place: Place, n: int = particle) -> list[float]:
                 return self.pi(n, level, place) if self.names[level] in scope else self.mu(level, place)
 
-            total += share * sum(p * self.unit_reward(episode) for p, episode in self.episodes(acting))
+            total += share * sum(p * earned(episode) for p, episode in self.episodes(acting))
         return total
 
     # ---- as the library sees it ------------------------------------------------------------------------------------
@@ -177,12 +190,14 @@ class Tiny:
         """Return episodes as a batch."""
         rows: list[list[tuple[int, Node]]] = [[] for _ in self.actions]
         rewards: list[float] = []
+        guards: list[float] = []
 
         def enter(node: Node, parent: int, reward: float | None) -> None:
             rows[node.level].append((parent, node))
             found = self.reward_at(node) if self.carries_reward(node.level) else reward
             if not node.children:
                 rewards.append(0.0 if found is None else found)
+                guards.append(self.guard_at(node))
             own = len(rows[node.level]) - 1
             for child in node.children:
                 enter(child, own, found)
@@ -205,7 +220,8 @@ class Tiny:
                 np.array([self.available(level, node.place) for node in nodes]) if self.masks else None,
             )
         reward = np.array(rewards)
-        return Batch(np.arange(len(episodes)), levels, reward, np.ones(reward.size, dtype=bool))
+        observed = np.ones(reward.size, dtype=bool)
+        return Batch(np.arange(len(episodes)), levels, reward, observed, guards={"g": np.array(guards)})
 
 
 @dataclass(frozen=True)
@@ -287,6 +303,7 @@ def _problem(tiny: Tiny) -> Problem:
         "episode: id",
         f"carry_over: {'within' if tiny.carry else 'none'}",
         f"reward: {{column: r, range: [{LOW}, {HIGH}], per: {tiny.per}, goal: {tiny.goal}}}",
+        "guards: [{column: g, range: [0, 1], max_worsening: 0.1}]",
         "levels:",
     ]
     for name, contexts, actions in zip(tiny.names, tiny.contexts, tiny.actions, strict=True):

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from aegis.logs import to_table
-from aegis.problem import Level, Problem
+from aegis.logs import Draft, Source, to_table
+from aegis.problem import Level, Problem, load_problem
 from aegis.worlds import make_world
 
 
@@ -33,7 +33,7 @@ def essence(problem: Problem, names: dict[str, str] | None = None) -> list[Any]:
 
 
 def _level_essence(level: Level, names: dict[str, str]) -> dict[str, Any]:
-    values = [round(float(v), 9) if level.actions.numeric else str(v) for v in level.actions.values]
+    values = [round(float(v), 9) + 0.0 if level.actions.numeric else str(v) for v in level.actions.values]
     given = level.propensity
     return {
         "action": _new(names, level.actions.column),
@@ -47,6 +47,18 @@ def _level_essence(level: Level, names: dict[str, str]) -> dict[str, Any]:
 
 def _new(names: dict[str, str], column: str) -> str:
     return names.get(column, column)
+
+
+def checked(draft: Draft, path: Path) -> Problem:
+    """Return the drafted problem after making sure that its text says the same and that the log reads with it."""
+    assert draft.problem is not None, draft.text
+    file = path.parent / "drafted.yaml"
+    file.write_text(draft.text, encoding="utf-8")
+    assert load_problem(file) == draft.problem
+    batch = Source(path, draft.problem).read()
+    assert batch.reward is not None and batch.reward.size
+    assert "# CHECK" in draft.text
+    return draft.problem
 
 
 def parquet(table: pa.Table, folder: Path, name: str = "log.parquet") -> Path:

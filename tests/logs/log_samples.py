@@ -92,7 +92,20 @@ levels:
     propensity: {base: usual, epsilon: 1}
 """
 
-TEXTS = {"flat": FLAT, "nested": NESTED, "deep": DEEP, "loose": LOOSE, "meant": MEANT}
+DELAYED = """
+episode: order
+cluster: {column: shop, most: 9}
+time: placed
+reward: {column: paid, range: [0, 1], clip: true, closed: final}
+levels:
+  - name: offer
+    decision: line
+    context: [size]
+    action: {column: price, values: [1, 2, 4]}
+    propensity: {column: p, least: 0.001, estimated: true}
+"""
+
+TEXTS = {"flat": FLAT, "nested": NESTED, "deep": DEEP, "loose": LOOSE, "meant": MEANT, "delayed": DELAYED}
 PROBLEMS = {name: parse_problem(text) for name, text in TEXTS.items()}
 
 
@@ -155,7 +168,8 @@ def random_batch(problem: Problem, rng: np.random.Generator, episodes: int, firs
             values = level.actions.values
             listed = np.array(values, dtype=object if isinstance(values[0], str) else None)
             extra[str(level.propensity.base)] = listed[bases[level.name][above_rows[level.name]]]  # type: ignore[union-attr]
-    return replace(batch, extra=extra)
+    closed = observed | (rng.random(above) < 0.5) if problem.reward.closed else None
+    return replace(batch, extra=extra, closed=closed)
 
 
 def _clusters(problem: Problem, ids: Any) -> Any:
@@ -185,7 +199,7 @@ def assert_same(one: Batch, other: Batch) -> None:
         assert list(table.context) == list(twin.context)
         for variable, values in table.context.items():
             same_array(values, twin.context[variable])
-    for field in ("reward", "observed", "outcome", "cluster", "time"):
+    for field in ("reward", "observed", "outcome", "cluster", "time", "closed"):
         same_array(getattr(one, field), getattr(other, field))
     for mine, theirs in ((one.guards, other.guards), (one.extra, other.extra)):
         assert list(mine) == list(theirs)

@@ -1,4 +1,4 @@
-"""Drafted problems: the true one for simulated plants, and a sensible one for logs of every shape."""
+"""Drafted problems: a sensible one for logs of every shape."""
 
 from __future__ import annotations
 
@@ -11,78 +11,14 @@ import pyarrow as pa
 import pytest
 
 from aegis.errors import LogError, SettingError
-from aegis.logs import Source
-from aegis.logs.drafting import Draft, draft_problem
-from aegis.problem import Problem, load_problem
-from aegis.worlds import WORLDS
-
-
-def checked(draft: Draft, path: Path) -> Problem:
-    """Return the drafted problem after making sure that its text says the same and that the log reads with it."""
-    assert draft.problem is not None, draft.text
-    file = path.parent / "drafted.yaml"
-    file.write_text(draft.text, encoding="utf-8")
-    assert load_problem(file) == draft.problem
-    batch = Source(path, draft.problem).read()
-    assert batch.reward is not None and batch.reward.size
-    assert "# CHECK" in draft.text
-    return draft.problem
+from aegis.logs import Draft, Source, draft_problem
+from aegis.problem import Problem
 
 
 def drafted(columns: dict[str, Any], folder: Path) -> tuple[Problem, Draft]:
     path = logs.parquet(pa.table(columns), folder)
     draft = draft_problem(path)
-    return checked(draft, path), draft
-
-
-@pytest.mark.parametrize("name", WORLDS)
-def test_worlds(name: str, tmp_path: Path) -> None:
-    table, truth = logs.world_log(name)
-    path = logs.parquet(table, tmp_path)
-    problem = checked(draft_problem(path), path)
-    assert logs.essence(problem) == logs.essence(truth)
-    assert problem.names == truth.names
-    assert problem.episode == truth.episode
-    assert problem.outcome is not None and truth.outcome is not None
-    assert problem.outcome.name == truth.outcome.name
-    assert [level.decision for level in problem.levels] == [level.decision for level in truth.levels]
-
-
-@pytest.mark.parametrize("name", WORLDS)
-@pytest.mark.parametrize("seed", [1, 2])
-def test_worlds_with_columns_and_rows_in_any_order(name: str, seed: int, tmp_path: Path) -> None:
-    table, truth = logs.world_log(name)
-    path = logs.parquet(logs.shuffled(table, seed, rows=True), tmp_path)
-    problem = checked(draft_problem(path), path)
-    assert logs.essence(problem) == logs.essence(truth)
-
-
-@pytest.mark.parametrize("name", ["additive", "plant", "clinic"])
-def test_worlds_with_other_names(name: str, tmp_path: Path) -> None:
-    table, truth = logs.world_log(name)
-    names = {"episode": "batchNo", "meta_step": "MetaRun", "inner_step": "Step", "R": "Profit", "reward": "score", "Y": "purity"}
-    for old, new in (("M", "Setting"), ("A", "Dosage"), ("dose", "Amount"), ("plan", "Therapy"), ("blend", "Mix")):
-        names |= {old: new, **{c: f"prob {new} {c.rsplit('_', 1)[1]}" for c in table.column_names if c.startswith(f"p_{old}_")}}
-        names |= {c: f"{new}.{c.rsplit('_', 1)[1]}.available" for c in table.column_names if c.startswith(f"can_{old}_")}
-    path = logs.parquet(logs.shuffled(table.rename_columns([names.get(c, c) for c in table.column_names]), 5), tmp_path)
-    problem = checked(draft_problem(path), path)
-    assert logs.essence(problem) == logs.essence(truth, names)
-
-
-@pytest.mark.parametrize("legacy", ["uniform", "sign:epsilon=0.3"])
-def test_a_legacy_that_looks_at_the_context(legacy: str, tmp_path: Path) -> None:
-    table, truth = logs.world_log("additive", 200, legacy)
-    path = logs.parquet(logs.shuffled(table, 4), tmp_path)
-    problem = checked(draft_problem(path), path)
-    assert logs.essence(problem) == logs.essence(truth)
-
-
-@pytest.mark.parametrize("separator", [",", ";"])
-def test_text_files(separator: str, tmp_path: Path) -> None:
-    table, truth = logs.world_log("clinic")
-    path = logs.csv(table, tmp_path, separator)
-    problem = checked(draft_problem(path), path)
-    assert logs.essence(problem) == logs.essence(truth)
+    return logs.checked(draft, path), draft
 
 
 def test_several_files(tmp_path: Path) -> None:
@@ -161,7 +97,7 @@ def test_costs_are_minimised(tmp_path: Path) -> None:
 @pytest.mark.parametrize("id_name", ["", "index", "round_id"])
 def test_a_bandit_log_with_an_index(id_name: str, tmp_path: Path) -> None:
     path = logs.csv(pa.table({id_name: np.arange(600), **logs.bandit_log()}), tmp_path)
-    problem = checked(draft_problem(path), path)
+    problem = logs.checked(draft_problem(path), path)
     assert problem.episode == (id_name,)
     (level,) = problem.levels
     assert (level.actions.column, level.actions.values) == ("action", (0, 1, 2, 3))
@@ -203,6 +139,21 @@ def test_percentages_are_not_probabilities(tmp_path: Path) -> None:
     problem, draft = drafted(columns, tmp_path)
     assert problem.innermost.propensity is None
     assert any("'dose_prob' a probability?" in question for question in draft.questions)
+
+
+def test_probabilities_of_unknown_values_are_not_used(tmp_path: Path) -> None:
+    columns = {name: values for name, values in logs.nested_log().items() if name != "dose_prob"}
+    columns["dose"] = np.minimum(columns["dose"], 1.0)
+    problem, draft = drafted({**columns, **{f"p_dose_{index}": np.full(480, 0.2) for index in range(5)}}, tmp_path)
+    assert problem.innermost.propensity is None
+    assert any("Which 5 values do 'p_dose_0' to 'p_dose_4' stand for?" in question for question in draft.questions)
+
+
+def test_a_copy_of_the_reward_is_no_context(tmp_path: Path) -> None:
+    columns = {name: values for name, values in logs.nested_log().items() if name not in ("p_setting", "dose_prob")}
+    problem, draft = drafted({"euros": np.asarray(columns["margin"]) * 3, **columns}, tmp_path)
+    assert "euros" not in {v.name for level in problem.levels for v in level.context}
+    assert "it can only be known with it" in draft.text.replace("\n# ", " ") + " ".join(draft.notes)
 
 
 def test_a_base_action_is_suggested_where_probabilities_are_missing(tmp_path: Path) -> None:
@@ -324,3 +275,30 @@ def test_a_column_twice_is_refused(tmp_path: Path) -> None:
     path.write_text("episode,action,action\n1,a,b\n")
     with pytest.raises(LogError, match="twice"):
         draft_problem(path)
+
+
+def test_an_action_whose_probability_changes_was_decided_again(tmp_path: Path) -> None:
+    columns = logs.nested_log()
+    columns["p_setting"] = 0.2 + 0.1 * (np.arange(480) % 2)
+    problem, _ = drafted(columns, tmp_path)
+    assert [level.actions.column for level in problem.levels] == ["setting"]
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+def test_a_mask_must_allow_what_was_done(allowed: bool, tmp_path: Path) -> None:
+    columns = logs.nested_log()
+    for label in ("low", "mid", "high"):
+        mask = np.repeat(np.random.default_rng(len(label)).random(160) < 0.7, 3)
+        columns[f"can_{label}"] = mask | (columns["setting"] == label) if allowed else mask
+    problem, draft = drafted(columns, tmp_path)
+    assert problem.outermost.available == (("can_low", "can_mid", "can_high") if allowed else ())
+    assert any("a mask of 'setting'?" in question for question in draft.questions) != allowed
+    if allowed:
+        assert problem.outermost.actions.values == ("low", "mid", "high")  # the order of the columns
+
+
+def test_what_is_called_a_result_is_one(tmp_path: Path) -> None:
+    columns = {"result": np.random.default_rng(1).normal(size=480), **logs.nested_log()}
+    problem, draft = drafted(columns, tmp_path)
+    assert "result" not in {v.name for level in problem.levels for v in level.context}
+    assert any("'result' known only after" in question for question in draft.questions)

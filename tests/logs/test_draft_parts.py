@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aegis.logs import Source
-from aegis.logs.drafting import draft_problem
+from aegis.logs import Source, draft_problem
 from aegis.logs.drafting.actions import find_actions, misfit
-from aegis.logs.drafting.effects import CLEAR, can_tell, strength
-from aegis.logs.drafting.labelled import filled_grid, labelled, wider
+from aegis.logs.drafting.alignment import aligned
+from aegis.logs.drafting.effects import CLEAR, LIKELY, Draws, draws
+from aegis.logs.drafting.labelled import labelled, wider
 from aegis.logs.drafting.rewards import wide_range
 from aegis.logs.drafting.scalars import flow, remark, scalar
 from aegis.logs.drafting.sheet import Groups, Sheet
@@ -52,7 +52,7 @@ def test_a_whole_name_counts_before_a_word_in_it_and_only_ids_are_ids() -> None:
 
 
 @given(st.one_of(names, st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False)))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=200, deadline=None)
 def test_a_scalar_reads_back_as_itself(value: str | bool | int | float) -> None:
     for text, inside in ((scalar(value), lambda x: x), (f"{{a: [{scalar(value)}, 1]}}", lambda x: x["a"][0])):
         found = inside(read_yaml(text, "test"))
@@ -60,13 +60,13 @@ def test_a_scalar_reads_back_as_itself(value: str | bool | int | float) -> None:
 
 
 @given(st.lists(names, min_size=1, max_size=30))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_long_lists_are_broken_and_read_back(values: list[str]) -> None:
     assert read_yaml(f"a: {flow(values, 3, width=40)}", "test") == {"a": values}
 
 
 @given(names)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_remarks_stay_on_their_line(text: str) -> None:
     assert read_yaml(f"a: 1  # {remark(text)}\nb: 2", "test") == {"a": 1, "b": 2}
 
@@ -97,13 +97,42 @@ def test_numbered_columns_do_not_say_which_label_they_are() -> None:
 
 
 def test_actions_that_were_never_taken_are_known_from_the_columns() -> None:
-    found = wider(next(labelled((1, 3), ["p_1", "p_2", "p_3"])), ["p_1", "p_2", "p_3"])
-    assert found is not None and found.values == (1, 2, 3)
-    columns = [f"p_{index}" for index in range(5)]
-    grid = wider(next(labelled((-2.0, -1.0, 2.0), columns)), columns)
-    assert grid is not None and grid.values == (-2, -1, 0, 1, 2)
-    # three places, two values that are not the ends of an even grid: which values the columns stand for cannot be known
-    assert wider(next(labelled((4, 10, 13), columns[:3])), columns) is None
+    columns = ["p_1", "p_2.5", "p_4"]
+    found = wider(next(labelled((1, 4), columns)), columns)
+    assert found is not None and found.values == (1, 2.5, 4) and list(found.columns) == columns
+    words = ["can high", "can low", "can mid"]
+    found = wider(next(labelled(("high", "low"), words)), words)
+    assert found is not None and set(found.values) == {"high", "low", "mid"}
+    # numbers that only count do not say which values they stand for
+    counted = [f"p_{index}" for index in range(5)]
+    found = wider(next(labelled((1, 2), counted)), counted)
+    assert found is not None and (found.values, list(found.columns)) == ((), counted)
+
+
+def peaked(values: np.ndarray, taken: np.ndarray, where: np.ndarray, width: float) -> tuple[Sheet, np.ndarray]:
+    """Return actions drawn near `where` from a grid of values, those in `taken` only, and their chances."""
+    rng = np.random.default_rng(1)
+    chances = np.exp(-(((values[None, :] - where[:, None]) / width) ** 2))
+    chances /= chances.sum(axis=1, keepdims=True)
+    drawn = values[(chances.cumsum(axis=1) < rng.random(where.size)[:, None]).sum(axis=1)]
+    kept = np.isin(drawn, taken)
+    return Sheet.of(pa.table({"a": drawn[kept]})), chances[kept]
+
+
+def test_counted_columns_are_assigned_by_what_makes_the_log_likely() -> None:
+    values = np.linspace(-2, 2, 7)
+    where = np.random.default_rng(0).normal(scale=0.5, size=400)
+    sheet, chances = peaked(values, values[2:5], where, 0.7)
+    assert sheet.looks["a"].count == 3
+    found = aligned(sheet.looks["a"], chances)
+    assert found is not None and found == pytest.approx(values)
+    shifted, chances = peaked(np.arange(1.0, 6.0), np.arange(2.0, 5.0), 3 + where, 0.7)
+    assert aligned(shifted.looks["a"], chances) == (1, 2, 3, 4, 5)
+
+
+def test_counted_columns_of_even_chances_are_not_assigned() -> None:
+    sheet = Sheet.of(pa.table({"a": np.tile([1.0, 2.0, 3.0], 100)}))
+    assert aligned(sheet.looks["a"], np.full((300, 5), 0.2)) is None
 
 
 @pytest.mark.parametrize(
@@ -112,12 +141,10 @@ def test_actions_that_were_never_taken_are_known_from_the_columns() -> None:
 def test_grids(values: tuple[object, ...], is_even: bool) -> None:
     assert even(values) == is_even  # type: ignore[arg-type]
     assert even(tuple(range(20)))
-    assert filled_grid((0.0, 0.5, 1.0), 5) == (0.0, 0.25, 0.5, 0.75, 1.0)
-    assert filled_grid((0.0, 0.4, 1.0), 5) is None
 
 
 @given(st.lists(st.floats(-1e300, 1e300), min_size=1, max_size=20))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 def test_a_suggested_range_holds_everything_seen(numbers: list[float]) -> None:
     low, high = wide_range(np.asarray(numbers))
     assert low < high and np.isfinite([low, high]).all()
@@ -166,27 +193,40 @@ def drawn(rows: int, full: bool, seed: int = 0) -> Sheet:
 def test_what_came_before_is_told_from_what_came_after(full: bool) -> None:
     sheet = drawn(2000, full)
     (action,) = find_actions(sheet)
-    rows = sheet.every_row
-    found = {name: strength(action, sheet.looks[name], rows, rows) for name in ("before", "copy", "after", "kind")}
+    told = draws(action, sheet.every_row, sheet.every_row)
+    assert told is not None
+    found = {name: told.strength(sheet.looks[name]) for name in ("before", "copy", "after", "kind")}
     assert found["before"] < CLEAR and found["copy"] < CLEAR
     assert found["after"] > CLEAR and found["kind"] > CLEAR
 
 
 def test_contexts_are_rarely_taken_for_results() -> None:
     largest = []
-    for seed in range(60):
+    for seed in range(30):
         sheet = drawn(200, full=True, seed=seed)
         (action,) = find_actions(sheet)
-        largest.append(strength(action, sheet.looks["before"], sheet.every_row, sheet.every_row))
-    assert max(largest) < CLEAR - 1
+        told = draws(action, sheet.every_row, sheet.every_row)
+        assert told is not None
+        largest.append(told.strength(sheet.looks["before"]))
+    assert max(largest) < CLEAR
+    assert np.mean(np.asarray(largest) > LIKELY) <= 0.05
+
+
+def test_what_might_have_varied_counts_although_it_did_not() -> None:
+    # An action with a chance of one in a hundred that never came: its surprises are small and all alike, and prove nothing.
+    sheet = Sheet.of(pa.table({"x": np.arange(100)}))
+    rows, place = np.arange(100), np.linspace(-1, 1, 100)[:, None]
+    never = Draws(rows, 0.01 * place, np.full((100, 1), 0.01), rows)
+    assert never.strength(sheet.looks["x"]) < 1
+    assert Draws(rows, 0.01 * place, np.zeros((100, 1)), rows).strength(sheet.looks["x"]) > CLEAR
 
 
 def test_nothing_is_said_about_few_episodes_or_chances_that_do_not_add_up() -> None:
     few = drawn(20, full=True)
-    assert not can_tell(find_actions(few)[0], few.every_row, few.every_row)
+    assert draws(find_actions(few)[0], few.every_row, few.every_row) is None
     columns = {"id": np.arange(500), "action": np.arange(500) % 2, "pscore": np.full(500, 0.9), "reward": np.arange(500) % 3}
     wrong = Sheet.of(pa.table(columns))
-    assert not can_tell(find_actions(wrong)[0], wrong.every_row, wrong.every_row)
+    assert draws(find_actions(wrong)[0], wrong.every_row, wrong.every_row) is None
 
 
 def test_a_column_drawn_with_other_chances_does_not_fit() -> None:
@@ -196,7 +236,7 @@ def test_a_column_drawn_with_other_chances_does_not_fit() -> None:
 
 
 @given(st.lists(names, min_size=4, max_size=4, unique=True), st.lists(names, min_size=3, max_size=3, unique=True), st.randoms())
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_any_names_and_labels_give_a_draft_that_loads_and_reads(columns: list[str], labels: list[str], random: Random) -> None:
     found = logs.nested_log(episodes=40)
     if set(columns) & set(found):

@@ -11,7 +11,7 @@ import pytest
 import rule_cases
 
 from aegis.errors import SettingError
-from aegis.planning import RULES, BernoulliMix, ByLevel, DOptimal, Greedy, Ids, Thompson, TopK, Ucb, plan
+from aegis.planning import RULES, BernoulliMix, ByLevel, DOptimal, Greedy, Ids, States, Thompson, TopK, Ucb, plan
 from aegis.planning.by_level import ByLevelChoice, pairs
 from aegis.policies import path_taken
 from aegis.problem import Scope
@@ -57,7 +57,7 @@ def test_outer_levels_follow_one_rule_and_the_innermost_another(name):
     elif name != "greedy" and name != "d_optimal":
         return  # takes draws of its own, after the shared ones
     for level in ("l3", "l2"):
-        states = policy._states(level, batch)
+        states = policy.states(level, States.of(problem, batch, level))
         values = policy.values(level, batch)
         wanted = alone.probabilities(level, states, lambda values=values: values, rule_cases.open_rows(problem, batch, level))
         full = policy.full(level, batch)

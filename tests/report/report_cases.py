@@ -3,116 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Mapping
 from typing import Any
 
-from aegis.certificate.certificate import Assumption, Certificate, GuardResult, LevelResult, Station, Test, Verdict
-
-DELTA = 0.05
-PROBLEM: dict[str, Any] = {
-    "episode": "batch",
-    "reward": {"column": "margin", "range": [0.0, 40.0], "unit": "EUR", "goal": "maximise", "per": "decision"},
-    "levels": [{"name": "recipe", "context": ["task"]}, {"name": "dose", "context": ["temperature"]}],
-}
-ASSUMPTIONS = (
-    Assumption("propensities", "The logged probabilities are those with which the controller chose.", "tested: no evidence against"),
-    Assumption("stationarity", "The plant goes on as it was in the log.", "first half against second half: no drift found"),
-    Assumption("confounding", "Nothing unobserved acts on both choice and reward.", "by declaration"),
+from report_parts import (
+    ASSUMPTIONS,
+    DELTA,
+    NOTE,
+    PROBLEM,
+    REFUSAL,
+    WARNING,
+    diagnostics,
+    difference,
+    level,
+    path,
+    stored_test,
+    subgroup,
+    verdict_of,
+    weights,
 )
-NOTE = {
-    "code": "range-too-wide", "severity": "note", "message": "the declared range is 6 times as wide as the rewards",
-    "fix": "declare a narrower range if the plant allows it", "level": None, "column": "margin", "figures": {"ratio": 6.0},
-}  # fmt: skip
-WARNING = {
-    "code": "poor-overlap", "severity": "warning", "message": "the heaviest hundredth of the decisions carries 41 % of the weight",
-    "fix": "learn a candidate closer to the log: aegis learn --kind capped --cap 2", "level": "recipe", "column": None,
-    "figures": {"share": 0.41, "where": "task 3"},
-}  # fmt: skip
-REFUSAL = {
-    "code": "deterministic-level", "severity": "refused",
-    "message": "all 4120 decisions at 'dose' were taken with probability one",
-    "fix": "mix exploration into the controller at this level, such as a uniform choice at a rate of 0.05, and log the probabilities",
-    "level": "dose", "column": None, "figures": {"decisions": 4120.0},
-}  # fmt: skip
 
-
-def path(last: float, units: int, slope: float = 60.0) -> tuple[Station, ...]:
-    """Return a path that rises to `last` the way bounds do."""
-    stops = [max(1, round(units * (i + 1) / 24)) for i in range(24)]
-    return tuple(Station(n, last - slope * (1 / math.sqrt(n) - 1 / math.sqrt(units))) for n in dict.fromkeys(stops))
-
-
-def test_of(lower: float | None, certified: bool, what: str = "gain", column: str = "margin", units: int = 812) -> Test:
-    """Return one stored test."""
-    return Test(what, column, ("water-filled",), 0.00625, 0.0, lower, certified, units, None, (3,), (("123", None),), ("ab12",))
-
-
-def level(scope: tuple[str, ...], verdict: str = "certified", **changes: Any) -> LevelResult:
-    """Return the result of a scope with all numbers."""
-    good = verdict == "certified"
-    lower = 1.23456 if good else -0.31415
-    base = LevelResult(
-        "policy", scope, verdict, "the gain is certified" if good else "the gain is not certified to exceed the margin yet", 0.0125,
-        0.0, lower, 2.05, 0.2125, 11.907, 13.456, 11.406, 812, None if good else 1340, "water-filled", (), path(lower, 812),
-        (test_of(lower / 40, good), test_of(0.297, True, "value")),
-    )  # fmt: skip
-    return dataclasses.replace(base, **changes)
-
-
-def weights(scope: list[str], level: str | None, candidate: str = "policy") -> dict[str, Any]:
-    """Return the diagnostics of some weights."""
-    histogram = [[-3, 0.08], [-2, 0.12], [-1, 0.2], [0, 0.31], [1, 0.12], [3, 0.02]]
-    return {
-        "candidate": candidate, "scope": scope, "level": level, "decisions": 8000, "ess_share": 0.4321, "largest": 11.25,
-        "top_share": 0.087, "mean": 1.0, "zero_share": 0.15, "histogram": histogram,
-    }  # fmt: skip
-
-
-def difference(level: str, candidate: str = "policy", legacy: bool = True) -> dict[str, Any]:
-    """Return where a candidate differs at a level."""
-    bins = [
-        {"variable": "temperature", "label": "above 82.5", "decisions": 903, "total_variation": 0.81},
-        {"variable": "temperature", "label": "71 to 82.5", "decisions": 1101, "total_variation": 0.34},
-    ]
-    return {
-        "candidate": candidate, "level": level, "decisions": 4000, "total_variation": 0.472, "favourite_differs": 0.388 if legacy else None,
-        "bins": bins, "actions": ["-2.0", "-1.0", "0.0", "1.0", "2.0"], "policy": [0.05, 0.1, 0.2, 0.25, 0.4],
-        "legacy": [0.2, 0.2, 0.3, 0.2, 0.1] if legacy else None,
-    }  # fmt: skip
-
-
-def subgroup(label: str, lower: float | None, estimate: float | None, verdict: str, scope: tuple[str, ...] = ("dose",)) -> dict[str, Any]:
-    """Return a subgroup's gain."""
-    return {
-        "candidate": "policy", "scope": list(scope), "variable": "temperature", "label": label, "units": 203, "gain_lower": lower,
-        "estimate": estimate, "delta": 0.0125, "verdict": verdict,
-    }  # fmt: skip
-
-
-def diagnostics() -> dict[str, Any]:
-    """Return diagnostics of all kinds."""
-    return {
-        "weights": [
-            weights(["dose"], None), weights(["recipe"], None), weights(["recipe", "dose"], None), weights(["dose"], "dose"),
-            weights(["recipe"], "recipe"),
-        ],
-        "differs": [difference("recipe"), difference("dose")],
-        "subgroups": [
-            subgroup("below 71", 0.5217, 1.9, "certified"), subgroup("71 to 82.5", -0.2113, 0.8, "not yet"),
-            subgroup("above 82.5", -1.7, -0.4, "not yet"),
-        ],
-        "rewards": {"mean": 11.4, "smallest": 8.1, "largest": 14.9, "low": 0.0, "high": 40.0},
-    }  # fmt: skip
-
-
-def verdict_of(result: LevelResult, sentence: str, step: str) -> Verdict:
-    """Return the verdict that speaks of a result."""
-    bare = result.verdict == "refused"
-    return Verdict(
-        result.verdict, sentence, result.candidate, result.scope, None if bare else result.gain_lower, None if bare else result.estimate,
-        "EUR", result.units, "episodes", DELTA, result.further_units, step,
-    )  # fmt: skip
+from aegis.certificate.certificate import Assumption, Certificate, GuardResult, Verdict
 
 
 def certified(**changes: Any) -> Certificate:
@@ -123,9 +34,9 @@ def certified(**changes: Any) -> Certificate:
     base = Certificate(
         verdict_of(
             best,
-            "Certified: with probability at least 95 %, policy at 'dose' earns at least 1.234 EUR more per decision than the legacy "
-            "(estimate 2.05 EUR), on 812 episodes.",
-            "Hand 'dose' over to policy, exactly as it was certified, and go on logging propensities so that the gain can be monitored.",
+            "Certified: with probability at least 95 %, policy at 'dose' earns at least 1.234 EUR more per decision than the "
+            "legacy (estimate 2.05 EUR), on 812 episodes.",
+            "Hand 'dose' over to policy, exactly as it was certified, and go on logging propensities.",
         ),
         (outer, best, both),
         (NOTE, WARNING),
@@ -137,8 +48,20 @@ def certified(**changes: Any) -> Certificate:
         {
             "number": 2,
             "earlier": [
-                {"when": "2026-11-02T10:00:00+00:00", "candidates": [{"name": "first try", "digest": "1"}], "verdict": "not yet", "delta": 0.05, "same": False},
-                {"when": "2026-11-03T10:00:00+00:00", "candidates": ["policy"], "verdict": "certified", "delta": 0.05, "same": True},
+                {
+                    "when": "2026-11-02T10:00:00+00:00",
+                    "candidates": [{"name": "first try", "digest": "1"}],
+                    "verdict": "not yet",
+                    "delta": 0.05,
+                    "same": False,
+                },
+                {
+                    "when": "2026-11-03T10:00:00+00:00",
+                    "candidates": ["policy"],
+                    "verdict": "certified",
+                    "delta": 0.05,
+                    "same": True,
+                },
             ],
             "ledger": "looks/ab12.json",
         },
@@ -148,7 +71,7 @@ def certified(**changes: Any) -> Certificate:
         diagnostics(),
         {"aegis": "0.1.0", "numpy": "2.4.6", "python": "3.11.7"},
         "2026-11-16T02:30:00+00:00",
-    )  # fmt: skip
+    )
     return dataclasses.replace(base, **changes)
 
 
@@ -157,7 +80,7 @@ def not_yet() -> Certificate:
     best = level(("dose",), "not yet", margin=0.5)
     found = verdict_of(
         best,
-        "Not yet: on 812 episodes it is not certified at risk 5 % that policy at 'dose' is more than 0.5 EUR better than the legacy.",
+        "Not yet: on 812 episodes it is not certified at risk 5 % that policy at 'dose' is more than 0.5 EUR better.",
         "Keep the legacy. Log about 1340 further episodes under it and certify the same candidate on the whole log again.",
     )
     return certified(verdict=found, levels=(best,), findings=(), looks={}, diagnostics={"weights": [weights(["dose"], None)]})
@@ -165,9 +88,20 @@ def not_yet() -> Certificate:
 
 def refused(**changes: Any) -> Certificate:
     """Return a refused certificate that carries numbers it must not show."""
-    bad = level(("dose",), "refused", reason=f"{REFUSAL['message']} [deterministic-level]", gain_lower=7.77123, value_lower=8.88123,
-                guards=(GuardResult("scrap", 0.66123, 0.01, "certified"),), tests=(test_of(0.55123, True),), path=path(7.77123, 812))  # fmt: skip
-    found = verdict_of(bad, f"Refused: {REFUSAL['message']}", "Do not hand over. Mix exploration into the controller at this level.")
+    bad = level(
+        ("dose",),
+        "refused",
+        reason=f"{REFUSAL['message']} [deterministic-level]",
+        gain_lower=7.77123,
+        value_lower=8.88123,
+        guards=(GuardResult("scrap", 0.66123, 0.01, "certified"),),
+        tests=(stored_test(0.55123, True),),
+        path=path(7.77123, 812),
+    )
+    found = verdict_of(
+        bad, f"Refused: {REFUSAL['message']}", "Do not hand over. Mix exploration into the controller at this level."
+    )
+    found = dataclasses.replace(found, gain_lower=7.77123)
     more = {
         "weights": [weights(["dose"], None)],
         "differs": [difference("dose", legacy=False)],
@@ -188,8 +122,15 @@ def three_levels() -> Certificate:
         levels.append(level(scope, kind, **(numbers if kind == "refused" else {"estimate": 0.4 * place})))
     best = next(result for result in levels if result.verdict == "certified")
     problem = PROBLEM | {"levels": [{"name": name} for name in names]}
-    several = [weights(list(best.scope), None), weights(["recipe"], "recipe"), weights(["dose"], "dose"), weights(["plan"], "plan")]
-    found = verdict_of(best, "Certified: the gain at 'recipe' and 'dose' is certified.", "Hand 'recipe' and 'dose' over to policy.")
+    several = [
+        weights(list(best.scope), None),
+        weights(["recipe"], "recipe"),
+        weights(["dose"], "dose"),
+        weights(["plan"], "plan"),
+    ]
+    found = verdict_of(
+        best, "Certified: the gain at 'recipe' and 'dose' is certified.", "Hand 'recipe' and 'dose' over to policy."
+    )
     return certified(verdict=found, levels=tuple(levels), problem=problem, diagnostics={**diagnostics(), "weights": several})
 
 
@@ -197,11 +138,13 @@ def guarded() -> Certificate:
     """Return a certificate whose gain is certified and whose guards are not all."""
     guards = (
         GuardResult("scrap_rate", -0.00412, 0.01, "certified"),
-        GuardResult("energy", -3.217, 2.0, "not yet"),
+        GuardResult("energy", -3.2112, 2.0, "not yet"),
         GuardResult("noise", 0.1234, 0.5, "certified"),
         GuardResult("smell", None, 0.5, "not yet"),
     )
-    best = level(("dose",), "not yet", gain_lower=0.7, reason="the gain is certified, the guard 'energy' is not yet", guards=guards)
+    best = level(
+        ("dose",), "not yet", gain_lower=0.7, reason="the gain is certified, the guard 'energy' is not yet", guards=guards
+    )
     found = verdict_of(best, "Not yet: the guard 'energy' is not certified.", "Keep the legacy. Log about 1340 further episodes.")
     return certified(verdict=found, levels=(best, level(("recipe",))))
 
@@ -209,9 +152,19 @@ def guarded() -> Certificate:
 def minimise() -> Certificate:
     """Return a certificate about a cost, in clusters."""
     reward = {"column": "energy", "range": [0.0, 9000.0], "unit": "kWh", "goal": "minimise", "per": "episode"}
-    best = level(("dose",), gain_lower=123.456, estimate=180.25, estimate_error=20.0, value_lower=4321.987, value_estimate=4200.0,
-                 legacy_value=4380.25, path=path(123.456, 812, 5000.0))  # fmt: skip
-    found = dataclasses.replace(verdict_of(best, "Certified: 123.4 kWh less.", "Hand 'dose' over."), unit="kWh", unit_word="clusters")
+    best = level(
+        ("dose",),
+        gain_lower=123.456,
+        estimate=180.25,
+        estimate_error=20.0,
+        value_lower=4321.987,
+        value_estimate=4200.0,
+        legacy_value=4380.25,
+        path=path(123.456, 812, 5000.0),
+    )
+    found = dataclasses.replace(
+        verdict_of(best, "Certified: 123.4 kWh less.", "Hand 'dose' over."), unit="kWh", unit_word="clusters"
+    )
     return certified(verdict=found, levels=(best,), problem=PROBLEM | {"reward": reward, "cluster": "machine"}, diagnostics={})
 
 
@@ -224,31 +177,65 @@ def several() -> Certificate:
     )
     both = [{**item, "candidate": name} for name in ("capped", "greedy") for item in diagnostics()["weights"]]
     shown = {"weights": both, "differs": [difference("dose", "capped"), difference("dose", "greedy")]}
-    return certified(verdict=verdict_of(found[0], "Certified: capped at 'dose'.", "Hand 'dose' over to capped."), levels=found, diagnostics=shown)
+    return certified(
+        verdict=verdict_of(found[0], "Certified: capped at 'dose'.", "Hand 'dose' over to capped."),
+        levels=found,
+        diagnostics=shown,
+    )
 
 
 def bare(verdict: str = "refused") -> Certificate:
     """Return a certificate without any number that may be missing."""
-    nothing = Verdict(verdict, "There is nothing to certify.", None, (), None, None, "", 0, "episodes", DELTA, None, "See the findings.")
+    nothing = Verdict(
+        verdict, "There is nothing to certify.", None, (), None, None, "", 0, "episodes", DELTA, None, "See the findings."
+    )
     empty: Mapping[str, Any] = {}
     blank = level(
-        ("dose",), verdict, gain_lower=None, estimate=None, estimate_error=None, value_lower=None, value_estimate=None,
-        legacy_value=None, further_units=None, path=(), tests=(test_of(None, False),), units=0,
+        ("dose",),
+        verdict,
+        gain_lower=None,
+        estimate=None,
+        estimate_error=None,
+        value_lower=None,
+        value_estimate=None,
+        legacy_value=None,
+        further_units=None,
+        path=(),
+        tests=(stored_test(None, False),),
+        units=0,
         guards=(GuardResult("scrap", None, 0.1, verdict),),
-    )  # fmt: skip
-    part = {key: None for key in ("candidate", "scope", "level", "ess_share", "largest", "top_share", "histogram", "units", "delta")}
+    )
+    part = dict.fromkeys(("candidate", "scope", "level", "ess_share", "largest", "top_share", "histogram", "units", "delta"))
     nulls = {"weights": [part], "differs": [part], "subgroups": [part], "rewards": {"mean": None, "low": 0.0}}
     return certified(
-        verdict=nothing, levels=(blank,), findings=(), assumptions=(), blocking="", counts=empty, candidates=(), splits=(), looks={},
-        settings=empty, digests=empty, problem=empty, diagnostics=nulls, versions=empty,
-    )  # fmt: skip
+        verdict=nothing,
+        levels=(blank,),
+        findings=(),
+        assumptions=(),
+        blocking="",
+        counts=empty,
+        candidates=(),
+        splits=(),
+        looks={},
+        settings=empty,
+        digests=empty,
+        problem=empty,
+        diagnostics=nulls,
+        versions=empty,
+    )
 
 
 def hostile(text: str = "<b onload=\"x('&')\">") -> Certificate:
     """Return a certificate in which every text that comes from the user is `text`."""
     scope = (text,)
-    best = level(scope, candidate=text, reason=text, method=text, guards=(GuardResult(text, -0.1, 0.2, "certified"),),
-                 tests=(dataclasses.replace(test_of(0.1, True), column=text, method=(text,), what=text),))  # fmt: skip
+    best = level(
+        scope,
+        candidate=text,
+        reason=text,
+        method=text,
+        guards=(GuardResult(text, -0.1, 0.2, "certified"),),
+        tests=(dataclasses.replace(stored_test(0.1, True), column=text, method=(text,), what=text),),
+    )
     problem = {**PROBLEM, "reward": {**PROBLEM["reward"], "per": text, "unit": text}, "levels": [{"name": text}], text: text}
     changed: dict[str, Any] = {
         "weights": [{**weights([text], None, text)}, {**weights([text], text, text)}],
@@ -256,16 +243,43 @@ def hostile(text: str = "<b onload=\"x('&')\">") -> Certificate:
         "subgroups": [{**subgroup(text, 0.1, 0.2, text, scope), "candidate": text, "variable": text}],
     }
     found = Verdict("certified", text, text, scope, 1.2, 2.0, text, 812, text, DELTA, None, text)
-    finding = {"code": text, "severity": text, "message": text, "fix": text, "level": text, "column": text, "figures": {text: text}}
+    finding = {
+        "code": text,
+        "severity": text,
+        "message": text,
+        "fix": text,
+        "level": text,
+        "column": text,
+        "figures": {text: text},
+    }
     look = {"when": text, "candidates": [{"name": text}], "verdict": text, "same": False}
     return Certificate(
-        found, (best, level((text,), "not yet", candidate="another")), (finding,), (Assumption(text, text, text),), text, {text: 1}, ({"name": text, "caps": {text: [text]}},),
-        ({"key": text},), {"number": 2, "earlier": [look], "ledger": text}, {text: text}, {"files": {text: text}}, problem, changed,
-        {text: text}, text,
-    )  # fmt: skip
+        found,
+        (best, level((text,), "not yet", candidate="another")),
+        (finding,),
+        (Assumption(text, text, text),),
+        text,
+        {text: 1},
+        ({"name": text, "caps": {text: [text]}},),
+        ({"key": text},),
+        {"number": 2, "earlier": [look], "ledger": text},
+        {text: text},
+        {"files": {text: text}},
+        problem,
+        changed,
+        {text: text},
+        text,
+    )
 
 
 KINDS = {
-    "certified": certified, "not_yet": not_yet, "refused": refused, "three_levels": three_levels, "guarded": guarded,
-    "minimise": minimise, "several": several, "bare": bare, "hostile": hostile,
-}  # fmt: skip
+    "certified": certified,
+    "not_yet": not_yet,
+    "refused": refused,
+    "three_levels": three_levels,
+    "guarded": guarded,
+    "minimise": minimise,
+    "several": several,
+    "bare": bare,
+    "hostile": hostile,
+}

@@ -12,8 +12,9 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from aegis.agents.identity import identity
 from aegis.agents.online import Online
-from aegis.agents.run import Result, run
+from aegis.agents.run import Result, run, whole_number
 from aegis.errors import SettingError
 from aegis.mechanisms import StackedBelief
 from aegis.planning import Together
@@ -35,20 +36,21 @@ class ManySeeds(Protocol):
 def run_together(onlines: Sequence[Online], episodes: int) -> list[Result]:
     """Return what `run` returns for each of several runs that differ in seed and scalings alone.
 
-    They are run in lockstep if the plant can (`ManySeeds`), the mechanisms are regressions, and every episode has the same
-    number of rows; otherwise one after the other. Raises SettingError if the runs differ in anything else.
+    They are run in lockstep if the plant can (`ManySeeds`) and the mechanisms are regressions, otherwise one after the other.
+    Raises SettingError if the runs differ in anything else.
     """
+    last = whole_number("episodes", episodes)
     _check(onlines)
     beliefs = StackedBelief.of([online.prior() for online in onlines])
     if beliefs is None or not isinstance(onlines[0].plant, ManySeeds):
-        return [run(online, episodes) for online in onlines]
-    means, sums = np.empty((2, episodes, len(onlines)))
-    for episode, (batch, found) in enumerate(steps(onlines, beliefs, 0, episodes)):
+        return [run(online, last) for online in onlines]
+    means, sums = np.empty((2, last, len(onlines)))
+    for episode, (batch, found) in enumerate(steps(onlines, beliefs, 0, last)):
         beliefs = found
         reward: Array = batch.reward if batch.reward is not None else np.empty(0)
         means[episode], sums[episode] = batch.episode_means(reward), batch.episode_sums(reward)
-    own = zip(means.T, sums.T, beliefs.beliefs(), strict=True)
-    return [Result(each.copy(), total.copy(), belief) for each, total, belief in own]
+    own = zip(means.T.copy(), sums.T.copy(), beliefs.beliefs(), strict=True)
+    return [Result(each, total, belief) for each, total, belief in own]
 
 
 def steps(onlines: Sequence[Online], beliefs: StackedBelief, first: int, last: int) -> Iterator[tuple[Batch, StackedBelief]]:
@@ -72,10 +74,10 @@ def steps(onlines: Sequence[Online], beliefs: StackedBelief, first: int, last: i
 def _check(onlines: Sequence[Online]) -> None:
     if not onlines:
         raise SettingError("there are no runs; give at least one")
-    first = onlines[0]
     for name in ("plant", "agent", "scope", "legacy"):
-        if any(getattr(online, name) != getattr(first, name) for online in onlines):
-            raise SettingError(f"runs in lockstep differ in their seeds alone, found several: {name}; run them one by one")
+        parts = [getattr(online, name) for online in onlines]
+        if any(part is not parts[0] for part in parts) and len({identity(part) for part in parts}) > 1:
+            raise SettingError(f"runs in lockstep differ in their seeds alone; these differ in their {name}: run them one by one")
     seeds = [online.seed for online in onlines]
     if len(set(seeds)) < len(seeds):
         raise SettingError(f"every run in lockstep has a seed of its own, found {seeds}")

@@ -18,6 +18,7 @@ import numpy as np
 from aegis.agents.folder import LOG, PARTS, SUMMARY, RunState, check_parts, claim, finished, part, resume, save
 from aegis.agents.identity import identity
 from aegis.agents.online import Online
+from aegis.agents.streams import STREAMS
 from aegis.errors import SettingError
 from aegis.files import digest_of, locked, write_text
 from aegis.logs import Source, log_digest, write_log
@@ -39,7 +40,7 @@ class Result:
 
 def run(online: Online, episodes: int, progress: Progress | None = None) -> Result:
     """Run in memory; `progress(done, mean reward)` is called after each episode."""
-    last = _whole("episodes", episodes)
+    last = whole_number("episodes", episodes)
     state = _advance(online, RunState(0, online.prior(), np.empty(0), np.empty(0)), last, progress)
     return Result(state.means, state.sums, state.belief)
 
@@ -60,7 +61,7 @@ def run_to(
     other than the plant's own problem. Raises OutputError if the folder holds a run with other settings or if another process
     is writing into it, InputError if files of the run are damaged or missing.
     """
-    place, last, step = Path(folder), _whole("episodes", episodes), _whole("chunk", chunk)
+    place, last, step = Path(folder), whole_number("episodes", episodes), whole_number("chunk", chunk)
     logged = online.plant.problem if problem is None else problem
     wanted = _settings(online, last, settings, step, logged)
     prior = online.prior()
@@ -118,7 +119,8 @@ def _settings(online: Online, episodes: int, settings: dict[str, Any], chunk: in
         **settings,
         "agent": asdict(online.agent),
         "scope": sorted(online.scope),
-        "seed": _whole("seed", online.seed, 0),
+        "seed": whole_number("seed", online.seed, 0),
+        "streams": STREAMS,
         "episodes": episodes,
         "chunk": chunk,
         "plant": identity(online.plant),
@@ -135,7 +137,8 @@ def _settings(online: Online, episodes: int, settings: dict[str, Any], chunk: in
     return plain
 
 
-def _whole(name: str, value: object, least: int = 1) -> int:
+def whole_number(name: str, value: object, least: int = 1) -> int:
+    """Return a setting as an int; raise SettingError unless it is a whole number from `least`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise SettingError(f"'{name}' is a whole number from {least}, found {value!r}")
     return int(value)

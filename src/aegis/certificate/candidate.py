@@ -9,7 +9,7 @@ from typing import Any
 
 from aegis.errors import AegisError, PolicyError
 from aegis.policies import Capped, Hybrid, Mixture, TargetColumns, policy_digest
-from aegis.problem import Batch, Policy, RewardModel
+from aegis.problem import Batch, Policy, Problem, RewardModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,17 @@ class Candidate:
             return policy_digest(self.policy)
         except AegisError:
             return None
+
+    def levels(self, problem: Problem) -> tuple[str, ...]:
+        """Return the levels the policy has something to say about, outermost first: all unless it or its record says which."""
+        named = self.record.get("scope")
+        if named is None and isinstance(self.policy, TargetColumns):
+            named = self.policy.columns
+        if named is None and isinstance(self.policy, Capped):
+            named = self.policy.levels
+        if named is None and isinstance(self.policy, Hybrid):
+            named = self.policy.scope
+        return tuple(name for name in problem.names if named is None or name in named)
 
     def cap(self, level: str) -> float:
         """Return W, the most by which the policy multiplies a logged probability at a level; infinite if it promises nothing."""

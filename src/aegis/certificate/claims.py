@@ -44,14 +44,20 @@ class Claim:
         return -largest, largest
 
 
-def scopes_of(problem: Problem, asked: Iterable[Iterable[str]] | None = None) -> tuple[Scope, ...]:
-    """Return the scopes to certify: those asked for, else all, inner ones first; beyond four levels only from the inside out."""
+def scopes_of(
+    problem: Problem, asked: Iterable[Iterable[str]] | None = None, levels: Iterable[str] | None = None
+) -> tuple[Scope, ...]:
+    """Return the scopes to certify: those asked for, else all of `levels` (all if None), inner ones first.
+
+    Beyond four levels only those that go from the inside out.
+    """
     if asked is not None:
         found = tuple(dict.fromkeys(problem.scope(names) for names in asked))
         if not found or any(not scope for scope in found):
             raise SettingError(f"a scope names at least one level of {', '.join(problem.names)}")
         return found
-    inner_first = tuple(reversed(problem.names))
+    chosen = problem.scope(levels)
+    inner_first = tuple(name for name in reversed(problem.names) if name in chosen)
     if len(inner_first) > MOST_LEVELS:
         return tuple(Scope(inner_first[: count + 1]) for count in range(len(inner_first)))
     sizes = range(1, len(inner_first) + 1)

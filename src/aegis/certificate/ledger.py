@@ -7,9 +7,11 @@ later certificate on the same data prints the earlier ones.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from typing import Any
 from aegis.errors import OutputError
 from aegis.files import digest_of, locked, write_text
 
+PATIENCE = 10.0  # seconds to wait for another process that writes into the folder
 FOLDER = "AEGIS_LEDGER"  # environment variable that names the folder
 
 
@@ -70,7 +73,7 @@ class Ledger:
     def open(self, declared: Mapping[str, Any], when: str) -> list[Look]:
         """Write down a look before it is taken and return the earlier ones, a repetition of this one among them."""
         key = digest_of(dict(declared))
-        with locked(self.path.parent):
+        with _held(self.path.parent):
             earlier = self.looks()
             self._write([*earlier, Look(key, when, dict(declared))])
         return earlier
@@ -78,7 +81,7 @@ class Ledger:
     def close(self, declared: Mapping[str, Any], when: str, verdict: str) -> None:
         """Write down what a look found."""
         key = digest_of(dict(declared))
-        with locked(self.path.parent):
+        with _held(self.path.parent):
             done = [
                 Look(look.key, look.when, look.declared, verdict) if (look.key, look.when) == (key, when) else look
                 for look in self.looks()
@@ -87,6 +90,22 @@ class Ledger:
 
     def _write(self, looks: list[Look]) -> None:
         write_text(self.path, json.dumps({"looks": [look.plain() for look in looks]}, indent=1) + "\n")
+
+
+@contextlib.contextmanager
+def _held(folder: Path) -> Iterator[None]:
+    """Hold the folder while a look is written down, waiting a while for others that do the same."""
+    until = time.monotonic() + PATIENCE
+    with contextlib.ExitStack() as stack:
+        while True:
+            try:
+                stack.enter_context(locked(folder))
+                break
+            except OutputError as error:
+                if not isinstance(error.__cause__, BlockingIOError) or time.monotonic() > until:
+                    raise
+                time.sleep(0.05)
+        yield
 
 
 def summary(earlier: list[Look], declared: Mapping[str, Any], ledger: Ledger) -> dict[str, Any]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from aegis.errors import RefusedError
-from aegis.problem import Array, Batch, Problem
+from aegis.problem import AnyArray, Array, Batch, Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,16 +102,19 @@ def observe(measure: Measure, batch: Batch, rows: Array | None = None) -> Observ
     scaled = measure.scaled(np.where(known, found, measure.low))
     outside = known & ~((scaled >= 0.0) & (scaled <= 1.0))
     if outside.any() and not measure.clip:
-        raise RefusedError(_outside(measure, found, np.flatnonzero(outside)))
+        places = np.flatnonzero(outside)
+        episode = batch.episode[batch.episode_of(list(batch.levels)[-1])[places[0] if rows is None else rows[places[0]]]]
+        raise RefusedError(_outside(measure, found, places, episode))
     inside = np.clip(scaled, 0.0, 1.0)
     if known.all():
         return Observed(inside, inside)
     return Observed(np.where(known, inside, 0.0), np.where(known, inside, 1.0))
 
 
-def _outside(measure: Measure, found: Array, places: Iterable[int]) -> str:
-    rows = list(places)
+def _outside(measure: Measure, found: Array, rows: AnyArray, episode: object) -> str:
+    values = f"{rows.size} values lie" if rows.size > 1 else "1 value lies"
     return (
-        f"column '{measure.column}': {len(rows)} values lie outside the declared range [{measure.low:g}, {measure.high:g}], the "
-        f"first is {found[rows[0]]:g}; widen the range to what can occur, or write 'clip: true' to certify the clipped value"
+        f"column '{measure.column}': {values} outside the declared range [{measure.low:g}, {measure.high:g}], the first is "
+        f"{found[rows[0]]:g} in episode {episode}; widen the range to what can occur, or write 'clip: true' to certify the clipped "
+        "value"
     )

@@ -9,7 +9,7 @@ import numpy as np
 
 from aegis.certificate.candidate import Candidate
 from aegis.certificate.claims import Claim
-from aegis.certificate.measures import Measure
+from aegis.certificate.measures import Measure, observe
 from aegis.certificate.view import Models, View
 from aegis.errors import AegisError
 from aegis.mechanisms import LevelRewards, ModelSettings, fit_scalings
@@ -27,6 +27,8 @@ def fit_models(problem: Problem, candidate: Candidate, claims: Sequence[Claim], 
     models = Models()
     needed = [claim for claim in claims if any(part.name != "plain" for part in claim.parts)]
     for measure in dict.fromkeys(claim.measure for claim in needed):
+        if prior is not None:
+            observe(measure, prior)  # refuses what lies outside the range before a model meets it
         models.guess[measure.column] = _mean(measure, prior)
         if candidate.rewards is not None and not measure.guard:
             models.rewards[measure.column] = candidate.rewards

@@ -59,7 +59,7 @@ class Request:
             choose(word, WHAT, "claim")
         if "gain" not in what:
             raise SettingError("the gain over the legacy is always among the claims; add 'gain'")
-        found = scopes_of(problem, scopes)
+        found = scopes_of(problem, scopes, {name for candidate in listed for name in candidate.levels(problem)})
         variables = tuple(variable.name for variable in check_variables(problem, by))
         return cls(problem, listed, found, delta, method, tuple(dict.fromkeys(what)), fresh, scopes is not None, variables)
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from aegis.audit import Finding
+from aegis.certificate.balance import unbalanced
 from aegis.certificate.certificate import CERTIFIED, NOT_YET, REFUSED, GuardResult, LevelResult, Station, Test
 from aegis.certificate.claims import margin_of
 from aegis.certificate.collecting import Evidence
@@ -28,8 +29,11 @@ def level_result(request: Request, found: Collected, index: int, scope: Scope, r
     if refusals:
         reason = "; ".join(f"{item.message} [{item.code}]" for item in refusals)
         return refused_result(candidate.name, names, delta, margin, reason, _units(own))
+    if unbalanced(found.balances[index, scope]):
+        return refused_result(candidate.name, names, delta, margin, _unbalanced(request, found, index, scope), _units(own))
+    reward = next(item for item in own if item.claim.what == "gain")
     try:
-        tests = [_test(item) for item in own]
+        tests, path = [_test(item) for item in own], _path(reward)
     except RefusedError as error:
         return refused_result(candidate.name, names, delta, margin, str(error), _units(own))
     gain = next(test for test in tests if test.what == "gain")
@@ -39,7 +43,6 @@ def level_result(request: Request, found: Collected, index: int, scope: Scope, r
     moments = found.moments[index, scope]
     verdict = CERTIFIED if gain.certified and all(guard.verdict == CERTIFIED for guard in guards) else NOT_YET
     needed = [test.units_needed for test in tests if test.what != "value" and not test.certified]
-    reward = next(item for item in own if item.claim.what == "gain")
     return LevelResult(
         candidate.name,
         names,
@@ -57,7 +60,7 @@ def level_result(request: Request, found: Collected, index: int, scope: Scope, r
         None if not needed or None in needed else max(n for n in needed if n is not None) - gain.units,
         " + ".join(gain.method) or "none",
         guards,
-        _path(reward),
+        path,
         tuple(tests),
         spread,
     )
@@ -106,8 +109,12 @@ def _test(item: Evidence) -> Test:
             certified = lower > low
         elif claim.margin >= high:
             certified = False
+        elif claim.margin < low:
+            certified = not _cap_broken(item)
         else:
-            certified = claim.margin < low or blend.certifies(claim.margin, claim.delta)
+            certified = blend.certifies(claim.margin, claim.delta)
+        if lower <= low and _cap_broken(item):
+            lower = None  # without evidence the end of the bracket rests on the cap alone
         needed = None if certified or claim.what == "value" else blend.units_needed(claim.margin, claim.delta)
     return Test(
         claim.what,
@@ -125,6 +132,11 @@ def _test(item: Evidence) -> Test:
     )
 
 
+def _cap_broken(item: Evidence) -> bool:
+    """Say whether a bet is dead: the candidate has moved more probability somewhere than its cap allows."""
+    return any(total is None for sketch in item.sketches for total in sketch.sums)
+
+
 def _guard(item: Evidence, test: Test) -> GuardResult:
     measure = item.claim.measure
     lower = None if test.lower_scaled is None else measure.gain(test.lower_scaled)
@@ -136,6 +148,16 @@ def _path(item: Evidence) -> tuple[Station, ...]:
     low, high = claim.bracket
     return tuple(
         Station(blend.count, claim.measure.gain(blend.lower(claim.delta, low, high))) for blend in item.path() if blend.count
+    )
+
+
+def _unbalanced(request: Request, found: Collected, index: int, scope: Scope) -> str:
+    candidate, spread = request.candidates[index], found.spreads[index, scope]
+    columns = f" ({', '.join(candidate.columns)})" if candidate.columns else ""
+    return (
+        f"the weights of {candidate.name} at {' + '.join(request.named(scope))} average {spread.total / spread.count:.4g} beyond "
+        f"chance, those of a policy average one: its probabilities{columns} or the logged ones do not belong to the actions of "
+        "their rows, or do not sum to one; correct them"
     )
 
 

@@ -6,19 +6,20 @@ collected. Memory does not grow with the log, but for one row per cluster.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from aegis.certificate.balance import start_balance
 from aegis.certificate.claims import Claim
 from aegis.certificate.collecting import Evidence, Moments, place_grid
 from aegis.certificate.contrasts import differences
 from aegis.certificate.declaring import declare
 from aegis.certificate.estimates import SERIES, episode_estimates
 from aegis.certificate.groups import groups_of
+from aegis.certificate.measures import reward_measure
 from aegis.certificate.models import fit_models
 from aegis.certificate.overlap import Spread
 from aegis.certificate.request import Request
@@ -44,6 +45,7 @@ class Collected:
     moments: dict[tuple[int, Scope], Moments]
     spreads: dict[tuple[int, Scope], Spread]
     level_spreads: dict[tuple[int, str], Spread]
+    balances: dict[tuple[int, Scope], Evidence]
     sides: Sides
     models: list[Models]
     described: dict[str, Any]
@@ -62,6 +64,9 @@ def collect(
     head, rest, whole = _head(batches)
     if not head:
         raise RefusedError("the log has no episodes: there is nothing to certify on")
+    for batch in head:  # before anything can be refused, so that what they find stands beside the refusal
+        for look in looks:
+            look(batch)
     sides = _with_placing(sides, head, whole)
     prior = _prior(problem, sides, head)
     sample = head[0].take_episodes(np.arange(min(2, len(head[0]))))
@@ -77,11 +82,13 @@ def collect(
             if claim.group is None:
                 grids = tuple(place_grid(part, claim, view, units) for part in claim.parts)
             found.evidence.append(Evidence.start(claim, grids, problem))  # a subgroup uses the grids of the claim before it
-    for batch in itertools.chain(head, rest):
+    for batch in head:
+        _add(request, found, batch)
+    for batch in rest:
         for look in looks:
             look(batch)
         _add(request, found, batch)
-    for item in found.evidence:
+    for item in (*found.evidence, *found.balances.values()):
         item.close()
     for moments in found.moments.values():
         moments.close()
@@ -91,12 +98,14 @@ def collect(
 def _nothing_yet(request: Request, claims: tuple[Claim, ...], sides: Sides) -> Collected:
     pairs = [(index, scope) for index in range(len(request.candidates)) for scope in request.scopes]
     levels = [(index, name) for index, scope in pairs for name in request.named(scope)]
+    reward = reward_measure(request.problem)
     return Collected(
         claims,
         [],
         {pair: _moments(request.problem) for pair in pairs},
         {pair: Spread() for pair in pairs},
         {pair: Spread() for pair in levels},
+        {(index, scope): start_balance(request.problem, index, scope, reward) for index, scope in pairs},
         sides,
         [],
         {},
@@ -135,6 +144,8 @@ def _add_view(request: Request, found: Collected, index: int, view: View) -> Non
             estimates = episode_estimates(view, claim.scope, claim.measure, robust)
             found.moments[index, claim.scope].add(estimates, view.batch.cluster)
             found.spreads[index, claim.scope].add(view.node_weights(claim.scope))
+            balance = found.balances[index, claim.scope]
+            balance.add(balance.compute(view), view.batch.cluster)
     for (position, name), spread in found.level_spreads.items():
         if position == index:
             spread.add(level_weights(view, view.batch, name))

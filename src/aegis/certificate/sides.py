@@ -112,6 +112,11 @@ def first_open(source: Source) -> Opening | None:
     for batch in source.batches():
         if batch.time is None or batch.closed is None:
             continue
+        if batch.time.dtype.kind not in "iufM":
+            raise RefusedError(
+                f"column '{problem.time}': units count in the order of their start, but this is text, whose order is not that of "
+                "time; write numbers, or dates as 2024-03-01T06:00:00"
+            )
         still = np.unique(batch.episode_of(problem.innermost.name)[~batch.closed])
         if batch.cluster is None:
             start = None if not still.size else batch.time[still].min()

@@ -104,9 +104,12 @@ def _policies(stated: Mapping[str, Any], found: Mapping[str, Any]) -> list[Diffe
 def _results(stated: Mapping[str, Any], found: Mapping[str, Any]) -> list[Difference]:
     """Compare every number of the results, the sums of the sketches to the last bit, and name the first that differ."""
     differences: list[Difference] = []
-    for name in ("verdict", "splits", "counts", "settings"):
+    for name in ("verdict", "summary", "splits", "counts", "settings", "assumptions", "blocking"):
         if stated[name] != found[name]:
-            differences.append(Difference(name, stated[name], found[name]))
+            differences.append(Difference(name, _short(stated[name]), _short(found[name])))
+    was, now = ([item for item in content["findings"] if item.get("code") != "earlier-looks"] for content in (stated, found))
+    if was != now:  # earlier looks are in the ledger, which is not looked at here
+        differences.append(Difference("findings", _short(was), _short(now)))
     if len(stated["levels"]) != len(found["levels"]):
         return [*differences, Difference("number of scopes", len(stated["levels"]), len(found["levels"]))]
     for before, after in zip(stated["levels"], found["levels"], strict=True):

@@ -82,23 +82,29 @@ class View:
         return self._weights[scope]
 
     def observed(self, measure: Measure) -> Observed:
-        """Return the measure at the nodes that carry a reward, `[m]`."""
+        """Return the measure at the nodes that carry a reward, `[m]`; a guard, which every row has, as its mean below them."""
         if measure.column not in self._observed:
             rows = reward_rows(self.problem, self.batch, self.level)
-            self._observed[measure.column] = observe(measure, self.batch, rows)
+            if measure.guard and rows is not None:
+                found = self._raised(observe(measure, self.batch), self.problem.innermost.name, self.level)
+            else:
+                found = observe(measure, self.batch, rows)
+            self._observed[measure.column] = found
         return self._observed[measure.column]
 
     def subtree(self, measure: Measure, level: str) -> Observed:
         """Return the nested mean of the measure below each decision of `level`, with its worst and best cases, `[n]`."""
-        found = self.observed(measure)
+        return self._raised(self.observed(measure), self.level or next(iter(self.batch.levels)), level)
+
+    def _raised(self, found: Observed, start: str, stop: str | None) -> Observed:
+        """Return nested means of a measure at the decisions of `start` for those of `stop`, or for episodes if it is None."""
         low, high = found.low, found.high
         names = list(self.batch.levels)
-        start = names.index(self.level or names[0])
-        for position in range(start, names.index(level), -1):
-            table, size = self.batch.levels[names[position]], len(self.batch.levels[names[position - 1]])
-            same = high is low
-            low = parent_means(table.parent, low, size)
-            high = low if same else parent_means(table.parent, high, size)
+        for position in range(names.index(start), -1 if stop is None else names.index(stop), -1):
+            size = len(self.batch) if position == 0 else len(self.batch.levels[names[position - 1]])
+            parent, same = self.batch.levels[names[position]].parent, high is low
+            low = parent_means(parent, low, size)
+            high = low if same else parent_means(parent, high, size)
         return Observed(low, high)
 
     def predicted(self, measure: Measure, level: str) -> Array:

@@ -108,10 +108,12 @@ def _show(found: Any) -> None:
     screen.print(f"[bold]{found.verdict}[/bold]: {escape(size)}", soft_wrap=True)
     if found.findings:
         made = Table(show_lines=True)
-        for head in ("finding", "what was found", "what to do"):
-            made.add_column(head, overflow="fold")
+        made.add_column("finding", overflow="fold")
+        made.add_column("what was found, and what to do", overflow="fold")
         for item in found.findings:
-            made.add_row(f"{item.severity}\n{item.code}", escape(item.message), escape(item.fix))
+            made.add_row(
+                f"{item.severity}\n{item.code}", f"{escape(_sentence(item.message))}\n[bold]To do:[/bold] {escape(item.fix)}."
+            )
         screen.print(made)
     if "weights_effective_share" in figures:
         screen.print(
@@ -121,3 +123,7 @@ def _show(found: Any) -> None:
             soft_wrap=True,
         )
     screen.print(CAVEAT, soft_wrap=True)
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith(("?", ".")) else f"{text}."

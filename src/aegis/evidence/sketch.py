@@ -57,7 +57,7 @@ class Sketch:
             raise SettingError(f"factors have one column per bet: expected {self.grid.bets.size}, found shape {found.shape}")
         if (found < 0).any() or np.isposinf(found).any():
             raise RefusedError("a unit's factor is a finite number from 0")
-        alive = (found > 0).all(axis=0)  # a nan is not above 0
+        alive = np.asarray((found > 0).all(axis=0))  # a nan is not above 0
         grown = [0] * self.grid.bets.size
         for start in range(0, len(found), AT_ONCE):
             some = np.where(alive[:, None], found[start : start + AT_ONCE].T, 1.0)

@@ -1,8 +1,10 @@
 """Logs: from files to batches of whole episodes and back."""
 
+from aegis.logs.blocks import LogFile
 from aegis.logs.contexts import read_contexts
 from aegis.logs.digest import log_digest
 from aegis.logs.drafting import Draft, draft_problem
+from aegis.logs.parts import Part, open_logs
 from aegis.logs.schema import Column, required_columns
 from aegis.logs.source import Source
 from aegis.logs.split import SIDES, Split
@@ -13,10 +15,13 @@ __all__ = [
     "SIDES",
     "Column",
     "Draft",
+    "LogFile",
+    "Part",
     "Source",
     "Split",
     "draft_problem",
     "log_digest",
+    "open_logs",
     "read_contexts",
     "required_columns",
     "to_table",

@@ -128,7 +128,7 @@ class _Entries:
 
     def refuse_infinite(self, numbers: pa.Array) -> None:
         """Note numbers that are not finite."""
-        values = numbers.fill_null(0.0).to_numpy(zero_copy_only=False)
+        values = (numbers.fill_null(0.0) if numbers.null_count else numbers).to_numpy(zero_copy_only=False)
         with np.errstate(all="ignore"):
             if np.isfinite(values.sum()):
                 return
@@ -148,10 +148,11 @@ def _number(entries: _Entries, types: Mapping[str, pa.DataType]) -> pa.Array | N
     entries.refuse_infinite(numbers)
     if entries.column.role == "propensity":
         # What is missing or not finite has been noted; 1 stands in for it here.
-        values = numbers.fill_null(1.0).to_numpy(zero_copy_only=False)
-        finite = np.isfinite(values)
-        checked = values if finite.all() else np.where(finite, values, 1.0)
-        check_range(entries.column.name, checked, entries.findings.add, entries.column.positive)
+        known = numbers.fill_null(1.0) if numbers.null_count else numbers
+        values = known.to_numpy(zero_copy_only=False)
+        if entries.findings:
+            values = np.where(np.isfinite(values), values, 1.0)
+        check_range(entries.column.name, values, entries.findings.add, entries.column.positive)
     return numbers
 
 

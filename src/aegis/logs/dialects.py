@@ -43,7 +43,7 @@ class Dialect:
             parts[1] += " (it is not UTF-8; letters beyond a to z may be others than meant)"
         commas = [name for name, mark in self.decimals.items() if mark == COMMA]
         if commas:
-            parts.append(f"with decimal commas in {', '.join(commas)}")
+            parts.append("with decimal commas" + ("" if len(commas) == len(self.decimals) else f" in {', '.join(commas)}"))
         return ", ".join(parts)
 
 

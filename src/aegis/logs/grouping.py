@@ -199,6 +199,6 @@ def _episode_ids(rows: _Rows, problem: Problem, episodes: Groups) -> AnyArray:
 
 
 def _numpy(column: pa.ChunkedArray | pa.Array) -> AnyArray:
-    if pa.types.is_floating(column.type):
+    if column.null_count and pa.types.is_floating(column.type):
         column = pc.fill_null(column, np.nan)
     return column.to_numpy() if isinstance(column, pa.ChunkedArray) else column.to_numpy(zero_copy_only=False)

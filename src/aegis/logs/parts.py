@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -73,7 +73,7 @@ def taken_in(given: Given | Sequence[Given]) -> tuple[str | Path | Part, ...]:
 
     Raises LogError for anything that is neither.
     """
-    single = isinstance(given, str | os.PathLike | Part) or is_frame(given)
+    single = isinstance(given, str | os.PathLike | Part) or is_frame(given) or not isinstance(given, Iterable)
     found: list[str | Path | Part] = []
     for number, item in enumerate([given] if single else given, start=1):
         if isinstance(item, str | Path | Part):
@@ -104,6 +104,11 @@ def parts_of(given: Sequence[str | Path | Part]) -> tuple[Part, ...]:
     return tuple(found)
 
 
+def open_logs(given: Given | Sequence[Given]) -> tuple[LogFile, ...]:
+    """Return all parts of a log, given as `Source` takes it, ready to be read; raises LogError if one cannot be."""
+    return tuple(part.open() for part in parts_of(taken_in(given)))
+
+
 def _parts(item: str | Path | Part) -> Iterator[Part]:
     if isinstance(item, Part):
         yield item
@@ -112,13 +117,18 @@ def _parts(item: str | Path | Part) -> Iterator[Part]:
     if path.is_dir():
         yield from _in_folder(path)
     elif glob.has_magic(str(item)) and not path.exists():
-        matches = sorted(Path(match) for match in glob.glob(str(item), recursive=True))
+        matches = sorted(match for match in map(Path, glob.glob(str(item), recursive=True)) if _asked_for(match, path))
         if not matches:
             raise LogError(f"no file matches '{item}'; check the folder and the pattern")
         for match in matches:
             yield from _in_folder(match) if match.is_dir() else [Part(match)]
     else:
         yield Part(path)
+
+
+def _asked_for(match: Path, pattern: Path) -> bool:
+    """Say whether a match is meant: as in folders, what starts with an underscore is not, unless the pattern says it."""
+    return not any(part.startswith("_") and part not in pattern.parts for part in match.parts) or pattern.name.startswith("_")
 
 
 def _in_folder(folder: Path) -> Iterator[Part]:

@@ -20,18 +20,23 @@ _MOST_PARTITIONS = 128  # files open at a time
 def whole_episodes(tables: Iterable[pa.Table], keys: Sequence[str]) -> Iterator[pa.Table]:
     """Yield tables of whole episodes from tables in which the rows of an episode follow each other.
 
-    The last episode of a table may go on in the next one and is held back: a table that comes out has at most as many
-    rows as one that went in and one episode together.
+    The last episode of a table may go on in the next one, if there is one, and is held back: a table that comes out has fewer
+    rows than one that went in and one episode together.
     """
     held: list[pa.Table] = []
-    for table in tables:
-        last = int(run_starts(_ids(table, keys))[-1])
-        if last > 0 or (held and not _same_episode(held[-1], table, keys)):
+    stream = iter(tables)
+    table = next(stream, None)
+    while table is not None:
+        following = next(stream, None)
+        last = table.num_rows if following is None else int(run_starts(_ids(table, keys))[-1])
+        if (last == 0 or following is None) and held and not _same_episode(held[-1], table, keys):
+            yield pa.concat_tables(held)
+            held = []
+        if last > 0:
             yield pa.concat_tables([*held, table.slice(0, last)])
             held = []
         held.append(table.slice(last))
-    if held:
-        yield pa.concat_tables(held)
+        table = following
 
 
 @contextlib.contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from aegis.errors import LogError
 from aegis.logs.consistency import check_base, check_decision_id
-from aegis.logs.propensities import SUM_TOLERANCE, check_available, check_columns, check_range, uniform
 from aegis.logs.schema import required_columns
+from aegis.logs.tidy_propensities import propensity_columns, wrong_row
 from aegis.logs.values import as_column
 from aegis.problem import AnyArray, Batch, Level, LevelTable, Problem, Variable
 
@@ -124,12 +124,13 @@ def _add_level(table: _Tidy, level: Level, batch: Batch, rows: AnyArray) -> None
         values = found.context[variable.name]
         unknown = np.flatnonzero(~np.isfinite(values).reshape(len(values), -1).all(axis=1) | (_code(variable, values) < 0))
         if unknown.size:
-            raise _wrong(level, unknown, variable.name, "the context is missing or not finite; a log needs it")
+            raise wrong_row(level, unknown, variable.name, "the context is missing or not finite; a log needs it")
         _add_variable(table, variable, values[rows])
     kinds = level.actions
     table.add(kinds.column, as_column(kinds.values, found.action[rows]))
     _add_mask(table, level, found, rows)
-    _add_propensity(table, level, found, rows)
+    for column, chances in propensity_columns(level, found).items():
+        table.add(column, pa.array(chances[rows], pa.float64()))
 
 
 def _add_variable(table: _Tidy, variable: Variable, values: AnyArray) -> None:
@@ -146,47 +147,6 @@ def _add_mask(table: _Tidy, level: Level, found: LevelTable, rows: AnyArray) -> 
     for index, column in enumerate(level.available):
         flags = np.ones(rows.size, dtype=np.bool_) if found.available is None else found.available[rows, index]
         table.add(column, pa.array(flags))
-
-
-def _add_propensity(table: _Tidy, level: Level, found: LevelTable, rows: AnyArray) -> None:
-    def report(wrong: AnyArray, column: str, text: Callable[[int], str]) -> None:
-        raise _wrong(level, wrong, column, text(int(wrong[0])))
-
-    check_available(level, found.action, found.available, level.actions.column, report, "the action taken")
-    given = level.propensity
-    if given is None or given.base is not None:
-        return
-    if given.column is not None:
-        check_range(given.column, found.mu_taken, report)
-        table.add(given.column, pa.array(found.mu_taken[rows], pa.float64()))
-    elif given.columns:
-        if found.mu_full is None:
-            raise LogError(
-                f"level '{level.name}': the problem has propensity 'columns' for all actions, the batch knows only that of the "
-                "action taken; declare 'column', or log the whole distribution"
-            )
-        for index, column in enumerate(given.columns):
-            check_range(column, found.mu_full[:, index], report, positive=False)
-        check_columns(given.columns, found.mu_full, found.action, found.available, report)
-        _check_taken(given.columns, level, found, found.mu_full)
-        for index, column in enumerate(given.columns):
-            table.add(column, pa.array(found.mu_full[rows, index], pa.float64()))
-    else:
-        expected = uniform(len(found), level.actions.count, found.available)[np.arange(len(found)), found.action]
-        wrong = np.flatnonzero(~(np.abs(found.mu_taken - expected) <= SUM_TOLERANCE))
-        if wrong.size:
-            chances = f"with probability {found.mu_taken[wrong[0]]:g}, not {expected[wrong[0]]:g}"
-            text = f"it was taken {chances}, but the problem says that the policy is '{given.policy}'; declare a 'column'"
-            raise _wrong(level, wrong, level.actions.column, text)
-
-
-def _check_taken(columns: Sequence[str], level: Level, found: LevelTable, full: npt.NDArray[np.float64]) -> None:
-    expected = full[np.arange(len(found)), found.action]
-    wrong = np.flatnonzero(~(np.abs(found.mu_taken - expected) <= SUM_TOLERANCE))
-    if wrong.size:
-        row = int(wrong[0])
-        text = f"the action was taken with probability {found.mu_taken[row]:g}, but its column says {expected[row]:g}"
-        raise _wrong(level, wrong, columns[found.action[row]], f"{text}; a reader would find the latter: make them equal")
 
 
 def _check_base(table: _Tidy, level: Level, batch: Batch) -> None:
@@ -264,7 +224,3 @@ def _column(values: AnyArray, name: str) -> pa.Array:
 def _code(variable: Variable, values: AnyArray) -> AnyArray:
     """Return codes of a categorical variable, of which -1 is missing; nothing is missing by code in others."""
     return values if variable.kind == "categorical" else np.zeros(len(values), dtype=np.int32)
-
-
-def _wrong(level: Level, rows: AnyArray, column: str, text: str) -> LogError:
-    return LogError(f"level '{level.name}', row {rows[0]} of the batch (from 0), column '{column}': {text}")

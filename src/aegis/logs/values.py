@@ -77,11 +77,13 @@ def _number_codes(distinct: pa.Array, values: Sequence[Value], decimal: str) -> 
 
 def _on_even_grid(column: pa.Array, values: Array) -> Ints | None:
     """Return the codes if the values are an even grid and every entry is one of them; a quick answer to the usual question."""
-    low, step = values[0], (values[-1] - values[0]) / (values.size - 1)
-    if not np.allclose(np.diff(values), step, rtol=1e-6, atol=0):
+    if values.size < 2:
         return None
     found = column.to_numpy(zero_copy_only=False)
     with np.errstate(all="ignore"):
+        low, step = values[0], (values[-1] - values[0]) / (values.size - 1)
+        if not np.allclose(np.diff(values), step, rtol=1e-6, atol=0):
+            return None
         place = np.rint((found - low) / step)
     if not bool(((place >= 0) & (place < values.size)).all()):
         return None

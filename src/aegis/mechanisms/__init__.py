@@ -13,7 +13,7 @@ from aegis.mechanisms.regression import Regression
 from aegis.mechanisms.rewards import LevelRewards, subtree_means
 from aegis.mechanisms.selection import MODELS, MOST_INPUTS, select
 from aegis.mechanisms.stacked import StackedDraw, StackedNIG, StackedRegression
-from aegis.mechanisms.stacked_belief import StackedBelief
+from aegis.mechanisms.stacked_belief import StackedBelief, equally_many
 from aegis.mechanisms.tuning import tune
 
 __all__ = [
@@ -46,6 +46,7 @@ __all__ = [
     "Tuned",
     "action_scalings",
     "build_belief",
+    "equally_many",
     "fit_scalings",
     "mechanism_rows",
     "pack",

@@ -25,6 +25,11 @@ class FeatureMap(ABC):
 
     @property
     @abstractmethod
+    def intercept(self) -> int:
+        """Return the place of the feature that is always 1."""
+
+    @property
+    @abstractmethod
     def affine(self) -> bool:
         """Say whether features are affine in every input, so that inputs do not interact."""
 

@@ -31,6 +31,11 @@ class Linear(FeatureMap):
         return self.inputs + 1
 
     @property
+    def intercept(self) -> int:
+        """Return 0."""
+        return 0
+
+    @property
     def affine(self) -> bool:
         """Return True."""
         return True
@@ -73,6 +78,11 @@ class Polynomial(FeatureMap):
     def size(self) -> int:
         """Return the number of monomials."""
         return len(self.factors)
+
+    @property
+    def intercept(self) -> int:
+        """Return 0: the monomial without inputs comes first."""
+        return 0
 
     @property
     def affine(self) -> bool:

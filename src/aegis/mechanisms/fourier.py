@@ -65,6 +65,11 @@ class Fourier(FeatureMap):
         return self.count + 1 + (self.frequencies.shape[-2] if self.linear_terms else 0)
 
     @property
+    def intercept(self) -> int:
+        """Return the place behind the cosines."""
+        return self.count
+
+    @property
     def affine(self) -> bool:
         """Return False."""
         return False

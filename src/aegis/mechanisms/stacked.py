@@ -15,7 +15,7 @@ import numpy as np
 from aegis.errors import ModelError
 from aegis.mechanisms.encoding import Encoder
 from aegis.mechanisms.nig import NIG, refuse_infinite
-from aegis.mechanisms.regression import Regression, RegressionDraw, simplex
+from aegis.mechanisms.regression import Regression, RegressionDraw, in_units, simplex
 from aegis.mechanisms.stacked_features import FeatureStack, stack_features
 from aegis.problem import AnyArray, Array, Rows
 
@@ -133,20 +133,24 @@ class StackedRegression:
 
     def draws(self, drawn: Sequence[RegressionDraw]) -> StackedDraw:
         """Stack what the G runs drew, the same number each."""
+        times = len(drawn[0].drawn.sd)
+        scale, centre = repeated(self.target_scale, times), repeated(self.target_centre, times)
         weights = np.concatenate([found.drawn.weights for found in drawn])
-        return StackedDraw(self, weights, np.concatenate([found.drawn.sd for found in drawn]), len(drawn[0].drawn.sd))
+        sd = np.concatenate([found.drawn.sd for found in drawn]) * scale[:, 0]
+        return StackedDraw(self, in_units(weights, scale, centre[:, 0], self.specs[0].features.intercept), sd, times)
 
 
 @dataclass(frozen=True, slots=True)
 class StackedDraw:
     """What G runs drew of one mechanism, `times` draws each: a Function of G * times particles, those of a run together.
 
-    weights `[G * times, D, q]`, noise `[G * times, q]` in standardised units. Rows are `[1 or G * times, n]`.
+    weights `[G * times, D, q]`, noise standard deviations sd `[G * times, q]`, both in the target's units. Rows are
+    `[1 or G * times, n]`.
     """
 
     spec: StackedRegression
     weights: Array
-    noise: Array
+    sd: Array
     times: int
 
     @property
@@ -154,21 +158,16 @@ class StackedDraw:
         """Return the names of the parents."""
         return self.spec.specs[0].parents
 
-    @property
-    def sd(self) -> Array:
-        """Return noise standard deviations `[G * times, q]`."""
-        return self.noise * repeated(self.spec.target_scale, self.times)[:, 0]
-
     def part(self, start: int, stop: int) -> StackedDraw:
         """Return the draws of the runs from `start` up to, not including, `stop`."""
         own = slice(start * self.times, stop * self.times)
-        return StackedDraw(self.spec.part(start, stop), self.weights[own], self.noise[own], self.times)
+        return StackedDraw(self.spec.part(start, stop), self.weights[own], self.sd[own], self.times)
 
     def mean(self, rows: Rows, count: int, noisy: Mapping[str, Array] | None = None) -> Array:
         """Return conditional means `[G * times, n, q]`."""
         sd = None if noisy is None else self._noise(noisy)
         inputs = self.spec.inputs(rows, count, self.times)
-        return self._units(self.spec.features.evaluate(inputs, self.weights, sd))
+        return self._probable(self.spec.features.evaluate(inputs, self.weights, sd))
 
     def mean_each(self, rows: Rows, count: int, name: str, values: AnyArray) -> Array:
         """Return conditional means `[G * times, n, A, q]` with the parent `name` at each of the A `values` in turn."""
@@ -177,7 +176,7 @@ class StackedDraw:
         block = spec.plain.block(name)
         variable = next(parent for parent in spec.plain.parents if parent.name == name)
         grids = (spec.plain.encode(variable, values) - spec.centre[..., block]) / spec.scale[..., block]
-        return self._units(spec.features.evaluate_each(inputs, block, grids, self.weights))
+        return self._probable(spec.features.evaluate_each(inputs, block, grids, self.weights))
 
     def _noise(self, noisy: Mapping[str, Array]) -> Array | None:
         """Return the noise of the inputs `[G * times, 1, d]`, None if no parent is noisy."""
@@ -188,12 +187,8 @@ class StackedDraw:
                 sd[:, 0, block] = spread / repeated(self.spec.scale[:, 0, block], self.times)
         return sd if sd.any() else None
 
-    def _units(self, raw: Array) -> Array:
-        """Return values `[G * times, n, .., q]` in the target's units; `raw` is overwritten."""
-        flat = raw.reshape(len(raw), -1, raw.shape[-1])
-        flat *= repeated(self.spec.target_scale, self.times)
-        flat += repeated(self.spec.target_centre, self.times)
-        return simplex(raw) if self.spec.specs[0].target.kind == "categorical" else raw
+    def _probable(self, means: Array) -> Array:
+        return simplex(means) if self.spec.specs[0].target.kind == "categorical" else means
 
 
 def repeated(values: Array, times: int) -> Array:

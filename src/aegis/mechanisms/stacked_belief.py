@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from aegis.mechanisms.belief import Belief
 from aegis.mechanisms.nig import NIG
 from aegis.mechanisms.regression import Regression
 from aegis.mechanisms.stacked import StackedNIG, StackedRegression
-from aegis.problem import Batch
+from aegis.problem import AnyArray, Batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,11 @@ class StackedBelief:
         return cls(beliefs[0], tuple(beliefs), stacks, states)
 
     def update(self, batch: Batch) -> StackedBelief:
-        """Return the beliefs after one episode of each run, of the same number of rows: the g-th of the batch is the g-th's."""
+        """Return the beliefs after one episode of each run: the g-th of the batch is the g-th's."""
+        if not all(equally_many(batch, level) for level in batch.levels):
+            each = [own.update(batch.take_episodes([g])) for g, own in enumerate(self.beliefs())]
+            found = {name: StackedNIG.of([own.states[name] for own in each]) for name in self.stacks}  # type: ignore[misc]
+            return replace(self, states=found)
         rows = self.shared.rows(batch)
         return replace(self, states={name: stack.update(self.states[name], *rows[name]) for name, stack in self.stacks.items()})
 
@@ -45,3 +51,14 @@ class StackedBelief:
             Belief(own.problem, own.mechanisms, own.prior, {name: states[g] for name, states in each.items()})
             for g, own in enumerate(self.members)
         ]
+
+
+def equally_many(batch: Batch, level: str) -> bool:
+    """Say whether every episode of a batch has the same number of decisions at `level`."""
+    episodes: AnyArray = np.arange(len(batch))
+    owner = episodes
+    for name, table in batch.levels.items():
+        owner = owner[table.parent]
+        if name == level:
+            break
+    return owner.size % len(batch) == 0 and bool((owner.reshape(len(batch), -1) == episodes[:, None]).all())

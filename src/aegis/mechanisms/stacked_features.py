@@ -11,7 +11,7 @@ from aegis.mechanisms.feature_map import FeatureMap
 from aegis.mechanisms.fourier import CHUNK, TABLE_FROM, Floats, Fourier
 from aegis.problem import Array
 
-# Angles of all runs that are held at once; beyond that the runs are asked one by one, whose arrays stay in the cache.
+# Angles that are held at once, of as many runs as it takes: their arrays stay in the cache.
 ANGLES = 2**16
 
 
@@ -97,19 +97,20 @@ class FourierStack(FeatureStack):
 
     def evaluate_each(self, inputs: Array, block: slice, grids: Array, weights: Array) -> Array:
         """Return `[G * times, n, A, q]` by the angle sums of `Fourier.evaluate_each`; the inputs of `block` are 0."""
-        particles, count, _ = inputs.shape
-        if particles * count * self.angles.shape[-1] > ANGLES or particles > len(self.maps):
+        every, runs, count = self.all, len(self.maps), inputs.shape[1]
+        if len(inputs) > runs:
             return FeatureStack.evaluate_each(self, inputs, block, grids, weights)
-        every = self.all
         wave = self._wave(weights, None, 1)
-        u = (inputs @ every.frequencies + every.phases).astype(np.float32)
         v = (grids @ every.frequencies[:, block]).astype(np.float32)
         cos_v, sin_v = np.cos(v).swapaxes(1, 2), np.sin(v).swapaxes(1, 2)
-        cos_u, sin_u = np.cos(u), np.sin(u)
-        found = np.empty((particles, count, grids.shape[1], weights.shape[-1]))
-        for q in range(weights.shape[-1]):
-            scale = wave[:, None, :, q]
-            found[..., q] = (cos_u * scale) @ cos_v - (sin_u * scale) @ sin_v
+        found = np.empty((runs, count, grids.shape[1], weights.shape[-1]))
+        step = max(1, ANGLES // max(1, count * every.count))
+        for part in (slice(start, start + step) for start in range(0, runs, step)):
+            u = (inputs[part] @ every.frequencies[part] + every.phases[part]).astype(np.float32)
+            cos_u, sin_u = np.cos(u), np.sin(u)
+            for q in range(weights.shape[-1]):
+                scale = wave[part, None, :, q]
+                found[part, ..., q] = (cos_u * scale) @ cos_v[part] - (sin_u * scale) @ sin_v[part]
         affine = every.affine_part(inputs, weights)[:, :, None, :]
         if every.linear_terms:
             first = every.count + 1
@@ -122,7 +123,10 @@ class FourierStack(FeatureStack):
         wave = np.sqrt(2.0 / self.all.count) * weights[:, : self.all.count]
         if sd is not None:
             squares = np.square(self.all.frequencies)
-            wave = wave * np.exp(-0.5 * (np.square(sd) @ (squares if times == 1 else np.repeat(squares, times, axis=0))))[:, 0, :, None]
+            wave = (
+                wave
+                * np.exp(-0.5 * (np.square(sd) @ (squares if times == 1 else np.repeat(squares, times, axis=0))))[:, 0, :, None]
+            )
         return wave.astype(np.float32)
 
 

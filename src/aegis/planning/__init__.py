@@ -35,6 +35,6 @@ RULES: dict[str, Callable[..., Rule]] = {
 
 __all__ = [
     "COMMITS", "KINDS", "RULES", "BernoulliMix", "ByLevel", "Choice", "Commit", "DOptimal", "Greedy", "Ids", "Information",
-    "Integration", "Lcb", "Planned", "Recursion", "Rule", "States", "Thompson", "Together", "TopK", "Ucb", "load_policy", "load_rewards",
-    "plan",
+    "Integration", "Lcb", "Planned", "Recursion", "Rule", "States", "Thompson", "Together", "TopK", "Ucb", "load_policy",
+    "load_rewards", "plan",
 ]  # fmt: skip

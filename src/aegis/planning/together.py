@@ -6,12 +6,12 @@ planned as particles of one recursion, each with the states of its own episode.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from aegis.mechanisms import StackedRegression, Theta
+from aegis.mechanisms import StackedRegression, Theta, equally_many
 from aegis.planning.greedy import GreedyChoice
 from aegis.planning.planned import BLOCK, Planned
 from aegis.planning.rules import Choice, Mask
@@ -46,9 +46,8 @@ class Together:
         """Return each particle's distribution over actions, `[S, n, A]`: what each member would answer for its episode."""
         if level not in self.shared.scope:
             return self.shared.full(level, batch)
-        choices = [choice.at(level) for choice in self.choices]
-        if isinstance(choices[0], PARTICLE_BY_PARTICLE) and _equally_many(batch, level):
-            return self._at_once(level, batch, choices)
+        if isinstance(self.choices[0], PARTICLE_BY_PARTICLE) and equally_many(batch, level):
+            return self._at_once(level, batch)
         members = [replace(self.shared, choice=choice) for choice in self.choices]
         return np.concatenate([own.full(level, batch.take_episodes([g])) for g, own in enumerate(members)], axis=1)
 
@@ -56,14 +55,16 @@ class Together:
         """Return each particle's probability of the logged action, `[S, n]`."""
         return at_taken(self.full(level, batch), level, table_of(batch, level))
 
-    def _at_once(self, level: str, batch: Batch, choices: Sequence[Choice]) -> Array:
+    def _at_once(self, level: str, batch: Batch) -> Array:
         """Return `full` of choices by particle in episodes of the same number of rows."""
-        shared, table, runs = self.shared, table_of(batch, level), len(choices)
+        shared, choices, table = self.shared, self.choices, table_of(batch, level)
+        runs = len(choices)
         actions, times = shared.problem.level(level).actions.count, choices[0].theta.count
         mask = open_actions(table.available, len(table), actions, f"level '{level}'").reshape(runs, -1, actions)
         states = _by_run(States.of(shared.problem, batch, level), runs, times)
         drawn = [choice.theta.functions for choice in choices]
-        theta = Theta({name: stack.draws([found[name] for found in drawn]) for name, stack in self.stacks.items()}, runs * times)
+        functions = {name: stack.draws([found[name] for found in drawn]) for name, stack in self.stacks.items()}  # type: ignore[misc]
+        theta = Theta(functions, runs * times)
         step = max(1, AT_ONCE // max(1, shared.unfolds(level) * states.count * times))
         parts = [(g, min(g + step, runs)) for g in range(0, runs, step)]
         found = [self._of(level, *_some(theta, states, times, part), mask[slice(*part)], times) for part in parts]
@@ -75,22 +76,11 @@ class Together:
 
     def _of(self, level: str, theta: Theta, states: States, mask: Mask, times: int) -> Array:
         """Return the distributions `[R * times, n, A]` of R of the runs."""
-        choice: Choice = replace(self.choices[0].at(level), theta=theta)  # type: ignore[type-var]
+        choice: Choice = replace(self.choices[0], theta=theta)  # type: ignore[type-var]
         planner = replace(self.shared, choice=choice)
         known = planner.states(level, states)
         allowed = mask if times == 1 else np.repeat(mask, times, axis=0)
         return choice.probabilities(level, known, lambda: planner.known_values(level, known, BLOCK * len(mask)), allowed)
-
-
-def _equally_many(batch: Batch, level: str) -> bool:
-    """Say whether every episode has the same number of decisions at `level`."""
-    episodes: AnyArray = np.arange(len(batch))
-    owner = episodes
-    for name, table in batch.levels.items():
-        owner = owner[table.parent]
-        if name == level:
-            break
-    return owner.size % len(batch) == 0 and bool((owner.reshape(len(batch), -1) == episodes[:, None]).all())
 
 
 def _by_run(states: States, runs: int, times: int) -> States:

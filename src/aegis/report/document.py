@@ -35,10 +35,12 @@ class Document:
         check(content)
         problem = content["problem"]
         levels = content["levels"]
-        gains = [level[key] for level in levels if level["verdict"] != REFUSED for key in ("gain_lower", "estimate", "margin")]
+        main = _main(content["summary"], levels)
+        leading = levels if main is None else [main]  # whose gains decide how many decimals the page has
+        gains = [level[key] for level in leading if level["verdict"] != REFUSED for key in ("gain_lower", "estimate", "margin")]
         order = tuple(str(level["name"]) for level in problem.get("levels") or ())
         unit = content["summary"]["unit"] or ""
-        return cls(content, _main(content["summary"], levels), order, Amounts.of(gains), unit, per_words(problem))
+        return cls(content, main, order, Amounts.of(gains), unit, per_words(problem))
 
     @property
     def verdict(self) -> Plain:

@@ -37,9 +37,11 @@ def show(value: float | None, decimals: int, rounding: str = NEAREST, sign: bool
     if value is None or not math.isfinite(value):
         return UNKNOWN
     exact = Decimal(repr(float(value)))
-    if exact and abs(exact) < Decimal(1).scaleb(-decimals):
+    if not exact:
+        return "0"
+    if abs(exact) < Decimal(1).scaleb(-decimals):
         decimals = 1 - exact.adjusted()
-    if abs(exact.adjusted()) > 9 and exact:
+    if abs(exact.adjusted()) > 9:
         return _signed(f"{_digits(exact, 3, rounding):.2e}", exact, sign)
     return _signed(f"{exact.quantize(Decimal(1).scaleb(-decimals), rounding=rounding):,}".replace(",", THIN), exact, sign)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -62,8 +63,12 @@ def render_certificate(content: Mapping[str, Any]) -> str:
     )
 
 
+@functools.cache
 def _environment() -> Environment:
-    """Return the templates, which escape everything they are given; SettingError if the library is not installed."""
+    """Return the templates, which escape everything they are given; SettingError if the library is not installed.
+
+    Kept, because to compile the templates takes longer than to fill them.
+    """
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ImportError as error:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
+SMALLEST = 1e-290  # numbers below it are too near the end of what a float can tell apart
 Attribute = str | int | float | None
 
 
@@ -49,7 +50,11 @@ def label(x: float, y: float, text: str, style: str = "tick", anchor: str = "mid
 
 def diamond(x: float, y: float, radius: float, style: str) -> Markup:
     """Return the mark of an estimate."""
-    return tag("path", d=f"M{_number(x)} {_number(y - radius)} l{radius} {radius} l-{radius} {radius} l-{radius} -{radius} Z", class_=style)
+    return tag(
+        "path",
+        d=f"M{_number(x)} {_number(y - radius)} l{radius} {radius} l-{radius} {radius} l-{radius} -{radius} Z",
+        class_=style,
+    )
 
 
 def polyline(points: Sequence[tuple[float, float]], style: str) -> Markup:
@@ -78,13 +83,13 @@ class Axis:
     def around(cls, values: Sequence[float], start: float, end: float, room: float = 0.06) -> Axis:
         """Return an axis that holds all values, with some room on both sides."""
         low, high = min(values), max(values)
-        spread = (high - low) or abs(high) or 1.0
+        spread = next(size for size in (high - low, abs(high), 1.0) if size > SMALLEST)
         return cls(low - room * spread, high + room * spread, start, end)
 
 
 def ticks(low: float, high: float, number: int) -> list[float]:
     """Return round values (1, 2 or 5 times a power of ten apart) in [low, high], about `number` of them."""
-    if not high > low:
+    if high - low <= SMALLEST:
         return [low]
     raw = (high - low) / max(number, 1)
     power = 10.0 ** math.floor(math.log10(raw))

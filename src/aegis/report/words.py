@@ -39,6 +39,7 @@ GLASS = _icon(
 STOP = _icon(
     tag("path", d="M15 2 H33 L46 15 V33 L33 46 H15 L2 33 V15 Z", class_="icon-body"), _stroke("M15 15 L33 33 M33 15 L15 33")
 )
+ALERT = _icon(tag("path", d="M24 3 L46 44 H2 Z", class_="icon-body"), _stroke("M24 17 V29 M24 36.5 V37"))
 DOT = _icon(tag("circle", cx=24, cy=24, r=10, class_="icon-body"))
 
 FACES: dict[str, Face] = {
@@ -52,6 +53,11 @@ def face(verdict: str | None) -> Face:
     """Return how a verdict looks; a word that is none of the three looks neutral."""
     word = str(verdict or "unknown")
     return FACES.get(word) or Face(word[:1].upper() + word[1:], "neutral", DOT)
+
+
+def named(value: object) -> str:
+    """Return a name as it was given, or that there is none."""
+    return "not named" if value is None else str(value)
 
 
 def scope_words(scope: Sequence[str], order: Sequence[str] = ()) -> str:

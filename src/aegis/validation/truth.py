@@ -44,7 +44,7 @@ class Oracle:
 
     def __post_init__(self) -> None:
         self._short = short(self.world)
-        self.legacy_value = true_value(self._short, self.legacy, 2)
+        self.legacy_value = true_value(self._short, self.legacy)
         self._legacy = episode_means(self._short, self._run(self.legacy), self.legacy.weights.size == 1)
 
     def truth(self, candidate: Policy, scope: Iterable[str]) -> Truth:

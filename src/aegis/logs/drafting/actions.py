@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from aegis.logs.drafting.alignment import aligned
 from aegis.logs.drafting.guesses import ActionGuess
-from aegis.logs.drafting.labelled import Labelled, filled_grid, labelled, wider
+from aegis.logs.drafting.labelled import Labelled, labelled, wider
 from aegis.logs.drafting.masks import with_mask
 from aegis.logs.drafting.sheet import Look, Sheet, side_by_side
 from aegis.logs.drafting.words import (
@@ -31,19 +32,21 @@ from aegis.logs.values import match
 MOST_ACTIONS = 200
 _KINDS = ("number", "text", "flag")
 _STRONG = ("action", "arm", "treatment", "treat", "choice", "chosen", "intervention", "setting", "dose")
-_FEW, _GAPS = 8, 1.34  # from so many values on a grid with few gaps is taken for a grid
 
 
 @dataclass(slots=True)
 class _Search:
-    """The guesses so far, and what remains."""
+    """The guesses so far, and actions whose probabilities are there but in an order that is not clear."""
 
     sheet: Sheet
     found: list[ActionGuess] = field(default_factory=list)
+    unclear: dict[str, Labelled] = field(default_factory=dict)
 
     @property
     def used(self) -> set[str]:
-        return {column for guess in self.found for column in guess.columns}
+        """The columns that are accounted for."""
+        unclear = {column for found in self.unclear.values() for column in found.columns} | set(self.unclear)
+        return unclear | {column for guess in self.found for column in guess.columns}
 
     def candidates(self, least: int = 2) -> list[Look]:
         """Return columns that may still be an action: from `least` to MOST_ACTIONS values, never missing."""
@@ -65,12 +68,13 @@ def find_actions(sheet: Sheet) -> list[ActionGuess]:
     _with_own_probability(search)
     _with_general_probability(search)
     _by_name_alone(search)
+    _with_unclear_distributions(search)
     used: set[str] = set()
     guesses: list[ActionGuess] = []
     for guess in search.found:
         masked = with_mask(guess, sheet, search.used | used)
         used |= set(masked.columns)
-        guesses.append(_in_file_order(_with_gaps_filled(masked)))
+        guesses.append(_in_file_order(masked))
     return sorted(guesses, key=lambda guess: guess.look.position)
 
 
@@ -89,11 +93,14 @@ def _with_full_distributions(search: _Search) -> None:
         for found in labelled(look.values, [name for name in pool if name != look.name]):
             complete = _complete(search.sheet, look, found, pool)
             score = 0 if complete is None else _closeness(look, complete, known)
-            if complete is not None and score and len(complete.values) > 1:
+            if complete is not None and score:
                 at = rank(look.name, ACTION)
                 scored.append(((-score, len(ACTION) * 2 if at is None else at, look.position), look, complete))
     for _, look, found in sorted(scored, key=lambda entry: entry[0]):
         if look.name in search.used or search.used & set(found.columns):
+            continue
+        if not found.values:
+            search.unclear[look.name] = found
             continue
         guess = ActionGuess(look, found.values, full=tuple(search.sheet.looks[name] for name in found.columns))
         note = f"'{look.name}' is an action: {found.columns[0]} to {found.columns[-1]} sum to one in every row"
@@ -103,17 +110,38 @@ def _with_full_distributions(search: _Search) -> None:
         )
 
 
+def _with_unclear_distributions(search: _Search) -> None:
+    """Add actions of which more probabilities than values are known, without the probabilities: a wrong order would be worse."""
+    for name, found in search.unclear.items():
+        look = search.sheet.looks[name]
+        if look.count < 2:
+            continue
+        span = f"'{found.columns[0]}' to '{found.columns[-1]}'"
+        question = (
+            f"Which {len(found.columns)} values do {span} stand for? They sum to one, but only {look.count} values of '{name}' "
+            "were taken. List all values in the order of these columns, and name the columns under 'propensity'."
+        )
+        note = f"'{name}' is an action: {span} are its probabilities, but it is not clear of which values"
+        search.found.append(ActionGuess(look, look.values).saying(note, question))
+
+
 def _complete(sheet: Sheet, look: Look, found: Labelled, pool: Sequence[str]) -> Labelled | None:
-    """Return the set as a distribution over the action's values: sums of one, a chance for every action that was taken."""
+    """Return the set as a distribution over the action's values: sums of one, a chance for every action that was taken.
+
+    Its `values` are empty if there are more columns than values and the log does not tell which is which. None if it is none.
+    """
     for chosen in (found, wider(found, [name for name in pool if name != look.name])):
-        if chosen is None:
+        if chosen is None or len(chosen.columns) < 2:
             continue
         numbers = side_by_side([sheet.looks[name] for name in chosen.columns])
-        taken = match(look.distinct, chosen.values)[look.codes]
-        if np.any(taken < 0) or np.any(np.abs(numbers.sum(axis=1) - 1) > SUM_TOLERANCE):
+        if np.any(np.abs(numbers.sum(axis=1) - 1) > SUM_TOLERANCE):
             continue
-        if np.all(numbers[np.arange(sheet.rows), taken] > 0):
+        values = chosen.values or aligned(look, numbers)
+        if values is None:
             return chosen
+        taken = match(look.distinct, values)[look.codes]
+        if np.all(taken >= 0) and np.all(numbers[np.arange(sheet.rows), taken] > 0):
+            return replace(chosen, values=values)
     return None
 
 
@@ -219,21 +247,4 @@ def _in_file_order(guess: ActionGuess) -> ActionGuess:
         values=tuple(guess.values[index] for index in order),
         full=tuple(guess.full[index] for index in order) if guess.full else (),
         available=tuple(guess.available[index] for index in order) if guess.available else (),
-    )
-
-
-def _with_gaps_filled(guess: ActionGuess) -> ActionGuess:
-    """Add points of a grid on which a few actions were never taken."""
-    values = guess.values
-    if guess.full or guess.available or len(values) < _FEW or not all(isinstance(value, float) for value in values):
-        return guess
-    numbers = np.asarray(values, dtype=np.float64)
-    points = round((numbers[-1] - numbers[0]) / np.diff(numbers).min()) + 1
-    grid = filled_grid(values, points) if len(values) < points <= _GAPS * len(values) else None
-    if grid is None:
-        return guess
-    name, missing = guess.look.name, points - len(values)
-    return replace(guess, values=grid).saying(
-        f"'{name}' is on an even grid on which {missing} of {points} points were never taken",
-        f"Is '{name}' chosen from {points} evenly spaced values from {numbers[0]:g} to {numbers[-1]:g}?",
     )

@@ -114,6 +114,11 @@ def _about_actions(sheet: Sheet, actions: list[ActionGuess]) -> list[str]:
             found.append(
                 f"'{action.taken.name}' is 1 in every row: if nothing was left to chance, no gain can be certified there."
             )
+    open_sets = [f"'{action.look.name}'" for action in actions if not action.full and not action.available]
+    if open_sets:
+        found.append(
+            f"Are all values listed that {', '.join(open_sets)} could have taken? A log does not show what was never chosen."
+        )
     for look in sheet.but(used):
         if look.kind != "number" or (counts_decisions(look) and not is_named(look.name, PROPENSITY)):
             continue

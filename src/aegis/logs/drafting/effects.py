@@ -7,96 +7,133 @@ with what was drawn was brought about by it: it is no context of that decision.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from aegis.logs.drafting.guesses import ActionGuess
-from aegis.logs.drafting.sheet import Groups, Look, side_by_side
+from aegis.logs.drafting.sheet import Groups, Longs, Look, side_by_side
 from aegis.problem import AnyArray, Array
 
-CLEAR = 5.5  # standard errors: with some hundred comparisons a false alarm is one in a hundred thousand logs
+CLEAR = 4.25  # standard errors: with some thirty comparisons a false alarm is one in a thousand columns
+LIKELY = 3.5  # the same for a column whose name or place suggests a result: to leave out a context is the lesser evil
 FEWEST = 30  # episodes below which nothing is said
-_INDICATORS = 40  # actions and categories that are looked at one by one
+_MOST_DECISIONS = 50_000  # the first ones of a level; effects that they do not show are small
+_ONE_BY_ONE = 12  # actions and categories
+_OFTEN = 10  # times an action must have been taken to be looked at on its own
+_BINS = 8  # in which more actions than that are looked at, by size
 _LARGEST_WEIGHT = 1e6
+_OFF = 0.15  # share of the decisions by which inverse chances may miss their number
 
 
-def can_tell(action: ActionGuess, groups: Groups, episodes: Groups) -> bool:
-    """Say whether the log can tell what an action brings about: chances are known and add up, and there are episodes enough."""
-    return len(episodes) >= FEWEST and next(_surprises(action, groups.first), None) is not None
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """What was drawn minus what was to be expected, decisions of one episode next to each other.
 
-
-def strength(action: ActionGuess, look: Look, groups: Groups, episodes: Groups) -> float:
-    """Return how clearly a column moves with an action: the largest of several |z|, one unit per episode.
-
-    groups: the decisions of the action. The column has one value in each of them, or at least its first row's is taken.
+    rows `i64[m]`: a row of each decision. surprises `f64[m, functions of the action]`: mean 0 whatever was known before.
+    variances `[m, functions]`: what they vary by, as far as it is known, else 0. starts `i64[episodes]`: where each begins.
     """
-    if len(episodes) < FEWEST:
-        return 0.0
-    first = groups.first
-    unit = episodes.of[first]
-    largest = 0.0
-    for surprise in _surprises(action, first):
-        for feature in _features(look, first):
-            per_unit = np.bincount(unit, weights=surprise * feature, minlength=len(episodes))
-            spread = float(np.sqrt(np.sum(per_unit**2)))
-            if np.count_nonzero(per_unit) >= FEWEST and spread > 0:
-                largest = max(largest, abs(float(per_unit.sum())) / spread)
-    return largest
+
+    rows: Longs
+    surprises: Array
+    variances: Array
+    starts: Longs
+
+    def strength(self, look: Look) -> float:
+        """Return how clearly a column moves with the action: the largest of several |z|, one unit per episode.
+
+        Where the column has several values within a decision, that of one row is taken.
+        """
+        largest = 0.0
+        for feature in _features(look, self.rows):
+            per_unit = np.add.reduceat(self.surprises * feature[:, None], self.starts, axis=0)
+            # What was drawn too rarely to vary in this log still might have: the known variance is a floor.
+            spread = np.sqrt(np.maximum(np.sum(per_unit**2, axis=0), (feature**2) @ self.variances))
+            enough = (np.count_nonzero(per_unit, axis=0) >= FEWEST) & (spread > 0)
+            if enough.any():
+                largest = max(largest, float(np.max(np.abs(per_unit.sum(axis=0))[enough] / spread[enough])))
+        return largest
+
+
+def draws(action: ActionGuess, groups: Groups, episodes: Groups) -> Draws | None:
+    """Return what the log tells about what an action brings about; None if it tells nothing.
+
+    groups: the decisions. Nothing is told without chances, if they do not add up, or by fewer than FEWEST episodes.
+    """
+    if not action.paired or len(episodes) < FEWEST:
+        return None
+    first = np.sort(groups.first)[:_MOST_DECISIONS]
+    rows = first[np.argsort(episodes.of[first], kind="stable")]
+    unit = episodes.of[rows]
+    starts = np.flatnonzero(np.concatenate([[True], unit[1:] != unit[:-1]])).astype(np.int64)
+    found = _surprises(action, rows)
+    return None if found is None or starts.size < FEWEST else Draws(rows, *found, starts)
 
 
 def moves_chances(action: ActionGuess, other: ActionGuess, groups: Groups, episodes: Groups) -> bool:
     """Say whether one action moves the chances of another, which is then decided later."""
-    return any(strength(action, look, groups, episodes) > CLEAR for look in other.chances)
+    told = draws(action, groups, episodes)
+    return told is not None and any(told.strength(look) > CLEAR for look in other.chances)
 
 
-def _surprises(action: ActionGuess, first: AnyArray) -> Iterator[Array]:
-    """Yield functions of the action minus what was to be expected, `[m]`: mean 0 whatever was known before.
-
-    With the whole distribution that is exact. With the chance of the action taken it needs a chance for all actions that are
-    available; where the inverse chances do not add up, nothing is yielded.
-    """
-    taken = action.index[first]
-    scores = _scores(action)
+def _surprises(action: ActionGuess, rows: AnyArray) -> tuple[Array, Array] | None:
+    """Return functions of the action minus their expectation, `[m, functions]`, and their variances, 0 where not known."""
+    taken = action.index[rows]
+    often = np.bincount(taken, minlength=len(action.values))
     if action.full:
-        chances = side_by_side(action.full)[first]
-        for score in scores:
-            yield score[taken] - chances @ score
-        return
+        chances, scores = side_by_side(action.full)[rows], _scores(action, often >= _OFTEN)
+        expected = chances @ scores
+        return scores[taken] - expected, np.maximum(chances @ scores**2 - expected**2, 0.0)
     if action.taken is None or action.taken.numbers is None:
-        return
-    weight = np.minimum(1 / action.taken.numbers[first], _LARGEST_WEIGHT)
-    possible = side_by_side(action.available)[first] if action.available else np.ones((first.size, len(action.values)))
-    counts = [weight * (taken == value) - possible[:, value] for value in range(len(action.values))]
-    if any(abs(float(count.sum())) > CLEAR * max(float(np.sqrt(np.sum(count**2))), 1e-9) for count in counts):
-        return
-    for score in scores:
-        yield weight * score[taken] - possible @ score
+        return None
+    weight = np.minimum(1 / action.taken.numbers[rows], _LARGEST_WEIGHT)[:, None]
+    possible = side_by_side(action.available)[rows] if action.available else np.ones((rows.size, len(action.values)))
+    usable = (often >= FEWEST) & _adding_up(weight * np.eye(len(action.values))[taken] - possible, possible)
+    if usable.sum() < 2:
+        return None
+    scores = _scores(action, usable) if usable.all() else np.eye(len(action.values))[:, usable]
+    found = weight * scores[taken] - possible @ scores
+    return found, np.zeros_like(found)
 
 
-def _scores(action: ActionGuess) -> list[Array]:
-    """Return functions of the action by its place among the values, `[A]` each: its size, its square, and single actions."""
+def _adding_up(counts: Array, possible: Array) -> npt.NDArray[np.bool_]:
+    """Say for which actions `[A]` the inverse chances of the times they were taken add up to the times they were possible.
+
+    counts `[m, A]`: the one minus the other. Where they do not add up, the action had no chance, or next to none, in some
+    contexts, and then it tells contexts apart rather than what comes after it.
+    """
+    off = np.abs(counts.sum(axis=0))
+    return (off <= 2 * np.sqrt(np.sum(counts**2, axis=0))) & (off <= _OFF * possible.sum(axis=0))
+
+
+def _scores(action: ActionGuess, usable: npt.NDArray[np.bool_]) -> Array:
+    """Return functions of the action by its place among the values, `[A, functions]`: single ones, or bins; its size, its square.
+
+    usable `[A]`: which actions may have a function of their own.
+    """
     count = len(action.values)
-    found = list(np.eye(count)[: min(count, _INDICATORS)])
-    if all(not isinstance(value, str | bool) for value in action.values):
-        numbers = np.asarray(action.values, dtype=np.float64)
-        scaled = (numbers - numbers.mean()) / max(float(numbers.std()), 1e-12)
-        found += [scaled, scaled**2 - 1]
-    return found
+    own = np.flatnonzero(usable)
+    if any(isinstance(value, str | bool) for value in action.values):
+        return np.eye(count)[:, own[:_ONE_BY_ONE]]
+    numbers = np.asarray(action.values, dtype=np.float64)
+    scaled = (numbers - numbers.mean()) / max(float(numbers.std()), 1e-12)
+    single = np.eye(count)[:, own] if own.size <= _ONE_BY_ONE else np.eye(_BINS)[np.arange(count) * _BINS // count]
+    return np.column_stack([single, scaled, scaled**2 - 1])
 
 
-def _features(look: Look, first: AnyArray) -> Iterator[Array]:
+def _features(look: Look, rows: AnyArray) -> Iterator[Array]:
     """Yield functions of a column, `[m]`: the rank of a number and its square (no outlier has a say), or single categories."""
-    codes = look.codes[first]
-    if look.numbers is not None and look.count > 2:
-        numbers = look.numbers[first]
-        known = codes >= 0
-        place = np.zeros(first.size)
-        order = np.unique(numbers[known], return_inverse=True, return_counts=True)
-        middle = np.cumsum(order[2]) - (order[2] + 1) / 2
-        place[known] = 2 * middle[order[1].reshape(-1)] / max(int(known.sum()) - 1, 1) - 1
-        yield place
-        yield np.where(known, place**2 - 1 / 3, 0.0)
+    codes = look.codes[rows]
+    if look.numbers is None or look.count <= 2:
+        for code in range(min(look.count, _ONE_BY_ONE)):
+            hits = codes == code
+            yield hits - hits.mean()
         return
-    for code in range(min(look.count, _INDICATORS)):
-        hits = codes == code
-        yield hits - hits.mean()
+    known = codes >= 0
+    _, inverse, counts = np.unique(look.numbers[rows][known], return_inverse=True, return_counts=True)
+    middle = np.cumsum(counts) - (counts + 1) / 2  # equal numbers share the middle of their ranks
+    place = np.zeros(rows.size)
+    place[known] = 2 * middle[inverse.reshape(-1)] / max(int(known.sum()) - 1, 1) - 1
+    yield place
+    yield np.where(known, place**2 - 1 / 3, 0.0)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import itertools
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -10,8 +11,6 @@ import numpy as np
 from aegis.logs.drafting.guesses import IdGuess
 from aegis.logs.drafting.sheet import Groups, Look, Sheet
 from aegis.logs.drafting.words import DECISION, ENTITY, EPISODE, PLAIN_ID, TIME, id_rank, is_named, rank, words
-
-ROW_COLUMN = "row"  # what a missing episode id is called in a draft
 
 
 def find_ids(sheet: Sheet, used: Collection[str]) -> IdGuess:
@@ -85,12 +84,19 @@ def _by_structure(sheet: Sheet, keys: list[Look]) -> IdGuess:
         look = max(single, key=lambda entry: (_plain_id(entry), entry.integral, -entry.position))
         note = f"'{look.name}' is the episode: it is different in every row, so each row is a decision on its own"
         return IdGuess((look.name,), sheet.every_row, notes=(note,), questions=("Is each row a unit independent of the others?",))
+    row = next(name for name in _row_names() if name not in sheet.looks)
     question = (
-        f"No column tells independent units apart: add a column '{ROW_COLUMN}' (1, 2, 3, ... if each row stands for itself), or "
-        "name the one that does under 'episode'."
+        f"No column tells independent units apart: add a column '{row}' (1, 2, 3, ... if each row stands for itself), or name "
+        "the one that does under 'episode'."
     )
-    note = f"no column is an episode id; the draft names a column '{ROW_COLUMN}', which has to be added to the log"
-    return IdGuess((ROW_COLUMN,), sheet.every_row, missing=True, notes=(note,), questions=(question,))
+    note = f"no column is an episode id; the draft names a column '{row}', which has to be added to the log"
+    return IdGuess((row,), sheet.every_row, missing=True, notes=(note,), questions=(question,))
+
+
+def _row_names() -> Iterator[str]:
+    """Yield what a missing episode id may be called."""
+    yield "row"
+    yield from (f"row_{number}" for number in itertools.count(1))
 
 
 def _plain_id(look: Look) -> bool:

@@ -7,8 +7,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import numpy as np
-
 from aegis.logs.drafting.words import words
 from aegis.problem import Value
 
@@ -48,8 +46,7 @@ def labelled(values: Sequence[Value], names: Iterable[str], places: bool = True)
 def wider(found: Labelled, names: Iterable[str]) -> Labelled | None:
     """Return the set with further columns of the same pattern, for actions that were never taken; None if there are none.
 
-    Where labels are places the values in between are filled in if those found are points of an even grid from the lowest to the
-    highest; None if they are not, because it is not known which values the further columns stand for.
+    Columns that are merely counted do not say which values they stand for: `values` is then empty, and `alignment` may find them.
     """
     inside = {}
     for lower, name in _by_lower_case(names).items():
@@ -57,8 +54,12 @@ def wider(found: Labelled, names: Iterable[str]) -> Labelled | None:
             inside[name[len(found.head) : len(name) - len(found.tail)]] = name
     if len(inside) <= len(found.columns) or len(inside) > _LONGEST:
         return None
+    counted = sorted(int(label) for label in inside if label.isdecimal())
+    if counted in (list(range(len(inside))), list(range(1, len(inside) + 1))):
+        columns = tuple(inside[label] for label in sorted(inside, key=int))
+        return Labelled(columns, (), found.head, found.tail, "place")
     if found.by == "place":
-        return _more_places(found, inside)
+        return None
     numeric = all(not isinstance(value, str | bool) for value in found.values)
     known = dict(zip(found.columns, found.values, strict=True))
     values: dict[Value, str] = {}
@@ -69,26 +70,6 @@ def wider(found: Labelled, names: Iterable[str]) -> Labelled | None:
         values[value] = name
     ordered = sorted(values) if numeric else list(values)
     return Labelled(tuple(values[value] for value in ordered), tuple(ordered), found.head, found.tail, "value")
-
-
-def filled_grid(values: Sequence[Value], points: int) -> tuple[float, ...] | None:
-    """Return the even grid of `points` from the lowest to the highest value if every value is on it."""
-    if points < 2 or any(isinstance(value, str | bool) for value in values):
-        return None
-    numbers = np.asarray(values, dtype=np.float64)
-    grid = np.linspace(numbers.min(), numbers.max(), points)
-    span = grid[-1] - grid[0]
-    nearest = np.abs(grid[:, None] - numbers[None, :]).min(axis=0)
-    return tuple(float(v) for v in grid) if span > 0 and bool(np.all(nearest <= 1e-9 * span)) else None
-
-
-def _more_places(found: Labelled, inside: dict[str, str]) -> Labelled | None:
-    first = min((int(label) for label in inside if label.isdecimal()), default=0)
-    columns = [inside.get(str(first + place), "") for place in range(len(inside))]
-    values = filled_grid(found.values, len(inside))
-    if values is None or not all(columns):
-        return None
-    return Labelled(tuple(columns), values, found.head, found.tail, "place")
 
 
 def _labels(values: Sequence[Value], places: bool) -> Iterator[tuple[Literal["value", "place"], list[str]]]:

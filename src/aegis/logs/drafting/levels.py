@@ -33,7 +33,7 @@ def find_levels(sheet: Sheet, actions: list[ActionGuess], ids: IdGuess) -> Level
         groups, finer = (sheet.every_row, None) if found is None else (groups.split_by(found), found.name)
     left_out = stack.settle()
     notes = [f"level '{level.name}': {len(level.groups)} decisions in {len(ids.groups)} episodes" for level in stack.placed]
-    return LevelsGuess(tuple(stack.placed), left_out, tuple([*stack.notes, *notes]), tuple(stack.questions))
+    return LevelsGuess(tuple(stack.placed), left_out, (*stack.notes, *notes), tuple(stack.questions))
 
 
 @dataclass(slots=True)
@@ -69,16 +69,16 @@ class _Stack:
             left_out = tuple(level.action for level in self.waiting if level is not innermost)
         for action in left_out:
             self.questions.append(
-                f"'{action.look.name}' changes as often as '{self.placed[-1].action.look.name}', and no column tells its decisions "
-                "apart: it is taken for a context. If it is a decision of its own, log an id that stays the same as long as it "
-                "does, and give it a level."
+                f"'{action.look.name}' changes as often as '{self.placed[-1].action.look.name}', and no column tells its "
+                "decisions apart: it is taken for a context. If it is a decision of its own, log an id that stays the same as "
+                "long as it does, and give it a level."
             )
         if self.placed and not self.placed[-1].groups.single:
             # A reader takes every row for an innermost decision, so that an id that comes twice cannot be its id.
             self.placed[-1] = replace(self.placed[-1], groups=self.sheet.every_row, decision=None)
             self.questions.append(
-                f"'{self.placed[-1].action.look.name}' is repeated over several rows, and each row counts as a decision of its own. If "
-                "they are one decision, keep one row of it, with the mean of the rewards."
+                f"'{self.placed[-1].action.look.name}' is repeated over several rows, and each row counts as a decision of "
+                "its own. If they are one decision, keep one row of it, with the mean of the rewards."
             )
         return left_out
 

@@ -23,7 +23,7 @@ def with_mask(guess: ActionGuess, sheet: Sheet, used: Collection[str]) -> Action
             continue
         # A mask may know of actions that were never taken, unless the probabilities already say how many there are.
         more = None if guess.full else wider(found, pool)
-        chosen = more or found
+        chosen = more if more is not None and more.values else found
         span = f"'{chosen.columns[0]}' to '{chosen.columns[-1]}'"
         wrong = _contradiction(guess, chosen, sheet)
         if wrong:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from aegis.logs.convert import is_text
+from aegis.logs.texts import is_text
 from aegis.problem import AnyArray, Array, Value
 
 Longs = npt.NDArray[np.int64]

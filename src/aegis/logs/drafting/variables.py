@@ -7,8 +7,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+import numpy as np
+
 from aegis.logs.drafting.actions import like_probability
-from aegis.logs.drafting.effects import CLEAR, FEWEST, can_tell, strength
+from aegis.logs.drafting.effects import CLEAR, FEWEST, LIKELY, Draws, draws
 from aegis.logs.drafting.guesses import IdGuess, LevelsGuess
 from aegis.logs.drafting.rewards import RewardGuess
 from aegis.logs.drafting.sheet import Look, Sheet
@@ -30,6 +32,7 @@ from aegis.logs.drafting.words import (
 
 MOST_CATEGORIES = 30
 _VECTOR = 4  # from so many numbered columns on they are one vector
+_SAME = 0.98  # correlation with the reward from which on a column is the reward in other words
 _SAID_SO = ("outcome", "result", "next")  # words for what comes after, whatever the numbers say
 
 
@@ -65,12 +68,13 @@ def place_columns(sheet: Sheet, used: Collection[str], levels: LevelsGuess, ids:
     placed = Placed([[] for _ in levels.levels])
     by_level: list[list[Look]] = [[] for _ in levels.levels]
     strengths: dict[str, float] = {}
+    told = [draws(level.action, level.groups, ids.groups) for level in levels.levels]
     for look in sheet.but(used):
         why = _unfit(look, sheet)
         if why:
             placed.unused.append((look.name, why))
             continue
-        after, strengths[look.name] = _after(look, levels, ids, reward)
+        after, strengths[look.name] = _after(look, levels, told, reward)
         if after == len(levels.levels):
             placed.results.append(look)
         elif look.missing:
@@ -81,8 +85,8 @@ def place_columns(sheet: Sheet, used: Collection[str], levels: LevelsGuess, ids:
     taken = set(sheet.looks)
     placed.contexts = [_as_contexts(looks, taken) for looks in by_level]
     placed.results.sort(key=lambda look: (-strengths[look.name], look.position))
-    _settle_results(placed, strengths, levels, ids)
-    _ask_about_contexts(placed, levels, ids)
+    _settle_results(placed, strengths, levels, ids, reward)
+    _ask_about_contexts(placed, levels, told)
     return placed
 
 
@@ -115,23 +119,22 @@ def _is_id(look: Look, sheet: Sheet) -> bool:
     return look.count > sheet.rows / 2 and look.count > 2 and (named or look.kind == "text")
 
 
-def _after(look: Look, levels: LevelsGuess, ids: IdGuess, reward: RewardGuess) -> tuple[int, float]:
+def _after(look: Look, levels: LevelsGuess, told: Sequence[Draws | None], reward: RewardGuess) -> tuple[int, float]:
     """Return how many levels have decided when a column becomes known, from the outside in, and how clearly the log says so.
 
-    At least those within whose decisions it changes; and every level whose action it moves with.
+    At least those within whose decisions it changes; and every level whose action it moves with, by `told`.
     """
     stack = levels.levels
     last = len(stack) - 1
     depth = next((index for index, level in enumerate(stack[:-1]) if level.groups.constant(look)), last)
     force = 0.0
-    for index in range(depth, len(stack)):
-        found = strength(stack[index].action, look, stack[index].groups, ids.groups)
-        if found > CLEAR:
+    late = _seems_late(look, levels, reward)
+    for index, drawn in enumerate(told[depth:], start=depth):
+        found = 0.0 if drawn is None else drawn.strength(look)
+        if found > (LIKELY if late and index == last else CLEAR):
             depth, force = index + 1, found
-    if is_named(look.name, _SAID_SO):
-        return len(stack), force
-    if depth <= last and not can_tell(stack[last].action, stack[last].groups, ids.groups) and _seems_late(look, levels, reward):
-        return len(stack), 0.0
+    if is_named(look.name, _SAID_SO) or (late and told[last] is None) or _like_reward(look, reward):
+        return len(stack), force if depth == len(stack) else 0.0
     return depth, force
 
 
@@ -144,7 +147,18 @@ def _seems_late(look: Look, levels: LevelsGuess, reward: RewardGuess) -> bool:
     return look.position > reward.look.position > levels.levels[-1].action.look.position
 
 
-def _settle_results(placed: Placed, strengths: dict[str, float], levels: LevelsGuess, ids: IdGuess) -> None:
+def _like_reward(look: Look, reward: RewardGuess) -> bool:
+    """Say whether a column is the reward once more: nothing that is known beforehand foretells it like that."""
+    if look.numbers is None or reward.look.numbers is None:
+        return False
+    known = ~(np.isnan(look.numbers) | np.isnan(reward.look.numbers))
+    one, other = look.numbers[known], reward.look.numbers[known]
+    if one.size < FEWEST or one.std() == 0 or other.std() == 0:
+        return False
+    return abs(float(np.corrcoef(one, other)[0, 1])) > _SAME
+
+
+def _settle_results(placed: Placed, strengths: dict[str, float], levels: LevelsGuess, ids: IdGuess, reward: RewardGuess) -> None:
     """Choose the outcome among the results; the others are left out, with the reason."""
     action = levels.levels[-1].action.look.name
     inner = [look for look in placed.results if not _shared(look, levels, ids) and _variable(look)]
@@ -153,7 +167,7 @@ def _settle_results(placed: Placed, strengths: dict[str, float], levels: LevelsG
     if chosen is not None:
         placed.outcome = Context(chosen.name, (chosen,))
     for look in placed.results:
-        reason = _reason(look, action, strengths[look.name])
+        reason = _reason(look, action, strengths[look.name], reward)
         if look is chosen:
             placed.notes.append(f"'{look.name}' is the outcome, not a context: {reason}")
         else:
@@ -162,9 +176,11 @@ def _settle_results(placed: Placed, strengths: dict[str, float], levels: LevelsG
             placed.questions.append(f"Is '{look.name}' known only after '{action}' is decided? If not, make it a context.")
 
 
-def _reason(look: Look, action: str, force: float) -> str:
+def _reason(look: Look, action: str, force: float, reward: RewardGuess) -> str:
     if force:
         return f"it moves with the chance by which '{action}' was drawn ({force:.0f} standard errors), so it comes after it"
+    if _like_reward(look, reward):
+        return f"it goes with the reward '{reward.look.name}' so closely that it can only be known with it"
     if is_named(look.name, (*RESULT, *REWARD)):
         return f"its name is that of a result of '{action}'"
     return "it stands behind the reward, and the log is too short or too uniform to tell whether it comes before the decision"
@@ -203,13 +219,13 @@ def _as_contexts(looks: Sequence[Look], taken: set[str]) -> list[Context]:
     return list(contexts.values())
 
 
-def _ask_about_contexts(placed: Placed, levels: LevelsGuess, ids: IdGuess) -> None:
+def _ask_about_contexts(placed: Placed, levels: LevelsGuess, told: Sequence[Draws | None]) -> None:
     """Ask the one thing about contexts that matters most: a policy cannot look at what is not there yet."""
     pairs = list(zip(levels.levels, placed.contexts, strict=True))
     shown = [f"{_listed(contexts)} before '{level.action.look.name}'" for level, contexts in pairs if contexts]
     if not shown:
         return
-    blind = [level for level, found in pairs if found and not can_tell(level.action, level.groups, ids.groups)]
+    blind = [level for (level, found), drawn in zip(pairs, told, strict=True) if found and drawn is None]
     unsure = ", ".join(f"'{level.action.look.name}'" for level in blind)
     doubt = (
         f" The log cannot tell for {unsure}: that takes known chances for all actions and {FEWEST} episodes." if unsure else ""

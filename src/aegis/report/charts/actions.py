@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from aegis.report.numbers import percent
+from aegis.report.numbers import brief, percent
 from aegis.report.svg import Axis, label, line, picture, rectangle
 
-WIDTH, HEIGHT = 400.0, 150.0
-LEFT, RIGHT, TOP, BOTTOM = 40.0, 392.0, 10.0, 118.0
-LETTERS = 56  # of 7 pixels each that fit below the axis
+WIDTH, HEIGHT = 320.0, 140.0
+LEFT, RIGHT, TOP, BOTTOM = 48.0, 314.0, 10.0, 112.0
+LETTERS = 38  # of 7 pixels each that fit below the axis
 LONGEST = 12
 
 
@@ -34,7 +34,11 @@ def action_bars(name: str, title: str, actions: Sequence[str], policy: Sequence[
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "\u2026"
+    """Return an action as it fits below the axis; a number of a grid without the noise of its last digits."""
+    try:
+        return brief(float(text))
+    except ValueError:
+        return text if len(text) <= LONGEST else text[: LONGEST - 1] + "\u2026"
 
 
 def _told(actions: Sequence[str], policy: Sequence[float], legacy: Sequence[float] | None) -> str:

@@ -35,7 +35,9 @@ def shared_axis(gains: Iterable[Gain]) -> Axis:
 
 
 def gain_bar(name: str, title: str, gain: Gain, axis: Axis, amounts: Amounts) -> Markup:
-    """Return the bar; solid above 0, an outline below it."""
+    """Return the bar; solid above 0, an outline below it; nothing if nothing is known."""
+    if gain.lower is None and gain.estimate is None:
+        return Markup("")
     zero = axis(0.0)
     shapes: list[Markup] = [line(zero, 2, zero, BOTTOM + 3, "zero"), label(_inside(zero), 37, "0")]
     told = []
@@ -56,7 +58,7 @@ def gain_bar(name: str, title: str, gain: Gain, axis: Axis, amounts: Amounts) ->
             shapes.append(line(ends[0], MIDDLE, ends[1], MIDDLE, "whisker"))
         shapes.append(diamond(place, MIDDLE, 6, "estimate-mark"))
         told.append(f"estimate, not a certificate: {amounts.show(gain.estimate, sign=True)}")
-    return picture(name, (WIDTH, HEIGHT), title, "; ".join(told) or "no numbers", *shapes, style="chart bar")
+    return picture(name, (WIDTH, HEIGHT), title, "; ".join(told), *shapes, style="chart bar")
 
 
 def _inside(place: float, half: float = 4.0) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,8 +11,8 @@ from markupsafe import Markup
 from aegis.report.numbers import DOWN, Amounts, brief, count
 from aegis.report.svg import Axis, label, line, picture, polyline, tag
 
-WIDTH, HEIGHT = 400.0, 220.0
-LEFT, RIGHT, TOP, BOTTOM = 54.0, 388.0, 12.0, 180.0
+WIDTH, HEIGHT = 340.0, 200.0
+LEFT, RIGHT, TOP, BOTTOM = 50.0, 332.0, 10.0, 162.0
 DEPTH = 2.5  # how far below 0 the early bound is drawn, as a multiple of what lies above
 
 
@@ -24,28 +25,35 @@ class Drawn:
 
 
 def path_chart(
-    name: str, title: str, stations: Sequence[tuple[int, float]], estimate: float | None, margin: float, words: str, amounts: Amounts
+    name: str,
+    title: str,
+    stations: Sequence[tuple[int, float]],
+    estimate: float | None,
+    margin: float,
+    words: str,
+    amounts: Amounts,
 ) -> Drawn:
     """Return the path of the bound through stations (units, bound); words: what the units are called."""
     floor = _floor([bound for _, bound in stations], estimate, margin)
     across = Axis(0.0, float(max(units for units, _ in stations)), LEFT, RIGHT)
     heights = [0.0, margin, *([] if estimate is None else [estimate])]
     up = Axis.around([*heights, *[max(bound, floor) for _, bound in stations]], BOTTOM, TOP)
-    # The floor is the lower edge of the frame: what lies below it leaves the picture there, as the text below the chart says.
-    points = [(across(float(units)), up(max(bound, up.low))) for units, bound in stations]
+    points = [(across(float(units)), up(bound)) for units, bound in stations if bound >= up.low]
+    below = len(points) < len(stations)
     shapes = [*_frame(across, up, words)]
     if margin:
         shapes.append(line(LEFT, up(margin), RIGHT, up(margin), "margin"))
     if estimate is not None:
         shapes.append(line(LEFT, up(estimate), RIGHT, up(estimate), "estimate-line"))
     last = points[-1]
-    shapes += [polyline(_steps(points), "bound-line"), tag("circle", cx=last[0], cy=last[1], r=5, class_="bound-dot")]
+    # What lies below the floor is not drawn; the line then enters from below, and the text under the chart says so.
+    entry = [(points[0][0], BOTTOM)] if below else []
+    shapes += [polyline([*entry, *_steps(points)], "bound-line"), tag("circle", cx=last[0], cy=last[1], r=4, class_="bound-dot")]
     bound = amounts.show(stations[-1][1], DOWN, sign=True)
     told = f"After {count(stations[-1][0])} {words} the gain is certified to be at least {bound}."
     if estimate is not None:
         told += f" The estimate, not a certificate, is {amounts.show(estimate, sign=True)}."
-    below = up.low if any(bound < up.low for _, bound in stations) else None
-    return Drawn(picture(name, (WIDTH, HEIGHT), title, told, *shapes), below)
+    return Drawn(picture(name, (WIDTH, HEIGHT), title, told, *shapes), up.low if below else None)
 
 
 def _floor(bounds: Sequence[float], estimate: float | None, margin: float) -> float:
@@ -57,18 +65,18 @@ def _floor(bounds: Sequence[float], estimate: float | None, margin: float) -> fl
 def _steps(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     """Return the points with a corner before each: a bound holds until the next one is computed."""
     found = [points[0]]
-    for before, after in zip(points, points[1:], strict=False):
+    for before, after in itertools.pairwise(points):
         found += [(after[0], before[1]), after]
     return found
 
 
 def _frame(across: Axis, up: Axis, words: str) -> list[Markup]:
     shapes = []
-    for value in up.ticks(4):
+    for value in up.ticks(6):
         shapes += [line(LEFT, up(value), RIGHT, up(value), "grid"), label(LEFT - 6, up(value) + 4, brief(value), anchor="end")]
     shapes.append(line(LEFT, up(0.0), RIGHT, up(0.0), "zero"))
-    for value in across.ticks(4):
+    for value in across.ticks(6):
         anchor = "end" if across(value) > RIGHT - 12 else "middle"
         shapes += [line(across(value), BOTTOM, across(value), BOTTOM + 4, "grid")]
-        shapes.append(label(across(value), BOTTOM + 17, count(round(value)), anchor=anchor))
+        shapes.append(label(across(value), BOTTOM + 16, count(round(value)), anchor=anchor))
     return [*shapes, label((LEFT + RIGHT) / 2, HEIGHT - 6, words, "tick axis-name")]

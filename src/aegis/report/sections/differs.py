@@ -9,6 +9,7 @@ from markupsafe import Markup
 from aegis.report.charts.actions import action_bars
 from aegis.report.document import Document, Plain
 from aegis.report.numbers import count, percent
+from aegis.report.words import named
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ def differs(document: Document) -> tuple[LevelDifference, ...]:
 
 
 def _difference(document: Document, place: int, item: Plain) -> LevelDifference:
-    name = str(item.get("level")) + (f" ({item['candidate']})" if document.several and item.get("candidate") else "")
+    name = named(item.get("level")) + (f" ({item['candidate']})" if document.several and item.get("candidate") else "")
     actions, policy, legacy = item.get("actions") or [], item.get("policy") or [], item.get("legacy")
     known = bool(actions) and len(actions) == len(policy) and (legacy is None or len(legacy) == len(actions))
     favourite = item.get("favourite_differs")
@@ -60,8 +61,8 @@ def _difference(document: Document, place: int, item: Plain) -> LevelDifference:
 def _bin(part: Plain) -> Bin:
     share = part.get("total_variation")
     return Bin(
-        str(part.get("variable")),
-        str(part.get("label")),
+        named(part.get("variable")),
+        named(part.get("label")),
         count(part.get("decisions")),
         percent(share),
         min(max(share or 0.0, 0.0), 1.0),  # the length of a bar; the number beside it is as it came

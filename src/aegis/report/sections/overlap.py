@@ -101,7 +101,9 @@ def _rewards(document: Document) -> Rewards | None:
     text = f"Rewards from {brief(least)} to {brief(most)} were seen; the declared range is {brief(low)} to {brief(high)}."
     if most > least and (high - low) / (most - least) >= WIDE:
         text += (
-            f" It is {brief((high - low) / (most - least))} times as wide as the rewards: evidence grows more slowly in proportion. "
-            "Declare a narrower range if the plant guarantees it."
+            f" It is {brief((high - low) / (most - least))} times as wide as the rewards: evidence grows more slowly in "
+            "proportion. Declare a narrower range if the plant guarantees it."
         )
-    return Rewards(range_strip("rewards", "Rewards seen in their declared range", low, high, (least, most), found.get("mean")), text)
+    return Rewards(
+        range_strip("rewards", "Rewards seen in their declared range", low, high, (least, most), found.get("mean")), text
+    )

@@ -44,5 +44,9 @@ def _figure(document: Document, place: int, level: Plain) -> PathFigure:
 
 
 def _stations(level: Plain) -> list[tuple[int, float]]:
+    """Return units and bounds in order, up to the bound that is certified in the end; empty if no path was recorded."""
     found = [(station["units"], station["gain_lower"]) for station in level["path"]]
-    return [(units, bound) for units, bound in found if units > 0 and bound is not None]
+    kept = [(units, bound) for units, bound in found if units > 0 and bound is not None]
+    if kept and level["gain_lower"] is not None and level["units"] > kept[-1][0]:
+        kept.append((level["units"], level["gain_lower"]))
+    return kept

@@ -8,12 +8,12 @@ from typing import Any
 
 from aegis.report.document import Document, Plain
 from aegis.report.numbers import brief
-from aegis.report.words import DOT, GLASS, STOP, Face, face
+from aegis.report.words import ALERT, DOT, STOP, Face, face
 
 SEVERITIES = ("refused", "warning", "note")  # the gravest first
 FACES = {
     "refused": Face("Refuses", "refused", STOP),
-    "warning": Face("Warning", "not-yet", GLASS),
+    "warning": Face("Warning", "not-yet", ALERT),
     "note": Face("Note", "neutral", DOT),
 }
 
@@ -74,7 +74,12 @@ def _finding(item: Plain) -> FindingLine:
     figures = [f"{name}: {_figure(value)}" for name, value in (item.get("figures") or {}).items()]
     severity = item.get("severity")
     return FindingLine(
-        FACES.get(str(severity)) or face(severity), item["code"], ", ".join(places), item["message"], item["fix"], "; ".join(figures)
+        FACES.get(str(severity)) or face(severity),
+        item["code"],
+        ", ".join(places),
+        item["message"],
+        item["fix"],
+        "; ".join(figures),
     )
 
 

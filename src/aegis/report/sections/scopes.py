@@ -12,7 +12,7 @@ from aegis.report.document import Document, Plain
 from aegis.report.numbers import DOWN, UP, brief, count
 from aegis.report.words import Face, face
 
-NOTHING = "none"
+NOTHING = "none certified"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,7 @@ class Row:
     estimate: str
     bar: Markup
     value: str
-    value_estimate: str
-    legacy: str
+    values: str
     further: str
     guards: tuple[GuardLine, ...]
 
@@ -86,10 +85,9 @@ def _row(document: Document, level: Plain, gain: Gain, bar: Markup) -> Row:
         estimate_text(document, gain),
         bar,
         _value(document, level),
-        "" if level["value_estimate"] is None else document.amounts.show(level["value_estimate"]),
-        "" if level["legacy_value"] is None else document.amounts.show(level["legacy_value"]),
+        _values(document, level),
         _further(document, level),
-        tuple(_guard(document, level, guard) for guard in level["guards"]),
+        tuple(guard_line(document, level, guard) for guard in level["guards"]),
     )
 
 
@@ -98,7 +96,15 @@ def _value(document: Document, level: Plain) -> str:
     lower = level["value_lower"]
     if lower is None or document.is_refused(level):
         return NOTHING
-    return f"at most {document.amounts.show(lower, UP)}" if document.minimise else f"at least {document.amounts.show(lower, DOWN)}"
+    return (
+        f"at most {document.amounts.show(lower, UP)}" if document.minimise else f"at least {document.amounts.show(lower, DOWN)}"
+    )
+
+
+def _values(document: Document, level: Plain) -> str:
+    """Return what candidate and legacy are estimated to earn; empty if neither is."""
+    both = (("candidate", level["value_estimate"]), ("legacy", level["legacy_value"]))
+    return ", ".join(f"{who} {document.amounts.show(value)}" for who, value in both if value is not None)
 
 
 def _further(document: Document, level: Plain) -> str:
@@ -110,12 +116,17 @@ def _further(document: Document, level: Plain) -> str:
     return "more of the same would not do" if further is None else f"about {count(further)} {document.unit_word}"
 
 
-def _guard(document: Document, level: Plain, guard: Plain) -> GuardLine:
+def guard_line(document: Document, level: Plain, guard: Plain) -> GuardLine:
+    """Return a guard of a result in words; a worsening is rounded up."""
     change, allowed = guard["change_lower"], brief(guard["max_worsening"])
     if document.is_refused(level):
-        return GuardLine(face("refused"), guard["column"], "not certified")
+        return GuardLine(face("refused"), guard["column"], "is not certified")
     if change is None:
-        return GuardLine(face(guard["verdict"]), guard["column"], f"no bound; it may get worse by {allowed}")
+        return GuardLine(face(guard["verdict"]), guard["column"], f"has no bound yet; allowed: worse by {allowed}")
     if change >= 0:
-        return GuardLine(face(guard["verdict"]), guard["column"], f"gets better by at least {brief(change, DOWN)}; allowed: worse by {allowed}")
-    return GuardLine(face(guard["verdict"]), guard["column"], f"gets worse by at most {brief(-change, UP)}; allowed: {allowed}")
+        return GuardLine(
+            face(guard["verdict"]), guard["column"], f"gets better by at least {brief(change, DOWN)}; allowed: worse by {allowed}"
+        )
+    return GuardLine(
+        face(guard["verdict"]), guard["column"], f"gets worse by at most {brief(-change, UP)}; allowed: worse by {allowed}"
+    )

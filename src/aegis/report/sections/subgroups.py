@@ -10,7 +10,7 @@ from aegis.report.charts.gain_bar import gain_bar, shared_axis
 from aegis.report.document import Document
 from aegis.report.numbers import count, risk
 from aegis.report.sections.scopes import estimate_text, gain_text, known_gain
-from aegis.report.words import Face, face
+from aegis.report.words import Face, face, named
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ def subgroups(document: Document) -> tuple[Subgroup, ...]:
     axis = shared_axis(gains)
     found = []
     for place, (item, gain) in enumerate(zip(items, gains, strict=True)):
-        where = f"{item.get('variable')}: {item.get('label')}"
+        where = f"{named(item.get('variable'))}: {named(item.get('label'))}"
         delta = item.get("delta")
         found.append(
             Subgroup(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from aegis.certificate.certificate import CERTIFIED, NOT_YET, REFUSED
 from aegis.report.document import Document, Plain
 from aegis.report.numbers import DOWN, UNKNOWN, confidence, count, one_in, risk
+from aegis.report.sections.scopes import guard_line
 from aegis.report.words import NOT_A_CERTIFICATE, Face, face
 
 
@@ -50,7 +51,12 @@ def summary(document: Document) -> Summary:
     """Return the top of the page."""
     verdict = document.verdict
     return Summary(
-        face(verdict["verdict"]), _action(document), verdict["sentence"], _tiles(document), _reasons(document), verdict["next_step"]
+        face(verdict["verdict"]),
+        _action(document),
+        verdict["sentence"],
+        _tiles(document),
+        _reasons(document),
+        verdict["next_step"],
     )
 
 
@@ -128,11 +134,30 @@ def _risk(document: Document) -> str:
 def _reasons(document: Document) -> tuple[Reason, ...]:
     """Return what refuses, with its repair; else the reason of the main result."""
     if document.refused:
-        found = [Reason(str(item["message"]), str(item["fix"])) for item in document.content["findings"] if item["severity"] == REFUSED]
+        found = [
+            Reason(str(item["message"]), str(item["fix"])) for item in document.content["findings"] if item["severity"] == REFUSED
+        ]
         if found:
             return tuple(found)
-    reason = (document.main or {}).get("reason") or ""
-    return (Reason(reason[:1].upper() + reason[1:]),) if reason else ()
+    main = document.main
+    if main is None or not main["reason"]:
+        return ()
+    text = main["reason"][:1].upper() + main["reason"][1:]
+    if document.refused:
+        return (Reason(text),)
+    waiting = [guard_line(document, main, guard) for guard in main["guards"] if guard["verdict"] != CERTIFIED]
+    return (
+        Reason(text + _compared(document, main)),
+        *[Reason(f"The guard \u2018{line.column}\u2019 {line.text}") for line in waiting],
+    )
+
+
+def _compared(document: Document, main: Plain) -> str:
+    """Return the bound next to what a handover needs."""
+    if main["gain_lower"] is None:
+        return ""
+    lower, needed = document.amounts.show(main["gain_lower"], DOWN, sign=True), document.amounts.show(main["margin"] or 0.0)
+    return f": at least {lower} {document.measure}; a handover needs more than {needed}"
 
 
 def _exact(value: float | None) -> str:

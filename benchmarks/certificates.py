@@ -1,0 +1,217 @@
+"""How tight the bounds are and after how many units a gain is certified: `python benchmarks/certificates.py`.
+
+Additive world, one test at the stated risk. Candidates and reward models are learned on a prior log of their own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from aegis.agents import CandidateSettings, learn
+from aegis.certificate import Candidate
+from aegis.certificate.request import Request
+from aegis.certificate.run import Collected, collect
+from aegis.certificate.sides import Sides
+from aegis.certificate.view import View
+from aegis.engine import map_parts, one_thread
+from aegis.files import write_text
+from aegis.logs import Source, Split
+from aegis.logs.tidy import to_table
+from aegis.problem import Batch, Policy, Problem
+from aegis.rng import stream
+from aegis.validation import Oracle, crossing, handed_over, wealth_path
+from aegis.worlds import World, make_world
+from coverage_studies import LEGACIES
+from results import machine, record, table
+
+RESULTS = Path(__file__).parent / "certificates.json"
+METHODS = ("plain", "robust", "auto")
+WORDS = {"plain": "plain", "robust": "doubly robust", "auto": "water-filled"}
+PRIOR = 100  # episodes to learn from and to place grids on
+SPLIT = Split("time", cut=PRIOR)
+SIZES = (200, 1000, 5000)
+TIGHT_DELTA = 0.05
+GAIN_DELTA = 0.0101
+CAPS = {"uniform": 2.0, "sign": 2.0, "constant": 1.5}
+EFFECTS = (2.0, 1.0, 0.5)
+MOST_UNITS = {2.0: 600, 1.0: 1000, 0.5: 2400}  # of a run; plain bounds that need more are shown as such
+LEAST_TIGHT = {200: 0.84, 1000: 0.93, 5000: 0.97}
+MOST_MEDIANS = {
+    "uniform": {2.0: 35, 1.0: 65, 0.5: 125},
+    "sign": {2.0: 55, 1.0: 105, 0.5: 210},
+    "constant": {2.0: 75, 1.0: 145, 0.5: 320},
+}
+MOST_OUTER = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """One log and its candidate. task: 'tight', 'inner' or 'outer'; most: units that are certified."""
+
+    task: str
+    legacy: str
+    effect: float
+    cap: float
+    most: int
+    run: int
+
+
+def numbered(world: World) -> Problem:
+    """Return the world's problem with the episode number as its time, so that a log can be split at an episode."""
+    return replace(world.problem, time="number")
+
+
+def log_of(world: World, policy: Policy, episodes: int, *key: str | int) -> Batch:
+    """Return a log with episode numbers as times."""
+    batch = world.episodes(0, episodes, policy, int(stream(1, "certificates", *key).integers(2**62)))
+    return replace(batch, time=batch.episode)
+
+
+def learned(problem: Problem, log: Batch, settings: CandidateSettings, scope: tuple[str, ...]) -> Candidate:
+    """Learn from the first episodes of a log; all others are left for the certificate."""
+    found = learn(Source(to_table(log, problem), problem), SPLIT, settings, scope)
+    return Candidate(found.policy, rewards=found.fitted.rewards)
+
+
+def certified(
+    problem: Problem, candidate: Candidate, log: Batch, scope: str, delta: float, method: str, value: bool
+) -> Collected:
+    """Certify one claim at risk delta on all but the first episodes; with a value beside the gain, each has the risk delta."""
+    what = ("gain", "value") if value else ("gain",)
+    request = Request.of(problem, candidate, [[scope]], delta * len(what), method, what)
+    return collect(request, iter([log]), Sides((SPLIT,)))
+
+
+def tight(trial: Trial) -> dict[str, float]:
+    """Return the bound of the value as a share of the value, scaled to rewards in [0, 1], by method and number of units."""
+    world = make_world("additive", f_a=trial.effect)
+    problem, legacy = numbered(world), world.legacy(LEGACIES[trial.legacy])
+    log = log_of(world, legacy, PRIOR + trial.most, "tight", trial.legacy, trial.run)
+    candidate = learned(problem, log, CandidateSettings("planned", seed=trial.run), ("inner",))
+    low, high = problem.reward.range or (0.0, 1.0)
+    truth = (Oracle(world, legacy, 4000).truth(candidate.policy, ("inner",)).value - low) / (high - low)
+    found = {}
+    for size in SIZES:
+        part = log.take_episodes(np.arange(PRIOR + size))
+        for method in METHODS:
+            collected = certified(problem, candidate, part, "inner", TIGHT_DELTA, method, value=True)
+            item = next(item for item in collected.evidence if item.claim.what == "value")
+            if item.blend is not None:
+                found[f"{method} {size}"] = item.blend.lower(TIGHT_DELTA, 0.0, 1.0) / truth
+    return found
+
+
+def units(trial: Trial) -> dict[str, float]:
+    """Return after how many units the gain is certified, by method; infinite if not within the log."""
+    world = make_world("additive", f_a=trial.effect)
+    problem, legacy = numbered(world), world.legacy(LEGACIES[trial.legacy])
+    scope = "inner"
+    if trial.task == "outer":
+        scope = "meta"
+        before = log_of(world, legacy, PRIOR, "before", trial.legacy, trial.run)
+        found = learn(Source(to_table(before, problem), problem), Split("hash", "half", 0.5), CandidateSettings(), ("inner",))
+        legacy = handed_over(problem, found.policy, legacy, ("inner",))  # the controller in charge of this log
+    log = log_of(world, legacy, PRIOR + trial.most, trial.task, trial.legacy, str(trial.effect), trial.run)
+    candidate = learned(problem, log, CandidateSettings("capped", cap=trial.cap), (scope,))
+    result = {}
+    for method in METHODS:
+        collected = certified(problem, candidate, log, scope, GAIN_DELTA, method, value=False)
+        (item,) = collected.evidence
+        view = View(problem, log.take_episodes(np.arange(PRIOR, len(log))), candidate.policy, collected.models[0])
+        result[method] = float(crossing(wealth_path(item, view, 0.0), GAIN_DELTA) or np.inf)
+    return result
+
+
+def perform(trial: Trial) -> tuple[Trial, dict[str, float]]:
+    """Run one trial."""
+    return trial, tight(trial) if trial.task == "tight" else units(trial)
+
+
+def trials(runs: int) -> list[Trial]:
+    """Return all trials; tightness is measured on a fifth of the runs, for its logs are long."""
+    found = [Trial("tight", name, 2.0, np.inf, max(SIZES), run) for name in LEGACIES for run in range(max(3, runs // 5))]
+    found += [
+        Trial("inner", name, effect, CAPS[name], MOST_UNITS[effect], run)
+        for name in LEGACIES
+        for effect in EFFECTS
+        for run in range(runs)
+    ]
+    found += [Trial("outer", "uniform", 2.0, cap, MOST_UNITS[2.0], run) for cap in (2.0, 1.5) for run in range(runs)]
+    return found
+
+
+def medians(results: list[tuple[Trial, dict[str, float]]]) -> dict[str, dict[str, dict[str, Any]]]:
+    """Return medians over runs by task, setting and measured quantity, with the number of runs."""
+    groups: dict[str, dict[str, list[dict[str, float]]]] = {"tight": {}, "inner": {}, "outer": {}}
+    for trial, found in results:
+        key = trial.legacy if trial.task == "tight" else f"{trial.legacy}, f_a = {trial.effect:g}, W = {trial.cap:g}"
+        groups[trial.task].setdefault(key, []).append(found)
+    return {
+        task: {
+            key: {"runs": len(found)} | {name: _finite(float(np.median([item[name] for item in found]))) for name in found[0]}
+            for key, found in settings.items()
+        }
+        for task, settings in groups.items()
+    }
+
+
+def lines_of(found: dict[str, dict[str, dict[str, Any]]], minutes: float) -> list[str]:
+    """Return the tables."""
+    lines = [
+        f"Additive world, all runs together {minutes:.0f} minutes. Candidates and reward models are learned on {PRIOR} episodes "
+        "that are not certified.",
+        "",
+        f"Lower bound of the value as a share of the value (rewards scaled to [0, 1]), inner level, 11 actions, one test at risk "
+        f"{TIGHT_DELTA:g}, particle mixture, medians:",
+        "",
+    ]
+    rows = [
+        [name, WORDS[method], *[f"{item[f'{method} {size}']:.3f}" for size in SIZES], str(item["runs"])]
+        for name, item in found["tight"].items()
+        for method in METHODS
+    ]
+    lines += table(["legacy", "method", *[f"K = {size}" for size in SIZES], "runs"], rows)
+    lines += ["", f"Median units to a certified gain, one test at risk {GAIN_DELTA:g}, capped candidate:", ""]
+    rows = [
+        [task, key, *["more" if item[method] is None else f"{item[method]:.0f}" for method in METHODS], str(item["runs"])]
+        for task in ("inner", "outer")
+        for key, item in found[task].items()
+    ]
+    return [*lines, *table(["level", "legacy and candidate", *WORDS.values(), "runs"], rows)]
+
+
+def _finite(value: float) -> float | None:
+    return round(value, 4) if np.isfinite(value) else None
+
+
+def main() -> None:
+    """Measure and record."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--runs", type=int, default=100)
+    options.add_argument("--workers", type=int, default=2)
+    options.add_argument("--task", choices=("tight", "inner", "outer"), help="only this one; nothing is recorded")
+    given = options.parse_args()
+    one_thread()
+    wanted = [trial for trial in trials(given.runs) if given.task in (None, trial.task)]
+    started = time.perf_counter()
+    results = []
+    for trial, found in map_parts(perform, wanted, given.workers):
+        results.append((trial, found))
+        print(trial, {name: round(value, 3) for name, value in found.items()}, flush=True)
+    summary = medians(results)
+    lines = lines_of(summary, (time.perf_counter() - started) / 60)
+    print("\n".join(lines))
+    if given.task is None:
+        write_text(RESULTS, json.dumps({"made": machine(), **summary}, indent=1) + "\n")
+        record("Certificates", "python benchmarks/certificates.py", lines)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,29 @@
+"""Do a candidate's weights average one, as those of every policy do? It costs no part of the risk, like the audit.
+
+Target probabilities that belong to other rows, or that do not sum to one over the actions, give weights that average more than
+one, and a gain that is not there. Weights below one on average only make a candidate look worse: actions may be out of reach.
+"""
+
+from __future__ import annotations
+
+from aegis.certificate.claims import Claim
+from aegis.certificate.collecting import Evidence
+from aegis.certificate.measures import Measure
+from aegis.certificate.parts import Part
+from aegis.certificate.units import nested_means
+from aegis.evidence import value_grid
+from aegis.problem import Problem, Scope
+
+ALPHA = 0.001  # a candidate that is in order is refused with at most this probability
+
+
+def start_balance(problem: Problem, candidate: int, scope: Scope, measure: Measure) -> Evidence:
+    """Return no evidence yet that the weights of a candidate at a scope average more than one."""
+    part = Part("weights", "values", 1.0, lambda view, _, __: nested_means(view.batch, view.level, view.node_weights(scope)))
+    return Evidence.start(Claim(candidate, scope, "weights", measure, 0.0, ALPHA, (part,)), (value_grid(0),), problem)
+
+
+def unbalanced(found: Evidence) -> bool:
+    """Say whether the weights are certified to average more than one."""
+    blend = found.blend
+    return blend is not None and blend.count > 0 and blend.certifies(found.claim.margin, found.claim.delta)

@@ -1,0 +1,165 @@
+"""Coverage by replication: simulate a log, learn a candidate, certify it, and see whether a bound ever exceeds the truth.
+
+Everything is done anew in every run. The truth of each frozen candidate comes from running it (`Oracle`), and its standard
+error is counted against the certificate: a bound violates if it exceeds the truth minus two standard errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from aegis.certificate import Candidate
+from aegis.certificate.collecting import Evidence
+from aegis.certificate.request import Request
+from aegis.certificate.run import collect
+from aegis.certificate.sides import Sides
+from aegis.certificate.view import View
+from aegis.errors import ModelError, SettingError
+from aegis.problem import Batch, Policy, Problem, Scope
+from aegis.rng import stream
+from aegis.validation.paths import crossing, wealth_path
+from aegis.validation.truth import EPISODES, Oracle, Truth
+from aegis.worlds import World
+
+METHODS = ("auto", "robust", "plain")
+DOUBT = 2.0  # standard errors of the truth that count against the certificate
+AGREE = 1e-5  # how far two ways of adding up one log wealth may lie apart, by rounding of sums
+CLUSTER = "household"
+MOST_REPEATS = 3
+
+Learner = Callable[[Problem, Batch, int], tuple[Candidate, Sides]]
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """What is replicated. learner(problem, log, run): a candidate, and the sides of the log it leaves to certify on.
+
+    known_gain: the candidate's true gain at every scope in reward units where it is known beforehand, such as 0. clustered:
+    every episode is repeated one to three times under new ids and the copies make one cluster: utterly dependent episodes,
+    so that evidence which took episodes for independent units would be far too strong.
+    """
+
+    world: World
+    legacy: str
+    learner: Learner
+    episodes: int
+    delta: float = 0.05
+    methods: tuple[str, ...] = METHODS
+    scopes: tuple[tuple[str, ...], ...] | None = None
+    oracle_episodes: int = EPISODES
+    known_gain: float | None = None
+    clustered: bool = False
+    seed: int = 1
+
+    def __post_init__(self) -> None:
+        if self.episodes < 2 or self.oracle_episodes < 2:
+            raise SettingError(f"a study has two episodes or more, found {self.episodes} and {self.oracle_episodes}")
+
+    @property
+    def problem(self) -> Problem:
+        """Return the problem that is certified: the world's, with clusters if there are any."""
+        return replace(self.world.problem, cluster=CLUSTER) if self.clustered else self.world.problem
+
+    def log(self, legacy: Policy, run: int) -> Batch:
+        """Return the log of a run."""
+        seed = int(stream(self.seed, "coverage", run).integers(2**62))
+        batch = self.world.episodes(0, self.episodes, legacy, seed)
+        return repeated(batch, stream(self.seed, "repeats", run)) if self.clustered else batch
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One claim in one run, scaled to rewards in [0, 1].
+
+    bound: at the end, at risk delta for this claim alone. alone, shared: did it ever exceed the truth on the way, at risk
+    delta, and at the share of delta that the certificate gives it? moved: the mean of |w - 1|, how far the candidate goes.
+    """
+
+    run: int
+    method: str
+    scope: tuple[str, ...]
+    what: str
+    truth: float
+    bound: float
+    alone: bool
+    shared: bool
+    units: int
+    moved: float
+
+
+def coverage(study: Study, runs: Sequence[int], report: Callable[[int], None] | None = None) -> list[Outcome]:
+    """Return the outcomes of the runs with these numbers; a run's outcome depends on nothing but the study and its number.
+
+    report: told each run when it is done.
+    """
+    oracle = Oracle(study.world, study.world.legacy(study.legacy), study.oracle_episodes)
+    found: list[Outcome] = []
+    for run in runs:
+        found += replicate(study, oracle, run)
+        if report is not None:
+            report(run)
+    return found
+
+
+def replicate(study: Study, oracle: Oracle, run: int) -> list[Outcome]:
+    """Return the outcomes of one run, one for each method and claim."""
+    problem, log = study.problem, study.log(oracle.legacy, run)
+    candidate, sides = study.learner(problem, log, run)
+    truths: dict[Scope, Truth] = {}
+    found = []
+    for method in study.methods:
+        request = Request.of(problem, candidate, study.scopes, study.delta, method)
+        collected = collect(request, iter([log]), sides)
+        kept = log.take_episodes(collected.sides.certified(problem, log))
+        view = View(problem, kept, candidate.policy, collected.models[0])
+        for item in collected.evidence:
+            scope = item.claim.scope
+            if scope not in truths:
+                truths[scope] = _truth(study, oracle, candidate, scope)
+            moved = float(np.abs(view.node_weights(scope) - 1.0).mean())
+            found.append(_outcome(study, run, method, item, view, _scaled(item, truths[scope]), moved))
+    return found
+
+
+def repeated(batch: Batch, rng: np.random.Generator) -> Batch:
+    """Return every episode one to three times in a row, with new ids; the copies of one make a cluster."""
+    times = rng.integers(1, MOST_REPEATS + 1, len(batch))
+    copies = batch.take_episodes(np.repeat(np.arange(len(batch)), times))
+    return replace(copies, episode=np.arange(len(copies), dtype=np.int64), cluster=np.repeat(batch.episode, times))
+
+
+def _truth(study: Study, oracle: Oracle, candidate: Candidate, scope: Scope) -> Truth:
+    if study.known_gain is None:
+        return oracle.truth(candidate.policy, scope)
+    return Truth(oracle.legacy_value + study.known_gain, study.known_gain, 0.0)
+
+
+def _scaled(item: Evidence, truth: Truth) -> float:
+    """Return the scaled truth of a claim, lowered by the doubt about it."""
+    measure = item.claim.measure
+    doubt = DOUBT * truth.error / measure.width
+    if item.claim.what == "value":
+        return float(measure.scaled(np.array([truth.value]))[0]) - doubt
+    return (truth.gain if measure.goal == "maximise" else -truth.gain) / measure.width - doubt
+
+
+def _outcome(study: Study, run: int, method: str, item: Evidence, view: View, truth: float, moved: float) -> Outcome:
+    claim, blend = item.claim, item.blend
+    low, high = claim.bracket
+    path = wealth_path(item, view, truth)
+    if blend is None or not path.size:
+        return Outcome(run, method, _ordered(study, claim.scope), claim.what, truth, low, False, False, 0, moved)
+    final = blend.log_wealth(truth)
+    if not abs(path[-1] - final) <= AGREE * max(1.0, abs(final), blend.count):
+        raise ModelError(f"run {run}: the path ends at a log wealth of {path[-1]}, the certificate has {final}")
+    alone = crossing(path, study.delta) is not None
+    shared = crossing(path, claim.delta) is not None
+    bound = blend.lower(study.delta, low, high)
+    return Outcome(run, method, _ordered(study, claim.scope), claim.what, truth, bound, alone, shared, blend.count, moved)
+
+
+def _ordered(study: Study, scope: Scope) -> tuple[str, ...]:
+    return tuple(name for name in study.world.problem.names if name in scope)

@@ -1,0 +1,174 @@
+"""The ledger: every look is written down before the data are opened, and later certificates print it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from small_logs import better_policy, make_table, problem_of, replaced, source_of, worse_policy
+
+from aegis.certificate import certify
+from aegis.certificate.ledger import Ledger, default_folder, summary
+from aegis.errors import InputError, OutputError
+from aegis.files import LOCK
+from aegis.logs import Source
+
+DECLARED: dict[str, Any] = {"candidates": [{"name": "a"}], "delta": 0.05}
+OTHER: dict[str, Any] = {"candidates": [{"name": "b"}], "delta": 0.05}
+
+
+def book(folder: Path) -> Ledger:
+    return Ledger.of("d" * 64, folder)
+
+
+def test_a_look_is_written_before_and_gets_its_verdict_after(tmp_path: Path) -> None:
+    ledger = book(tmp_path)
+    assert ledger.looks() == [] and ledger.open(DECLARED, "monday") == []
+    (look,) = ledger.looks()
+    assert (look.when, look.verdict, look.declared) == ("monday", None, DECLARED)
+    ledger.close(DECLARED, "monday", "certified")
+    assert ledger.looks()[0].verdict == "certified"
+    (earlier,) = ledger.open(OTHER, "tuesday")
+    assert earlier.verdict == "certified"
+    assert len(json.loads(ledger.path.read_text())["looks"]) == 2
+
+
+def test_a_repeated_look_is_told_from_another_one(tmp_path: Path) -> None:
+    ledger = book(tmp_path)
+    ledger.open(DECLARED, "monday")
+    found = summary(ledger.open(DECLARED, "tuesday"), DECLARED, ledger)
+    assert found["number"] == 1 and [look["same"] for look in found["earlier"]] == [True]
+    found = summary(ledger.open(OTHER, "wednesday"), OTHER, ledger)
+    assert found["number"] == 2 and [look["same"] for look in found["earlier"]] == [False, False]
+    assert found["ledger"] == str(ledger.path)
+
+
+def test_data_have_ledgers_of_their_own(tmp_path: Path) -> None:
+    Ledger.of("a" * 64, tmp_path).open(DECLARED, "monday")
+    assert Ledger.of("b" * 64, tmp_path).looks() == []
+
+
+def test_the_folder_is_the_users_own_unless_one_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("AEGIS_LEDGER", str(tmp_path / "here"))
+    assert default_folder() == tmp_path / "here"
+    monkeypatch.delenv("AEGIS_LEDGER")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    assert default_folder() == tmp_path / "aegis" / "looks"
+    monkeypatch.delenv("XDG_STATE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert default_folder() == tmp_path / ".local" / "state" / "aegis" / "looks"
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"looks": [1]}', '{"looks": [{"key": "k"}]}', '{"others": []}', "\xff"])
+def test_a_damaged_ledger_stops_everything(tmp_path: Path, text: str) -> None:
+    ledger = book(tmp_path)
+    ledger.open(DECLARED, "monday")
+    ledger.path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(OutputError, match="cannot be read"):
+        ledger.open(OTHER, "tuesday")
+    assert ledger.path.read_bytes() == text.encode("latin-1")  # nothing is mended in silence
+
+
+def certified(source: Source, folder: Path, **more: Any) -> Any:
+    return certify(source, better_policy(source.problem), ledger=folder, **more)
+
+
+def test_a_folder_that_cannot_be_written_is_noticed_before_the_data_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    source = source_of(make_table(40))
+    opened: list[object] = []
+    batches = Source.batches
+    monkeypatch.setattr(Source, "batches", lambda self, *rest, **more: opened.append(1) or batches(self, *rest, **more))
+    with pytest.raises(OutputError, match="cannot write"):
+        certified(source, tmp_path / "file" / "ledger")
+    assert opened == []
+    certified(source, tmp_path / "ledger")
+    assert opened
+
+
+def test_the_look_is_down_even_if_certification_fails(tmp_path: Path) -> None:
+    table = make_table(40)
+    broken = replaced(table, "margin", [2.0 if k == 7 else 0.5 for k in range(table.num_rows)])
+    certificate = certified(source_of(broken), tmp_path)
+    assert certificate.verdict.verdict == "refused"
+    blank = replaced(table, "dose", pa.array([None if k == 7 else 1 for k in range(table.num_rows)]))
+    with pytest.raises(InputError):
+        certified(source_of(blank), tmp_path)
+    verdicts = [look["verdict"] for path in tmp_path.glob("*.json") for look in json.loads(path.read_text())["looks"]]
+    assert sorted(verdicts, key=str) == [None, "refused"]
+
+
+def test_later_certificates_print_earlier_looks(tmp_path: Path) -> None:
+    table = make_table(60)
+    first = certified(source_of(table), tmp_path)
+    assert (first.looks["number"], first.looks["earlier"]) == (1, [])
+    again = certified(source_of(table), tmp_path)
+    assert again.looks["number"] == 1 and [look["same"] for look in again.looks["earlier"]] == [True]
+    assert not any(found["code"] == "earlier-looks" for found in again.findings)
+    other = certify(source_of(table), worse_policy(problem_of()), ledger=tmp_path)
+    assert other.looks["number"] == 2
+    (warning,) = [found for found in other.findings if found["code"] == "earlier-looks"]
+    assert warning["severity"] == "warning" and "2 other looks" in warning["message"]
+    assert certified(source_of(make_table(60, seed=2)), tmp_path).looks["number"] == 1
+    assert certify(source_of(table), better_policy(problem_of()), ledger=False).looks == {}
+
+
+def test_a_look_at_the_same_data_written_in_another_file_is_the_same_data(tmp_path: Path) -> None:
+    """Digests are of the content of files: a copy under another name has the looks of the first."""
+    import pyarrow.parquet as pq
+
+    table = make_table(40)
+    for name in ("one.parquet", "two.parquet"):
+        pq.write_table(table, tmp_path / name)
+    found = [certified(Source([tmp_path / name], problem_of()), tmp_path / "looks") for name in ("one.parquet", "two.parquet")]
+    assert [len(certificate.looks["earlier"]) for certificate in found] == [0, 1]
+
+
+SCRIPT = """
+import sys
+from aegis.certificate.ledger import Ledger
+for k in range(3):
+    declared = {"candidates": [{"name": sys.argv[2]}], "k": k}
+    ledger = Ledger.of("d" * 64, sys.argv[1])
+    ledger.open(declared, str(k))
+    ledger.close(declared, str(k), "not yet")
+"""
+
+
+def test_two_processes_lose_no_look(tmp_path: Path) -> None:
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    running = [
+        subprocess.Popen([sys.executable, "-c", SCRIPT, str(tmp_path), name], env=environment, stderr=subprocess.PIPE)
+        for name in ("one", "two")
+    ]
+    for process in running:
+        _, err = process.communicate(timeout=120)
+        assert process.returncode == 0, err.decode()
+    looks = book(tmp_path).looks()
+    assert len(looks) == 6 and {look.verdict for look in looks} == {"not yet"}
+    for name in ("one", "two"):
+        own = [look.declared["k"] for look in looks if look.declared["candidates"][0]["name"] == name]
+        assert own == list(range(3))
+
+
+def test_a_folder_that_stays_locked_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fcntl = pytest.importorskip("fcntl")
+    import aegis.certificate.ledger as module
+
+    now = [0.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(module.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + max(seconds, 1.0)))
+    assert time is module.time
+    with (tmp_path / LOCK).open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        with pytest.raises(OutputError, match="another process is writing"):
+            book(tmp_path).open(DECLARED, "monday")

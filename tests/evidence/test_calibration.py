@@ -1,0 +1,84 @@
+"""Calibration in sums: never more evidence than the product over decisions, exact for weights, and at its level."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+from scipy.special import logsumexp
+
+from aegis.errors import SettingError
+from aegis.evidence.calibration import (
+    BOUNDED_STAKES,
+    SHORT_STAKES,
+    WEIGHT_STAKES,
+    blended,
+    moment_evidence,
+    moments,
+    short_logs,
+    weight_logs,
+)
+from aegis.rng import stream
+
+surprises = st.lists(st.floats(-1, 1), min_size=1, max_size=40).map(np.array)
+
+
+def product_evidence(surprise: np.ndarray) -> float:
+    logs = [np.log1p(sign * stake * surprise).sum() for stake in BOUNDED_STAKES for sign in (1, -1)]
+    return float(logsumexp(logs) - math.log(len(logs)))
+
+
+@settings(max_examples=200, deadline=None)
+@given(surprises)
+def test_evidence_from_sums_is_never_more_than_the_product(surprise: np.ndarray) -> None:
+    assert float(moment_evidence(moments(surprise))) <= product_evidence(surprise) + 1e-9
+
+
+def test_evidence_from_sums_is_close_to_the_product() -> None:
+    surprise = (stream(1, "close").random(3000) < 0.15) - 0.1
+    exact = product_evidence(surprise)
+    assert exact > 20
+    assert float(moment_evidence(moments(surprise))) > 0.8 * exact
+
+
+@settings(max_examples=50, deadline=None)
+@given(surprises, surprises)
+def test_sums_add_up(one: np.ndarray, other: np.ndarray) -> None:
+    both = moments(np.concatenate([one, other]))
+    np.testing.assert_allclose(moments(one) + moments(other), both, atol=1e-12)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.floats(0, 20), min_size=1, max_size=20).map(np.array))
+def test_weight_factors_are_what_they_say(weights: np.ndarray) -> None:
+    np.testing.assert_allclose(weight_logs(weights), np.log1p(WEIGHT_STAKES[:, None] * (weights - 1)), atol=1e-12)
+    np.testing.assert_allclose(short_logs(weights, 21.0), np.log1p(-SHORT_STAKES[:, None] * (weights - 1) / 20), atol=1e-12)
+    assert np.isfinite(weight_logs(weights)).all() and np.isfinite(short_logs(weights, 21.0)).all()
+
+
+def test_blended_is_the_logarithm_of_the_mean() -> None:
+    logs = np.log(np.array([[1.0, 4.0], [3.0, 2.0]]))
+    np.testing.assert_allclose(blended(logs), np.log([2.0, 3.0]))
+
+
+def test_false_evidence_and_power() -> None:
+    rng = stream(3, "sums")
+    action = rng.random((600, 400)) < 0.3
+    limit = math.log(20.0)
+    right = moment_evidence(moments(action - 0.3)) >= limit
+    above = blended(weight_logs(action / 0.3).sum(axis=1)) >= limit
+    below = blended(short_logs(action / 0.3, 1 / 0.3).sum(axis=1)) >= limit
+    for found in (right, above, below):
+        assert stats.binomtest(int(found.sum()), 400, 0.05, alternative="greater").pvalue > 0.001
+    assert (moment_evidence(moments(action - 0.4)) >= limit).mean() > 0.9
+    assert (blended(weight_logs(action / 0.2).sum(axis=1)) >= limit).mean() > 0.9
+    assert (blended(short_logs(action / 0.4, 1 / 0.4).sum(axis=1)) >= limit).mean() > 0.9
+
+
+def test_a_bound_is_above_one() -> None:
+    with pytest.raises(SettingError, match="above 1"):
+        short_logs(np.ones(2), 1.0)
