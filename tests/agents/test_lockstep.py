@@ -67,7 +67,7 @@ def test_a_run_does_not_depend_on_who_runs_beside_it(seeds: list[int], place: in
 
 
 def test_large_plans_are_cut_into_parts_of_the_runs(monkeypatch: pytest.MonkeyPatch) -> None:
-    runs = onlines(small("nested_cts", 2), (1, 2, 3), inner_steps=4, inner_points=7, outer_points=3)
+    runs = onlines(small("nested_cts", 2), (1, 2, 3), inner_steps=4, inner_points=7, outer_points=3, graph="paper")
     wanted = run_together(runs, 3)
     monkeypatch.setattr("aegis.planning.together.AT_ONCE", 2 * 2 * 3 * 32 * 7)  # two runs of two particles each
     monkeypatch.setattr("aegis.mechanisms.stacked_features.ANGLES", 24)

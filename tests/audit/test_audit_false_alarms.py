@@ -35,13 +35,13 @@ def test_each_test_keeps_its_level(world: str) -> None:
 def test_a_mixture_that_logs_exact_probabilities_is_not_refused(form: str) -> None:
     plant = make_world("additive")
     mixture = Mixture([plant.legacy("natural"), plant.legacy("uniform")])
-    refused, dependent = 0, 0
-    for run in range(10):
+    refused, dependent, runs = 0, 0, 24 if form == "path" else 6
+    for run in range(runs):
         audit = audited(plant.problem, plant.episodes(0, 120, mixture, 800 + run, form), alpha=ALPHA)  # type: ignore[arg-type]
         refused += audit.verdict == "refused"
         dependent += "propensities-not-sequential" in audit.codes()
-    assert stats.binomtest(refused, 10, ALPHA, alternative="greater").pvalue > 0.001
-    assert (dependent, dependent + refused)[form == "path"] == (10 if form == "path" else 0)
+    assert stats.binomtest(refused, runs, ALPHA, alternative="greater").pvalue > 0.001
+    assert dependent + refused == runs if form == "path" else dependent == 0
 
 
 def test_the_calibration_refuses_exactly_from_its_threshold() -> None:
@@ -64,3 +64,10 @@ def test_decisions_that_hang_together_refute_neither_propensities_nor_carry_over
         refused += audit.verdict == "refused"
         assert "behaviour-reacts" in audit.codes("note") or audit.verdict == "refused"
     assert stats.binomtest(refused, 6, ALPHA, alternative="greater").pvalue > 0.001
+
+
+@pytest.mark.parametrize("world", ["plant", "clinic"])
+def test_propensities_that_follow_the_context_are_sequential(world: str) -> None:
+    problem, batch = logged(world, "natural", 800, 12)
+    for form in ((problem, batch), taken_only(problem, batch)):
+        assert "propensities-not-sequential" not in audited(*form).codes()

@@ -14,6 +14,7 @@ from aegis.audit import Audit, Auditor
 from aegis.audit.calibration import LevelCalibration
 from aegis.audit.cells import grouped
 from aegis.audit.cuts import Cut, Cuts
+from aegis.audit.history import LevelHistory
 from aegis.audit.overlap import Histogram
 from aegis.audit.sizes import Contrast
 from aegis.audit.sums import Thinning, followed, places
@@ -63,6 +64,20 @@ def test_taken_sums_equal_the_product_over_decisions() -> None:
         factors = [np.log1p(stake * (weights - 1)).sum() for stake in (0.5, 0.125, 2.0**-5, 2.0**-8)]
         assert found.log_evidence == pytest.approx(np.logaddexp.reduce(factors) - np.log(4))
         assert found.mean_weight == pytest.approx(weights.mean())
+
+
+def test_repeats_are_counted_against_their_own_propensity() -> None:
+    problem, batch = logged("clinic", "natural", 80, 13)
+    table = batch.levels["dose"]
+    history = LevelHistory(problem.level("dose"), ())
+    history.add(table, {}, np.ones(len(table), dtype=bool), batch.episode_of("dose"), len(batch))
+    assert table.mu_full is not None and history.repeated is not None
+    expected = 0.0
+    for row in range(1, len(table)):
+        if table.parent[row] == table.parent[row - 1]:
+            before = table.action[row - 1]
+            expected += float(table.action[row] == before) - table.mu_full[row, before]
+    assert history.repeated[0] == pytest.approx(expected)
 
 
 def test_full_sums_count_what_was_expected() -> None:

@@ -33,6 +33,13 @@ class CellFault:
     expected: str  # "error", "refused" or "hidden"
 
     @property
+    def words(self) -> tuple[str, ...]:
+        """Return the columns one of which a message has to name: a distribution, and what an id ties together, is one thing."""
+        if self.column == "batch" and self.text:
+            return "'task'", "'setting'", "'step'", "'p_"
+        return ("'p_1'", "'p_3'") if self.column in ("p_1", "p_3") else (f"'{self.column}'",)
+
+    @property
     def name(self) -> str:
         return f"{self.column}[{self.row}] = {self.text!r}, {'full' if self.full else 'taken'}"
 
@@ -47,6 +54,11 @@ class ColumnFault:
     expected: str
     words: tuple[str, ...] = ()
     target: bool = False  # the candidate is given by columns of the log
+
+    @property
+    def level(self) -> str:
+        """Return the level that is concerned."""
+        return "recipe" if self.words[:1] == ("'recipe'",) else "dose"
 
 
 NUMBERS = ("abc", "1;2", "--3", "0x1F")
@@ -65,7 +77,7 @@ BAD_CELLS: dict[str, tuple[tuple[str, ...], str, str]] = {
     "step": (("",), "both", "error"),
     "batch": (("", "b00002"), "both", "error"),
 }
-OUTSIDE = ("1.7", "-0.3", "1e300", "-0.0001")
+OUTSIDE = ("1.7", "-0.3", "1e120", "-0.0001")  # a number as any other, but not a reward of this plant
 HIDDEN_CELLS = {"margin": ("", "0.9"), "temperature": ("0.7",), "p_dose": ("0.31",), "batch": ("new",), "step": ("9",)}
 
 
@@ -171,13 +183,14 @@ def column_faults() -> Iterator[ColumnFault]:
         yield ColumnFault(f"rewards in percent, {form}", percent, full, "refused", ("'margin'",))
         negative = changed("margin", lambda r: -r)
         yield ColumnFault(f"rewards with the other sign, {form}", negative, full, "refused", ("'margin'",))
-        yield ColumnFault(f"rewards and temperatures swapped, {form}", swapped("margin", "temperature"), full, "refused", ("'margin'",))
+        yield ColumnFault(
+            f"rewards and temperatures swapped, {form}", swapped("margin", "temperature"), full, "refused", ("'margin'",)
+        )
         yield ColumnFault(f"no rewards, {form}", changed("margin", lambda r: pa.nulls(r.size, pa.float64())), full, "hidden")
         for name, change in (
             ("rewards sorted", changed("margin", np.sort)),
             ("rewards one row too late", changed("margin", lambda r: np.roll(r, 1))),
             ("rewards constant", changed("margin", lambda r: 0 * r + 0.5)),
-            ("temperatures one row too late", changed("temperature", lambda t: np.roll(t, 1))),
             ("rows sorted by reward", lambda t: t.sort_by("margin")),
             ("rows reversed", rows_kept(lambda n: np.arange(n)[::-1])),
             ("every fifth row lost", rows_kept(lambda n: np.flatnonzero(np.arange(n) % 5 != 2))),
@@ -249,10 +262,10 @@ def _taken_propensities() -> Iterator[ColumnFault]:
     yield ColumnFault("p_setting one episode too late", late, False, "hidden", recipe)
     yield ColumnFault("p_dose one row too late", changed("p_dose", lambda p: np.roll(p, 1)), False, "refused", dose)
     yield ColumnFault("p_dose and p_setting swapped", swapped("p_dose", "p_setting"), False, "error", (*dose, *recipe))
-    yield ColumnFault("p_dose and margin swapped", swapped("p_dose", "margin"), False, "hidden", dose)
+    yield ColumnFault("p_dose and margin swapped", swapped("p_dose", "margin"), False, "refused", dose)
     yield ColumnFault("p_dose and temperature swapped", swapped("p_dose", "temperature"), False, "error", dose)
     yield ColumnFault("p_dose rounded", changed("p_dose", lambda p: np.round(p, 1)), False, "refused", dose)
-    yield ColumnFault("p_dose as if uniform", changed("p_dose", lambda p: 0 * p + 1 / 3), False, "hidden", dose)
+    yield ColumnFault("p_dose as if uniform", changed("p_dose", lambda p: 0 * p + 1 / 3), False, "refused", dose)
 
 
 def _targets() -> Iterator[ColumnFault]:

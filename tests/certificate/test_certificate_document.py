@@ -58,7 +58,9 @@ def made(case: str) -> Certificate:
         clustered = problem_of(head="cluster: line", reward=", goal: minimise")
         rewards = table["margin"].to_numpy().copy()
         rewards[::9] = np.nan
-        return certify(source_of(replaced(table, "margin", pa.array(rewards, from_pandas=True)), clustered), worse_policy(clustered))
+        return certify(
+            source_of(replaced(table, "margin", pa.array(rewards, from_pandas=True)), clustered), worse_policy(clustered)
+        )
     raise KeyError(case)
 
 
@@ -130,12 +132,10 @@ def test_fields_that_other_tools_rely_on(document: tuple[str, Certificate, dict[
 
 def test_the_verdict_is_that_of_a_result(document: tuple[str, Certificate, dict[str, Any]]) -> None:
     """The summary never says more than the results: its numbers are those of the scope it names."""
-    _, certificate, content = document
+    _, _, content = document
     summary = content["summary"]
     named = [
-        level
-        for level in content["levels"]
-        if level["candidate"] == summary["candidate"] and level["scope"] == summary["scope"]
+        level for level in content["levels"] if level["candidate"] == summary["candidate"] and level["scope"] == summary["scope"]
     ]
     assert len(named) == 1
     assert named[0]["verdict"] == content["verdict"]

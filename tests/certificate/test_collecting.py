@@ -145,9 +145,7 @@ def test_rewards_of_prior_units_do_move_the_grids(table: pa.Table) -> None:
     rewards = table["margin"].to_numpy().copy()
     rewards[prior] = 1.0 - rewards[prior]
     one, other = (run(source_of(t, problem), candidate, 10**6) for t in (table, replaced(table, "margin", rewards)))
-    assert any(
-        a.grids[0].digest != b.grids[0].digest for a, b in zip(one.evidence, other.evidence, strict=True) if a.claim.parts
-    )
+    assert any(a.grids[0].digest != b.grids[0].digest for a, b in zip(one.evidence, other.evidence, strict=True) if a.claim.parts)
 
 
 def test_clusters_are_the_units(table: pa.Table) -> None:
@@ -159,7 +157,9 @@ def test_clusters_are_the_units(table: pa.Table) -> None:
     for one, other in zip(found.evidence, whole.evidence, strict=True):
         for a, b in zip(one.sketches, other.sketches, strict=True):
             assert a.count == b.count
-            np.testing.assert_allclose([x for x in a.sums if x is not None], [x for x in b.sums if x is not None], rtol=1e-6, atol=1e4)
+            np.testing.assert_allclose(
+                [x for x in a.sums if x is not None], [x for x in b.sums if x is not None], rtol=1e-6, atol=1e4
+            )
 
 
 def test_missing_rewards_lower_every_bound(table: pa.Table) -> None:

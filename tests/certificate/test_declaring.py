@@ -26,7 +26,9 @@ ONE_GUARD = "guards: [{column: scrap, range: [0, 1], max_worsening: 0.05}]"
 def deep(levels: int) -> Problem:
     text = "episode: e\nreward: {column: r, range: [0, 1]}\nlevels:\n"
     for k in range(levels, 0, -1):
-        text += f"  - {{name: l{k}, action: {{column: a{k}, values: [0, 1]}}, propensity: {{policy: uniform}}, margin: {0.01 * k}}}\n"
+        text += (
+            f"  - {{name: l{k}, action: {{column: a{k}, values: [0, 1]}}, propensity: {{policy: uniform}}, margin: {0.01 * k}}}\n"
+        )
     return parse_problem(text)
 
 

@@ -11,4 +11,6 @@ PAGE = Path(__file__).parents[2] / "docs" / "certificate.schema.json"
 
 
 def test_the_published_schema_is_current() -> None:
-    assert json.loads(PAGE.read_text()) == certificate_schema(), "write docs/certificate.schema.json again from certificate_schema()"
+    assert json.loads(PAGE.read_text()) == certificate_schema(), (
+        "write docs/certificate.schema.json again from certificate_schema()"
+    )

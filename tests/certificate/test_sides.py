@@ -134,7 +134,7 @@ def test_quick_failures_and_slow_successes_do_not_enter_at_different_times() -> 
 
 
 def test_a_cluster_waits_as_a_whole_and_counts_from_its_first_episode(table: pa.Table) -> None:
-    """Lines have four episodes, two at each of two times: one open episode holds back its line and all lines that started later."""
+    """Lines have four episodes, two at each of two times: an open one holds back its line and all lines that started later."""
     problem = problem_of(head=f"{TIMED}\ncluster: line", reward=CLOSED)
     ids = table["batch"].to_numpy(zero_copy_only=False)
     awaiting = ids == "b00043"  # the last episode of line 10, which started at 20 and goes on at 21

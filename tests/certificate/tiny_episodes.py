@@ -1,7 +1,7 @@
 """Tiny problems in which every episode can be written down with its probability, so that expectations are sums.
 
-All laws are tables drawn from a hash of their arguments. Nothing here knows of weights: what a policy earns is found by letting it
-act (`value_of`), once more by listing all episodes, this time with its own probabilities.
+All laws are tables drawn from a hash of their arguments. Nothing here knows of weights: what a policy earns is found by letting
+it act (`value_of`), once more by listing all episodes, this time with its own probabilities.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ Episode = tuple[Node, ...]
 class Tiny:
     """contexts, actions, most: how many there are, how many decisions there can be below one parent; outermost level first.
 
-    holes: some actions are never logged. masks: some are not available. carry: earlier decisions change later contexts and rewards.
+    holes: some actions are never logged. masks: some are not available. carry: earlier decisions change later contexts and
+    rewards.
     """
 
     seed: int

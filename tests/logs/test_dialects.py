@@ -139,6 +139,12 @@ def test_a_separator_may_stand_in_quotes(tmp_path: Path) -> None:
         check_small(saved(tmp_path / f"{ord(separator)}.csv", text_of(rows, separator)))
 
 
+def test_a_header_full_of_commas_is_outvoted_by_the_rows(tmp_path: Path) -> None:
+    rows = [[*ROWS[0], "note, a, b, c, d, e, f"], *[[*row, "none"] for row in ROWS[1:]]]
+    text = ";".join(str(name) for name in rows[0]) + "\n" + text_of(rows[1:], ";", ",")
+    check_small(saved(tmp_path / "log.csv", text))
+
+
 def test_the_line_that_spreadsheets_write_is_understood(tmp_path: Path) -> None:
     check_small(saved(tmp_path / "log.csv", "sep=;\r\n" + text_of(ROWS, ";", ",", "\r\n")))
 

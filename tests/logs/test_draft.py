@@ -280,8 +280,9 @@ def test_a_column_twice_is_refused(tmp_path: Path) -> None:
 def test_an_action_whose_probability_changes_was_decided_again(tmp_path: Path) -> None:
     columns = logs.nested_log()
     columns["p_setting"] = 0.2 + 0.1 * (np.arange(480) % 2)
-    problem, _ = drafted(columns, tmp_path)
-    assert [level.actions.column for level in problem.levels] == ["setting"]
+    problem, draft = drafted(columns, tmp_path)
+    assert [level.actions.column for level in problem.levels] == ["dose"]
+    assert any("'setting' changes as often" in question for question in draft.questions)
 
 
 @pytest.mark.parametrize("allowed", [True, False])
@@ -302,3 +303,36 @@ def test_what_is_called_a_result_is_one(tmp_path: Path) -> None:
     problem, draft = drafted(columns, tmp_path)
     assert "result" not in {v.name for level in problem.levels for v in level.context}
     assert any("'result' known only after" in question for question in draft.questions)
+
+
+def test_a_probability_that_fits_no_column_makes_none_an_action(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    columns = {"id": np.arange(300), "shape": rng.integers(0, 3, 300), "pscore": np.full(300, 0.9), "reward": rng.random(300)}
+    draft = draft_problem(logs.parquet(pa.table(columns), tmp_path))
+    assert draft.problem is None
+    assert any("Which column is the action" in question and "shape" in question for question in draft.questions)
+
+
+def test_rows_that_repeat_a_decision_are_asked_about(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    columns = {
+        "batch": np.repeat(np.arange(40), 6),
+        "run": np.tile(np.repeat([0, 1], 3), 40),
+        "action": np.repeat(rng.integers(0, 2, 80), 3),
+        "pscore": np.full(240, 0.5),
+        "reward": rng.random(240),
+    }
+    problem, draft = drafted(columns, tmp_path)
+    assert problem.innermost.decision is None
+    assert any("is repeated over several rows" in question for question in draft.questions)
+
+
+def test_what_stands_behind_the_reward_waits_in_a_comment_where_the_log_cannot_tell(tmp_path: Path) -> None:
+    columns = {name: values for name, values in logs.nested_log().items() if name not in ("p_setting", "dose_prob")}
+    rng = np.random.default_rng(1)
+    columns |= {"stirring": rng.normal(size=480), "x_light": rng.normal(size=480)}
+    problem, draft = drafted(columns, tmp_path)
+    used = {v.name for level in problem.levels for v in level.context}
+    assert "x_light" in used and "stirring" not in used  # one of them is called a context
+    assert "    #   - stirring\n" in draft.text
+    assert any("Is 'stirring' known before 'dose'" in question for question in draft.questions)

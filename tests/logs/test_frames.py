@@ -16,7 +16,7 @@ from log_samples import PROBLEMS, assert_same, random_batch
 from aegis.errors import LogError
 from aegis.logs import Source, log_digest, to_table
 from aegis.logs.frames import frame_digest
-from aegis.problem import concat
+from aegis.problem import concat, parse_problem
 from aegis.rng import stream
 
 NESTED = PROBLEMS["nested"]
@@ -84,6 +84,17 @@ def test_a_dictionary_that_lists_a_value_twice_changes_nothing() -> None:
     table = pa.table({"visit": twice, "age": [1.0, 2.0, 3.0], "dose": [1, 2, 3], "p": [0.5] * 3, "score": [1.0] * 3})
     for batch in (Source(table, flat).read(), concat(list(Source(table, flat).batches(rows=1)))):
         assert batch.episode.tolist() == ["a", "b"]
+
+
+def test_a_dictionary_of_clusters_that_lists_one_twice_is_no_disagreement() -> None:
+    problem = parse_problem(
+        "episode: v\ncluster: m\nreward: {column: r}\nlevels: [{name: a, action: {column: x, values: [p, q]}, decision: d}]"
+    )
+    twice = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2], pa.int32()), pa.array(["p", "p", "q"]))
+    table = pa.table({"v": [1, 1, 2], "m": twice, "x": twice, "d": pa.array(["i", "j", "i"]), "r": [1.0] * 3})
+    batch = Source(table, problem).read()
+    assert batch.cluster is not None and batch.cluster.tolist() == ["p", "q"]
+    assert batch.levels["a"].action.tolist() == [0, 0, 1]
 
 
 def test_messages_name_the_frame_and_its_row() -> None:

@@ -15,6 +15,7 @@ from log_samples import PROBLEMS, columns_of, random_batch
 
 from aegis.errors import LogError, OutputError
 from aegis.logs import Source
+from aegis.logs.blocks import evenly
 from aegis.logs.streaming import gathered, whole_episodes
 from aegis.rng import stream
 
@@ -105,3 +106,18 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "nowhere"))
     with pytest.raises(OutputError, match=r"cannot write temporary files in .*nowhere.*TMPDIR"):
         list(scattered_log(tmp_path, wrong=False).batches(rows=4))
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.integers(0, 12), max_size=12), st.integers(1, 9))
+def test_blocks_of_any_size_become_even_ones(sizes: list[int], rows: int) -> None:
+    """No row is lost or moved; no table is longer than asked for, and only the last is less than half as long."""
+    numbers = iter(range(sum(sizes)))
+    parts = [
+        pa.record_batch({"n": pa.array([next(numbers) for _ in range(size)], pa.int64()), "other": [0] * size}) for size in sizes
+    ]
+    found = list(evenly(parts, ["n"], rows))
+    assert [number for table in found for number in table["n"].to_pylist()] == list(range(sum(sizes)))
+    assert all(table.column_names == ["n"] for table in found)
+    assert all(0 < table.num_rows <= rows for table in found)
+    assert all(2 * table.num_rows > rows for table in found[:-1])

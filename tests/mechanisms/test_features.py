@@ -91,3 +91,14 @@ def test_every_map_in_the_table_conforms(name):
     if features.affine:
         middle = features(0.5 * (inputs[0] + inputs[1]))
         np.testing.assert_allclose(middle, 0.5 * (features(inputs[0]) + features(inputs[1])))
+
+
+@pytest.mark.parametrize("name", FEATURES)
+@pytest.mark.parametrize("size", [0, 1, 3])
+def test_the_intercept_is_the_feature_that_is_always_one(name, size):
+    features = FEATURES[name](size)
+    found = features(stream(5, "intercept").normal(size=(20, size)))
+    assert (found[:, features.intercept] == 1.0).all()
+    assert [place for place in range(features.size) if np.ptp(found[:, place]) == 0.0 and found[0, place] == 1.0] == [
+        features.intercept
+    ]

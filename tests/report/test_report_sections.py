@@ -79,7 +79,7 @@ def test_the_five_numbers_are_those_of_the_certificate() -> None:
     assert tile(page, "Evidence").one(".value").text == "812 episodes"
     assert tile(page, "Risk").one(".value").text == "at most 5 %"
     assert "95 %" in tile(page, "Certified gain").text and "per decision at \u2018dose\u2019" in tile(page, "Certified gain").text
-    assert "1 in 20" in tile(page, "Risk").text
+    assert "at most 1 of 20 analyses" in tile(page, "Risk").text
     assert LABEL in tile(page, "Estimated gain").text and LABEL in tile(page, "Legacy value").text
 
 

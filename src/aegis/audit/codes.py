@@ -150,8 +150,8 @@ CODES: dict[str, Code] = {
         "see the message",
     ),
     "earlier-looks": Code(
-        "Other claims were tested on these data before. If a candidate was chosen after seeing their results, its risk is not the "
-        "one stated, and no arithmetic repairs that.",
+        "Other claims were tested on these data before. If a candidate was chosen after seeing their results, its risk is not "
+        "the one stated, and no arithmetic repairs that.",
         "certify a candidate that was chosen after a look on data that came later",
     ),
     "nothing-certified": Code(

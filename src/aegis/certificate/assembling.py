@@ -80,8 +80,17 @@ def _diagnostics(
     """Return what explains a certificate without being part of it."""
     if outcome.found is None:
         return {"weights": weights}
+    figures = dict(outcome.audit.figures)
+    measure = reward_measure(request.problem)
+    rewards = {
+        "mean": next((level.legacy_value for level in levels if level.legacy_value is not None), None),
+        "smallest": figures.get("smallest_reward"),
+        "largest": figures.get("largest_reward"),
+        "low": measure.low,
+        "high": measure.high,
+    }
     subgroups = subgroup_results(request, outcome.found, levels)
-    return {"weights": weights, "subgroups": subgroups, "audit": dict(outcome.audit.figures), **outcome.found.described}
+    return {"weights": weights, "subgroups": subgroups, "rewards": rewards, "audit": figures, **outcome.found.described}
 
 
 def _levels(request: Request, outcome: Outcome, findings: Sequence[Finding]) -> tuple[LevelResult, ...]:

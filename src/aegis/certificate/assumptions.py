@@ -37,7 +37,7 @@ def _propensities(problem: Problem, levels: Sequence[str], found: set[str]) -> l
         Assumption(
             "propensities",
             f"The logged probabilities at {_listed(levels)} are those with which the controller chose, given all it used.",
-            "tested by betting, per action and context slice: " + ("evidence against" if noticed else "no evidence against"),
+            "tested by betting, per action and context slice: " + _against(noticed),
         )
     ]
 
@@ -52,7 +52,7 @@ def _interference(problem: Problem, found: set[str]) -> Assumption:
     return Assumption(
         "carry-over",
         "A decision affects only what lies below it (carry_over: none).",
-        "tested: " + ("evidence against" if "carry-over" in found else "no evidence against"),
+        "tested: " + _against("carry-over" in found),
     )
 
 
@@ -67,13 +67,18 @@ def _counts(problem: Problem, found: set[str]) -> Assumption:
         return Assumption(
             "cluster-size",
             f"How many episodes a '{problem.cluster}' has does not depend on what happened in them.",
-            "tested: " + ("evidence against" if any("cluster" in code for code in found) else "no evidence against"),
+            "tested: " + _against(any("cluster" in code for code in found)),
         )
     return Assumption(
         "counts",
         "Episodes are independent; how many decisions lie below one depends only on what was decided above them.",
-        "partly tested: " + ("evidence against" if any("count" in code for code in found) else "no evidence against"),
+        "partly tested: "
+        + ("evidence against" if any(code.startswith("size-follows") for code in found) else "no evidence against"),
     )
+
+
+def _against(noticed: bool) -> str:
+    return "evidence against" if noticed else "no evidence against"
 
 
 def _stationarity(found: set[str]) -> Assumption:

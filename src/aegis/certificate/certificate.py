@@ -170,14 +170,20 @@ def load_certificate(path: str | Path) -> dict[str, Any]:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise InputError(f"{path}: is not a certificate (JSON): {error}") from error
-    if not isinstance(found, dict) or found.get("kind") != KIND:
-        raise InputError(f"{path}: is not a certificate of AEGIS; give the file that 'aegis certify --out' wrote")
-    if found.get("format") != FORMAT:
-        raise InputError(f"{path}: has the format {found.get('format')}, this version reads {FORMAT}; use a matching version")
-    content = {key: value for key, value in found.items() if key != "seal"}
-    if digest_of(content) != found.get("seal"):
-        raise InputError(f"{path}: was changed after it was written; use the certificate as it was issued")
-    return found
+    check_sealed(found, str(path))
+    checked: dict[str, Any] = found
+    return checked
+
+
+def check_sealed(content: Any, where: str = "certificate") -> None:
+    """Raise InputError unless the content is a certificate of this format, as it was issued."""
+    if not isinstance(content, Mapping) or content.get("kind") != KIND:
+        raise InputError(f"{where}: is not a certificate of AEGIS; give the file that 'aegis certify --out' wrote")
+    if content.get("format") != FORMAT:
+        raise InputError(f"{where}: has the format {content.get('format')}, this version reads {FORMAT}; use a matching version")
+    unsealed = {key: value for key, value in content.items() if key != "seal"}
+    if digest_of(unsealed) != content.get("seal"):
+        raise InputError(f"{where}: was changed after it was written; use the certificate as it was issued")
 
 
 def _plain(value: Any) -> Any:

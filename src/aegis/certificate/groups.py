@@ -43,6 +43,11 @@ class Group:
 def check_variables(problem: Problem, names: Sequence[str]) -> tuple[Variable, ...]:
     """Return the variables to group by; SettingError unless they are contexts of the outermost level, one number or category."""
     outermost = problem.levels[0]
+    if names and problem.carry_over == "within" and outermost.decision is not None:
+        raise SettingError(
+            f"with 'carry_over: within' the contexts of later '{outermost.name}' decisions follow from what was decided before, "
+            "and units must not be chosen by that; leave the groups out"
+        )
     known = {variable.name: variable for variable in outermost.context}
     found = []
     for name in dict.fromkeys(names):

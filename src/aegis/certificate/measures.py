@@ -115,6 +115,6 @@ def _outside(measure: Measure, found: Array, rows: AnyArray, episode: object) ->
     values = f"{rows.size} values lie" if rows.size > 1 else "1 value lies"
     return (
         f"column '{measure.column}': {values} outside the declared range [{measure.low:g}, {measure.high:g}], the first is "
-        f"{found[rows[0]]:g} in episode {episode}; widen the range to what can occur, or write 'clip: true' to certify the clipped "
-        "value"
+        f"{found[rows[0]]:g} in episode {episode}; widen the range to what can occur, or write 'clip: true' to certify the "
+        "clipped value"
     )

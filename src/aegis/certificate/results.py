@@ -54,7 +54,7 @@ def level_result(request: Request, found: Collected, index: int, scope: Scope, r
         _finite(measure.gain(moments.mean("gain"))),
         _finite(measure.gain(moments.error("gain"))),
         None if value is None or value.lower_scaled is None else measure.value(value.lower_scaled),
-        _finite(measure.value(moments.mean("value"))),
+        _finite(measure.value(min(max(moments.mean("value"), 0.0), 1.0))),  # an estimate may leave the range, the value cannot
         _finite(measure.value(moments.mean("legacy"))),
         gain.units,
         None if not needed or None in needed else max(n for n in needed if n is not None) - gain.units,
@@ -110,7 +110,7 @@ def _test(item: Evidence) -> Test:
         elif claim.margin >= high:
             certified = False
         elif claim.margin < low:
-            certified = not _cap_broken(item)
+            certified = lower > low or not _cap_broken(item)
         else:
             certified = blend.certifies(claim.margin, claim.delta)
         if lower <= low and _cap_broken(item):
@@ -155,9 +155,9 @@ def _unbalanced(request: Request, found: Collected, index: int, scope: Scope) ->
     candidate, spread = request.candidates[index], found.spreads[index, scope]
     columns = f" ({', '.join(candidate.columns)})" if candidate.columns else ""
     return (
-        f"the weights of {candidate.name} at {' + '.join(request.named(scope))} average {spread.total / spread.count:.4g} beyond "
-        f"chance, those of a policy average one: its probabilities{columns} or the logged ones do not belong to the actions of "
-        "their rows, or do not sum to one; correct them"
+        f"the weights of {candidate.name} at {', '.join(repr(name) for name in request.named(scope))} average "
+        f"{spread.total / spread.count:.4g} beyond chance, those of a policy average one: its probabilities{columns} or the "
+        "logged ones do not belong to the actions of their rows, or do not sum to one; correct them"
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -77,10 +78,20 @@ def amount(value: float | None, unit: str) -> str:
     return f"{value:.4g} {unit}".rstrip()
 
 
+def at_least(value: float | None, unit: str) -> str:
+    """Return a lower bound with its unit, rounded down: a sentence never promises more than was certified."""
+    if value is None or value == 0:
+        return amount(value, unit)
+    exact = decimal.Decimal(repr(float(value)))
+    step = decimal.Decimal(1).scaleb(exact.adjusted() - 3)  # four digits
+    return amount(float(exact.quantize(step, rounding=decimal.ROUND_FLOOR)), unit)
+
+
 def _certified(problem: Problem, best: LevelResult, word: str, delta: float) -> tuple[str, str]:
+    earns, more = ("earns", "more") if problem.reward.goal == "maximise" else ("costs", "less")
     sentence = (
-        f"Certified: with probability at least {_percent(1 - delta)}, {best.candidate} at {_scope(best)} earns at least "
-        f"{amount(best.gain_lower, problem.reward.unit)} more per {_per(problem)} than the legacy "
+        f"Certified: with probability at least {_percent(1 - delta)}, {best.candidate} at {_scope(best)} {earns} at least "
+        f"{at_least(best.gain_lower, problem.reward.unit)} {more} per {_per(problem)} than the legacy "
         f"(estimate {amount(best.estimate, problem.reward.unit)}), on {best.units} {word}."
     )
     return sentence, (
@@ -94,7 +105,7 @@ def _not_yet(problem: Problem, best: LevelResult, word: str, delta: float) -> tu
     goal = f"more than {amount(best.margin, unit)} better" if best.margin else "better"
     sentence = (
         f"Not yet: on {best.units} {word} it is not certified at risk {_percent(delta)} that {best.candidate} at {_scope(best)} "
-        f"is {goal} than the legacy; its gain per {_per(problem)} is at least {amount(best.gain_lower, unit)} "
+        f"is {goal} than the legacy; its gain per {_per(problem)} is at least {at_least(best.gain_lower, unit)} "
         f"(estimate {amount(best.estimate, unit)})."
     )
     if best.further_units is not None:

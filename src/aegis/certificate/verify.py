@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from aegis.certificate.candidate import Candidate
@@ -55,7 +55,7 @@ def verify(content: Mapping[str, Any], source: Source, candidates: Sequence[Cand
     settings = content["settings"]
     again = certify(
         source,
-        list(candidates),
+        _named(candidates, content["candidates"]),
         scopes=settings["scopes"] if settings["asked"] else None,
         delta=settings["delta"],
         method=settings["method"],
@@ -74,6 +74,13 @@ def verify(content: Mapping[str, Any], source: Source, candidates: Sequence[Cand
             f"the certificate was issued by version {stated_version}, this is {__version__}: numbers may differ for that"
         )
     return Verification(tuple(differences), tuple(notes), again)
+
+
+def _named(candidates: Sequence[Candidate], stated: Sequence[Mapping[str, Any]]) -> list[Candidate]:
+    """Return the candidates under the names they had: where a policy is kept now makes no difference."""
+    known = zip(candidates, stated, strict=False)
+    found = [replace(candidate, name=item["name"], reference=item["reference"]) for candidate, item in known]
+    return [*found, *candidates[len(found) :]]
 
 
 def _digests(stated: Mapping[str, Any], found: Mapping[str, Any]) -> list[Difference]:

@@ -59,11 +59,16 @@ def _columns(reference: str, problem: Problem, scope: Iterable[str] | None) -> C
 def _folder(reference: str, problem: Problem) -> Candidate:
     from aegis.certificate.candidate import Candidate
     from aegis.planning import load_policy, load_rewards
-    from aegis.policies import load_record
+    from aegis.policies import load_record, policy_digest
 
     policy, record = load_policy(reference, problem), load_record(reference)
     place = Path(reference) / REWARDS
     rewards = load_rewards(place, problem) if place.is_dir() else None
+    if rewards is not None and record.get("rewards") not in (None, policy_digest(rewards)):
+        raise PolicyError(
+            f"{place} holds other reward models than those the policy was learned with: learning was interrupted, or folders "
+            "were mixed; learn the policy again"
+        )
     return Candidate(policy, reference, reference, record=record, rewards=rewards)
 
 

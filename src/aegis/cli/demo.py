@@ -25,8 +25,8 @@ def command(episodes: int, out: Path, seed: int, as_json: bool) -> None:
 
     The plant has three timescales: the blend of a batch sets the viscosity that the recipe's temperature must suit, and that sets
     the acidity that each dose must suit. The agent's data is kept in FOLDER; an interrupted run goes on where it stopped, a
-    finished one is run again. Then a log of an exploring legacy is audited, a candidate learned from one half of it and certified on
-    the other; the verdict and a page to read end it.
+    finished one is run again. Then a log of an exploring legacy is audited, a candidate learned from one half of it and certified
+    on the other; the verdict and a page to read end it.
     """
     from aegis.agents import AGENTS, make_online, run_to
     from aegis.agents.folder import discard

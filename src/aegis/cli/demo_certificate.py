@@ -11,6 +11,7 @@ from rich.console import Console
 
 from aegis.certificate import Candidate, Certificate, certify
 from aegis.cli.certify import show
+from aegis.cli.learn import save_learned
 from aegis.cli.legacy_log import LOG, PROBLEM, write_legacy_log
 
 LEGACY, EPISODES, CAP = "natural:epsilon=0.3", 400, 2.0
@@ -37,11 +38,10 @@ class Story:
 
 
 def certify_from_log(folder: Path, seed: int, screen: Console | None) -> Story:
-    """Simulate a log of an exploring legacy and go from there: init, audit, learn, certify. screen: where to tell, if anywhere."""
+    """Simulate the log of an exploring legacy and go on from there: init, audit, learn, certify. screen: where to tell of it."""
     from aegis.agents import CandidateSettings, learn
     from aegis.audit import audit_log
     from aegis.logs import Source, Split, draft_problem
-    from aegis.policies import save_policy
     from aegis.problem import load_problem
     from aegis.report import write_report
     from aegis.worlds import make_world
@@ -60,7 +60,7 @@ def certify_from_log(folder: Path, seed: int, screen: Console | None) -> Story:
     audited = audit_log(source)
     _command(screen, f"aegis audit {log} --problem {place}", f"{audited.verdict}")
     learned = learn(source, Split(), CandidateSettings("capped", CAP, seed=seed))
-    save_policy(learned.policy, folder / POLICY, learned.record)
+    save_learned(learned, folder / POLICY)
     _command(
         screen,
         f"aegis learn {log} --problem {place} --kind capped --out {folder / POLICY}",

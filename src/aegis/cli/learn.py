@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from aegis.cli import options
 from aegis.cli.show import console, print_json, table
+
+if TYPE_CHECKING:
+    from aegis.agents import Learned
 
 REWARDS = "rewards"  # the folder, inside the policy's, in which the reward models go along
 
@@ -55,19 +58,26 @@ def command(
     """
     from aegis.agents import CandidateSettings, learn
     from aegis.logs import Source, Split
-    from aegis.policies import save_policy
     from aegis.problem import load_problem
 
     settings = CandidateSettings(kind, cap, particles, seed)
     split = Split(split_kind, fraction=fraction)
     source = Source(log, load_problem(problem))
     learned = learn(source, split, settings, scope or None, report=_progress(as_json))
-    save_policy(learned.fitted.rewards, out / REWARDS, {"split": learned.split.describe()})
-    save_policy(learned.policy, out, learned.record)
+    save_learned(learned, out)
     if as_json:
         print_json({**learned.record, "out": str(out)})
         return
     _show(learned.record, source.problem, out)
+
+
+def save_learned(learned: Learned, out: Path) -> None:
+    """Write the reward models, then the policy, whose record names them: what interrupts it cannot mix two of them up."""
+    from aegis.policies import policy_digest, save_policy
+
+    rewards = learned.fitted.rewards
+    save_policy(rewards, out / REWARDS, {"split": learned.split.describe()})
+    save_policy(learned.policy, out, {**learned.record, "rewards": policy_digest(rewards)})
 
 
 def _progress(quiet: bool) -> Any:

@@ -29,7 +29,7 @@ FORMAT = 1
 FILE = "policy.json"
 
 
-def policy_digest(policy: Policy) -> str:
+def policy_digest(policy: Policy | Storable) -> str:
     """Return a digest of everything that decides what a policy does: problem, kind, settings, array bytes, members."""
     tree, arrays, problem = _taken_apart(policy)
     return _digest(tree, arrays, problem)

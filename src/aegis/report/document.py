@@ -6,9 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from aegis.certificate.certificate import FORMAT, KIND, REFUSED
-from aegis.errors import InputError
-from aegis.files import digest_of
+from aegis.certificate.certificate import REFUSED, check_sealed
 from aegis.report.numbers import Amounts
 from aegis.report.words import per_words, scope_words
 
@@ -32,7 +30,7 @@ class Document:
     @classmethod
     def of(cls, content: Plain) -> Document:
         """Return the document; InputError if the content is not a certificate, or not as it was issued."""
-        check(content)
+        check_sealed(content)
         problem = content["problem"]
         levels = content["levels"]
         main = _main(content["summary"], levels)
@@ -99,22 +97,6 @@ class Document:
         if self.refused or item.get("verdict") == REFUSED:
             return True
         return any(level["verdict"] == REFUSED and _same(item, level) for level in self.content["levels"])
-
-
-def check(content: Plain) -> None:
-    """Raise InputError unless the content is a certificate of a known format whose seal fits."""
-    if content.get("kind") != KIND:
-        raise InputError(
-            f"this is not a certificate of AEGIS (its kind is {content.get('kind')!r}, not {KIND!r}); give what "
-            "Certificate.to_json() returns, or the content of the file that 'aegis certify --out' wrote"
-        )
-    if content.get("format") != FORMAT:
-        raise InputError(
-            f"the certificate has the format {content.get('format')!r}, this version reads {FORMAT}; use a matching version"
-        )
-    inside = {key: value for key, value in content.items() if key != "seal"}
-    if digest_of(inside) != content.get("seal"):
-        raise InputError("the certificate was changed after it was written; use the certificate as it was issued")
 
 
 def _main(verdict: Plain, levels: Sequence[Plain]) -> Plain | None:

@@ -48,7 +48,7 @@ def draft_problem(paths: Given | Sequence[Given], rows: int = ROWS) -> Draft:
         raise SettingError(f"'rows' is a whole number from 1, found {rows}")
     given = taken_in(paths)
     sample = read_sample(parts_of(given), rows)
-    sheet = Sheet.of(sample.table, sample.complete)
+    sheet = Sheet.of(sample.table)
     actions = find_actions(sheet)
     ids = find_ids(sheet, {column for action in actions for column in action.columns})
     levels = find_levels(sheet, actions, ids)

@@ -101,17 +101,16 @@ class Groups:
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """The columns of the rows that were looked at. complete: these rows are the whole log."""
+    """The columns of the rows that were looked at."""
 
     looks: dict[str, Look]
     rows: int
-    complete: bool
 
     @classmethod
-    def of(cls, table: pa.Table, complete: bool = True) -> Sheet:
+    def of(cls, table: pa.Table) -> Sheet:
         """Look at every column of a table."""
         looks = [_look(name, position, table.column(position)) for position, name in enumerate(table.column_names)]
-        return cls({look.name: look for look in looks}, table.num_rows, complete)
+        return cls({look.name: look for look in looks}, table.num_rows)
 
     def but(self, used: Iterable[str]) -> list[Look]:
         """Return the columns that are not among `used`, in the order of the file."""

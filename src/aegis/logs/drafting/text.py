@@ -52,7 +52,9 @@ def draft_text(guesses: Guesses) -> str:
     for position, level in enumerate(guesses.levels.levels):
         contexts = guesses.placed.contexts[position] if guesses.placed is not None else []
         known += contexts
-        lines += _level(level, contexts, known)
+        innermost = level is guesses.levels.levels[-1]
+        undecided = guesses.placed.undecided if guesses.placed is not None and innermost else []
+        lines += _level(level, contexts, known, undecided)
     lines += _unused(guesses.placed)
     return "\n".join(lines) + "\n"
 
@@ -143,7 +145,9 @@ def _no_levels() -> list[str]:
     ]
 
 
-def _level(level: LevelGuess, contexts: Sequence[Context], known: Sequence[Context]) -> Iterator[str]:
+def _level(
+    level: LevelGuess, contexts: Sequence[Context], known: Sequence[Context], undecided: Sequence[Context]
+) -> Iterator[str]:
     yield f"  - name: {scalar(level.name)}"
     if level.decision is not None:
         yield f"    decision: {scalar(level.decision)}"
@@ -154,6 +158,9 @@ def _level(level: LevelGuess, contexts: Sequence[Context], known: Sequence[Conte
     else:
         yield "    context:"
         yield from (f"      - {_variable(context, 8)}" for context in contexts)
+    if undecided:
+        yield from _comment(f"CHECK: contexts as well, if they are known before '{level.action.look.name}' is decided:", 4)
+        yield from (f"    #   - {line}" for context in undecided for line in [_variable(context, 8).replace("\n", " ")])
     yield f"    action: {_action(level.action)}"
     if level.action.available:
         yield f"    available: {flow([look.name for look in level.action.available], 15)}"

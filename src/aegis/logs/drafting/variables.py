@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-import numpy as np
-
 from aegis.logs.drafting.actions import like_probability
-from aegis.logs.drafting.effects import CLEAR, FEWEST, LIKELY, Draws, draws
+from aegis.logs.drafting.effects import FEWEST, Draws, draws
 from aegis.logs.drafting.guesses import IdGuess, LevelsGuess
 from aegis.logs.drafting.rewards import RewardGuess
 from aegis.logs.drafting.sheet import Look, Sheet
+from aegis.logs.drafting.timing import Timing, when_known
 from aegis.logs.drafting.words import (
-    BASE,
     DECISION,
     ENTITY,
     EPISODE,
@@ -26,14 +24,11 @@ from aegis.logs.drafting.words import (
     TARGET,
     id_rank,
     is_named,
-    rank,
     words,
 )
 
 MOST_CATEGORIES = 30
 _VECTOR = 4  # from so many numbered columns on they are one vector
-_SAME = 0.98  # correlation with the reward from which on a column is the reward in other words
-_SAID_SO = ("outcome", "result", "next")  # words for what comes after, whatever the numbers say
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +48,14 @@ class Context:
 
 @dataclass(slots=True)
 class Placed:
-    """contexts: one list per level. results: what the innermost action brings about, the clearest first. unused: with reasons."""
+    """contexts: one list per level. results: what the innermost action brings about, the clearest first. unused: with reasons.
+
+    undecided: contexts of the innermost level, if they are known in time.
+    """
 
     contexts: list[list[Context]]
     results: list[Look] = field(default_factory=list)
+    undecided: list[Context] = field(default_factory=list)
     outcome: Context | None = None
     unused: list[tuple[str, str]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
@@ -67,25 +66,29 @@ def place_columns(sheet: Sheet, used: Collection[str], levels: LevelsGuess, ids:
     """Return the contexts of each level and what cannot be one, for all columns that are not `used`."""
     placed = Placed([[] for _ in levels.levels])
     by_level: list[list[Look]] = [[] for _ in levels.levels]
-    strengths: dict[str, float] = {}
+    timings: dict[str, Timing] = {}
+    undecided: list[Look] = []
     told = [draws(level.action, level.groups, ids.groups) for level in levels.levels]
     for look in sheet.but(used):
         why = _unfit(look, sheet)
         if why:
             placed.unused.append((look.name, why))
             continue
-        after, strengths[look.name] = _after(look, levels, told, reward)
-        if after == len(levels.levels):
+        timings[look.name] = known = when_known(look, levels, told, reward)
+        if known.after == len(levels.levels) and known.why != "place":
             placed.results.append(look)
         elif look.missing:
             gaps = f"missing in {look.missing} of {sheet.rows} rows"
             placed.unused.append((look.name, f"{gaps}; a context is always known: fill it in, or write a word for missing"))
+        elif known.why == "place":
+            undecided.append(look)
         else:
-            by_level[after].append(look)
+            by_level[known.after].append(look)
     taken = set(sheet.looks)
     placed.contexts = [_as_contexts(looks, taken) for looks in by_level]
-    placed.results.sort(key=lambda look: (-strengths[look.name], look.position))
-    _settle_results(placed, strengths, levels, ids, reward)
+    placed.undecided = _as_contexts(undecided, taken)
+    placed.results.sort(key=lambda look: (-timings[look.name].force, look.position))
+    _settle_results(placed, timings, levels, ids, reward.look.name)
     _ask_about_contexts(placed, levels, told)
     return placed
 
@@ -119,71 +122,24 @@ def _is_id(look: Look, sheet: Sheet) -> bool:
     return look.count > sheet.rows / 2 and look.count > 2 and (named or look.kind == "text")
 
 
-def _after(look: Look, levels: LevelsGuess, told: Sequence[Draws | None], reward: RewardGuess) -> tuple[int, float]:
-    """Return how many levels have decided when a column becomes known, from the outside in, and how clearly the log says so.
-
-    At least those within whose decisions it changes; and every level whose action it moves with, by `told`.
-    """
-    stack = levels.levels
-    last = len(stack) - 1
-    depth = next((index for index, level in enumerate(stack[:-1]) if level.groups.constant(look)), last)
-    force = 0.0
-    late = _seems_late(look, levels, reward)
-    for index, drawn in enumerate(told[depth:], start=depth):
-        found = 0.0 if drawn is None else drawn.strength(look)
-        if found > (LIKELY if late and index == last else CLEAR):
-            depth, force = index + 1, found
-    if is_named(look.name, _SAID_SO) or (late and told[last] is None) or _like_reward(look, reward):
-        return len(stack), force if depth == len(stack) else 0.0
-    return depth, force
-
-
-def _seems_late(look: Look, levels: LevelsGuess, reward: RewardGuess) -> bool:
-    """Say whether name or place suggest a result, where the log cannot tell."""
-    if is_named(look.name, BASE):
-        return False
-    if is_named(look.name, RESULT) or rank(look.name, REWARD) is not None:
-        return True
-    return look.position > reward.look.position > levels.levels[-1].action.look.position
-
-
-def _like_reward(look: Look, reward: RewardGuess) -> bool:
-    """Say whether a column is the reward once more: nothing that is known beforehand foretells it like that."""
-    if look.numbers is None or reward.look.numbers is None:
-        return False
-    known = ~(np.isnan(look.numbers) | np.isnan(reward.look.numbers))
-    one, other = look.numbers[known], reward.look.numbers[known]
-    if one.size < FEWEST or one.std() == 0 or other.std() == 0:
-        return False
-    return abs(float(np.corrcoef(one, other)[0, 1])) > _SAME
-
-
-def _settle_results(placed: Placed, strengths: dict[str, float], levels: LevelsGuess, ids: IdGuess, reward: RewardGuess) -> None:
+def _settle_results(placed: Placed, timings: Mapping[str, Timing], levels: LevelsGuess, ids: IdGuess, reward: str) -> None:
     """Choose the outcome among the results; the others are left out, with the reason."""
     action = levels.levels[-1].action.look.name
     inner = [look for look in placed.results if not _shared(look, levels, ids) and _variable(look)]
-    inner.sort(key=lambda look: (not is_named(look.name, (*RESULT, *REWARD)), is_named(look.name, GUARD), -strengths[look.name]))
+    inner.sort(
+        key=lambda look: (not is_named(look.name, (*RESULT, *REWARD)), is_named(look.name, GUARD), -timings[look.name].force)
+    )
     chosen = next(iter(inner), None)
     if chosen is not None:
         placed.outcome = Context(chosen.name, (chosen,))
     for look in placed.results:
-        reason = _reason(look, action, strengths[look.name], reward)
+        reason = timings[look.name].reason(action, reward)
         if look is chosen:
             placed.notes.append(f"'{look.name}' is the outcome, not a context: {reason}")
         else:
             placed.unused.append((look.name, f"{reason}; it may be worth a guard, or be the outcome"))
-        if not strengths[look.name]:
+        if timings[look.name].why != "moves":
             placed.questions.append(f"Is '{look.name}' known only after '{action}' is decided? If not, make it a context.")
-
-
-def _reason(look: Look, action: str, force: float, reward: RewardGuess) -> str:
-    if force:
-        return f"it moves with the chance by which '{action}' was drawn ({force:.0f} standard errors), so it comes after it"
-    if _like_reward(look, reward):
-        return f"it goes with the reward '{reward.look.name}' so closely that it can only be known with it"
-    if is_named(look.name, (*RESULT, *REWARD)):
-        return f"its name is that of a result of '{action}'"
-    return "it stands behind the reward, and the log is too short or too uniform to tell whether it comes before the decision"
 
 
 def _shared(look: Look, levels: LevelsGuess, ids: IdGuess) -> bool:
@@ -221,6 +177,11 @@ def _as_contexts(looks: Sequence[Look], taken: set[str]) -> list[Context]:
 
 def _ask_about_contexts(placed: Placed, levels: LevelsGuess, told: Sequence[Draws | None]) -> None:
     """Ask the one thing about contexts that matters most: a policy cannot look at what is not there yet."""
+    if placed.undecided:
+        placed.questions.append(
+            f"Is {_listed(placed.undecided)} known before '{levels.levels[-1].action.look.name}' is decided? It stands behind "
+            "the reward, and the log cannot tell; then move it from the comment into the context."
+        )
     pairs = list(zip(levels.levels, placed.contexts, strict=True))
     shown = [f"{_listed(contexts)} before '{level.action.look.name}'" for level, contexts in pairs if contexts]
     if not shown:

@@ -37,6 +37,11 @@ REWARD = (
 )  # fmt: skip
 LESS_IS_BETTER = ("cost", "costs", "loss", "regret", "error", "errors", "waste", "scrap", "downtime", "delay", "penalty")
 RESULT = ("outcome", "result", "next", "after", "final", "effect", "y")
+# Words for what is known beforehand.
+CONTEXT = (
+    "x", "context", "ctx", "feature", "features", "covariate", "pre", "before", "baseline", "previous", "prior", "prev", "lag",
+    "last", "history", "age", "sex", *BASE, *MASK,
+)  # fmt: skip
 GUARD = (*LESS_IS_BETTER, "harm", "adverse", "violation", "violations", "alarm", "alarms", "energy", "complaints", "defects")
 
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_a-zA-Z]+")

@@ -128,7 +128,7 @@ def _evidence(document: Document) -> Tile:
 def _risk(document: Document) -> str:
     if document.refused:
         return "as asked for; it applies to nothing here"
-    return f"at most 1 in {count(one_in(document.verdict['delta']))} certificates like this one is wrong"
+    return f"a bound is wrong in at most 1 of {count(one_in(document.verdict['delta']))} analyses like this one"
 
 
 def _reasons(document: Document) -> tuple[Reason, ...]:

@@ -1,0 +1,114 @@
+"""verify as a user types it: the same again, what was changed, and what cannot be read."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from aegis.cli import main
+
+
+def run(*arguments: object, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as stop:
+        main([str(argument) for argument in arguments])
+    captured = capsys.readouterr()
+    code = stop.value.code
+    return (0 if code is None else int(code)), captured.out, captured.err
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A simulated log, a policy learned from it, and its certificate."""
+    folder = tmp_path_factory.mktemp("verify")
+    log = [folder / "log.parquet", "--problem", folder / "problem.yaml"]
+    calls: list[list[object]] = [
+        ["simulate", "--episodes", 120, "--set", "inner_steps=4", "--seed", 3, "--out", folder],
+        ["learn", *log, "--kind", "capped", "--out", folder / "policy"],
+        ["learn", *log, "--kind", "capped", "--cap", 3, "--out", folder / "other"],
+        ["certify", *log, "--policy", folder / "policy", "--out", folder / "certificate.json"],
+    ]
+    for call in calls:
+        with pytest.raises(SystemExit) as stop:
+            main([str(word) for word in call])
+        assert stop.value.code in (None, 0, 3)
+    return folder
+
+
+def verify(*arguments: object, capsys: pytest.CaptureFixture[str]) -> tuple[int, Any, str]:
+    code, out, err = run("verify", *arguments, "--json", capsys=capsys)
+    return code, json.loads(out) if out else None, err
+
+
+def what(found: Any) -> str:
+    return "; ".join(item["what"] for item in found["differences"])
+
+
+def test_it_holds(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, found, err = verify(place / "certificate.json", place / "log.parquet", capsys=capsys)
+    assert code == 0, err
+    assert found == {"holds": True, "differences": [], "notes": []}
+    code, out, _ = run("verify", place / "certificate.json", place / "log.parquet", capsys=capsys)
+    assert code == 0 and "bit for bit" in out
+
+
+def test_it_holds_with_policy_and_problem_in_another_place(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(place / "policy", tmp_path / "moved")
+    shutil.copy(place / "problem.yaml", tmp_path / "problem.yaml")
+    more = ["--policy", tmp_path / "moved", "--problem", tmp_path / "problem.yaml"]
+    code, found, err = verify(place / "certificate.json", place / "log.parquet", *more, capsys=capsys)
+    assert code == 0, (err, found)
+
+
+def test_a_changed_reward_is_told(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = pq.read_table(place / "log.parquet")
+    rewards = table["R"].to_pylist()
+    rewards[11] += 0.25
+    pq.write_table(table.set_column(table.column_names.index("R"), "R", pa.array(rewards)), tmp_path / "log.parquet")
+    code, found, _ = verify(place / "certificate.json", tmp_path / "log.parquet", capsys=capsys)
+    assert code == 4 and not found["holds"] and "the log: log.parquet" in what(found)
+    code, out, _ = run("verify", place / "certificate.json", tmp_path / "log.parquet", capsys=capsys)
+    assert code == 4 and out.startswith("Not verified") and "the log: log.parquet" in out
+
+
+def test_another_policy_is_told(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = [place / "certificate.json", place / "log.parquet", "--policy", place / "other"]
+    code, found, _ = verify(*arguments, capsys=capsys)
+    assert code == 4 and "the policy" in what(found)
+
+
+def test_another_problem_is_told(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (place / "problem.yaml").read_text()
+    (tmp_path / "problem.yaml").write_text(text.replace("[-10.0, 10.0]", "[-12.0, 12.0]").replace("- -10.0", "- -12.0"))
+    assert (tmp_path / "problem.yaml").read_text() != text
+    arguments = [place / "certificate.json", place / "log.parquet", "--problem", tmp_path / "problem.yaml"]
+    code, found, err = verify(*arguments, capsys=capsys)
+    assert code in (2, 4)  # the policy's folder notices it first
+    assert ("problem" in err) if code == 2 else ("the problem" in what(found))
+
+
+def test_an_edited_certificate_is_told(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    content = json.loads((place / "certificate.json").read_text())
+    content["levels"][0]["gain_lower"] = 9.0
+    (tmp_path / "edited.json").write_text(json.dumps(content))
+    code, _, err = verify(tmp_path / "edited.json", place / "log.parquet", capsys=capsys)
+    assert code == 2 and "changed after it was written" in err
+
+
+def test_what_cannot_be_read(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, message in (
+        ([tmp_path / "nothing.json", place / "log.parquet"], "cannot be read"),
+        ([place / "problem.yaml", place / "log.parquet"], "is not a certificate"),
+        ([place / "certificate.json", tmp_path / "nothing.parquet"], "nothing.parquet"),
+        ([place / "certificate.json", place / "log.parquet", "--policy", "a", "--policy", "b"], "speaks of 1 candidates"),
+        ([place / "certificate.json", place / "log.parquet", "--policy", tmp_path / "gone"], "gone"),
+    ):
+        code, _, err = verify(*arguments, capsys=capsys)
+        assert code == 2 and message in err and "Traceback" not in err, (arguments, err)

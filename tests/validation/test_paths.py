@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from validation_cases import null
+
+from aegis.certificate import Candidate
+from aegis.certificate.request import Request
+from aegis.certificate.run import collect
+from aegis.certificate.sides import Sides
+from aegis.certificate.view import View
+from aegis.policies import Legacy, Uniform
+from aegis.validation import Study, crossing, wealth_path
+from aegis.worlds import make_world
+
+WORLD = make_world("additive", inner_steps=3)
+
+
+@pytest.mark.parametrize("method", ["auto", "robust", "plain"])
+@pytest.mark.parametrize("clustered", [False, True])
+def test_a_path_passes_through_the_evidence_of_the_certificate(method: str, clustered: bool) -> None:
+    study = Study(WORLD, "sign:epsilon=0.3", null((0.4, -0.4)), 120, clustered=clustered)
+    log = study.log(WORLD.legacy(study.legacy), 3)
+    candidate, sides = study.learner(study.problem, log, 3)
+    found = collect(Request.of(study.problem, candidate, None, 0.05, method), iter([log]), sides)
+    kept = log.take_episodes(found.sides.certified(study.problem, log))
+    view = View(study.problem, kept, candidate.policy, found.models[0])
+    for item in found.evidence:
+        path = wealth_path(item, view, 0.05)
+        blend = item.blend
+        assert blend is not None and len(path) == blend.count > 50
+        assert len(item.path()) > 5
+        for station in [*item.path(), blend]:
+            assert path[station.count - 1] == pytest.approx(station.log_wealth(0.05), abs=1e-5)
+
+
+def test_dead_bets_stay_dead() -> None:
+    """A candidate that breaks the cap it promises loses every bet that relied on it, and the path shows it from there on."""
+    legacy = Legacy(WORLD.problem, {"meta": Uniform(), "inner": Uniform()})
+    log = WORLD.episodes(0, 60, legacy, 1)
+    candidate = Candidate(null((-2.0, 2.0))(WORLD.problem, log, 0)[0].policy)
+    found = collect(Request.of(WORLD.problem, candidate, [["inner"]], 0.05, "auto", ("gain",)), iter([log]), Sides(()))
+    (item,) = found.evidence
+    view = View(WORLD.problem, log, candidate.policy, found.models[0])
+    factors = item.compute(view)
+    factors[0][30:, :] = np.nan
+
+    class Broken:
+        claim, grids, clusters = item.claim, item.grids, ()
+
+        def compute(self, view: View) -> list[np.ndarray]:
+            return factors
+
+    path = wealth_path(Broken(), view, 0.0)  # type: ignore[arg-type]
+    assert np.isfinite(path[:30]).all()
+    assert (path[30:] == -math.inf).all()
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.floats(-5, 5), min_size=1, max_size=30), st.floats(0.01, 0.5))
+def test_the_first_crossing(path: list[float], delta: float) -> None:
+    values = np.array(path)
+    found = crossing(values, delta)
+    if found is None:
+        assert (values < math.log(1 / delta)).all()
+    else:
+        assert values[found - 1] >= math.log(1 / delta)
+        assert (values[: found - 1] < math.log(1 / delta)).all()
