@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,15 +28,13 @@ from aegis.problem import Batch, Policy, Problem
 from aegis.rng import stream
 from aegis.validation import Oracle, crossing, handed_over, wealth_path
 from aegis.worlds import World, make_world
+from coverage_page import CERTIFICATES, COVERAGE, SIZES, rewrite_page, tight_lines, units_lines
 from coverage_studies import LEGACIES
-from results import machine, record, table
+from results import machine, record
 
-RESULTS = Path(__file__).parent / "certificates.json"
 METHODS = ("plain", "robust", "auto")
-WORDS = {"plain": "plain", "robust": "doubly robust", "auto": "water-filled"}
 PRIOR = 100  # episodes to learn from and to place grids on
 SPLIT = Split("time", cut=PRIOR)
-SIZES = (200, 1000, 5000)
 FILLED_RUNS = 10  # water-filled factors of long logs take long: fewer runs of them
 TIGHT_DELTA = 0.05
 GAIN_DELTA = 0.0101
@@ -176,29 +172,24 @@ def medians(results: list[tuple[Trial, dict[str, float]]]) -> dict[str, dict[str
     }
 
 
-def lines_of(found: dict[str, dict[str, dict[str, Any]]], minutes: float) -> list[str]:
-    """Return the tables."""
+def write(content: dict[str, Any]) -> None:
+    """Write the results as JSON, as a section of RESULTS.md and into the page on coverage."""
+    write_text(CERTIFICATES, json.dumps(content, indent=1) + "\n")
     lines = [
-        f"Additive world, all runs together {minutes:.0f} minutes. Candidates and reward models are learned on {PRIOR} episodes "
-        "that are not certified.",
+        f"Additive world. Candidates and reward models are learned on {PRIOR} episodes that are not certified.",
         "",
-        f"Lower bound of the value as a share of the value (rewards scaled to [0, 1]), inner level, 11 actions, one test at risk "
-        f"{TIGHT_DELTA:g}, particle mixture, medians:",
+        "Lower bound of the value as a share of the value (rewards scaled to [0, 1]), inner level, 11 actions, one test at risk "
+        f"{TIGHT_DELTA:g}, particle mixture, medians (water-filled: of the first {FILLED_RUNS} runs):",
         "",
+        *tight_lines(content),
+        "",
+        f"Median units to a certified gain, one test at risk {GAIN_DELTA:g}, capped candidate:",
+        "",
+        *units_lines(content),
     ]
-    rows = [
-        [name, WORDS[method], *[f"{item[f'{method} {size}']:.3f}" for size in SIZES], str(item["runs"])]
-        for name, item in found["tight"].items()
-        for method in METHODS
-    ]
-    lines += table(["legacy", "method", *[f"K = {size}" for size in SIZES], "runs"], rows)
-    lines += ["", f"Median units to a certified gain, one test at risk {GAIN_DELTA:g}, capped candidate:", ""]
-    rows = [
-        [task, key, *["more" if item[method] is None else f"{item[method]:.0f}" for method in METHODS], str(item["runs"])]
-        for task in ("inner", "outer")
-        for key, item in found[task].items()
-    ]
-    return [*lines, *table(["level", "legacy and candidate", *WORDS.values(), "runs"], rows)]
+    record("Certificates", "python benchmarks/certificates.py", lines)
+    if COVERAGE.exists():
+        rewrite_page()
 
 
 def _finite(value: float) -> float | None:
@@ -210,21 +201,22 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--runs", type=int, default=30)
     options.add_argument("--workers", type=int, default=2)
+    options.add_argument("--table", action="store_true", help="write the tables from the results there are")
     options.add_argument("--task", choices=("tight", "inner", "outer"), help="only this one; nothing is recorded")
     given = options.parse_args()
+    if given.table:
+        write(json.loads(CERTIFICATES.read_text(encoding="utf-8")))
+        return
     one_thread()
     wanted = [trial for trial in trials(given.runs) if given.task in (None, trial.task)]
-    started = time.perf_counter()
     results = []
     for trial, found in map_parts(perform, wanted, given.workers):
         results.append((trial, found))
         print(trial, {name: round(value, 3) for name, value in found.items()}, flush=True)
     summary = medians(results)
-    lines = lines_of(summary, (time.perf_counter() - started) / 60)
-    print("\n".join(lines))
+    print(json.dumps(summary, indent=1))
     if given.task is None:
-        write_text(RESULTS, json.dumps({"made": machine(), **summary}, indent=1) + "\n")
-        record("Certificates", "python benchmarks/certificates.py", lines)
+        write({"made": machine(), **summary})
 
 
 if __name__ == "__main__":

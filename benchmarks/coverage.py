@@ -15,13 +15,13 @@ from pathlib import Path
 from aegis.engine import map_parts, one_thread
 from aegis.errors import InputError
 from aegis.files import digest_of, write_text
-from aegis.validation import Outcome, Rate, Study, coverage, excess, rates, together
+from aegis.validation import Outcome, Study, coverage, rates, together
+from coverage_page import CERTIFICATES, COVERAGE, coverage_lines, rewrite_page
 from coverage_studies import studies
-from results import machine, record, table
+from results import machine, record
 
 HERE = Path(__file__).parent
 FOLDER = HERE.parent / "build" / "coverage"
-RESULTS = HERE / "coverage.json"
 DELTA = 0.05
 CHUNK = 10
 
@@ -86,46 +86,27 @@ def slug(name: str) -> str:
 
 
 def summarise(folder: Path) -> None:
-    """Write the table of results as JSON and as a section of RESULTS.md."""
-    content: dict[str, object] = {"delta": DELTA, "made": machine(), "studies": {}}
-    lines: list[str] = []
+    """Write the results of all runs there are as JSON, as a section of RESULTS.md and into the page on coverage."""
+    found: dict[str, object] = {}
     for name, study in studies().items():
         outcomes = stored(name, folder)
         if not outcomes:
             continue
-        found = rates(outcomes, DELTA)
+        claims = rates(outcomes, DELTA)
         joint = together(outcomes)
-        content["studies"][name] = {  # type: ignore[index]
+        found[name] = {
             "world": study.world.name,
             "legacy": study.legacy,
             "episodes": study.episodes,
-            "runs": found[0].runs,
+            "runs": claims[0].runs,
             "together": {method: {"violations": bad, "runs": runs} for method, (bad, runs) in joint.items()},
-            "claims": [rate.plain() for rate in found],
+            "claims": [claim.plain() for claim in claims],
         }
-        lines += section(name, found, joint)
-    write_text(RESULTS, json.dumps(content, indent=1) + "\n")
-    record("Coverage", "python benchmarks/coverage.py", lines)
-
-
-def section(name: str, found: list[Rate], joint: dict[str, tuple[int, int]]) -> list[str]:
-    """Return the lines of one study."""
-    rows = [
-        [
-            rate.method,
-            " + ".join(rate.scope),
-            rate.what,
-            f"{rate.violations} ({100 * rate.share:.1f} %)",
-            f"{rate.p_value:.2g}",
-            f"{rate.bound:.3f}",
-            f"{rate.truth:.3f}",
-            f"{rate.moved:.2f}",
-        ]
-        for rate in found
-    ]
-    head = ["method", "scope", "claim", "ever above the truth", "p", "median bound", "median truth", "mean abs(w - 1)"]
-    whole = "; ".join(f"{method} {bad} (p {excess(bad, runs, DELTA):.2g})" for method, (bad, runs) in joint.items())
-    return [f"**{name}**, {found[0].runs} runs. Any claim at its share of the risk: {whole}.", "", *table(head, rows), ""]
+    content = {"delta": DELTA, "made": machine(), "studies": found}
+    write_text(COVERAGE, json.dumps(content, indent=1) + "\n")
+    record("Coverage", "python benchmarks/coverage.py", coverage_lines(content))
+    if CERTIFICATES.exists():
+        rewrite_page()
 
 
 def main() -> None:

@@ -57,6 +57,8 @@ class Naive:
 
     def candidate(self, node: Node, known: list[Node]) -> list[float]:
         """Return the candidate's distribution at a decision, the particles weighted by what they did at `known` decisions."""
+        if self.tiny.particles == 1:
+            return self.tiny.pi(0, node.level, node.place)  # whatever it did: there is no other
         beliefs = []
         for particle, share in enumerate(self.tiny.shares):
             for other in known:

@@ -27,6 +27,7 @@ CASES = {
     "mixture": (replace(TWO, particles=3), 0.0),
     "three actions, masks": (replace(TWO, actions=(3, 3), contexts=(1, 1), masks=True), 0.0),
     "never logged": (replace(TWO, actions=(3, 2), contexts=(1, 1), holes=True), 0.0),
+    "certain candidate": (replace(TWO, actions=(3, 4), contexts=(1, 1), most=(1, 2), sharp=True), 0.0),
     "minimise": (replace(TWO, goal="minimise"), 0.0),
     "missing rewards": (replace(TWO, particles=2), 0.4),
     "never logged, masks, missing": (replace(TWO, actions=(3, 3), contexts=(1, 1), masks=True, holes=True, particles=2), 0.4),
@@ -222,7 +223,7 @@ def test_water_filled_with_carry_over(case: str) -> None:
 @pytest.mark.parametrize("c", [1.0, 1.25, 1.5, 2.0])
 def test_scaled_gains_stay_above_their_range_at_every_action_and_reward(c: float) -> None:
     for seed in range(6):
-        tiny = Tiny(seed, (3,), (4,), (1,), holes=seed % 2 == 0)
+        tiny = Tiny(seed, (6,), (4,), (1,), holes=seed % 2 == 0, sharp=seed > 2)
         setting = Setting.of(tiny)
         episodes = len(setting.episodes)
         doubled = setting.view.batch.take_episodes(np.tile(np.arange(episodes), 2))

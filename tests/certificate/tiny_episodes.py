@@ -49,7 +49,7 @@ class Tiny:
     """contexts, actions, most: how many there are, how many decisions there can be below one parent; outermost level first.
 
     holes: some actions are never logged. masks: some are not available. carry: earlier decisions change later contexts and
-    rewards.
+    rewards. sharp: the candidate is certain of its action, models predict 0 or 1.
     """
 
     seed: int
@@ -60,6 +60,7 @@ class Tiny:
     carry: bool = False
     masks: bool = False
     holes: bool = False
+    sharp: bool = False
     per: str = "decision"
     goal: str = "maximise"
 
@@ -94,7 +95,8 @@ class Tiny:
         return distribution(found)
 
     def pi(self, particle: int, level: int, place: Place) -> list[float]:
-        return distribution(self._chances(f"pi{particle}", level, place))
+        found = self._chances(f"pi{particle}", level, place)
+        return distribution([float(chance == max(found)) for chance in found] if self.sharp else found)
 
     @property
     def shares(self) -> list[float]:
@@ -261,7 +263,8 @@ class TinyModel:
 
     def guess(self, level: int, place: Place) -> list[float]:
         """Return scaled predictions, one for each action."""
-        return [draw(self.tiny.seed, self.name, level, place, a) for a in range(self.tiny.actions[level])]
+        found = [draw(self.tiny.seed, self.name, level, place, a) for a in range(self.tiny.actions[level])]
+        return [float(round(guess)) for guess in found] if self.tiny.sharp else found
 
 
 def places(batch: Batch, level: str) -> list[Place]:

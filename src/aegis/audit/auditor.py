@@ -29,7 +29,8 @@ class Auditor:
 
     policy: a candidate whose overlap with the log is of interest. scope: the levels it would act at, all if None; what is
     found about propensities at other levels does not stand in the way. alpha: each test refuses a log that is in order with
-    at most this probability; it costs a certificate nothing. Clusters take 24 bytes for each episode, all else a fixed amount.
+    at most this probability (standard scores: in large samples); it costs a certificate nothing. Clusters
+    take 24 bytes for each episode, all else a fixed amount.
     """
 
     def __init__(

@@ -61,7 +61,8 @@ def certify(
 
 def _run(source: Source, request: Request, digest: str, report: Report | None) -> Outcome:
     """Return what one pass over the log finds, or why there is none."""
-    problem, auditor = request.problem, Auditor(request.problem)
+    problem = request.problem
+    auditor = Auditor(problem, scope={name for scope in request.scopes for name in scope})
     try:
         check_totals(problem, reward_measure(problem))
         sides = Sides(learned_splits(source, request.candidates, request.fresh, digest), first_open(source))

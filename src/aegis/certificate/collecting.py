@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from aegis.evidence import (
     Blend,
     Grid,
     Sketch,
+    Tally,
     factor_centre,
     gain_bets,
     placed_gain_grid,
@@ -42,6 +44,68 @@ def place_grid(part: Part, claim: Claim, prior: View | None, units: int) -> Grid
     return value_grid(value_centre(part.compute(prior, np.zeros(0), 1.0), max(units, 1), claim.delta))
 
 
+class Running(Protocol):
+    """The evidence of one part so far."""
+
+    @property
+    def count(self) -> int:
+        """Return the number of units."""
+        ...
+
+    def add(self, found: Array) -> None:
+        """Add units, `[k]` values or `[k, J]` factors."""
+        ...
+
+    def sketch(self) -> Sketch:
+        """Return the sketch of the units so far."""
+        ...
+
+
+@dataclass(slots=True)
+class RunningValues:
+    """Values are tallied, which takes a moment per unit; the sums follow when somebody asks."""
+
+    grid: Grid
+    tally: Tally = field(default_factory=Tally)
+
+    @property
+    def count(self) -> int:
+        """Return the number of units."""
+        return self.tally.count
+
+    def add(self, found: Array) -> None:
+        """Add units with values `[k]`."""
+        self.tally.add(found)
+
+    def sketch(self) -> Sketch:
+        """Return the sketch of the units so far."""
+        return self.tally.sketch(self.grid)
+
+
+@dataclass(slots=True)
+class RunningFactors:
+    """Factors differ from bet to bet: their logarithms are added as they come."""
+
+    grid: Grid
+    sums: Sketch = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.sums = Sketch.empty(self.grid)
+
+    @property
+    def count(self) -> int:
+        """Return the number of units."""
+        return self.sums.count
+
+    def add(self, found: Array) -> None:
+        """Add units with factors `[k, J]`."""
+        self.sums = self.sums.add_factors(found)
+
+    def sketch(self) -> Sketch:
+        """Return the sketch of the units so far."""
+        return self.sums
+
+
 @dataclass(slots=True)
 class Evidence:
     """The evidence for one claim so far: one sketch per part, and the sketches at a few stations on the way."""
@@ -49,11 +113,19 @@ class Evidence:
     claim: Claim
     grids: tuple[Grid, ...]
     clusters: tuple[Clusters, ...] = ()
-    sketches: list[Sketch] = field(init=False)
+    running: list[Running] = field(init=False)
     stations: list[tuple[Sketch, ...]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.sketches = [Sketch.empty(grid) for grid in self.grids]
+        self.running = [
+            RunningValues(grid) if part.kind == "values" else RunningFactors(grid)
+            for part, grid in zip(self.claim.parts, self.grids, strict=True)
+        ]
+
+    @property
+    def sketches(self) -> tuple[Sketch, ...]:
+        """Return the sketch of each part as it is now."""
+        return tuple(item.sketch() for item in self.running)
 
     @classmethod
     def start(cls, claim: Claim, grids: tuple[Grid, ...], problem: Problem) -> Evidence:
@@ -92,7 +164,7 @@ class Evidence:
     @property
     def blend(self) -> Blend | None:
         """Return the evidence of all parts together; None if there is nothing to test."""
-        return self._blend(tuple(self.sketches))
+        return self._blend(self.sketches)
 
     def path(self) -> list[Blend]:
         """Return the evidence at the stations."""
@@ -106,14 +178,13 @@ class Evidence:
             return
         start, total = 0, len(found[0])
         while start < total:
-            before = self.sketches[0].count
-            stop = min(total, start + next_station(before) - before)
-            for index, (part, values) in enumerate(zip(self.claim.parts, found, strict=True)):
-                sketch = self.sketches[index]
-                piece = values[start:stop]
-                self.sketches[index] = sketch.add_values(piece) if part.kind == "values" else sketch.add_factors(piece)
-            if self.sketches[0].count == next_station(before):
-                self.stations.append(tuple(self.sketches))
+            before = self.running[0].count
+            station = next_station(before)
+            stop = min(total, start + station - before)
+            for item, values in zip(self.running, found, strict=True):
+                item.add(values[start:stop])
+            if self.running[0].count == station:
+                self.stations.append(self.sketches)
             start = stop
 
 

@@ -7,6 +7,7 @@ from aegis.evidence.joint import Choice, inner_factors, outer_stakes
 from aegis.evidence.monitor import Monitor
 from aegis.evidence.placing import factor_centre, gain_bets, placed_gain_grid, value_bets
 from aegis.evidence.sketch import Sketch
+from aegis.evidence.tally import Tally
 from aegis.evidence.waterfill import Stakes, gain_stakes, value_stakes, water_filled
 
 __all__ = [
@@ -16,7 +17,7 @@ __all__ = [
     "Grid",
     "Monitor",
     "Sketch",
-    "Stakes",
+    "Stakes", "Tally",
     "factor_centre",
     "full_evidence",
     "gain_bets",

@@ -1,0 +1,126 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from validation_cases import all_kinds, null, studies
+
+from aegis.certificate import Candidate
+from aegis.certificate.sides import Sides
+from aegis.errors import SettingError
+from aegis.policies import Function
+from aegis.problem import Array, Batch, Level, Problem, Rows
+from aegis.rng import stream
+from aegis.validation import Outcome, Study, coverage, excess, rates, together
+from aegis.validation.coverage import CLUSTER, repeated
+from aegis.worlds import make_world
+
+BARELY = 1e-3  # a p-value below this in a handful of pinned runs is no accident
+REDUCED = {
+    "additive, sign": 6,
+    "unified stress, natural": 3,
+    "three-level plant, natural": 2,
+    "clinic in clusters, natural": 5,
+    "null, uniform": 8,
+    "null, sign": 8,
+    "null, constant": 8,
+    "slightly worse, uniform": 8,
+}
+
+
+@pytest.mark.parametrize("name", REDUCED)
+def test_bounds_stay_below_the_truth_in_a_few_runs(name: str) -> None:
+    study = replace(studies()[name], oracle_episodes=2000)
+    outcomes = coverage(study, range(REDUCED[name]))
+    for rate in rates(outcomes, study.delta):
+        assert rate.runs == REDUCED[name]
+        assert rate.p_value > BARELY, rate
+    for violations, runs in together(outcomes).values():
+        assert excess(violations, runs, study.delta) > BARELY
+
+
+def test_learned_gains_are_certified_so_that_the_bounds_say_something() -> None:
+    outcomes = coverage(replace(studies()["additive, uniform"], oracle_episodes=2000), range(3))
+    found = {(rate.method, rate.scope, rate.what): rate for rate in rates(outcomes, 0.05)}
+    inner = found["auto", ("inner",), "gain"]
+    assert 0 < inner.bound < inner.truth
+    assert found["auto", ("inner",), "value"].bound > 0.5
+    assert found["plain", ("meta", "inner"), "value"].bound > 0.1
+    assert inner.moved >= 0.5
+
+
+@pytest.mark.parametrize("name", [name for name in studies() if name.startswith("null")])
+def test_nulls_move_far_from_the_legacy(name: str) -> None:
+    assert min(outcome.moved for outcome in coverage(replace(studies()[name], methods=("plain",)), [0])) >= 0.5
+
+
+class Peeking:
+    """A learner that remembers the best certified decisions and repeats what was done there; it is uniform elsewhere."""
+
+    def __call__(self, problem: Problem, log: Batch, run: int) -> tuple[Candidate, Sides]:
+        table, reward = log.levels["inner"], np.asarray(log.reward)
+        best = np.flatnonzero(reward > np.quantile(reward, 0.97))
+        repeats = {float(table.context["Q"][row]): int(table.action[row]) for row in best}
+
+        def choose(level: Level, rows: Rows) -> Array:
+            found = np.array([repeats.get(float(value), -1) for value in rows["Q"]])
+            return np.where(found[:, None] < 0, 1 / 11, np.arange(11) == found[:, None])
+
+        return Candidate(Function(problem, choose, ["inner"], WITHOUT_EFFECT.legacy("uniform"))), Sides(())
+
+
+WITHOUT_EFFECT = make_world("additive", f_a=0.0, inner_steps=5)  # no inner action matters: every gain is exactly 0
+
+
+def test_the_harness_catches_a_candidate_that_has_seen_the_certified_units() -> None:
+    study = Study(WITHOUT_EFFECT, "uniform", Peeking(), 200, scopes=(("inner",),), oracle_episodes=500, known_gain=0.0)
+    outcomes = coverage(replace(study, methods=("auto", "plain")), range(4))
+    for rate in rates(outcomes, 0.05):
+        if rate.what == "gain":
+            assert rate.violations == 4, rate
+            assert rate.p_value < BARELY
+
+
+def test_a_run_depends_on_its_number_alone() -> None:
+    study = replace(studies()["null, sign"], methods=("plain",))
+    assert coverage(study, [4]) == [outcome for outcome in coverage(study, [3, 4]) if outcome.run == 4]
+    seen: list[int] = []
+    coverage(study, [1, 0], seen.append)
+    assert seen == [1, 0]
+
+
+def test_clusters_are_whole_copies() -> None:
+    study = Study(make_world("clinic"), "uniform", all_kinds, 40, clustered=True)
+    assert study.problem.cluster == CLUSTER
+    legacy = study.world.legacy("uniform")
+    plain, log = study.world.episodes(0, 40, legacy, 3), repeated(study.world.episodes(0, 40, legacy, 3), stream(1, "x"))
+    assert log.cluster is not None
+    assert set(log.cluster.tolist()) == set(range(40))
+    assert 40 < len(log) <= 120 and len(np.unique(log.episode)) == len(log)
+    means = plain.episode_means(plain.reward)  # type: ignore[arg-type]
+    assert log.episode_means(log.reward) == pytest.approx(means[log.cluster.astype(int)])  # type: ignore[arg-type]
+
+
+def test_rates_and_families() -> None:
+    def one(run: int, what: str, alone: bool, shared: bool) -> Outcome:
+        return Outcome(run, "auto", ("inner",), what, 0.5, 0.1 * run, alone, shared, 10, 0.7)
+
+    outcomes = [
+        one(0, "gain", True, False),
+        one(0, "value", True, True),
+        one(1, "gain", False, False),
+        one(1, "value", True, True),
+    ]
+    gain, value = rates(outcomes, 0.05)
+    assert (gain.what, gain.violations, gain.share, gain.runs) == ("gain", 1, 0.5, 2)
+    assert (value.violations, value.bound) == (2, 0.05)
+    assert value.p_value == pytest.approx(0.05**2)
+    assert gain.p_value == pytest.approx(1 - 0.95**2)
+    assert together(outcomes) == {"auto": (2, 2)}
+    assert value.plain()["violations"] == 2
+
+
+def test_a_study_needs_episodes() -> None:
+    with pytest.raises(SettingError, match="two episodes or more"):
+        Study(WITHOUT_EFFECT, "uniform", null((0.0, 0.0)), 1)
