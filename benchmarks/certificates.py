@@ -1,5 +1,6 @@
 """How tight the bounds are and after how many units a gain is certified: `python benchmarks/certificates.py`.
 
+Trials are kept in a file, one line each, so that an interrupted measurement goes on where it was.
 Additive world, one test at the stated risk. Candidates and reward models are learned on a prior log of their own.
 """
 
@@ -7,7 +8,8 @@ from __future__ import annotations
 
 import argparse
 import json
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,6 +34,7 @@ from coverage_page import CERTIFICATES, COVERAGE, SIZES, rewrite_page, tight_lin
 from coverage_studies import LEGACIES
 from results import machine, record
 
+FILE = Path(__file__).parents[1] / "build" / "certificates.jsonl"
 METHODS = ("plain", "robust", "auto")
 PRIOR = 100  # episodes to learn from and to place grids on
 SPLIT = Split("time", cut=PRIOR)
@@ -144,15 +147,24 @@ def perform(trial: Trial) -> tuple[Trial, dict[str, float]]:
 
 
 def trials(runs: int) -> list[Trial]:
-    """Return all trials."""
-    found = [Trial("tight", name, 2.0, np.inf, max(SIZES), run) for name in LEGACIES for run in range(runs)]
-    found += [
-        Trial("inner", name, effect, CAPS[name], MOST_UNITS[effect], run)
-        for name in LEGACIES
-        for effect in EFFECTS
-        for run in range(runs)
-    ]
-    found += [Trial("outer", "uniform", 2.0, cap, MOST_UNITS[2.0], run) for cap in (2.0, 1.5) for run in range(runs)]
+    """Return all trials, run by run, so that what there is after an interruption is balanced."""
+    found = []
+    for run in range(runs):
+        found += [Trial("tight", name, 2.0, np.inf, max(SIZES), run) for name in LEGACIES]
+        found += [Trial("inner", name, effect, CAPS[name], MOST_UNITS[effect], run) for name in LEGACIES for effect in EFFECTS]
+        found += [Trial("outer", "uniform", 2.0, cap, MOST_UNITS[2.0], run) for cap in (2.0, 1.5)]
+    return found
+
+
+def stored(path: Path) -> dict[Trial, dict[str, float]]:
+    """Return the trials that are on disk; a line that was cut off by an interruption is left out."""
+    found = {}
+    for text in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
+        try:
+            line = json.loads(text)
+        except json.JSONDecodeError:
+            continue
+        found[Trial(**line["trial"])] = line["found"]
     return found
 
 
@@ -199,24 +211,25 @@ def _finite(value: float) -> float | None:
 def main() -> None:
     """Measure and record."""
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--runs", type=int, default=30)
+    options.add_argument("--runs", type=int, default=100)
     options.add_argument("--workers", type=int, default=2)
-    options.add_argument("--table", action="store_true", help="write the tables from the results there are")
-    options.add_argument("--task", choices=("tight", "inner", "outer"), help="only this one; nothing is recorded")
+    options.add_argument("--table", action="store_true", help="write the tables from the trials there are")
+    options.add_argument("--no-table", action="store_true", help="run only")
+    options.add_argument("--file", type=Path, default=FILE, help="where single trials are kept")
+    options.add_argument("--task", choices=("tight", "inner", "outer"), help="only this one")
     given = options.parse_args()
     if given.table:
-        write(json.loads(CERTIFICATES.read_text(encoding="utf-8")))
-        return
+        given.runs = 0
     one_thread()
-    wanted = [trial for trial in trials(given.runs) if given.task in (None, trial.task)]
-    results = []
-    for trial, found in map_parts(perform, wanted, given.workers):
-        results.append((trial, found))
-        print(trial, {name: round(value, 3) for name, value in found.items()}, flush=True)
-    summary = medians(results)
-    print(json.dumps(summary, indent=1))
-    if given.task is None:
-        write({"made": machine(), **summary})
+    given.file.parent.mkdir(parents=True, exist_ok=True)
+    done = stored(given.file)
+    wanted = [trial for trial in trials(given.runs) if trial not in done and given.task in (None, trial.task)]
+    for place, (trial, found) in enumerate(map_parts(perform, wanted, given.workers), 1):
+        with given.file.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({"trial": asdict(trial), "found": found}) + "\n")
+        print(f"{place}/{len(wanted)}", trial, {name: round(value, 3) for name, value in found.items()}, flush=True)
+    if not given.no_table:
+        write({"made": machine(), **medians(list(stored(given.file).items()))})
 
 
 if __name__ == "__main__":

@@ -34,20 +34,20 @@ PREAMBLE = (
     "is all that is not inside a feature map, a posterior's update, or a posterior's factorisation and draw:",
 )
 NOTES = (
-    "The aim was a share of Python below 10 %; it is not reached. What was done: runs in lockstep; one generator per",
-    "episode by a jump within a stream (41 to 6 microseconds); posterior sums written into memory that is used again (fresh",
-    "memory cost 0.12 to 0.18 ms per episode in page faults); units of the target folded into the drawn weights instead of",
-    "two passes over all predictions; rows of a level gathered once for all its mechanisms; rules and scopes made once per",
-    "run; small plans of all runs in one call, large ones in parts whose arrays stay in the cache (2^13 to 2^20 points",
-    "tried, 2^16 is best). What is left has two halves. About 1900 Python calls per step, shared by the runs, which more",
-    "runs make smaller. And a cost of each run: its generator and the objects of its draw, picking and checking its",
-    "actions, and passes over planned values, each cheap alone, several times dearer after the arithmetic has displaced the",
-    "caches. flat_ts has one small mechanism and so little arithmetic that this second half alone is above 10 % of its",
-    "time. Below that a compiled episode loop would be needed.",
+    "The aim is a share of Python below 10 %. Forty to a hundred runs in lockstep bring all agents but flat_ts there or",
+    "close to it; ten do not. What was done: runs in lockstep; one generator per episode by a jump within a stream (41 to 6",
+    "microseconds); posterior sums written into memory that is used again (fresh memory cost 0.12 to 0.18 ms per episode in",
+    "page faults); units of the target folded into the drawn weights instead of two passes over all predictions; rows of a",
+    "level gathered once for all its mechanisms; rules and scopes made once per run; plans of all runs in one call (in",
+    "parts of 2^13 to 2^20 points; larger parts than 2^18 gain nothing). What is left has two halves. About 1900 Python",
+    "calls per step, shared by the runs: the more runs, the smaller. And a cost of each run: its generator and the objects",
+    "of its draw, picking and checking its actions, and passes over planned values, each cheap alone and several times",
+    "dearer after the arithmetic has displaced the caches. flat_ts has one small mechanism and so little arithmetic that",
+    "this second half alone is above 10 % of its time; a compiled episode loop would be needed there.",
 )
 PARTS = ["trigonometry", "matrix products", "Cholesky and solves", "Python and small arrays", "total"]
 EPISODES = 64  # noise is drawn in blocks of so many
-TOGETHER = (1, 10, 40)  # runs in lockstep whose parts are measured; 1 is a run alone
+TOGETHER = (1, 10, 40, 100)  # runs in lockstep whose parts are measured; 1 is a run alone
 
 
 @dataclass(frozen=True)
@@ -165,9 +165,9 @@ def episode_parts(agent: str, seeds: int, episodes: int) -> dict[str, float]:
     return {**parts, "Python and small arrays": each * total - sum(parts.values()), "total": each * total}
 
 
-def parts_table(scale: int) -> tuple[list[str], dict[tuple[str, int], dict[str, float]]]:
+def parts_table() -> tuple[list[str], dict[tuple[str, int], dict[str, float]]]:
     """Return the parts of every agent's episode, alone and in lockstep, as lines and by agent and number of runs."""
-    found = {(a, seeds): episode_parts(a, seeds, scale * EPISODES) for a in BODY for seeds in TOGETHER}
+    found = {(a, seeds): episode_parts(a, seeds, EPISODES) for a in BODY for seeds in TOGETHER}
     rows = []
     for (agent, seeds), parts in found.items():
         share = f"{100 * parts['Python and small arrays'] / parts['total']:.0f} %"
@@ -227,25 +227,33 @@ def main() -> None:
     """Measure and record."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--quick", action="store_true", help="3 seeds, 400 episodes, nothing recorded")
-    quick = options.parse_args().quick
+    options.add_argument("--parts", action="store_true", help="only the CPU time by part, nothing recorded")
+    chosen = options.parse_args()
+    quick = chosen.quick
     seeds, episodes = (3, 400) if quick else (10, 2000)
     one_thread()
+    if chosen.parts:
+        print("\n".join(parts_table()[0]))
+        return
     units = [Unit(agent, seeds, episodes) for agent in ("nested_cts", "joint_cts", "flat_cts", "flat_ts")]
     units.append(Unit("nested_cts", seeds, 200, (("q", 1),)))
     found: dict[str, list[tuple[float, float]]] = {}
     cost: dict[str, float] = {}
+    each: dict[str, float] = {}
     started = time.perf_counter()
     for unit, rewards, cpu in map_parts(run_unit, units, workers=2):
         key = unit.agent if not unit.settings else "nested_cts, q = 1"
-        found[key], cost[key] = rewards, 1e3 * cpu / unit.episodes / unit.seeds
+        found[key], cost[key], each[key] = rewards, cpu, 1e3 * cpu / unit.episodes / unit.seeds
         print(f"{key}: {np.mean(rewards, axis=0).round(1)} over 200 and {unit.episodes}", flush=True)
     minutes = (time.perf_counter() - started) / 60
-    lines = [f"All runs together, {seeds} seeds of an agent in lockstep, took {minutes:.1f} minutes on two processes.", ""]
+    worked = sum(cost.values()) / 60
+    took = f"took {minutes:.1f} minutes on two processes, {worked:.1f} minutes of CPU time in all"
+    lines = [f"All runs together, {seeds} seeds of an agent in lockstep, {took}.", ""]
     rows = []
     for key in (*BODY, "nested_cts, q = 1"):
         early, whole = np.array(found[key]).T
         over = f"{whole.mean():.1f} ± {whole.std(ddof=1):.1f}" if "q" not in key else ""
-        rows.append([key, f"{early.mean():.1f} ± {early.std(ddof=1):.1f}", over, PAPER.get(key, ""), f"{cost[key]:.2f}"])
+        rows.append([key, f"{early.mean():.1f} ± {early.std(ddof=1):.1f}", over, PAPER.get(key, ""), f"{each[key]:.2f}"])
     head = ["agent", "K = 200", f"K = {episodes}", "paper (K = 2000)", "CPU ms per episode"]
     lines += table(head, rows)
     oracle = 20 * oracle_value(make_world("unified"))
@@ -266,7 +274,7 @@ def main() -> None:
         a, b = ([value[1] for value in found[name]] for name in (better, worse))
         test = stats.ttest_ind(a, b, equal_var=False, alternative="greater")
         lines.append(f"- {better} > {worse}: t = {test.statistic:.1f}, df = {test.df:.1f}, p = {test.pvalue:.1e}")
-    by_part, parts = parts_table(1 if quick else 2)
+    by_part, parts = parts_table()
     lines += ["", *PREAMBLE, "", *by_part, "", *NOTES]
     updates = update_cost()
     ratio = parts["nested_cts", 1]["total"] / updates

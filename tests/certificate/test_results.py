@@ -251,6 +251,9 @@ def test_an_empty_log_and_rewards_that_are_not_there() -> None:
     batch = source_of(make_table(3)).read()
     with pytest.raises(RefusedError, match="no column 'margin'"):
         observe(measure, replace(batch, reward=None))
+    spoilt = np.where(np.arange(9) == 4, 1.5, batch.reward)
+    with pytest.raises(RefusedError, match=r"'margin': 1 value lies outside the declared range \[0, 1\], .* in episode b00001"):
+        observe(measure, replace(batch, reward=spoilt))
     seen = observe(measure, replace(batch, observed=np.arange(9) > 2))
     assert seen.low[:3].tolist() == [0.0] * 3 and seen.high[:3].tolist() == [1.0] * 3
     np.testing.assert_array_equal(seen.low[3:], seen.high[3:])

@@ -13,8 +13,8 @@ from log_samples import PROBLEMS
 from aegis.errors import LogError
 from aegis.logs import Source
 from aegis.logs.findings import Findings
-from aegis.logs.places import Places
 from aegis.logs.texts import unreadable
+from aegis.problem.places import Places
 
 ROWS = 8
 

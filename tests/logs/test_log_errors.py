@@ -15,8 +15,8 @@ from log_samples import PROBLEMS, TEXTS, columns_of, random_batch, write_csv
 
 from aegis.errors import LogError, SettingError
 from aegis.logs import Source
-from aegis.logs.places import Places
 from aegis.problem import Problem, parse_problem
+from aegis.problem.places import Places
 from aegis.rng import stream
 
 Columns = dict[str, list[Any]]

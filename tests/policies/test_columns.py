@@ -36,7 +36,7 @@ def test_a_value_that_is_no_probability_names_column_and_row(value):
     problem, batch = setting()
     batch.extra["p_dose"][3] = value
     episode = batch.episode[batch.episode_of("dose")[3]]
-    with pytest.raises(PolicyError, match=rf"column 'p_dose', row 3 of the batch \(episode {episode}\)"):
+    with pytest.raises(PolicyError, match=rf"row 3 of the batch \(episode {episode}\), column 'p_dose'"):
         TargetColumns(problem, {"dose": "p_dose"}).taken("dose", batch)
 
 
@@ -45,7 +45,7 @@ def test_rows_of_one_outer_decision_must_agree():
     sizes = np.bincount(batch.levels["dose"].parent)
     row = int(np.flatnonzero(batch.levels["dose"].parent == np.argmax(sizes > 1))[1])
     batch.extra["p_recipe"][row] /= 2
-    with pytest.raises(PolicyError, match=rf"column 'p_recipe', row {row} .*same decision"):
+    with pytest.raises(PolicyError, match=rf"row {row} of the batch.*column 'p_recipe'.*same decision"):
         TargetColumns(problem, {"recipe": "p_recipe"}).taken("recipe", batch)
 
 

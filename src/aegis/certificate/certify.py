@@ -64,7 +64,9 @@ def _run(source: Source, request: Request, digest: str, report: Report | None) -
     problem = request.problem
     auditor = Auditor(problem, scope={name for scope in request.scopes for name in scope})
     try:
-        check_totals(problem, reward_measure(problem))
+        measure = reward_measure(problem)
+        if "value" in request.what:
+            check_totals(problem, measure)
         sides = Sides(learned_splits(source, request.candidates, request.fresh, digest), first_open(source))
         looks = [auditor.add] if report is None else [auditor.add, _counting(report)]
         found = collect(request, source.batches(request.columns), sides, None, looks)

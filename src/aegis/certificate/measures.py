@@ -84,11 +84,11 @@ def check_totals(problem: Problem, measure: Measure) -> None:
         raise RefusedError(
             f"with 'cluster: {{column: {problem.cluster}, most: {problem.cluster_most}}}' the claim is about totals, in which an "
             f"episode that never came earns 0: the reward '{measure.column}' then needs a range that starts at 0 and the goal "
-            "maximise; rescale it, or leave 'most' out if the number of episodes does not depend on what happened"
+            "maximise. Rescale it; or certify gains only (--gain-only), which do not depend on where the range starts"
         )
 
 
-def observe(measure: Measure, batch: Batch, rows: Array | None = None) -> Observed:
+def observe(measure: Measure, batch: Batch, rows: AnyArray | None = None) -> Observed:
     """Return the measure at the innermost rows of a batch, or at some of them. RefusedError names what lies outside the range."""
     if measure.guard:
         found, seen = batch.guards[measure.column], None
@@ -102,19 +102,17 @@ def observe(measure: Measure, batch: Batch, rows: Array | None = None) -> Observ
     scaled = measure.scaled(np.where(known, found, measure.low))
     outside = known & ~((scaled >= 0.0) & (scaled <= 1.0))
     if outside.any() and not measure.clip:
-        places = np.flatnonzero(outside)
-        episode = batch.episode[batch.episode_of(list(batch.levels)[-1])[places[0] if rows is None else rows[places[0]]]]
-        raise RefusedError(_outside(measure, found, places, episode))
+        first = int(np.argmax(outside))
+        raise RefusedError(_outside(measure, batch.where(first if rows is None else int(rows[first])), found[first], outside))
     inside = np.clip(scaled, 0.0, 1.0)
     if known.all():
         return Observed(inside, inside)
     return Observed(np.where(known, inside, 0.0), np.where(known, inside, 1.0))
 
 
-def _outside(measure: Measure, found: Array, rows: AnyArray, episode: object) -> str:
-    values = f"{rows.size} values lie" if rows.size > 1 else "1 value lies"
+def _outside(measure: Measure, place: str, value: float, outside: AnyArray) -> str:
     return (
-        f"column '{measure.column}': {values} outside the declared range [{measure.low:g}, {measure.high:g}], the first is "
-        f"{found[rows[0]]:g} in episode {episode}; widen the range to what can occur, or write 'clip: true' to certify the "
+        f"{place}, column '{measure.column}': {value:g} lies outside the declared range [{measure.low:g}, {measure.high:g}] (as "
+        f"do {int(outside.sum()) - 1} more values nearby); widen the range to what can occur, or write 'clip: true' to certify the "
         "clipped value"
     )

@@ -14,10 +14,10 @@ from aegis.logs.blocks import LogFile
 from aegis.logs.convert import convert
 from aegis.logs.findings import Findings
 from aegis.logs.formats import open_log
-from aegis.logs.places import Places
 from aegis.logs.propensities import around_base, check_available, check_columns, uniform
 from aegis.logs.schema import Column, Role, check_present, column_key, level_columns
 from aegis.problem import AnyArray, Array, Batch, Level, LevelTable, Problem, Variable, chain
+from aegis.problem.places import Places
 
 _BLOCK = 131072
 _WANTED = ("context", "action", "available")

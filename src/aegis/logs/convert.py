@@ -12,12 +12,12 @@ import pyarrow.compute as pc
 from aegis.logs.decimals import POINT, hint
 from aegis.logs.findings import Findings
 from aegis.logs.keys import one_dictionary
-from aegis.logs.places import Places, shown
 from aegis.logs.propensities import check_range
 from aegis.logs.schema import Column
 from aegis.logs.texts import TEXT, is_text, known_numbers, parsed, unreadable
 from aegis.logs.values import match, numeric, suggestion
 from aegis.problem import AnyArray
+from aegis.problem.places import Places, shown
 
 # The names of two further columns of a converted table; those of `Column.key` contain a slash.
 FILE, ROW = "file", "row"

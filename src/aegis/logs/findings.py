@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from aegis.errors import LogError
-from aegis.logs.places import Places
 from aegis.problem import AnyArray
+from aegis.problem.places import Places
 
 MOST = 10  # kinds that a message lists
 

@@ -11,12 +11,12 @@ import pyarrow.compute as pc
 
 from aegis.logs.convert import FILE, ROW, plain
 from aegis.logs.findings import Findings, Report
-from aegis.logs.places import Places, shown
 from aegis.logs.propensities import around_base, check_available, check_columns, check_least, uniform
 from aegis.logs.schema import Column, Role, column_key
 from aegis.logs.tree import Groups, Tree, agrees, build_tree, check_agreement
 from aegis.logs.values import as_column
 from aegis.problem import AnyArray, Array, Batch, Ints, Level, LevelTable, Problem, Variable
+from aegis.problem.places import Places, shown
 
 
 def group(table: pa.Table, columns: Sequence[Column], problem: Problem, files: tuple[str, ...]) -> Batch:
@@ -47,6 +47,7 @@ def group(table: pa.Table, columns: Sequence[Column], problem: Problem, files: t
         extra=_base_actions(table, columns, innermost)
         | {column.name: taken(_numpy(table[column.key]), innermost) for column in columns if column.role == "extra"},
         closed=None if closed is None else rows.column("closed", closed, None, innermost),
+        places=findings.places if innermost.single else findings.places.take(innermost.first),
     )
     _check_closed(batch, problem, rows.report(innermost))
     findings.settle()

@@ -15,9 +15,9 @@ from aegis.logs.convert import plain
 from aegis.logs.decimals import POINT
 from aegis.logs.findings import Findings
 from aegis.logs.keys import Hashes, hashes, run_starts
-from aegis.logs.places import Places
 from aegis.logs.schema import Column
 from aegis.logs.texts import TEXT, Guess, is_text
+from aegis.problem.places import Places
 
 _FREE = ("key", "time", "any")  # kinds whose type is found, not prescribed
 

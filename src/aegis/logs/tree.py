@@ -11,9 +11,9 @@ import pyarrow as pa
 from aegis.logs.convert import plain
 from aegis.logs.findings import Findings
 from aegis.logs.keys import changes, codes_and_values, joint_codes, ranks
-from aegis.logs.places import shown
 from aegis.logs.schema import Column, column_key
 from aegis.problem import AnyArray, Ints, Level, Problem
+from aegis.problem.places import shown
 
 Longs = npt.NDArray[np.int64]
 

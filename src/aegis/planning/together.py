@@ -22,7 +22,7 @@ from aegis.problem import AnyArray, Array, Batch
 
 # Choices that look at the values of one particle in one state at a time, so that particles of several runs can be asked as one.
 PARTICLE_BY_PARTICLE = (ThompsonChoice, GreedyChoice)
-AT_ONCE = 2**16  # hypothetical decisions that are planned at once: their arrays stay in the cache
+AT_ONCE = 2**18  # hypothetical decisions that are planned at once: a few megabytes for each array
 
 
 @dataclass(frozen=True, slots=True)

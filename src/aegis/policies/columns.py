@@ -103,5 +103,4 @@ class TargetColumns:
             raise PolicyError(f"column '{column}': target probabilities are numbers; {error}") from error
 
     def _at(self, column: str, row: int, batch: Batch) -> str:
-        episode = batch.episode[batch.episode_of(self.problem.innermost.name)[row]]
-        return f"column '{column}', row {row} of the batch (episode {episode})"
+        return f"{batch.where(row)}, column '{column}'"

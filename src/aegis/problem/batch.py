@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from aegis.errors import ProblemError, nearest
+from aegis.problem.places import Places
 from aegis.problem.problem import Problem
 
 Array = npt.NDArray[np.float64]
@@ -88,6 +89,7 @@ class Batch:
     time: AnyArray | None = None
     extra: Mapping[str, AnyArray] = field(default_factory=dict)
     closed: npt.NDArray[np.bool_] | None = None
+    places: Places | None = None
 
     def __len__(self) -> int:
         return int(self.episode.size)
@@ -173,7 +175,16 @@ class Batch:
             None if self.time is None else self.time[chosen],
             {name: values[rows] for name, values in self.extra.items()},
             None if self.closed is None else self.closed[rows],
+            None if self.places is None else self.places.take(rows),
         )
+
+    def where(self, row: int) -> str:
+        """Return where an innermost decision came from: file and row of the log if they are known, else its episode."""
+        if self.places is not None:
+            return self.places.at(row)
+        value = self.episode[self.episode_of(list(self.levels)[-1])[row]]
+        name = ", ".join(map(str, value)) if self.episode.dtype.names else str(value)
+        return f"row {row} of the batch (episode {name})"
 
     def _episode_rows(self, episodes: AnyArray) -> AnyArray:
         if episodes.dtype == np.bool_:

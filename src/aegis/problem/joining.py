@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from aegis.errors import ProblemError
 from aegis.problem.batch import AnyArray, Batch, LevelTable
+from aegis.problem.places import Places
 
 
 def concat(batches: Sequence[Batch]) -> Batch:
@@ -51,7 +52,16 @@ def concat(batches: Sequence[Batch]) -> Batch:
         _join([batch.time for batch in batches], "time"),
         _join_columns([batch.extra for batch in batches], "extra columns"),
         _join_masks([batch.closed for batch in batches], [(count,) for count in above]),
+        _join_places([batch.places for batch in batches]),
     )
+
+
+def _join_places(parts: Sequence[Places | None]) -> Places | None:
+    """Join the origins of rows; given up unless all parts know them, of the same files."""
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts) or len({part.files for part in known}) > 1:
+        return None
+    return Places(known[0].files, np.concatenate([part.file for part in known]), np.concatenate([part.row for part in known]))
 
 
 def _join(parts: Sequence[AnyArray | None], what: str) -> AnyArray | None:

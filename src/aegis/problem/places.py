@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from aegis.problem import AnyArray, Ints
+AnyArray = npt.NDArray[Any]
+Ints = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,10 @@ class Places:
     def order(self, index: int) -> tuple[int, int]:
         """Return what sorts rows as they are in the files."""
         return int(self.file[index]), int(self.row[index])
+
+    def take(self, indices: AnyArray) -> Places:
+        """Return the origins of some of the rows."""
+        return Places(self.files, self.file[indices], self.row[indices])
 
     def earliest(self, indices: AnyArray) -> int:
         """Return which of the row indices given comes first in the files."""

@@ -1,0 +1,136 @@
+"""A search for the length-scales and the prior precision under which a regression on random Fourier features predicted its data best.
+
+The marginal likelihood is in closed form but has many local optima: an input that matters only together with another looks
+useless while that one is switched off, and many inputs at once drown the few that matter. The search therefore starts in
+several places and changes one coordinate at a time over a whole grid until nothing improves: first on few rows and features,
+which is many times cheaper and enough to see which inputs matter, then on all of them near the best place found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from aegis.errors import ModelError
+from aegis.mechanisms.fourier import Fourier
+from aegis.mechanisms.nig import NIG
+from aegis.problem import Array
+
+OFF = 64.0  # so long that a standardised input adds nothing but its linear term
+LENGTHSCALES = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0, 10.0, OFF)
+PRECISIONS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+COARSE_ROWS, COARSE_FEATURES = 400, 64
+NEAR = 2  # grid steps to either side that the fine search looks at
+MOST_SWEEPS = 20
+LEAST_GAIN = 1e-6  # nats: a smaller one is round-off, and a reason to stop
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A point of the search: the place in LENGTHSCALES of each group of inputs, and the place in PRECISIONS."""
+
+    scales: tuple[int, ...]
+    precision: int
+
+    def moved(self, coordinate: int, value: int) -> Place:
+        """Return the point with one coordinate changed; the precision comes after the groups."""
+        if coordinate == len(self.scales):
+            return replace(self, precision=value)
+        return replace(self, scales=(*self.scales[:coordinate], value, *self.scales[coordinate + 1 :]))
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the search found: a length-scale for each group of inputs, the prior precision, and the log evidence in nats."""
+
+    scales: tuple[float, ...]
+    precision: float
+    evidence: float
+
+
+@dataclass(slots=True)
+class Evidence:
+    """The log evidence of rows inputs `[n, d]`, targets `[n, q]` by length-scales and precision; sums of features are kept.
+
+    base: the features at length-scale 1. groups: the columns of each group of inputs that share a length-scale. shape, rate: the
+    prior of the noise. Memory holds the sums of one set of length-scales, so that another precision costs one factorisation.
+    """
+
+    base: Fourier
+    groups: Sequence[slice]
+    inputs: Array
+    targets: Array
+    shape: float
+    rate: float
+    _scales: tuple[int, ...] | None = None
+    _sums: tuple[Array, Array] | None = None
+
+    def __call__(self, place: Place) -> float:
+        """Return the log evidence; minus infinity where the posterior cannot be computed."""
+        precision = PRECISIONS[place.precision]
+        gram, shift = self._of(place.scales)
+        size, outputs = shift.shape
+        prior = NIG.prior(size, outputs, precision, self.shape, self.rate)
+        square = prior.square + np.square(self.targets).sum(axis=0)
+        state = NIG(gram + prior.precision, shift, self.shape + 0.5 * len(self.targets), square)
+        try:
+            return state.log_evidence(prior)
+        except ModelError:
+            return -np.inf
+
+    def _of(self, scales: tuple[int, ...]) -> tuple[Array, Array]:
+        """Return the sums of products of the features `[D, D]`, and of features and targets `[D, q]`."""
+        if self._sums is None or scales != self._scales:
+            features = scaled(self.base, self.groups, [LENGTHSCALES[place] for place in scales])(self.inputs)
+            self._scales, self._sums = scales, (features.T @ features, features.T @ self.targets)
+        return self._sums
+
+
+def scaled(base: Fourier, groups: Sequence[slice], scales: Sequence[float]) -> Fourier:
+    """Return the features of `base`, drawn at length-scale 1, at one length-scale for each group of inputs."""
+    each = np.ones(len(base.frequencies))
+    for group, scale in zip(groups, scales, strict=True):
+        each[group] = scale
+    return replace(base, frequencies=base.frequencies / each[:, None])
+
+
+def best_length_scales(
+    base: Fourier, groups: Sequence[slice], inputs: Array, targets: Array, shape: float, rate: float
+) -> Found:
+    """Return the length-scales of each group of inputs and the precision with the largest evidence that the search finds.
+
+    base: the features at length-scale 1. inputs `[n, d]` and targets `[n, q]` are standardised, without missing values.
+    """
+    thin = slice(None, None, max(1, -(-len(inputs) // COARSE_ROWS)))
+    few = replace(base, frequencies=base.frequencies[:, :COARSE_FEATURES], phases=base.phases[:COARSE_FEATURES])
+    coarse = Evidence(few, groups, inputs[thin], targets[thin], shape, rate)
+    middle = len(PRECISIONS) // 2
+    equal = [Place((scale,) * len(groups), middle) for scale in range(len(LENGTHSCALES))]
+    starts = [max(equal, key=coarse), equal[-1]] if len(groups) > 1 else [max(equal, key=coarse)]
+    grids = [range(len(LENGTHSCALES))] * len(groups) + [range(len(PRECISIONS))]
+    ends = [_climbed(coarse, start, lambda place, coordinate: grids[coordinate]) for start in dict.fromkeys(starts)]
+    fine = Evidence(base, groups, inputs, targets, shape, rate)
+
+    def near(place: Place, coordinate: int) -> range:
+        now = (*place.scales, place.precision)[coordinate]
+        return range(max(0, now - NEAR), min(len(grids[coordinate]), now + NEAR + 1))
+
+    best = _climbed(fine, max(ends, key=fine), near)
+    return Found(tuple(LENGTHSCALES[place] for place in best.scales), PRECISIONS[best.precision], fine(best))
+
+
+def _climbed(evidence: Evidence, start: Place, grid: Callable[[Place, int], range]) -> Place:
+    """Return where changing one coordinate at a time, to the best of its grid, ends: nothing improves any more."""
+    best, value = start, evidence(start)
+    for _ in range(MOST_SWEEPS):
+        before = value
+        for coordinate in range(len(start.scales), -1, -1):  # the precision first: its sums are at hand
+            for candidate in (best.moved(coordinate, place) for place in grid(best, coordinate)):
+                found = evidence(candidate) if candidate != best else value
+                if found > value + LEAST_GAIN:
+                    best, value = candidate, found
+        if value == before:
+            return best
+    return best
