@@ -38,12 +38,12 @@ NOTES = (
     "close to it; ten do not. What was done: runs in lockstep; one generator per episode by a jump within a stream (41 to 6",
     "microseconds); posterior sums written into memory that is used again (fresh memory cost 0.12 to 0.18 ms per episode in",
     "page faults); units of the target folded into the drawn weights instead of two passes over all predictions; rows of a",
-    "level gathered once for all its mechanisms; rules and scopes made once per run; plans of all runs in one call (in",
-    "parts of 2^13 to 2^20 points; larger parts than 2^18 gain nothing). What is left has two halves. About 1900 Python",
-    "calls per step, shared by the runs: the more runs, the smaller. And a cost of each run: its generator and the objects",
-    "of its draw, picking and checking its actions, and passes over planned values, each cheap alone and several times",
-    "dearer after the arithmetic has displaced the caches. flat_ts has one small mechanism and so little arithmetic that",
-    "this second half alone is above 10 % of its time; a compiled episode loop would be needed there.",
+    "level gathered once for all its mechanisms; rules and scopes made once per run; plans of all runs in one call, in",
+    "parts of at most 2^18 points (2^16 and 2^17 were slower). What is left has two halves. About 1900 Python calls per",
+    "step, shared by the runs: the more runs, the smaller. And a cost of each run: its generator and the objects of its",
+    "draw, picking and checking its actions, and passes over planned values, each cheap, and about twice as dear in the",
+    "loop as when timed alone. flat_ts has one small mechanism and so little arithmetic that it stays above 10 % even with",
+    "a hundred runs; it would need a compiled episode loop.",
 )
 PARTS = ["trigonometry", "matrix products", "Cholesky and solves", "Python and small arrays", "total"]
 EPISODES = 64  # noise is drawn in blocks of so many

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from aegis.version import __version__
 
 if TYPE_CHECKING:
-    from aegis.agents import AGENTS, Agent, CandidateSettings, Learned, Online, learn, run, run_to
+    from aegis.agents import AGENTS, Agent, CandidateSettings, Learned, Online, learn, make_online, run, run_to
     from aegis.audit import audit_log
     from aegis.certificate import Candidate, Certificate, certificate_schema, certify, load_certificate, verify
     from aegis.cli.candidates import load_candidate
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from aegis.worlds import WORLDS, OraclePolicy, make_world, oracle_value, true_value
 
 _ROOMS = {
-    "agents": ("AGENTS", "Agent", "CandidateSettings", "Learned", "Online", "learn", "run", "run_to"),
+    "agents": ("AGENTS", "Agent", "CandidateSettings", "Learned", "Online", "learn", "make_online", "run", "run_to"),
     "audit": ("audit_log",),
     "certificate": ("Candidate", "Certificate", "certificate_schema", "certify", "load_certificate", "verify"),
     "cli.candidates": ("load_candidate",),
@@ -79,6 +79,7 @@ __all__ = [
     "load_policy",
     "load_problem",
     "load_rewards",
+    "make_online",
     "make_world",
     "oracle_value",
     "plan",

@@ -110,17 +110,17 @@ def test_probabilities_that_do_not_sum_to_one_are_refused(factor: float) -> None
 
 
 def test_weights_of_policies_are_hardly_ever_refused() -> None:
-    """The test is by betting at level ALPHA: of 150 runs with weights that average one, hardly any is refused."""
+    """The test is by betting at level ALPHA: of 60 runs with weights that average one, hardly any is refused."""
     problem = problem_of(full=False)
     measure = reward_measure(problem)
     rng = np.random.default_rng(5)
     refused = 0
-    for _ in range(150):
+    for _ in range(60):
         found = start_balance(problem, 0, Scope("dose"), measure)
         hit = rng.random(400) < 0.2
         found.add([np.where(hit, 5.0, 0.0)], None)
         refused += unbalanced(found)
-    assert refused <= 3 and ALPHA <= 0.001
+    assert refused <= 2 and ALPHA <= 0.001
     heavy = start_balance(problem, 0, Scope("dose"), measure)
     heavy.add([np.where(rng.random(400) < 0.4, 5.0, 0.0)], None)
     assert unbalanced(heavy)
@@ -252,7 +252,7 @@ def test_an_empty_log_and_rewards_that_are_not_there() -> None:
     with pytest.raises(RefusedError, match="no column 'margin'"):
         observe(measure, replace(batch, reward=None))
     spoilt = np.where(np.arange(9) == 4, 1.5, batch.reward)
-    with pytest.raises(RefusedError, match=r"'margin': 1 value lies outside the declared range \[0, 1\], .* in episode b00001"):
+    with pytest.raises(RefusedError, match=r"row 5, column 'margin': 1.5 lies outside the declared range \[0, 1\]"):
         observe(measure, replace(batch, reward=spoilt))
     seen = observe(measure, replace(batch, observed=np.arange(9) > 2))
     assert seen.low[:3].tolist() == [0.0] * 3 and seen.high[:3].tolist() == [1.0] * 3

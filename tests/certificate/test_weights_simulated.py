@@ -29,7 +29,7 @@ CASES = {
     "clinic, dose": ("clinic", "uniform", ("softmax:temperature=1",), ("dose",)),
     "clinic, both, mixture": ("clinic", "softmax:temperature=2", ("uniform", "natural:epsilon=0.3"), ("plan", "dose")),
 }
-EPISODES = 2000
+EPISODES = 1200
 
 
 def score(values: Array, truth: float) -> float:

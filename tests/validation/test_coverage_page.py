@@ -11,9 +11,9 @@ import pytest
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-from certificates import LEAST_TIGHT, MOST_MEDIANS, MOST_OUTER
-from coverage_page import CERTIFICATES, COVERAGE, coverage_lines, numbers, tight_lines, units_lines
-from coverage_studies import studies
+from certificates import LEAST_TIGHT, MOST_MEDIANS, MOST_OUTER  # noqa: E402
+from coverage_page import CERTIFICATES, COVERAGE, coverage_lines, numbers, tight_lines, units_lines  # noqa: E402
+from coverage_studies import studies  # noqa: E402
 
 RESULTS = (ROOT / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8")
 coverage = json.loads(COVERAGE.read_text(encoding="utf-8"))

@@ -6,15 +6,18 @@ Nothing here looks at the certification side: a model that has seen it could not
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from aegis.agents.sample import Sample
 from aegis.errors import LogError
 from aegis.logs import Source, Split
 from aegis.mechanisms import (
     MODELS,
     MOST_INPUTS,
+    TUNABLE,
+    TUNED,
     Belief,
     LevelRewards,
     ModelSettings,
@@ -23,6 +26,8 @@ from aegis.mechanisms import (
     fit_scalings,
     select,
     subtree_means,
+    tune,
+    tune_rewards,
 )
 from aegis.problem import Array, Batch, Problem, Scope
 
@@ -58,41 +63,71 @@ def fit(
 ) -> Fitted:
     """Fit the models to the prior side of a log and keep, for each mechanism and level, the likeliest one.
 
-    models: candidates by name, MODELS by default; polynomials are left out where a regression would have more than
-    MOST_INPUTS inputs. report: told the pass and the episodes so far. Raises LogError if the prior side is empty, if it has no
-    rewards, or if a mechanism never saw a complete row.
+    models: candidates by name; by default MODELS and, under the name TUNED, a model whose length-scales are tuned on a sample of
+    the prior side. Polynomials are left out where a regression would have more than MOST_INPUTS inputs. report: told the pass and
+    the episodes so far. Raises LogError if the prior side is empty, if it has no rewards, or if a mechanism never saw a complete
+    row.
     """
     problem, placed = source.problem, source.placed(split)
     prior = _Side(source, placed, report)
-    scalings = fit_scalings(problem, prior.batches("scaling"))
+    sample = Sample()
+    scalings = fit_scalings(problem, sample.watch(prior.batches("scaling")))
     if problem.reward.column not in scalings:
         raise LogError(
             f"no reward was observed in the {prior.episodes} episodes of the prior side (column '{problem.reward.column}'); "
             "nothing can be learned without rewards"
         )
-    candidates = _affordable(problem, scope, models or MODELS)
-    beliefs = [build_belief(problem, settings, scope, scalings) for settings in candidates.values()]
-    rewards = [LevelRewards.prior(problem, settings, scalings) for settings in candidates.values()]
+    compared = [
+        _Compared(name, build_belief(problem, settings, scope, scalings), LevelRewards.prior(problem, settings, scalings))
+        for name, settings in _affordable(problem, scope, models or MODELS).items()
+    ]
+    if models is None:
+        compared.append(_tuned(problem, scope, scalings, sample.batch()))
     totals = _Totals()
     for batch in prior.batches("fitting"):
-        beliefs = [belief.update(batch) for belief in beliefs]
-        rewards = [model.update(batch) for model in rewards]
+        compared = [model.update(batch) for model in compared]
         totals.add(batch)
-    _check_seen(beliefs[0])
-    belief, chosen = select(beliefs)
-    level_rewards, chosen_rewards = LevelRewards.likeliest(rewards)
-    names = list(candidates)
+    _check_seen(compared[0].belief)
+    belief, chosen = select([model.belief for model in compared], [model.owed for model in compared])
+    rewards, chosen_rewards = LevelRewards.likeliest(
+        [model.rewards for model in compared], [model.owed_rewards for model in compared]
+    )
     return Fitted(
         scalings,
         belief,
-        level_rewards,
-        {name: names[index] for name, index in chosen.items() if name in problem.mechanisms(scope)},
-        {name: names[index] for name, index in chosen_rewards.items()},
+        rewards,
+        {name: compared[index].name for name, index in chosen.items() if name in problem.mechanisms(scope)},
+        {name: compared[index].name for name, index in chosen_rewards.items()},
         prior.episodes,
         totals.decisions,
         totals.missing,
         totals.reward / max(totals.rewarded, 1),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """One of the models that are compared: of the mechanisms, and of the reward below each level.
+
+    owed, owed_rewards: nats that its evidence owes to the search for its hyper-parameters, by mechanism and by level.
+    """
+
+    name: str
+    belief: Belief
+    rewards: LevelRewards
+    owed: Mapping[str, float] = field(default_factory=dict)
+    owed_rewards: Mapping[str, float] = field(default_factory=dict)
+
+    def update(self, batch: Batch) -> _Compared:
+        return replace(self, belief=self.belief.update(batch), rewards=self.rewards.update(batch))
+
+
+def _tuned(problem: Problem, scope: Scope, scalings: Mapping[str, Scaling], sample: Batch) -> _Compared:
+    """Return the model whose length-scales suit a sample of the prior side best."""
+    settings = tune(problem, [sample], TUNABLE, scope, scalings)
+    rewards, owed_rewards = tune_rewards(problem, [sample], TUNABLE, scalings)
+    owed = {name: tuned.charge for name, tuned in settings.tuned.items()}
+    return _Compared(TUNED, build_belief(problem, settings, scope, scalings), rewards, owed, owed_rewards)
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from aegis.agents.fitting import Fitted, Report, episode_means, fit
 from aegis.errors import SettingError
 from aegis.files import digest_of
 from aegis.logs import Source, Split, log_digest
-from aegis.mechanisms import ModelSettings
+from aegis.mechanisms import LevelRewards, ModelSettings
 from aegis.planning import Greedy
 from aegis.policies import path_full
 from aegis.problem import Array, Batch, Policy, Problem, Scope, dump_problem
@@ -37,6 +37,11 @@ class Learned:
     fitted: Fitted
     plug_in: float
     record: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def rewards(self) -> LevelRewards:
+        """Return the reward models, the control variates of a certificate."""
+        return self.fitted.rewards
 
 
 def learn(

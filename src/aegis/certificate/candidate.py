@@ -5,11 +5,31 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from aegis.errors import AegisError, PolicyError
 from aegis.policies import Capped, Hybrid, Mixture, TargetColumns, policy_digest
 from aegis.problem import Batch, Policy, Problem, RewardModel
+
+
+@runtime_checkable
+class Learned(Protocol):
+    """What learning from a log gives: a policy, the record of how it came about, and the reward models that came along."""
+
+    @property
+    def policy(self) -> Policy:
+        """Return the policy."""
+        ...
+
+    @property
+    def record(self) -> Mapping[str, Any]:
+        """Return the record, with the split."""
+        ...
+
+    @property
+    def rewards(self) -> RewardModel:
+        """Return the reward models."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +47,13 @@ class Candidate:
     rewards: RewardModel | None = None
 
     @classmethod
-    def of(cls, policy: Policy | Candidate, position: int = 1) -> Candidate:
-        """Return a candidate for a policy as it is."""
+    def of(cls, policy: Policy | Learned | Candidate, position: int = 1) -> Candidate:
+        """Return a candidate for a policy as it is, or for what was learned."""
         if isinstance(policy, Candidate):
             return policy
+        if isinstance(policy, Learned):
+            kind = str(policy.record.get("kind", "learned"))
+            return cls(policy.policy, f"{kind} policy", record=policy.record, rewards=policy.rewards)
         columns = tuple(policy.columns.values()) if isinstance(policy, TargetColumns) else ()
         return cls(policy, f"candidate {position}", columns=columns)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from aegis.audit import Auditor
 from aegis.certificate.assembling import Outcome, assemble
-from aegis.certificate.candidate import Candidate
+from aegis.certificate.candidate import Candidate, Learned
 from aegis.certificate.certificate import Certificate
 from aegis.certificate.claims import WHAT
 from aegis.certificate.data import DataDigest
@@ -26,7 +26,7 @@ Report = Callable[[int], None]
 
 def certify(
     source: Source,
-    candidates: Policy | Candidate | Sequence[Policy | Candidate],
+    candidates: Policy | Learned | Candidate | Sequence[Policy | Learned | Candidate],
     *,
     scopes: Iterable[Iterable[str]] | None = None,
     delta: float = 0.05,
@@ -38,7 +38,7 @@ def certify(
     report: Report | None = None,
     now: str | None = None,
 ) -> Certificate:
-    """Return a certificate for one or several candidates that were fixed beforehand.
+    """Return a certificate for one or several candidates that were fixed beforehand: policies, or what `learn` returned.
 
     scopes: level names of each scope; all scopes if None. delta: the risk, shared by all claims. method: auto, water-filled,
     robust or plain. what: 'gain', or 'gain' and 'value'. fresh: learned candidates have seen none of this log, so that all of it

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from aegis.certificate.candidate import Candidate
+from aegis.certificate.candidate import Candidate, Learned
 from aegis.certificate.claims import METHODS, WHAT, scopes_of
 from aegis.certificate.groups import check_variables
 from aegis.errors import SettingError, choose
@@ -36,7 +36,7 @@ class Request:
     def of(
         cls,
         problem: Problem,
-        candidates: Policy | Candidate | Sequence[Policy | Candidate],
+        candidates: Policy | Learned | Candidate | Sequence[Policy | Learned | Candidate],
         scopes: Iterable[Iterable[str]] | None = None,
         delta: float = 0.05,
         method: str = "auto",

@@ -1,6 +1,6 @@
 """Learnable mechanisms: feature maps, Normal-Inverse-Gamma posteriors, tables, and the factorised belief over all of them."""
 
-from aegis.mechanisms.belief import Belief, ModelSettings, Theta, Tuned, build_belief
+from aegis.mechanisms.belief import Belief, Theta, build_belief
 from aegis.mechanisms.cells import Cells
 from aegis.mechanisms.encoding import Encoder, Scaling, action_scalings, fit_scalings, mechanism_rows
 from aegis.mechanisms.feature_map import FeatureMap
@@ -11,10 +11,11 @@ from aegis.mechanisms.nig import NIG, Draw
 from aegis.mechanisms.packing import MECHANISM_CLASSES, Packed, pack, unpack
 from aegis.mechanisms.regression import Regression
 from aegis.mechanisms.rewards import LevelRewards, subtree_means
-from aegis.mechanisms.selection import MODELS, MOST_INPUTS, select
+from aegis.mechanisms.selection import MODELS, MOST_INPUTS, TUNABLE, TUNED, select
+from aegis.mechanisms.settings import ModelSettings, Tuned
 from aegis.mechanisms.stacked import StackedDraw, StackedNIG, StackedRegression
 from aegis.mechanisms.stacked_belief import StackedBelief, equally_many
-from aegis.mechanisms.tuning import tune
+from aegis.mechanisms.tuning import tune, tune_rewards
 
 __all__ = [
     "FEATURES",
@@ -22,6 +23,8 @@ __all__ = [
     "MODELS",
     "MOST_INPUTS",
     "NIG",
+    "TUNABLE",
+    "TUNED",
     "Belief",
     "Cells",
     "Draw",
@@ -53,5 +56,6 @@ __all__ = [
     "select",
     "subtree_means",
     "tune",
+    "tune_rewards",
     "unpack",
 ]

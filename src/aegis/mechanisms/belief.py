@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -22,47 +22,11 @@ from aegis.mechanisms.features import FEATURES
 from aegis.mechanisms.fourier import Fourier
 from aegis.mechanisms.mechanism import Function, Mechanism, State
 from aegis.mechanisms.regression import Regression
+from aegis.mechanisms.settings import ModelSettings
 from aegis.problem import Actions, AnyArray, Array, Batch, Level, Problem, Rows, Variable
 from aegis.rng import stream
 
 MOST_CROSSED = 12  # inputs up to which availability is learned with products of inputs
-
-
-@dataclass(frozen=True, slots=True)
-class Tuned:
-    """Hyper-parameters of one mechanism: length-scale by input name, and prior precision."""
-
-    lengthscale: Mapping[str, float]
-    precision: float
-
-
-@dataclass(frozen=True, slots=True)
-class ModelSettings:
-    """How mechanisms are modelled.
-
-    structure: 'factorised' has one mechanism per variable with the graph's parents; 'joint' regresses the reward on all
-    contexts and actions at once, without the outcome; 'cells' keeps a table of the reward by actions. features: a name from
-    FEATURES. precision, shape, rate: the prior. temper: power of the likelihood. count, lengthscale, linear_terms: of fourier
-    features; lengthscale in (standardised) input units, one number or one per input name. feature_seed: the draw of random
-    features, shared by all runs; None draws anew for each seed. tuned: length-scales and precision by mechanism, which take
-    precedence (see `tune`).
-    """
-
-    structure: str = "factorised"
-    features: str = "linear"
-    precision: float = 0.1
-    shape: float = 2.0
-    rate: float = 1.0
-    temper: float = 1.0
-    count: int = 128
-    lengthscale: float | Mapping[str, float] = 1.0
-    linear_terms: bool = True
-    feature_seed: int | None = None
-    tuned: Mapping[str, Tuned] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        choose(self.structure, ("factorised", "joint", "cells"), "structure")
-        choose(self.features, FEATURES, "feature map")
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +120,7 @@ def build_belief(
     chosen = settings or ModelSettings()
     for name in scalings or {}:
         choose(name, problem.variables, "variable to scale")
+    chosen.check_names(problem)
     wanted = _structure(problem, chosen.structure, problem.mechanisms(scope))
     _check(problem, scope)
     mechanisms = {name: _mechanism(problem, name, parents, chosen, scalings or {}, seed) for name, parents in wanted.items()}
@@ -241,11 +206,7 @@ def _mechanism(
 def _features(settings: ModelSettings, name: str, encoder: Encoder, seed: int) -> FeatureMap:
     if settings.features != "fourier":
         return FEATURES[settings.features](encoder.width)
-    given = settings.tuned[name].lengthscale if name in settings.tuned else settings.lengthscale
-    scales: list[float] = []
-    for parent in encoder.parents:
-        scale = given.get(parent.name, 1.0) if isinstance(given, Mapping) else given
-        scales += [float(scale)] * parent.width
+    scales = settings.scales(name, encoder.parents)
     rng = stream(seed if settings.feature_seed is None else settings.feature_seed, "features", name)
     return Fourier.draw(encoder.width, settings.count, scales or 1.0, settings.linear_terms, rng)
 

@@ -1,4 +1,4 @@
-"""A search for the length-scales and the prior precision under which a regression on random Fourier features predicted its data best.
+"""A search for the length-scales and prior precision with which random Fourier features predicted their data best.
 
 The marginal likelihood is in closed form but has many local optima: an input that matters only together with another looks
 useless while that one is switched off, and many inputs at once drown the few that matter. The search therefore starts in
@@ -8,6 +8,7 @@ which is many times cheaper and enough to see which inputs matter, then on all o
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -22,7 +23,7 @@ OFF = 64.0  # so long that a standardised input adds nothing but its linear term
 LENGTHSCALES = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0, 10.0, OFF)
 PRECISIONS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 COARSE_ROWS, COARSE_FEATURES = 400, 64
-NEAR = 2  # grid steps to either side that the fine search looks at
+NEAR = 1  # grid steps to either side that the fine search looks at
 MOST_SWEEPS = 20
 LEAST_GAIN = 1e-6  # nats: a smaller one is round-off, and a reason to stop
 
@@ -43,11 +44,16 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What the search found: a length-scale for each group of inputs, the prior precision, and the log evidence in nats."""
+    """What the search found: a length-scale for each group of inputs, the prior precision, and the log evidence in nats.
+
+    charge: log of the number of grid points, in nats. The evidence of a model that starts with equal weights on all of them is at
+    least the best one's minus this: the fair figure to compare with models that were not searched for.
+    """
 
     scales: tuple[float, ...]
     precision: float
     evidence: float
+    charge: float
 
 
 @dataclass(slots=True)
@@ -96,9 +102,7 @@ def scaled(base: Fourier, groups: Sequence[slice], scales: Sequence[float]) -> F
     return replace(base, frequencies=base.frequencies / each[:, None])
 
 
-def best_length_scales(
-    base: Fourier, groups: Sequence[slice], inputs: Array, targets: Array, shape: float, rate: float
-) -> Found:
+def best_length_scales(base: Fourier, groups: Sequence[slice], inputs: Array, targets: Array, shape: float, rate: float) -> Found:
     """Return the length-scales of each group of inputs and the precision with the largest evidence that the search finds.
 
     base: the features at length-scale 1. inputs `[n, d]` and targets `[n, q]` are standardised, without missing values.
@@ -118,7 +122,8 @@ def best_length_scales(
         return range(max(0, now - NEAR), min(len(grids[coordinate]), now + NEAR + 1))
 
     best = _climbed(fine, max(ends, key=fine), near)
-    return Found(tuple(LENGTHSCALES[place] for place in best.scales), PRECISIONS[best.precision], fine(best))
+    charge = len(groups) * math.log(len(LENGTHSCALES)) + math.log(len(PRECISIONS))
+    return Found(tuple(LENGTHSCALES[place] for place in best.scales), PRECISIONS[best.precision], fine(best), charge)
 
 
 def _climbed(evidence: Evidence, start: Place, grid: Callable[[Place, int], range]) -> Place:

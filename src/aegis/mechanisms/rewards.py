@@ -13,11 +13,12 @@ from typing import ClassVar
 import numpy as np
 
 from aegis.errors import ModelError, PolicyError, SettingError, nearest
-from aegis.mechanisms.belief import ModelSettings, build_belief
+from aegis.mechanisms.belief import build_belief
 from aegis.mechanisms.encoding import Scaling
 from aegis.mechanisms.nig import NIG
 from aegis.mechanisms.packing import MECHANISM_CLASSES, Packed, pack, unpack
 from aegis.mechanisms.regression import Regression
+from aegis.mechanisms.settings import ModelSettings
 from aegis.problem import Array, Batch, Problem, Reward, State, augmented
 
 BLOCK = 2**22  # features held in memory at once
@@ -49,20 +50,27 @@ class LevelRewards:
         with products. scalings: as in `build_belief`, fitted on prior data.
         """
         chosen = replace(settings or ModelSettings(features="polynomial"), structure="joint")
+        chosen.check_names(problem)
         regressions = {
             name: _regression(problem, name, chosen, scalings or {}) for name in problem.names if name in problem.scope(levels)
         }
         return cls(problem, regressions, {name: regression.prior() for name, regression in regressions.items()})
 
     @classmethod
-    def likeliest(cls, candidates: Sequence[LevelRewards]) -> tuple[LevelRewards, dict[str, int]]:
+    def likeliest(
+        cls, candidates: Sequence[LevelRewards], charges: Sequence[Mapping[str, float]] | None = None
+    ) -> tuple[LevelRewards, dict[str, int]]:
         """Return for each level the candidate's model with the largest evidence, and which candidate that was.
 
-        The candidates are of one problem and have seen the same data.
+        The candidates are of one problem and have seen the same data. charges: as in `select`, by level.
         """
         if not candidates:
             raise SettingError("there are no reward models to choose from; give at least one")
-        chosen = {name: int(np.argmax([model.evidence(name) for model in candidates])) for name in candidates[0].regressions}
+        pairs = list(zip(candidates, charges or [{}] * len(candidates), strict=True))
+        chosen = {
+            name: int(np.argmax([model.evidence(name) - owed.get(name, 0.0) for model, owed in pairs]))
+            for name in candidates[0].regressions
+        }
         regressions = {name: candidates[index].regressions[name] for name, index in chosen.items()}
         states = {name: candidates[index].states[name] for name, index in chosen.items()}
         return cls(candidates[0].problem, regressions, states), chosen
@@ -143,7 +151,7 @@ def _regression(problem: Problem, level: str, settings: ModelSettings, scalings:
     levels = tuple(replace(spec, available=()) for spec in (*problem.above(level), problem.level(level)))
     cut = Problem(levels, Reward(problem.reward.column))
     known = {name: scaling for name, scaling in scalings.items() if name in cut.variables}
-    found = build_belief(cut, settings, None, known).mechanisms[problem.reward.column]
+    found = build_belief(cut, settings.about(cut.variables), None, known).mechanisms[problem.reward.column]
     if not isinstance(found, Regression):
         raise ModelError(f"level '{level}': a reward model is a regression, found a {type(found).__name__}")
     return found

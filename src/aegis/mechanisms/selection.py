@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from aegis.errors import SettingError
-from aegis.mechanisms.belief import Belief, ModelSettings
+from aegis.mechanisms.belief import Belief
 from aegis.mechanisms.nig import NIG
+from aegis.mechanisms.settings import ModelSettings
 
 MOST_INPUTS = 20  # a polynomial in more inputs has more than 231 terms, of which most are noise
 
@@ -20,17 +21,22 @@ MODELS: dict[str, ModelSettings] = {
     "fourier": ModelSettings(features="fourier", lengthscale=1.0, feature_seed=0),
     "smooth fourier": ModelSettings(features="fourier", lengthscale=2.0, feature_seed=0),
 }
+TUNED = "tuned fourier"  # a further model, whose length-scales are chosen on prior data: `tune(..., TUNABLE)`
+TUNABLE = ModelSettings(features="fourier", feature_seed=0)
 
 
-def select(beliefs: Sequence[Belief]) -> tuple[Belief, dict[str, int]]:
+def select(beliefs: Sequence[Belief], charges: Sequence[Mapping[str, float]] | None = None) -> tuple[Belief, dict[str, int]]:
     """Return a belief with the likeliest model of each mechanism, and which of the beliefs it came from, by mechanism.
 
     The beliefs are of one problem and have seen the same data; of two equally likely models the first one is taken. A
-    mechanism that a belief lacks is not chosen from it. Raises SettingError if a mechanism has no evidence (a table).
+    mechanism that a belief lacks is not chosen from it. charges: for each belief, nats by mechanism that are taken off its
+    evidence, for hyper-parameters that were searched for on the same data. Raises SettingError if a mechanism has no evidence (a
+    table).
     """
     if not beliefs:
         raise SettingError("there are no beliefs to choose from; give at least one")
-    chosen = {name: _likeliest(beliefs, name) for name in beliefs[0].mechanisms}
+    owed = charges or [{}] * len(beliefs)
+    chosen = {name: _likeliest(beliefs, owed, name) for name in beliefs[0].mechanisms}
     return (
         replace(
             beliefs[0],
@@ -42,8 +48,11 @@ def select(beliefs: Sequence[Belief]) -> tuple[Belief, dict[str, int]]:
     )
 
 
-def _likeliest(beliefs: Sequence[Belief], name: str) -> int:
-    found = [_evidence(belief, name) if name in belief.mechanisms else -math.inf for belief in beliefs]
+def _likeliest(beliefs: Sequence[Belief], charges: Sequence[Mapping[str, float]], name: str) -> int:
+    found = [
+        _evidence(belief, name) - owed.get(name, 0.0) if name in belief.mechanisms else -math.inf
+        for belief, owed in zip(beliefs, charges, strict=True)
+    ]
     return int(np.argmax(found))
 
 

@@ -1,26 +1,27 @@
-"""Hyper-parameters by marginal likelihood on prior data: length-scales per input and prior precision, mechanism by mechanism.
+"""Hyper-parameters by marginal likelihood on prior data: length-scales and prior precision of regressions on fourier features.
 
-The evidence of a Normal-Inverse-Gamma regression has a closed form, so that a search over a small grid is enough: first one
-length-scale for all inputs, then each input on its own, then the precision.
+Give prior data only: hyper-parameters chosen on rows that are certified later would let them choose the model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
 
 from aegis.errors import SettingError
-from aegis.mechanisms.belief import ModelSettings, Tuned, build_belief
-from aegis.mechanisms.encoding import Scaling, mechanism_rows
+from aegis.mechanisms.belief import build_belief
+from aegis.mechanisms.encoding import Encoder, Scaling, mechanism_rows
+from aegis.mechanisms.fourier import Fourier
+from aegis.mechanisms.length_scales import best_length_scales
 from aegis.mechanisms.regression import Regression
-from aegis.problem import AnyArray, Batch, Problem, Rows
+from aegis.mechanisms.rewards import LevelRewards, subtree_means
+from aegis.mechanisms.settings import ModelSettings, Scale, Tuned
+from aegis.problem import AnyArray, Array, Batch, Problem, Rows, augmented, concat
 
-LENGTHSCALES = (0.3, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0, 8.0)
-FACTORS = (0.5, 2.0, 4.0)
-PRECISIONS = (0.001, 0.01, 0.1, 1.0, 10.0)
-MOST_ROWS = 1500  # evidence is compared on the first rows of prior data; more would not change the choice
+MOST_ROWS = 1000  # evidence is compared on so many rows, evenly spread; more would not change the choice
+MOST_GROUPS = 20  # with more inputs than this they share one length-scale: each of its own would be noise, and slow
 
 
 def tune(
@@ -28,78 +29,108 @@ def tune(
     batches: Iterable[Batch],
     settings: ModelSettings,
     scope: Iterable[str] | None = None,
-    scalings: dict[str, Scaling] | None = None,
+    scalings: Mapping[str, Scaling] | None = None,
     seed: int = 0,
 ) -> ModelSettings:
     """Return settings whose `tuned` maximises the evidence of prior data; only mechanisms with fourier features are tuned.
 
-    Give prior data only: hyper-parameters chosen on rows that are certified later would let them choose the model.
+    Tempering plays no part in the choice: evidence is that of the untempered likelihood. Raises SettingError without data.
     """
     if settings.features != "fourier":
         return settings
-    rows = _collect(problem, batches, settings, scope, scalings, seed)
+    plain = replace(settings, lengthscale=1.0, tuned={})
+    belief = build_belief(problem, plain, scope, scalings, seed)
+    batch = _joined(batches)
     found: dict[str, Tuned] = {}
-    for name, (parents, values) in rows.items():
-        found[name] = _search(problem, name, parents, values, settings, scope, scalings, seed)
+    for name, mechanism in belief.mechanisms.items():
+        if name in problem.mechanisms(scope) and isinstance(mechanism, Regression):
+            hyper = _tuned(mechanism, *mechanism_rows(problem, batch, name))
+            if hyper is not None:
+                found[name] = hyper
     return replace(settings, tuned=found)
 
 
-def _collect(
+def tune_rewards(
     problem: Problem,
     batches: Iterable[Batch],
     settings: ModelSettings,
-    scope: Iterable[str] | None,
-    scalings: dict[str, Scaling] | None,
-    seed: int,
-) -> dict[str, tuple[Rows, AnyArray]]:
-    """Return the first rows of each mechanism."""
-    belief = build_belief(problem, settings, scope, scalings, seed)
-    names = [name for name in problem.mechanisms(scope) if isinstance(belief.mechanisms.get(name), Regression)]
-    parts: dict[str, list[tuple[Rows, AnyArray]]] = {name: [] for name in names}
-    for batch in batches:
-        for name in names:
-            if sum(len(values) for _, values in parts[name]) < MOST_ROWS:
-                parts[name].append(mechanism_rows(problem, batch, name))
-        if all(sum(len(values) for _, values in parts[name]) >= MOST_ROWS for name in names):
-            break
-    if not any(parts.values()):
-        raise SettingError("there is no prior data to tune on")
-    joined: dict[str, tuple[Rows, AnyArray]] = {}
-    for name, pieces in parts.items():
-        keys = pieces[0][0]
-        rows = {key: np.concatenate([piece[0][key] for piece in pieces])[:MOST_ROWS] for key in keys}
-        joined[name] = rows, np.concatenate([piece[1] for piece in pieces])[:MOST_ROWS]
-    return joined
+    scalings: Mapping[str, Scaling] | None = None,
+    levels: Iterable[str] | None = None,
+) -> tuple[LevelRewards, dict[str, float]]:
+    """Return reward models before any data, each level's with the hyper-parameters that maximise its evidence of prior data.
+
+    The second part is the charge for the search by level, in nats.
+    """
+    plain = replace(settings, lengthscale=1.0, tuned={})
+    start = LevelRewards.prior(problem, plain, scalings, levels)
+    if settings.features != "fourier":
+        return start, {}
+    batch = _joined(batches)
+    targets = subtree_means(batch)
+    regressions: dict[str, Regression] = {}
+    charges: dict[str, float] = {}
+    for name, regression in start.regressions.items():
+        hyper = _tuned(regression, augmented(problem, batch, name, with_action=True), targets[name])
+        own = plain if hyper is None else replace(plain, tuned={problem.reward.column: hyper})
+        regressions[name] = LevelRewards.prior(problem, own, scalings, [name]).regressions[name]
+        charges[name] = 0.0 if hyper is None else hyper.charge
+    return LevelRewards(problem, regressions, {name: regression.prior() for name, regression in regressions.items()}), charges
 
 
-def _search(
-    problem: Problem,
-    name: str,
-    rows: Rows,
-    values: AnyArray,
-    settings: ModelSettings,
-    scope: Iterable[str] | None,
-    scalings: dict[str, Scaling] | None,
-    seed: int,
-) -> Tuned:
-    inputs = build_belief(problem, settings, scope, scalings, seed).mechanisms[name].parents
+def _joined(batches: Iterable[Batch]) -> Batch:
+    parts = list(batches)
+    if not parts:
+        raise SettingError("there is no prior data to tune on; give at least one batch of it")
+    return concat(parts)
 
-    def evidence(candidate: Tuned) -> float:
-        trial = replace(settings, tuned={name: candidate}, temper=1.0)
-        mechanism = build_belief(problem, trial, scope, scalings, seed).mechanisms[name]
-        if not isinstance(mechanism, Regression):
-            raise SettingError(f"mechanism '{name}' has no hyper-parameters to tune")
-        prior = mechanism.prior()
-        return mechanism.update(prior, rows, values).log_evidence(prior)
 
-    def better(best: Tuned, candidates: Iterable[Tuned]) -> Tuned:
-        scored = [(evidence(candidate), -place, candidate) for place, candidate in enumerate([best, *candidates])]
-        return max(scored, key=lambda item: item[:2])[2]
+def _tuned(regression: Regression, rows: Rows, values: AnyArray) -> Tuned | None:
+    """Return the best hyper-parameters of a regression whose features are at length-scale 1; None if it has nothing to tune."""
+    features = regression.features
+    if not isinstance(features, Fourier) or not regression.parents:
+        return None
+    inputs, targets = _known(regression, rows, values)
+    if not len(targets):
+        return None
+    spread = slice(None, None, -(-len(targets) // MOST_ROWS))
+    groups = _groups(regression.encoder)
+    shared = len(groups) > MOST_GROUPS
+    searched = [slice(0, inputs.shape[1])] if shared else groups
+    best = best_length_scales(features, searched, inputs[spread], targets[spread], regression.shape, regression.rate)
+    scales = best.scales * len(groups) if shared else best.scales
+    return Tuned(_by_name(regression.encoder, scales), best.precision, best.charge)
 
-    start = Tuned(dict.fromkeys(inputs, 1.0), settings.precision)
-    best = better(start, (Tuned(dict.fromkeys(inputs, scale), settings.precision) for scale in LENGTHSCALES))
-    if len(inputs) > 1:
-        for key in inputs:
-            wider = [Tuned({**best.lengthscale, key: best.lengthscale[key] * factor}, best.precision) for factor in FACTORS]
-            best = better(best, wider)
-    return better(best, (Tuned(best.lengthscale, precision) for precision in PRECISIONS))
+
+def _known(regression: Regression, rows: Rows, values: AnyArray) -> tuple[Array, Array]:
+    """Return inputs `[n, d]` and targets `[n, q]`, standardised, of the rows in which nothing is missing."""
+    target = regression.target
+    if target.kind == "categorical":
+        targets = regression.encoder.encode(target, values)
+    else:
+        numbers = values if target.kind == "vector" else values[:, None]
+        targets = regression.scaling.forward(np.asarray(numbers, dtype=np.float64))
+    inputs = regression.encoder(rows, (len(targets),))
+    known = np.isfinite(targets).all(axis=1) & np.isfinite(inputs).all(axis=1)
+    return inputs[known], targets[known]
+
+
+def _groups(encoder: Encoder) -> list[slice]:
+    """Return the columns with a length-scale of their own: a number, a coordinate of a vector, all indicators of a category."""
+    found: list[slice] = []
+    for parent in encoder.parents:
+        block = encoder.block(parent.name)
+        steps = [block] if parent.kind == "categorical" else [slice(place, place + 1) for place in range(block.start, block.stop)]
+        found += steps
+    return found
+
+
+def _by_name(encoder: Encoder, scales: tuple[float, ...]) -> dict[str, Scale]:
+    """Return the length-scales of the groups by input name, one number for each coordinate of a vector."""
+    found: dict[str, Scale] = {}
+    start = 0
+    for parent in encoder.parents:
+        size = parent.width if parent.kind == "vector" else 1
+        own = scales[start : start + size]
+        found[parent.name] = own if parent.kind == "vector" else own[0]
+        start += size
+    return found
