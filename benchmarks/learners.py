@@ -22,7 +22,6 @@ from aegis.planning import Integration, Thompson, plan
 from aegis.problem import Actions, Batch, Level, LevelTable, Problem, Reward, Variable
 from aegis.rng import stream
 from aegis.worlds import make_world, oracle_value
-from many_seeds import ManySeedsWorld
 from results import record, table
 
 BODY = ("nested_cts", "flat_cts", "flat_ts", "joint_cts")
@@ -67,8 +66,8 @@ def one_belief(name: str) -> Agent:
 
 def runs_of(agent: str, seeds: int, settings: dict[str, Any] | None = None) -> list[Online]:
     """Return the runs of an agent on the unified world, seeds from 0."""
-    plant = ManySeedsWorld(make_world("unified", **(settings or {})))
-    return [make_online(plant, one_belief(agent), seed, plant.world.legacy("uniform")) for seed in range(seeds)]
+    plant = make_world("unified", **(settings or {}))
+    return [make_online(plant, one_belief(agent), seed, plant.legacy("uniform")) for seed in range(seeds)]
 
 
 def run_unit(unit: Unit) -> tuple[Unit, list[tuple[float, float]], float]:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from many_seeds_world import ManySeedsWorld
 
 from aegis.agents import AGENTS, Agent, Online, Result, make_online, run, run_together
 from aegis.agents import lockstep as module
 from aegis.errors import ModelError, SettingError
 from aegis.mechanisms import StackedBelief
-from aegis.worlds import make_world
+from aegis.problem import Batch, Policy, Problem
+from aegis.worlds import World, make_world
 
 PARTICLES = ("thompson", "top_k", "mix")
 
@@ -29,9 +29,23 @@ def small(name: str, particles: int = 2) -> Agent:
     return replace(agent, model=model, rule_settings=inner, outer_settings=outer)
 
 
+@dataclass(frozen=True)
+class OneSeed:
+    """A plant that runs one seed at a time."""
+
+    world: World
+
+    @property
+    def problem(self) -> Problem:
+        return self.world.problem
+
+    def episodes(self, first: int, count: int, policy: Policy, seed: int) -> Batch:
+        return self.world.episodes(first, count, policy, seed)
+
+
 def onlines(agent: Agent, seeds: tuple[int, ...], world: str = "unified", **given: Any) -> list[Online]:
-    plant = ManySeedsWorld(make_world(world, **given))
-    return [make_online(plant, agent, seed, plant.world.legacy("uniform")) for seed in seeds]
+    plant = make_world(world, **given)
+    return [make_online(plant, agent, seed, plant.legacy("uniform")) for seed in seeds]
 
 
 def same(found: Result, wanted: Result) -> None:
@@ -88,8 +102,9 @@ def test_lockstep_is_used_where_it_can_be_and_only_there(monkeypatch: pytest.Mon
     assert asked == [2]
     run_together(onlines(small("flat_joint"), (0, 1), "additive", inner_steps=3), 2)  # a table has nothing to stack
     assert asked == [2]
-    plain = make_world("additive", inner_steps=3)
-    alone = [Online(plain, small("nested_nig"), plain.problem.scope(None), seed, plain.legacy("uniform")) for seed in (0, 1)]
+    world = make_world("additive", inner_steps=3)
+    plain = OneSeed(world)
+    alone = [Online(plain, small("nested_nig"), plain.problem.scope(None), seed, world.legacy("uniform")) for seed in (0, 1)]
     for found, online in zip(run_together(alone, 2), alone, strict=True):
         same(found, run(online, 2))
     with pytest.raises(SettingError, match="cannot run several seeds at once"):
@@ -113,7 +128,7 @@ def test_runs_that_differ_in_more_than_their_seed_are_refused() -> None:
         (onlines(small("greedy_nig"), (1,), "additive")[0], "agent"),
         (onlines(agent, (1,), "additive", reward_sd=0.7)[0], "plant"),
         (replace(second, scope=first.plant.problem.scope(["inner"])), "scope"),
-        (replace(second, legacy=first.plant.world.legacy("sign:epsilon=0.3")), "legacy"),
+        (replace(second, legacy=first.plant.legacy("sign:epsilon=0.3")), "legacy"),
     ):
         with pytest.raises(SettingError, match=f"differ in their {what}"):
             run_together([first, other], 2)

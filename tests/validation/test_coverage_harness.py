@@ -46,7 +46,7 @@ def test_bounds_stay_below_the_truth_on_long_logs(name: str) -> None:
     study = replace(studies()[name], episodes=1500, scopes=(("inner",),))
     outcomes = coverage(study, range(2))
     assert not any(outcome.alone for outcome in outcomes)
-    assert all(outcome.truth - outcome.bound < 0.15 for outcome in outcomes if outcome.what == "gain")
+    assert all(outcome.truth - outcome.bound < 0.25 for outcome in outcomes)
 
 
 def test_learned_gains_are_certified_so_that_the_bounds_say_something() -> None:

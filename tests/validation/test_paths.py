@@ -35,7 +35,8 @@ def test_a_path_passes_through_the_evidence_of_the_certificate(method: str, clus
         assert blend is not None and len(path) == blend.count > 50
         assert len(item.path()) > 5
         for station in [*item.path(), blend]:
-            assert path[station.count - 1] == pytest.approx(station.log_wealth(0.05), abs=1e-5)
+            above = path[station.count - 1] - station.log_wealth(0.05)
+            assert -1e-6 < above < 1e-6 + 2e-6 * station.count  # sums are rounded down, never up
 
 
 def test_dead_bets_stay_dead() -> None:

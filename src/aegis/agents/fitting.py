@@ -5,6 +5,7 @@ Nothing here looks at the certification side: a model that has seen it could not
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -22,6 +23,7 @@ from aegis.mechanisms import (
     LevelRewards,
     ModelSettings,
     Scaling,
+    Tuned,
     build_belief,
     fit_scalings,
     select,
@@ -125,9 +127,14 @@ class _Compared:
 def _tuned(problem: Problem, scope: Scope, scalings: Mapping[str, Scaling], sample: Batch) -> _Compared:
     """Return the model whose length-scales suit a sample of the prior side best."""
     settings = tune(problem, [sample], TUNABLE, scope, scalings)
-    rewards, owed_rewards = tune_rewards(problem, [sample], TUNABLE, scalings)
-    owed = {name: tuned.charge for name, tuned in settings.tuned.items()}
-    return _Compared(TUNED, build_belief(problem, settings, scope, scalings), rewards, owed, owed_rewards)
+    rewards, found = tune_rewards(problem, [sample], TUNABLE, scalings)
+    belief = build_belief(problem, settings, scope, scalings)
+    return _Compared(TUNED, belief, rewards, _owed(settings.tuned), _owed(found))
+
+
+def _owed(tuned: Mapping[str, Tuned]) -> dict[str, float]:
+    """Return what each owes; one without waves is never taken: it is a linear regression that is slow to plan with."""
+    return {name: math.inf if found.linear else found.charge for name, found in tuned.items()}
 
 
 @dataclass(slots=True)

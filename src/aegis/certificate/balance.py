@@ -10,7 +10,6 @@ from aegis.certificate.claims import Claim
 from aegis.certificate.collecting import Evidence
 from aegis.certificate.measures import Measure
 from aegis.certificate.parts import Part
-from aegis.certificate.units import nested_means
 from aegis.evidence import value_grid
 from aegis.problem import Problem, Scope
 
@@ -19,7 +18,7 @@ ALPHA = 0.001  # a candidate that is in order is refused with at most this proba
 
 def start_balance(problem: Problem, candidate: int, scope: Scope, measure: Measure) -> Evidence:
     """Return no evidence yet that the weights of a candidate at a scope average more than one."""
-    part = Part("weights", "values", 1.0, lambda view, _, __: nested_means(view.batch, view.level, view.node_weights(scope)))
+    part = Part("weights", "values", 1.0, lambda view, _, __: view.unit_weights(scope))
     return Evidence.start(Claim(candidate, scope, "weights", measure, 0.0, ALPHA, (part,)), (value_grid(0),), problem)
 
 

@@ -108,7 +108,7 @@ class RunningFactors:
 
 @dataclass(slots=True)
 class Evidence:
-    """The evidence for one claim so far: one sketch per part, and the sketches at a few stations on the way."""
+    """The evidence for one claim so far: one sketch per part, and, of gains, the sketches at a few stations on the way."""
 
     claim: Claim
     grids: tuple[Grid, ...]
@@ -177,13 +177,14 @@ class Evidence:
         if not found:
             return
         start, total = 0, len(found[0])
+        followed = self.claim.what == "gain" and self.claim.group is None  # nobody asks how the others came about
         while start < total:
             before = self.running[0].count
             station = next_station(before)
-            stop = min(total, start + station - before)
+            stop = min(total, start + station - before) if followed else total
             for item, values in zip(self.running, found, strict=True):
                 item.add(values[start:stop])
-            if self.running[0].count == station:
+            if followed and self.running[0].count == station:
                 self.stations.append(self.sketches)
             start = stop
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from aegis.problem import Array
+from aegis.problem import AnyArray, Array
 
 LOWEST, HIGHEST = -20, 40  # log2 of the weights that are told apart
+EXPONENTS = 2048  # of a float, as its bits tell them
 
 
 @dataclass(slots=True)
@@ -25,14 +26,15 @@ class Spread:
 
     def add(self, weights: Array) -> None:
         """Add weights `[n]`."""
-        exponent = np.clip(np.frexp(weights)[1] - 1, LOWEST, HIGHEST) - LOWEST + 1
-        code = np.where(weights > 0, exponent, 0)
         self.count += weights.size
         self.total += float(weights.sum())
         self.square += float((weights * weights).sum())
         self.largest = max(self.largest, float(weights.max(initial=0.0)))
-        self.bins += np.bincount(code, minlength=self.bins.size)
-        self.mass += np.bincount(code, weights=weights, minlength=self.mass.size)
+        # The exponent of a float is in its bits 52 to 62, 1023 too large; weights have no sign.
+        exponent = np.ascontiguousarray(weights).view(np.int64) >> 52
+        zero = weights.size - int(np.count_nonzero(weights))
+        self.bins += _folded(np.bincount(exponent, minlength=EXPONENTS), zero)
+        self.mass += _folded(np.bincount(exponent, weights=weights, minlength=EXPONENTS), 0)
 
     @property
     def effective(self) -> float:
@@ -68,3 +70,14 @@ class Spread:
             "zero_share": float(self.bins[0] / self.count) if self.count else None,
             "histogram": histogram,
         }
+
+
+def _folded(sums: AnyArray, zero: int) -> Array:
+    """Return sums by bin from sums by exponent `[EXPONENTS]`; zero: how much of the first is of weights of 0."""
+    low, high = 1023 + LOWEST, 1023 + HIGHEST
+    found = np.zeros(HIGHEST - LOWEST + 2)
+    found[0] = zero
+    found[1:] = sums[low : high + 1]
+    found[1] += sums[:low].sum() - zero
+    found[-1] += sums[high + 1 :].sum()
+    return found

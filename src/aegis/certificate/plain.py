@@ -6,22 +6,26 @@ Value `L = nested mean of w r`, at least 0. Gain `D = nested mean of (w - 1) r`,
 from __future__ import annotations
 
 from aegis.certificate.measures import Measure
-from aegis.certificate.units import nested_means
 from aegis.certificate.view import View
 from aegis.problem import Array, Scope
 
 
 def plain_values(view: View, scope: Scope, measure: Measure) -> Array:
     """Return L `[E]`; a missing reward counts as the worst, 0."""
-    return nested_means(view.batch, view.level, view.node_weights(scope) * view.observed(measure).low)
+    return view.series(("value", scope, measure), lambda: view.node_weights(scope) * view.observed(measure).low)
 
 
 def plain_gains(view: View, scope: Scope, measure: Measure) -> Array:
     """Return D `[E]`; a missing reward counts as what hurts: 0 where the weight is above one, 1 where it is below."""
-    surplus = view.node_weights(scope) - 1.0
-    return nested_means(view.batch, view.level, surplus * view.observed(measure).worst(surplus))
+
+    def nodes() -> Array:
+        surplus, seen = view.node_weights(scope) - 1.0, view.observed(measure)
+        surplus *= seen.low if seen.low is seen.high else seen.worst(surplus)
+        return surplus
+
+    return view.series(("gain", scope, measure), nodes)
 
 
 def legacy_values(view: View, measure: Measure) -> Array:
     """Return `[E]`: what the units earned, missing rewards counted as the worst."""
-    return nested_means(view.batch, view.level, view.observed(measure).low)
+    return view.series(("legacy", measure), lambda: view.observed(measure).low)

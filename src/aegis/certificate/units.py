@@ -31,16 +31,45 @@ def nested_means(batch: Batch, level: str | None, values: Array) -> Array:
 
 def parent_means(parent: AnyArray, values: Array, size: int) -> Array:
     """Return the mean of the children of each of `size` parents, `[size]` or `[size, J]`; nan without children."""
-    if len(values) == size and parent.size == size and np.array_equal(parent, np.arange(size)):
-        return values
-    counts = np.bincount(parent, minlength=size)
-    some = counts > 0
-    starts = (np.cumsum(counts) - counts)[some]
-    found = np.full((size, *values.shape[1:]), np.nan)
-    if starts.size:
-        totals = np.add.reduceat(values, starts, axis=0)  # children of one parent follow each other
-        found[some] = totals / counts[some].reshape(-1, *(1,) * (values.ndim - 1))
-    return found
+    return Siblings.of(parent, size).means(values)
+
+
+@dataclass(frozen=True, slots=True)
+class Siblings:
+    """The children of each of `size` parents, which follow each other: where they start and how many there are.
+
+    starts, counts `[m]`: of those parents that have children; parents `[m]`: which these are, None if all have. single: every
+    parent has one child.
+    """
+
+    size: int
+    starts: AnyArray
+    counts: AnyArray
+    parents: AnyArray | None
+    single: bool
+
+    @classmethod
+    def of(cls, parent: AnyArray, size: int) -> Siblings:
+        """Return the siblings below `size` parents, from the parent `[n]` of each child, which never decreases."""
+        starts = np.flatnonzero(parent[1:] != parent[:-1]) + 1
+        starts = np.concatenate([np.zeros(1, dtype=starts.dtype), starts]) if parent.size else starts
+        counts = np.diff(np.append(starts, parent.size))
+        whole = starts.size == size
+        return cls(size, starts, counts, None if whole else parent[starts], whole and parent.size == size)
+
+    def means(self, values: Array) -> Array:
+        """Return the mean over the children of each parent, `[size]` or `[size, J]`; nan without children."""
+        if self.single:
+            return values
+        if not self.starts.size:
+            return np.full((self.size, *values.shape[1:]), np.nan)
+        found: Array = np.add.reduceat(values, self.starts, axis=0)
+        found /= self.counts.reshape(-1, *(1,) * (values.ndim - 1))
+        if self.parents is None:
+            return found
+        spread = np.full((self.size, *values.shape[1:]), np.nan)
+        spread[self.parents] = found
+        return spread
 
 
 @dataclass(slots=True)

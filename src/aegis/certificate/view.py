@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from aegis.certificate.measures import Measure, Observed, observe
-from aegis.certificate.units import parent_means
+from aegis.certificate.units import Siblings
 from aegis.certificate.weights import reward_level, reward_rows, weights
 from aegis.errors import SettingError
 from aegis.problem import Array, Batch, Policy, Problem, RewardModel, Scope
@@ -40,6 +41,8 @@ class View:
     _weights: dict[Scope, Array] = field(default_factory=dict)
     _observed: dict[str, Observed] = field(default_factory=dict)
     _predicted: dict[tuple[str, str], Array] = field(default_factory=dict)
+    _siblings: dict[str, Siblings] = field(default_factory=dict)
+    _series: dict[Hashable, Array] = field(default_factory=dict)
 
     @property
     def weights(self) -> Array:
@@ -81,6 +84,16 @@ class View:
             self._weights[scope] = weights(self.problem, self, self.batch, scope, self.level)
         return self._weights[scope]
 
+    def unit_weights(self, scope: Scope) -> Array:
+        """Return the nested mean `[E]` of the weights of each episode."""
+        return self.series(("weights", scope), lambda: self.node_weights(scope))
+
+    def series(self, name: Hashable, nodes: Callable[[], Array]) -> Array:
+        """Return the nested mean `[E]` of what `nodes` gives `[m]` at the nodes that carry a reward; computed once per name."""
+        if name not in self._series:
+            self._series[name] = self._means(nodes(), self.level, None)
+        return self._series[name]
+
     def observed(self, measure: Measure) -> Observed:
         """Return the measure at the nodes that carry a reward, `[m]`; a guard, which every row has, as its mean below them."""
         if measure.column not in self._observed:
@@ -98,14 +111,20 @@ class View:
 
     def _raised(self, found: Observed, start: str, stop: str | None) -> Observed:
         """Return nested means of a measure at the decisions of `start` for those of `stop`, or for episodes if it is None."""
-        low, high = found.low, found.high
+        low = self._means(found.low, start, stop)
+        return Observed(low, low if found.high is found.low else self._means(found.high, start, stop))
+
+    def _means(self, values: Array, start: str | None, stop: str | None) -> Array:
+        """Return nested means of values at the decisions of `start` for those of `stop`; None stands for the episodes."""
         names = list(self.batch.levels)
-        for position in range(names.index(start), -1 if stop is None else names.index(stop), -1):
-            size = len(self.batch) if position == 0 else len(self.batch.levels[names[position - 1]])
-            parent, same = self.batch.levels[names[position]].parent, high is low
-            low = parent_means(parent, low, size)
-            high = low if same else parent_means(parent, high, size)
-        return Observed(low, high)
+        first = -1 if start is None else names.index(start)
+        for position in range(first, -1 if stop is None else names.index(stop), -1):
+            name = names[position]
+            if name not in self._siblings:
+                size = len(self.batch) if position == 0 else len(self.batch.levels[names[position - 1]])
+                self._siblings[name] = Siblings.of(self.batch.levels[name].parent, size)
+            values = self._siblings[name].means(values)
+        return values
 
     def predicted(self, measure: Measure, level: str) -> Array:
         """Return r^ `[n, A]`: the scaled prediction of the mean below each action of `level`, in [0, 1]."""

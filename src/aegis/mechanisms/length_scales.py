@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -46,7 +46,7 @@ class Place:
 class Found:
     """What the search found: a length-scale for each group of inputs, the prior precision, and the log evidence in nats.
 
-    charge: log of the number of grid points, in nats. The evidence of a model that starts with equal weights on all of them is at
+    linear: every length-scale is so long that only linear terms are left. charge: log of the number of grid points, in nats. The evidence of a model that starts with equal weights on all of them is at
     least the best one's minus this: the fair figure to compare with models that were not searched for.
     """
 
@@ -54,14 +54,16 @@ class Found:
     precision: float
     evidence: float
     charge: float
+    linear: bool
 
 
 @dataclass(slots=True)
 class Evidence:
-    """The log evidence of rows inputs `[n, d]`, targets `[n, q]` by length-scales and precision; sums of features are kept.
+    """The log evidence of rows inputs `[n, d]`, targets `[n, q]` by length-scales and precision.
 
     base: the features at length-scale 1. groups: the columns of each group of inputs that share a length-scale. shape, rate: the
-    prior of the noise. Memory holds the sums of one set of length-scales, so that another precision costs one factorisation.
+    prior of the noise. The sums of the last length-scales are kept, so that another precision costs one factorisation.
+    Trigonometry is in 32 bits, which is many times faster and moves the evidence far less than one step of the grid does.
     """
 
     base: Fourier
@@ -70,8 +72,12 @@ class Evidence:
     targets: Array
     shape: float
     rate: float
+    _features: Array = field(init=False)
     _scales: tuple[int, ...] | None = None
     _sums: tuple[Array, Array] | None = None
+
+    def __post_init__(self) -> None:
+        self._features = self.base(self.inputs)  # cosines first, then what no length-scale changes
 
     def __call__(self, place: Place) -> float:
         """Return the log evidence; minus infinity where the posterior cannot be computed."""
@@ -89,17 +95,19 @@ class Evidence:
     def _of(self, scales: tuple[int, ...]) -> tuple[Array, Array]:
         """Return the sums of products of the features `[D, D]`, and of features and targets `[D, q]`."""
         if self._sums is None or scales != self._scales:
-            features = scaled(self.base, self.groups, [LENGTHSCALES[place] for place in scales])(self.inputs)
+            base, features = self.base, self._features
+            frequencies = base.frequencies / self._each(scales)[:, None]
+            angles = (self.inputs @ frequencies + base.phases).astype(np.float32)
+            features[:, : base.count] = np.sqrt(2.0 / base.count) * np.cos(angles)
             self._scales, self._sums = scales, (features.T @ features, features.T @ self.targets)
         return self._sums
 
-
-def scaled(base: Fourier, groups: Sequence[slice], scales: Sequence[float]) -> Fourier:
-    """Return the features of `base`, drawn at length-scale 1, at one length-scale for each group of inputs."""
-    each = np.ones(len(base.frequencies))
-    for group, scale in zip(groups, scales, strict=True):
-        each[group] = scale
-    return replace(base, frequencies=base.frequencies / each[:, None])
+    def _each(self, scales: tuple[int, ...]) -> Array:
+        """Return the length-scale of each input `[d]`."""
+        each = np.ones(len(self.base.frequencies))
+        for group, place in zip(self.groups, scales, strict=True):
+            each[group] = LENGTHSCALES[place]
+        return each
 
 
 def best_length_scales(base: Fourier, groups: Sequence[slice], inputs: Array, targets: Array, shape: float, rate: float) -> Found:
@@ -123,7 +131,8 @@ def best_length_scales(base: Fourier, groups: Sequence[slice], inputs: Array, ta
 
     best = _climbed(fine, max(ends, key=fine), near)
     charge = len(groups) * math.log(len(LENGTHSCALES)) + math.log(len(PRECISIONS))
-    return Found(tuple(LENGTHSCALES[place] for place in best.scales), PRECISIONS[best.precision], fine(best), charge)
+    scales = tuple(LENGTHSCALES[place] for place in best.scales)
+    return Found(scales, PRECISIONS[best.precision], fine(best), charge, base.linear_terms and set(scales) == {OFF})
 
 
 def _climbed(evidence: Evidence, start: Place, grid: Callable[[Place, int], range]) -> Place:

@@ -56,10 +56,10 @@ def tune_rewards(
     settings: ModelSettings,
     scalings: Mapping[str, Scaling] | None = None,
     levels: Iterable[str] | None = None,
-) -> tuple[LevelRewards, dict[str, float]]:
+) -> tuple[LevelRewards, dict[str, Tuned]]:
     """Return reward models before any data, each level's with the hyper-parameters that maximise its evidence of prior data.
 
-    The second part is the charge for the search by level, in nats.
+    The second part says by level what was found; a level that has nothing to tune is not in it.
     """
     plain = replace(settings, lengthscale=1.0, tuned={})
     start = LevelRewards.prior(problem, plain, scalings, levels)
@@ -68,13 +68,14 @@ def tune_rewards(
     batch = _joined(batches)
     targets = subtree_means(batch)
     regressions: dict[str, Regression] = {}
-    charges: dict[str, float] = {}
+    found: dict[str, Tuned] = {}
     for name, regression in start.regressions.items():
         hyper = _tuned(regression, augmented(problem, batch, name, with_action=True), targets[name])
+        if hyper is not None:
+            found[name] = hyper
         own = plain if hyper is None else replace(plain, tuned={problem.reward.column: hyper})
         regressions[name] = LevelRewards.prior(problem, own, scalings, [name]).regressions[name]
-        charges[name] = 0.0 if hyper is None else hyper.charge
-    return LevelRewards(problem, regressions, {name: regression.prior() for name, regression in regressions.items()}), charges
+    return LevelRewards(problem, regressions, {name: regression.prior() for name, regression in regressions.items()}), found
 
 
 def _joined(batches: Iterable[Batch]) -> Batch:
@@ -98,7 +99,7 @@ def _tuned(regression: Regression, rows: Rows, values: AnyArray) -> Tuned | None
     searched = [slice(0, inputs.shape[1])] if shared else groups
     best = best_length_scales(features, searched, inputs[spread], targets[spread], regression.shape, regression.rate)
     scales = best.scales * len(groups) if shared else best.scales
-    return Tuned(_by_name(regression.encoder, scales), best.precision, best.charge)
+    return Tuned(_by_name(regression.encoder, scales), best.precision, best.charge, best.linear)
 
 
 def _known(regression: Regression, rows: Rows, values: AnyArray) -> tuple[Array, Array]:

@@ -45,20 +45,22 @@ class TargetColumns:
         refuse_undecided(level, table_of(batch, level))
         column = self._column(level)
         values = self._values(column, batch)
-        bad = ~((values >= 0) & (values <= 1))
-        if bad.any():
-            row = int(np.argmax(bad))
+        if values.size and not (values.min() >= 0 and values.max() <= 1):  # a nan is neither
+            row = int(np.argmax(~((values >= 0) & (values <= 1))))
             raise PolicyError(f"{self._at(column, row, batch)}: {values[row]} is not a probability; expected a number in [0, 1]")
-        owner = batch.ancestors(self.problem.innermost.name)[level]
-        childless = np.bincount(owner, minlength=len(table_of(batch, level))) == 0
-        if childless.any():
+        if level == self.problem.innermost.name:
+            return values[None]
+        owner = _owners(batch, level)
+        first = np.concatenate([np.zeros(min(1, owner.size), dtype=np.int64), np.flatnonzero(owner[1:] != owner[:-1]) + 1])
+        if first.size != len(table_of(batch, level)):
+            childless = np.bincount(owner, minlength=len(table_of(batch, level))) == 0
             raise PolicyError(
                 f"column '{column}': decision {int(np.argmax(childless))} of level '{level}' has no innermost row to read it from"
             )
-        found = values[batch.first_rows(level)]
-        differs = values != found[owner]
-        if differs.any():
-            row = int(np.argmax(differs))
+        found = values[first]
+        # Equal to the first row everywhere is equal to the row before everywhere.
+        if bool(((values[1:] != values[:-1]) & (owner[1:] == owner[:-1])).any()):
+            row = int(np.argmax(values != found[owner]))
             raise PolicyError(
                 f"{self._at(column, row, batch)}: {values[row]}, but {found[owner[row]]} on the first row of the same decision "
                 f"of level '{level}'; repeat one value on all rows below a decision"
@@ -98,9 +100,18 @@ class TargetColumns:
         if given.shape != (len(innermost),):
             raise PolicyError(f"column '{column}': {list(given.shape)} values for {len(innermost)} innermost decisions")
         try:
-            return given.astype(np.float64)
+            return given.astype(np.float64, copy=False)
         except (TypeError, ValueError) as error:
             raise PolicyError(f"column '{column}': target probabilities are numbers; {error}") from error
 
     def _at(self, column: str, row: int, batch: Batch) -> str:
         return f"{batch.where(row)}, column '{column}'"
+
+
+def _owners(batch: Batch, level: str) -> AnyArray:
+    """Return the decision of an outer level `[n]` above each innermost decision."""
+    names = list(batch.levels)
+    owner: AnyArray = batch.levels[names[-1]].parent
+    for name in names[-2 : names.index(level) : -1]:
+        owner = batch.levels[name].parent[owner]
+    return owner

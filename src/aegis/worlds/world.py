@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self
 
@@ -13,6 +13,7 @@ import numpy.typing as npt
 from aegis.errors import SettingError, choose
 from aegis.problem import Array, Batch, Ints, Policy, Problem, Rows
 from aegis.worlds.legacies import Offer, build_legacy
+from aegis.worlds.many_seeds import episode_of_each
 from aegis.worlds.simulate import simulate
 
 Noise = Mapping[str, Array]
@@ -104,6 +105,10 @@ class World(ABC):
     ) -> Batch:
         """Run episodes `first .. first + count - 1` under `policy`; see `aegis.worlds.simulate`."""
         return simulate(self, first, count, policy, seed, propensities)
+
+    def episode_of_each(self, episode: int, policy: Policy, seeds: Sequence[int]) -> Batch:
+        """Run one episode for each seed at once; the g-th of the batch is `episodes(episode, 1, policy, seeds[g])`."""
+        return episode_of_each(self, episode, policy, seeds)
 
 
 def entry(kind: str, name: str, world: str, table: Mapping[str, Mapping[str, float]]) -> Mapping[str, float]:
