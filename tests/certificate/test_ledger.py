@@ -155,7 +155,8 @@ def test_two_processes_lose_no_look(tmp_path: Path) -> None:
         mine.close(declared, str(number), "not yet")
         number += 1
         time.sleep(0.02)
-    assert other.returncode == 0, other.communicate()[1].decode()
+    _, err = other.communicate()
+    assert other.returncode == 0, err.decode()
     looks = mine.looks()
     assert len(looks) == number + 3 and {look.verdict for look in looks} == {"not yet"}
     for name, count in (("other", 3), ("mine", number)):

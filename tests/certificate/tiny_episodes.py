@@ -264,6 +264,7 @@ class TinyModel:
     def guess(self, level: int, place: Place) -> list[float]:
         """Return scaled predictions, one for each action."""
         found = [draw(self.tiny.seed, self.name, level, place, a) for a in range(self.tiny.actions[level])]
+        found = [round(guess * 2**20) / 2**20 for guess in found]  # predictions are multiples of that
         return [float(round(guess)) for guess in found] if self.tiny.sharp else found
 
 

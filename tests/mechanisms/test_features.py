@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as hs
 
 from aegis.errors import SettingError
-from aegis.mechanisms import FEATURES, Linear, Polynomial
+from aegis.mechanisms import FEATURES, FeatureMap, Linear, Polynomial
+from aegis.mechanisms.features import CHUNK
 from aegis.rng import stream
 
 NODES, MASS = np.polynomial.hermite_e.hermegauss(6)  # exact up to degree 11
@@ -102,3 +103,31 @@ def test_the_intercept_is_the_feature_that_is_always_one(name, size):
     assert [place for place in range(features.size) if np.ptp(found[:, place]) == 0.0 and found[0, place] == 1.0] == [
         features.intercept
     ]
+
+
+@given(hs.integers(0, 2**20), hs.integers(1, 4), hs.integers(1, 3), hs.integers(0, 2), hs.booleans())
+@settings(max_examples=60, deadline=None)
+def test_fast_evaluation_of_polynomials_equals_features_times_weights(seed, degree, width, others, shared):
+    rng = stream(seed, "polynomials")
+    features = Polynomial(width + others, degree)
+    weights = rng.normal(size=(3, features.size, 2))
+    inputs = rng.normal(size=(1 if shared else 3, 5, width + others))
+    sd = np.abs(rng.normal(size=(3, 1, width + others)))
+    plain = FeatureMap.evaluate(features, inputs, weights)
+    np.testing.assert_allclose(features.evaluate(inputs, weights), plain, rtol=1e-9, atol=1e-9)
+    noisy = FeatureMap.evaluate(features, inputs, weights, sd)
+    np.testing.assert_allclose(features.evaluate(inputs, weights, sd), noisy, rtol=1e-9, atol=1e-9)
+    start = int(rng.integers(0, others + 1))
+    block, grid = slice(start, start + width), rng.normal(size=(4, width))
+    each = FeatureMap.evaluate_each(features, inputs, block, grid, weights)
+    np.testing.assert_allclose(features.evaluate_each(inputs, block, grid, weights), each, rtol=1e-9, atol=1e-9)
+
+
+def test_polynomials_of_indicators_and_of_more_points_than_a_chunk():
+    rng = stream(6, "chunks")
+    features, weights = Polynomial(5), rng.normal(size=(2, 21, 1))
+    inputs = rng.normal(size=(1, CHUNK + 7, 5))
+    np.testing.assert_allclose(features.evaluate(inputs, weights), features(inputs) @ weights, rtol=1e-9, atol=1e-9)
+    few, block = inputs[:, :6], slice(1, 4)
+    found = features.evaluate_each(few, block, np.eye(3), weights)
+    np.testing.assert_allclose(found, FeatureMap.evaluate_each(features, few, block, np.eye(3), weights), rtol=1e-9, atol=1e-9)

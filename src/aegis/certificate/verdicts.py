@@ -78,13 +78,14 @@ def amount(value: float | None, unit: str) -> str:
     return f"{value:.4g} {unit}".rstrip()
 
 
-def at_least(value: float | None, unit: str) -> str:
-    """Return a lower bound with its unit, rounded down: a sentence never promises more than was certified."""
+def at_least(value: float | None, unit: str = "", upper: bool = False) -> str:
+    """Return a lower bound with its unit, rounded down (an upper one: up), so that no text promises more than was certified."""
     if value is None or value == 0:
         return amount(value, unit)
     exact = decimal.Decimal(repr(float(value)))
     step = decimal.Decimal(1).scaleb(exact.adjusted() - 3)  # four digits
-    return amount(float(exact.quantize(step, rounding=decimal.ROUND_FLOOR)), unit)
+    side = decimal.ROUND_CEILING if upper else decimal.ROUND_FLOOR
+    return amount(float(exact.quantize(step, rounding=side)), unit)
 
 
 def _certified(problem: Problem, best: LevelResult, word: str, delta: float) -> tuple[str, str]:

@@ -135,8 +135,7 @@ class View:
                 shape = (len(self.batch.levels[level]), self.problem.level(level).actions.count)
                 self._predicted[key] = np.full(shape, self.models.guess.get(measure.column, 0.5))
             else:
-                found = measure.scaled(model.predict(level, self.batch))
-                self._predicted[key] = np.clip(np.nan_to_num(found, nan=0.5), 0.0, 1.0)
+                self._predicted[key] = _settled(measure.scaled(model.predict(level, self.batch)))
         return self._predicted[key]
 
     def predicted_below(self, measure: Measure, level: str, scope: Scope) -> Array:
@@ -144,4 +143,12 @@ class View:
         model = self.models.below.get((measure.column, scope))
         if model is None:
             return self.predicted(measure, level)
-        return np.clip(np.nan_to_num(model.predict(level, self.batch), nan=0.5), 0.0, 1.0)
+        return _settled(model.predict(level, self.batch))
+
+
+def _settled(found: Array) -> Array:
+    """Return predictions as multiples of 2^-20 in [0, 1].
+
+    The last digits of a matrix product depend on how many rows there are; evidence must not depend on the blocks a log comes in.
+    """
+    return np.round(np.clip(np.nan_to_num(found, nan=0.5), 0.0, 1.0) * 2.0**20) / 2.0**20

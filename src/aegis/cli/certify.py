@@ -106,7 +106,8 @@ def show(certificate: Any) -> None:
     screen.print(f"What to do: {verdict.next_step}", soft_wrap=True)
     unit = f", in {verdict.unit}" if verdict.unit else ""
     title = f"Gain over the legacy on {verdict.units} {verdict.unit_word}{unit}; all bounds at once at risk {verdict.delta:g}"
-    columns = ["scope", "verdict", "gain ≥", "estimate", "value ≥", "legacy", "further"]
+    costs = certificate.problem["reward"].get("goal") == "minimise"
+    columns = ["scope", "verdict", "gain ≥", "estimate", "cost ≤" if costs else "value ≥", "legacy", "further"]
     screen.print(table(title, columns, [_row(certificate, level) for level in certificate.levels]))
     for level in certificate.levels:
         for guard in level.guards:
@@ -123,12 +124,20 @@ def show(certificate: Any) -> None:
 
 
 def _row(certificate: Any, level: Any) -> list[str]:
+    from aegis.certificate.verdicts import at_least
+
     several = len({item.candidate for item in certificate.levels}) > 1
-    numbers = [level.gain_lower, level.estimate, level.value_lower, level.legacy_value]
+    costs = certificate.problem["reward"].get("goal") == "minimise"
+    numbers = [
+        "-" if level.gain_lower is None else at_least(level.gain_lower),
+        "-" if level.estimate is None else f"{level.estimate:.4g}",
+        "-" if level.value_lower is None else at_least(level.value_lower, upper=costs),
+        "-" if level.legacy_value is None else f"{level.legacy_value:.4g}",
+    ]
     further = "-" if level.further_units is None else str(level.further_units)
     scope = " + ".join(level.scope)
     name = f"{level.candidate}: {scope}" if several else scope
-    return [name, level.verdict, *["-" if value is None else f"{value:.4g}" for value in numbers], further]
+    return [name, level.verdict, *numbers, further]
 
 
 def _paths(out: Path | None, report: Path | None) -> None:

@@ -66,7 +66,9 @@ def certify_from_log(folder: Path, seed: int, screen: Console | None) -> Story:
         f"aegis learn {log} --problem {place} --kind capped --out {folder / POLICY}",
         f"a candidate from {learned.record['episodes']} episodes; the others are left to certify on",
     )
-    _command(screen, f"aegis certify {log} --problem {place} --policy {folder / POLICY} --report {folder / REPORT}", "")
+    _command(
+        screen, f"aegis certify {log} --problem {place} --policy {folder / POLICY} --by quality --report {folder / REPORT}", ""
+    )
     candidate = Candidate(learned.policy, POLICY, str(folder / POLICY), record=learned.record, rewards=learned.fitted.rewards)
     certificate = certify(source, candidate, by=("quality",), ledger=folder / LEDGER)
     certificate.save(folder / CERTIFICATE)

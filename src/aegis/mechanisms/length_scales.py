@@ -46,8 +46,9 @@ class Place:
 class Found:
     """What the search found: a length-scale for each group of inputs, the prior precision, and the log evidence in nats.
 
-    linear: every length-scale is so long that only linear terms are left. charge: log of the number of grid points, in nats. The evidence of a model that starts with equal weights on all of them is at
-    least the best one's minus this: the fair figure to compare with models that were not searched for.
+    charge: log of the number of grid points, in nats. The evidence of a model that starts with equal weights on all of them is at
+    least the best one's minus this: the fair figure to compare with models that were not searched for. linear: every length-scale
+    is so long that only linear terms are left.
     """
 
     scales: tuple[float, ...]

@@ -18,8 +18,8 @@ Scale = float | Sequence[float]
 class Tuned:
     """Hyper-parameters of one mechanism: length-scale by input name (of a vector, one or one per coordinate), prior precision.
 
-    charge: nats that the evidence of the mechanism owes to the search (see `length_scales.Found`). linear: no input needs waves, so
-    that a linear regression would do as well.
+    charge: nats that the evidence of the mechanism owes to the search (see `length_scales.Found`). linear: no input needs waves,
+    so that a linear regression would do as well.
     """
 
     lengthscale: Mapping[str, Scale]

@@ -10,6 +10,8 @@ import numpy as np
 
 from aegis.errors import PolicyError, SettingError, choose
 from aegis.mechanisms import Belief, Theta
+from aegis.planning.blocks import BLOCK as BLOCK
+from aegis.planning.blocks import values_in_blocks
 from aegis.planning.commits import COMMITS, Commit
 from aegis.planning.integration import Integration
 from aegis.planning.recursion import Recursion
@@ -18,8 +20,6 @@ from aegis.planning.states import States
 from aegis.planning.stored import plan_parts, plan_state
 from aegis.policies.support import at_taken, open_actions, refuse_undecided, table_of
 from aegis.problem import Array, Batch, Policy, Problem, Scope, State
-
-BLOCK = 2**20  # hypothetical decisions, times particles, that are held in memory at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +109,7 @@ class Planned:
         return Recursion(self.problem, theta, self.scope, self.legacy, self.affine, integration)
 
     def _values(self, level: str, states: States, block: int = BLOCK) -> Array:
-        recursion = self._recursion(level)
-        rows = max(1, block // (recursion.size(level) * recursion.theta.count))
-        parts = [recursion.values(level, states.part(i, i + rows)) for i in range(0, max(1, states.count), rows)]
-        return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+        return values_in_blocks(self._recursion(level), level, states, block)
 
     def _acting(self, level: str) -> Policy:
         self.problem.level(level)  # refuses an unknown name
