@@ -15,7 +15,7 @@ import pytest
 
 from aegis import files
 from aegis.agents import AGENTS, Online, run, run_to
-from aegis.agents.folder import discard, episodes_kept
+from aegis.agents.folder import discard, episodes_kept, save
 from aegis.errors import InputError, OutputError, SettingError
 from aegis.logs import Source
 from aegis.mechanisms import Scaling
@@ -252,3 +252,46 @@ def test_a_finished_run_whose_files_were_changed_is_not_reported_as_good(name: s
     (folder / name).write_bytes(content)
     with pytest.raises(InputError, match=name):
         run_to(folder, make_online(), 3, {})
+
+
+@pytest.mark.parametrize("propensities", ["full", "taken"])
+@pytest.mark.parametrize("save_after", [0.0, 1e9])
+def test_an_interrupted_part_is_kept_and_goes_on_to_the_same_bytes(propensities: str, save_after: float, tmp_path: Path) -> None:
+    online = make_online()
+    taken = tuple(
+        replace(level, propensity=Propensity(column=f"p_{level.actions.column}")) for level in online.plant.problem.levels
+    )
+    logged = online.plant.problem if propensities == "full" else replace(online.plant.problem, levels=taken)
+    run_to(tmp_path / "whole", online, 37, {}, logged, chunk=20)
+    for stop, again in ((18, 15), (24, 20), (33, 30)):
+
+        def interrupt(done: int, mean: float, stop: int = stop) -> None:
+            if done == stop:
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            run_to(tmp_path / "run", online, 37, {}, logged, chunk=20, progress=interrupt, save_after=save_after)
+        assert episodes_kept(tmp_path / "run") == (again if save_after == 0 else 20 * (stop // 20))
+    run_to(tmp_path / "run", online, 37, {}, logged, chunk=20)
+    for name in ("log.parquet", "summary.json", "checkpoint.npz", "settings.json"):
+        assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_a_part_that_holds_more_than_the_checkpoint_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    online = make_online()
+    run_to(tmp_path / "whole", online, 20, {}, chunk=20)
+    kept: list[int] = []
+
+    def killed(place: Path, state: Any) -> None:
+        kept.append(state.done)
+        if state.done == 15:
+            raise KeyboardInterrupt  # after the part, before the checkpoint
+        save(place, state)
+
+    monkeypatch.setattr(sys.modules["aegis.agents.run"], "save", killed)
+    with pytest.raises(KeyboardInterrupt):
+        run_to(tmp_path / "run", online, 20, {}, chunk=20, save_after=0.0)
+    monkeypatch.undo()
+    assert kept == [5, 10, 15] and episodes_kept(tmp_path / "run") == 10
+    run_to(tmp_path / "run", online, 20, {}, chunk=20)
+    assert (tmp_path / "run" / "log.parquet").read_bytes() == (tmp_path / "whole" / "log.parquet").read_bytes()

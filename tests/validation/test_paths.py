@@ -33,7 +33,7 @@ def test_a_path_passes_through_the_evidence_of_the_certificate(method: str, clus
         path = wealth_path(item, view, 0.05)
         blend = item.blend
         assert blend is not None and len(path) == blend.count > 50
-        assert len(item.path()) > 5
+        assert len(item.path()) > 5 or item.claim.what != "gain"
         for station in [*item.path(), blend]:
             above = path[station.count - 1] - station.log_wealth(0.05)
             assert -1e-6 < above < 1e-6 + 2e-6 * station.count  # sums are rounded down, never up

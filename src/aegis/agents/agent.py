@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from aegis.errors import SettingError, choose, nearest
@@ -20,7 +20,8 @@ class Agent:
 
     outer_rule: a rule for all levels but the innermost, with its own `outer_settings`; without one `rule` acts everywhere.
     standardise: whether inputs and targets are put in units of their spread in a short log of the legacy; None means yes for
-    random features, whose length-scales are in those units.
+    random features, whose length-scales are in those units. integration: how it plans through unknown contexts; None means that
+    the number of levels decides (`aegis.planning.suited`).
     """
 
     name: str
@@ -30,7 +31,7 @@ class Agent:
     rule_settings: dict[str, Any] = field(default_factory=dict)
     outer_rule: str | None = None
     outer_settings: dict[str, Any] = field(default_factory=dict)
-    integration: Integration = field(default_factory=Integration)
+    integration: Integration | None = None
     standardise: bool | None = None
     about: str = ""
 
@@ -48,15 +49,29 @@ class Agent:
         wanted = self.model.features == "fourier" if self.standardise is None else self.standardise
         return PRIOR_EPISODES if wanted else 0
 
+    def with_particles(self, particles: int) -> Agent:
+        """Return the agent with so many beliefs drawn per episode, by whichever of its rules draws some."""
+        rules = {"rule_settings": self.rule, "outer_settings": self.outer_rule}
+        given = [key for key, rule in rules.items() if rule is not None and "particles" in _settings_of(rule)]
+        if not given:
+            names = " and ".join(f"'{rule}'" for rule in rules.values() if rule is not None)
+            raise SettingError(f"agent '{self.name}' draws no particles: its rule {names} has no such setting; leave them out")
+        changed: dict[str, Any] = {key: {**getattr(self, key), "particles": particles} for key in given}
+        return replace(self, **changed)
+
     def make_rule(self) -> Rule:
         """Return the rule with its parameters."""
         rule = _build(self.rule, self.rule_settings)
         return rule if self.outer_rule is None else ByLevel(_build(self.outer_rule, self.outer_settings), rule)
 
 
+def _settings_of(rule: str) -> list[str]:
+    return list(inspect.signature(RULES[rule]).parameters)
+
+
 def _build(name: str, settings: Mapping[str, Any]) -> Rule:
     choose(name, RULES, "rule")
-    allowed = list(inspect.signature(RULES[name]).parameters)
+    allowed = _settings_of(name)
     for key in settings:
         if key not in allowed:
             listed = ", ".join(allowed) or "none"

@@ -21,10 +21,6 @@ from aegis.policies.capped import check_limit
 from aegis.problem import Policy, Problem, Scope
 from aegis.rng import stream
 
-# Contexts of a level are integrated over with so many nodes: fewer where more levels multiply them.
-NODES = {1: 32, 2: 32}
-FEWEST_NODES = 8
-
 
 @dataclass(frozen=True, slots=True)
 class CandidateSettings:
@@ -109,9 +105,10 @@ def _by_recursion(problem: Problem, fitted: Fitted, scope: Scope, settings: Cand
 def plan_from(fitted: Fitted, scope: Scope, settings: CandidateSettings, rule: Rule) -> Planned:
     """Return the policy that a rule plans from the fitted belief for the plannable levels of a scope."""
     problem = fitted.belief.problem
-    integration = settings.integration or Integration(nodes=NODES.get(len(problem.levels), FEWEST_NODES))
     legacy = None if scope == Scope(problem.names) else everywhere_uniform(problem)
-    return plan(fitted.belief, rule, stream(settings.seed, "learn", settings.kind), scope, legacy, integration=integration)
+    return plan(
+        fitted.belief, rule, stream(settings.seed, "learn", settings.kind), scope, legacy, integration=settings.integration
+    )
 
 
 def _known(problem: Problem, level: str) -> bool:

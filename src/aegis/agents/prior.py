@@ -25,7 +25,7 @@ def make_online(
         return Online(plant, agent, controlled, seed, legacy)
     if legacy is None:
         raise SettingError(
-            f"agent '{agent.name}' standardises by a short log of the legacy: give the legacy, or set prior_episodes to 0"
+            f"agent '{agent.name}' standardises by a short log of the legacy: give the legacy, or set standardise=False"
         )
     return Online(plant, agent, controlled, seed, legacy, prior_scalings(plant, legacy, agent.prior_episodes, seed))
 

@@ -111,8 +111,9 @@ def observe(measure: Measure, batch: Batch, rows: AnyArray | None = None) -> Obs
 
 
 def _outside(measure: Measure, place: str, value: float, outside: AnyArray) -> str:
+    more = int(outside.sum()) - 1
+    others = f" (as {'does' if more == 1 else 'do'} {more} more nearby)" if more else ""
     return (
-        f"{place}, column '{measure.column}': {value:g} lies outside the declared range [{measure.low:g}, {measure.high:g}] (as "
-        f"do {int(outside.sum()) - 1} more values nearby); widen the range to what can occur, or write 'clip: true' to certify the "
-        "clipped value"
+        f"{place}, column '{measure.column}': {value:g} lies outside the declared range [{measure.low:g}, {measure.high:g}]"
+        f"{others}; widen the range to what can occur, or write 'clip: true' to certify the clipped value"
     )

@@ -63,13 +63,13 @@ class Siblings:
             return values
         if not self.starts.size:
             return np.full((self.size, *values.shape[1:]), np.nan)
-        found: Array = np.add.reduceat(values, self.starts, axis=0)
-        found /= self.counts.reshape(-1, *(1,) * (values.ndim - 1))
+        means: Array = np.add.reduceat(values, self.starts, axis=0) / self.counts.reshape(-1, *(1,) * (values.ndim - 1))
         if self.parents is None:
-            return found
-        spread = np.full((self.size, *values.shape[1:]), np.nan)
-        spread[self.parents] = found
-        return spread
+            # One memory layout, whatever that of the values: logarithms of strided arrays may differ in the last digit.
+            return np.ascontiguousarray(means)
+        found = np.full((self.size, *values.shape[1:]), np.nan)
+        found[self.parents] = means
+        return found
 
 
 @dataclass(slots=True)

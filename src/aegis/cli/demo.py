@@ -31,7 +31,6 @@ def command(episodes: int, out: Path, seed: int, as_json: bool) -> None:
     from aegis.agents import AGENTS, make_online, run_to
     from aegis.agents.folder import discard
     from aegis.cli.demo_certificate import certify_from_log
-    from aegis.planning import Integration
     from aegis.worlds import make_world, oracle_value, true_value
 
     screen = console()
@@ -45,8 +44,7 @@ def command(episodes: int, out: Path, seed: int, as_json: bool) -> None:
         screen.print(
             f"{agent_name} starts knowing the causal graph, and from a short log of the legacy the spread of each variable.\n"
         )
-    # Few nodes and beliefs keep three nested levels quick; the plant's optima are smooth, so that eight nodes do.
-    agent = replace(AGENTS[agent_name], rule_settings={"particles": 4}, integration=Integration(nodes=8))
+    agent = replace(AGENTS[agent_name], rule_settings={"particles": 4})  # few beliefs keep three nested levels quick
     online = make_online(world, agent, seed, legacy)
     about = {"world": "plant", "legacy": legacy_name, "propensities": "full"}
     folder = out / f"seed-{seed}-episodes-{episodes}"

@@ -84,7 +84,7 @@ def command(
     problem = _logged_problem(plant.problem, propensities)
     asked = {"scope": scope, "particles": particles, "features": features, "temper": temper, "nodes": nodes}
     if agent is not None:
-        chosen = _agent(agent, particles, features, temper, nodes)
+        chosen = _agent(agent, plant.problem, particles, features, temper, nodes)
         summary = _agent_run(plant, behaviour, chosen, scope, episodes, seed, problem, out, about, as_json)
     else:
         from aegis.cli.legacy_log import write_legacy_log
@@ -114,20 +114,21 @@ def _logged_problem(problem: Any, propensities: str) -> Any:
     return replace(problem, levels=levels)
 
 
-def _agent(name: str, particles: int | None, features: str | None, temper: float | None, nodes: int | None) -> Any:
+def _agent(name: str, problem: Any, particles: int | None, features: str | None, temper: float | None, nodes: int | None) -> Any:
     """Return an agent of the table with what the options change about it."""
     from aegis.agents import AGENTS
     from aegis.errors import SettingError, choose
+    from aegis.planning import suited
 
     choose(name, AGENTS, "agent")
     agent = AGENTS[name]
     if features is not None and agent.model.structure == "cells":
         raise SettingError(f"agent '{name}' keeps a table of the reward by actions, without features; leave out --features")
     if particles is not None:
-        agent = replace(agent, rule_settings={**agent.rule_settings, "particles": particles})
+        agent = agent.with_particles(particles)
     model: dict[str, Any] = {key: value for key, value in (("features", features), ("temper", temper)) if value is not None}
     agent = replace(agent, model=replace(agent.model, **model))
-    return agent if nodes is None else replace(agent, integration=replace(agent.integration, nodes=nodes))
+    return agent if nodes is None else replace(agent, integration=replace(agent.integration or suited(problem), nodes=nodes))
 
 
 def _agent_run(
@@ -143,6 +144,7 @@ def _agent_run(
     quiet: bool,
 ) -> dict[str, Any]:
     from aegis.agents import make_online, run_to
+    from aegis.planning import suited
 
     online = make_online(plant, agent, seed, behaviour, scope or None)
     with progress(episodes, agent.name, quiet) as report, resumable(out):
@@ -153,7 +155,7 @@ def _agent_run(
         "agent": agent.name,
         "features": agent.model.features,
         "temper": agent.model.temper,
-        "nodes": agent.integration.nodes,
+        "nodes": (agent.integration or suited(plant.problem)).nodes,
         "scope": sorted(online.scope),
         "seed": seed,
         "episodes": episodes,

@@ -6,6 +6,7 @@ from aegis.planning.bernoulli_mix import BernoulliMix
 from aegis.planning.by_level import ByLevel
 from aegis.planning.commits import COMMITS, Commit
 from aegis.planning.d_optimal import DOptimal
+from aegis.planning.effort import suited
 from aegis.planning.greedy import Greedy
 from aegis.planning.ids import Ids
 from aegis.planning.information import Information
@@ -36,5 +37,5 @@ RULES: dict[str, Callable[..., Rule]] = {
 __all__ = [
     "COMMITS", "KINDS", "RULES", "BernoulliMix", "ByLevel", "Choice", "Commit", "DOptimal", "Greedy", "Ids", "Information",
     "Integration", "Lcb", "Planned", "Recursion", "Rule", "States", "Thompson", "Together", "TopK", "Ucb", "load_policy",
-    "load_rewards", "plan",
+    "load_rewards", "plan", "suited",
 ]  # fmt: skip

@@ -13,6 +13,7 @@ from aegis.mechanisms import Belief, Theta
 from aegis.planning.blocks import BLOCK as BLOCK
 from aegis.planning.blocks import values_in_blocks
 from aegis.planning.commits import COMMITS, Commit
+from aegis.planning.effort import suited
 from aegis.planning.integration import Integration
 from aegis.planning.recursion import Recursion
 from aegis.planning.rules import Choice, Rule
@@ -130,7 +131,8 @@ def plan(
 ) -> Planned:
     """Return the policy that `rule` plans from `belief` for one episode: one call is one draw of the paper's theta^(k).
 
-    episode: its number, counted from 0, for rules that change over time. Raises SettingError if the belief lacks a mechanism
+    integration: how expectations over contexts are taken; without one the number of levels decides (`suited`). episode: its
+    number, counted from 0, for rules that change over time. Raises SettingError if the belief lacks a mechanism
     that planning in this scope looks at.
     """
     problem = belief.problem
@@ -139,7 +141,7 @@ def plan(
     controlled = shape.scope(problem, problem.scope(scope))
     _check_mechanisms(belief, controlled)
     affine = all(mechanism.affine for mechanism in belief.mechanisms.values())
-    chosen = integration or Integration()
+    chosen = integration or suited(problem)
     return Planned(problem, rule.prepare(belief, rng, episode, controlled), controlled, legacy, shape, chosen, affine)
 
 
