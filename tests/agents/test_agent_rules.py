@@ -33,6 +33,14 @@ def test_both_rules_take_their_own_settings() -> None:
     assert agent.make_rule() == ByLevel(TopK(4, 5), Thompson(2))
 
 
+def test_particles_go_to_whichever_rule_draws_them() -> None:
+    assert AGENTS["nested_cts"].with_particles(4).make_rule() == Thompson(4)
+    assert AGENTS["aegis_cts"].with_particles(4).make_rule() == ByLevel(Thompson(4), Lcb())
+    assert AGENTS["top_k_nig"].with_particles(4).make_rule() == ByLevel(TopK(3, 4), Thompson(4))
+    with pytest.raises(SettingError, match="agent 'lcb_nig' draws no particles: its rule 'lcb' has no such setting"):
+        AGENTS["lcb_nig"].with_particles(4)
+
+
 def test_wrong_rules_and_settings_are_refused() -> None:
     with pytest.raises(SettingError, match=r"unknown rule 'd_optimum' \(did you mean 'd_optimal'"):
         Agent("a", outer_rule="d_optimum")

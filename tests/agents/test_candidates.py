@@ -125,6 +125,27 @@ def test_bad_settings_are_refused(tmp_path: Path) -> None:
     refused(log, LogError, "prior side of the split", split=Split(fraction=1e-9))
 
 
+@pytest.mark.parametrize("kind", ["greedy", "planned"])
+def test_what_carries_over_is_not_planned(kind: str, tmp_path: Path) -> None:
+    problem = replace(ADDITIVE.problem, carry_over="within")
+    log = source(ADDITIVE, tmp_path, problem=problem)
+    for scope in (None, ["inner"]):
+        refused(log, SettingError, "'carry_over: within'. Learn kind 'capped'", settings=quick(kind), scope=scope)
+    outer = learn(log, settings=quick(kind), scope=["meta"])  # decided by its reward model: nothing is planned
+    assert "short-sighted" in outer.record["warnings"][0]
+    capped = learn(log, settings=quick("capped"))
+    assert len(capped.record["warnings"]) == 1 and "short-sighted" in capped.record["warnings"][0]
+    assert learn(source(ADDITIVE, tmp_path), settings=quick("capped")).record["warnings"] == []
+
+
+def test_few_episodes_are_warned_of(tmp_path: Path) -> None:
+    log = source(ADDITIVE, tmp_path, episodes=60)
+    found = learn(log, Split(fraction=0.15), quick("greedy"))
+    assert found.fitted.episodes < 20
+    (warning,) = found.record["warnings"]
+    assert f"has {found.fitted.episodes} episodes only" in warning
+
+
 def test_capped_needs_the_whole_distribution(tmp_path: Path) -> None:
     taken = with_propensity(CLINIC.problem, dose=Propensity(column="p"))
     log = source(CLINIC, tmp_path, problem=taken)

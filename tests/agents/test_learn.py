@@ -10,7 +10,7 @@ import pytest
 
 from aegis.agents import learn
 from aegis.logs import Source, Split, write_log
-from aegis.mechanisms import MODELS
+from aegis.mechanisms import MODELS, TUNED
 from aegis.policies import Hybrid
 from aegis.problem import Array, Batch
 from aegis.worlds import make_world
@@ -106,7 +106,7 @@ def test_the_record_says_what_was_done(tmp_path: Path) -> None:
     assert record["legacy_value"] == pytest.approx(kept.episode_means(kept.reward).mean())
     assert record["scope"] == ["inner"]
     assert "not a certificate" in record["plug_in_note"]
-    assert set(record["models"].values()) | set(record["reward_models"].values()) <= set(MODELS)
+    assert set(record["models"].values()) | set(record["reward_models"].values()) <= {*MODELS, TUNED}
     assert len(record["problem"]) == len(record["log"]["digest"]) == 64
 
 

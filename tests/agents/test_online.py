@@ -8,8 +8,10 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from aegis.agents import AGENTS, Online, run
+from aegis.agents import AGENTS, Online, make_online, run
+from aegis.agents.agent import PRIOR_EPISODES
 from aegis.errors import SettingError
+from aegis.mechanisms import fit_scalings
 from aegis.planning import RULES, Thompson, plan
 from aegis.problem import Scope
 from aegis.rng import stream
@@ -29,6 +31,19 @@ def few_particles(name: str, particles: int = 1):
     if "particles" not in {setting.name for setting in fields(RULES[agent.rule])}:
         return agent
     return replace(agent, rule_settings={**agent.rule_settings, "particles": particles})
+
+
+def test_prior_data_is_not_that_of_the_run() -> None:
+    world = make_world("additive")
+    legacy = world.legacy("uniform")
+    online = make_online(world, AGENTS["nested_cts"], 3, legacy)
+    own = fit_scalings(world.problem, [world.episodes(0, PRIOR_EPISODES, legacy, 3)])
+    assert online.scalings["Q"].centre[0] != own["Q"].centre[0]
+    assert online.scalings["Q"].centre[0] == make_online(world, AGENTS["nested_cts"], 3, legacy).scalings["Q"].centre[0]
+    with pytest.raises(SettingError, match="standardise=False"):
+        make_online(world, AGENTS["nested_cts"], 3)
+    raw = make_online(world, replace(AGENTS["nested_cts"], standardise=False), 3)
+    assert raw.scalings == {}
 
 
 def test_the_worlds_of_these_tests_are_all_worlds() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from aegis.audit import CAVEAT, CODES, calibration, carry_over, cuts, drift, history, sizes
+from aegis.audit import CAVEAT, CODES, calibration, carry_over, cuts, drift, history, sizes, sums
 
 PAGE = (Path(__file__).parents[2] / "docs" / "audit.md").read_text(encoding="utf-8")
 
@@ -26,5 +26,5 @@ def test_the_page_says_what_the_audit_cannot_do() -> None:
 
 
 def test_numbers_on_the_page() -> None:
-    assert sizes.MOST_DECISIONS == carry_over.MOST_DECISIONS == history.MOST_DECISIONS == 262_144
-    assert (calibration.MOST_FULL, cuts.MOST_EPISODES, drift.KEPT) == (2_097_152, 256, 16_384)
+    assert sizes.MOST_DECISIONS == carry_over.MOST_DECISIONS == history.MOST_DECISIONS == 131_072
+    assert (calibration.MOST_DECISIONS, sums.STEP, cuts.MOST_EPISODES, drift.KEPT) == (1_048_576, 32, 256, 16_384)

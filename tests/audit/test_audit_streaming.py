@@ -133,8 +133,8 @@ def test_places_and_followers() -> None:
 
 def test_thinning_looks_at_all_and_then_at_some() -> None:
     thinning = Thinning(100)
-    wanted = [thinning.wants(60) for _ in range(34)]
-    assert wanted[:2] == [True, True] and [place for place, want in enumerate(wanted) if want][2:] == [15, 31]
+    wanted = [thinning.wants(60) for _ in range(66)]
+    assert wanted[:2] == [True, True] and [place for place, want in enumerate(wanted) if want][2:] == [31, 63]
 
 
 def test_contrast_is_the_plain_difference() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import importlib.util
+import io
 import json
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from aegis.cli import main
+from aegis.cli.learn import _progress as progress_of_learn
 from aegis.logs import Source, Split
 from aegis.planning import load_policy, load_rewards
 from aegis.policies import load_record
@@ -96,7 +98,48 @@ def test_learn_in_json(place: Path, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert code == 0
     assert (found["kind"], found["cap"], found["scope"]) == ("capped", 3.0, ["dose"])
     assert found["plug_in_note"].endswith("not a certificate")
-    assert {key: value for key, value in found.items() if key != "out"} == load_record(tmp_path / "p")
+    assert found == {**load_record(tmp_path / "p"), "out": str(tmp_path / "p")}
+    assert len(found["rewards"]) == 64
+
+
+def test_learn_warns_of_few_episodes(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--problem", place / "problem.yaml", "--out", tmp_path / "p", "--fraction", "0.05", "--kind", "capped"]
+    code, out, _ = run("learn", place / "log.parquet", *arguments, capsys=capsys)
+    assert code == 0
+    assert "warning: the prior side has" in " ".join(out.split())
+
+
+def test_learn_refuses_a_file_before_it_reads_the_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mine.txt").write_text("precious")
+    call = ["learn", tmp_path / "gone.parquet", "--problem", tmp_path / "gone.yaml", "--out", tmp_path / "mine.txt"]
+    code, _, err = run(*call, capsys=capsys)
+    assert code == 2
+    assert "mine.txt is a file; a policy is a folder" in err
+    assert (tmp_path / "mine.txt").read_text() == "precious"
+
+
+def test_the_progress_line_ends(place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    screen = Terminal()
+    monkeypatch.setattr("sys.stderr", screen)
+    with progress_of_learn(False) as report:
+        report("scaling", 7)
+        report("fitting", 9)
+    assert screen.getvalue().count("\n") == 1 and screen.getvalue().endswith("fitting: 9 episodes\n")
+
+    def interrupted() -> None:
+        with progress_of_learn(False) as report:
+            report("scaling", 7)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert screen.getvalue().endswith("scaling: 7 episodes\n")
+    with progress_of_learn(True) as nothing:
+        assert nothing is None
 
 
 def test_explain_tells_where_they_differ(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -119,6 +162,20 @@ def test_explain_tells_where_they_differ(place: Path, tmp_path: Path, capsys: py
         total[row["decision_level"]] += float(row["policy_probability"]) * int(row["logged_decisions"])
     for level in found["levels"]:
         assert total[level["level"]] == pytest.approx(level["decisions"], rel=1e-4)
+
+
+def test_explain_says_what_is_an_estimate(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    world = ["simulate", "--world", "additive", "--episodes", 60, "--propensities", "taken", "--out", tmp_path / "log"]
+    assert run(*world, capsys=capsys)[0] == 0
+    log, problem = tmp_path / "log" / "log.parquet", tmp_path / "log" / "problem.yaml"
+    assert run("learn", log, "--problem", problem, "--out", tmp_path / "p", capsys=capsys)[0] == 0
+    call = ["explain", tmp_path / "p", log, "--problem", problem]
+    text = " ".join(run(*call, capsys=capsys)[1].split())
+    assert "about 0." in text and "about: an estimate" in text and "not logged" in text
+    assert all(level["estimated"] for level in json.loads(run(*call, "--json", capsys=capsys)[1])["levels"])
+    known = ["explain", place / "greedy", place / "log.parquet", "--problem", place / "problem.yaml"]
+    assert "about" not in run(*known, capsys=capsys)[1]
+    assert not any(level["estimated"] for level in json.loads(run(*known, "--json", capsys=capsys)[1])["levels"])
 
 
 def test_explain_other_sides_and_fewer_episodes(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -190,6 +247,22 @@ def test_decide_prints_a_table_for_the_outermost_level(place: Path, capsys: pyte
     code, out, _ = run("decide", place / "greedy", place / "contexts.csv", "--problem", place / "problem.yaml", capsys=capsys)
     assert code == 0
     assert "Level 'plan': 10 of 30 decisions" in out
+
+
+def test_decide_stays_within_what_was_learned(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    learned = ["learn", place / "log.parquet", "--problem", place / "problem.yaml", "--scope", "dose", "--kind", "capped"]
+    assert run(*learned, "--out", tmp_path / "p", capsys=capsys)[0] == 0
+    call = ["decide", tmp_path / "p", place / "contexts.csv", "--problem", place / "problem.yaml"]
+    code, out, err = run(*call, "--json", capsys=capsys)
+    assert code == 0, err
+    assert json.loads(out)["level"] == "dose"  # the outermost level that it controls
+    for more in (["--scope", "plan"], ["--scope", "plan", "--scope", "dose", "--level", "dose"]):
+        code, _, err = run(*call, *more, capsys=capsys)
+        assert code == 2
+        assert "--scope plan: the policy was learned for dose only" in err
+    code, _, err = run(*call, "--level", "plan", capsys=capsys)
+    assert code == 2
+    assert "does not act at level 'plan'" in err
 
 
 def spoilt(place: Path, tmp_path: Path, column: str, value: str | None) -> Path:

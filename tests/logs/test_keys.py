@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aegis.logs.keys import codes, hashes, joint_codes, ranks, run_starts
+from aegis.logs.keys import changes, codes, hashes, joint_codes, last_start, ranks, values_at
 from aegis.logs.texts import TEXT
 
 words = st.lists(st.text(max_size=12), min_size=1, max_size=40)
@@ -39,13 +41,48 @@ def test_hashes_know_numbers_as_their_text_and_columns_by_position() -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 2)), min_size=1, max_size=30))
-def test_runs_and_codes_are_those_of_a_loop(pairs: list[tuple[str, int]]) -> None:
+def test_codes_are_those_of_a_loop(pairs: list[tuple[str, int]]) -> None:
     columns = [pa.array([pair[0] for pair in pairs], TEXT), pa.array([pair[1] for pair in pairs])]
-    assert run_starts(columns).tolist() == [k for k, pair in enumerate(pairs) if k == 0 or pairs[k - 1] != pair]
     order = list(dict.fromkeys(pairs))
     assert joint_codes(columns).tolist() == [order.index(pair) for pair in pairs]
     letters = list(dict.fromkeys(pair[0] for pair in pairs))
     assert codes(columns[0]).tolist() == [letters.index(pair[0]) for pair in pairs]
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 2)), min_size=1, max_size=30),
+    st.lists(st.integers(0, 30), max_size=4),
+    st.booleans(),
+)
+def test_runs_are_those_of_a_loop_whatever_the_chunks_and_dictionaries(
+    pairs: list[tuple[str, int]], cuts: list[int], encode: bool
+) -> None:
+    bounds = [0, *sorted(min(cut, len(pairs)) for cut in cuts), len(pairs)]
+    letters = [pa.array([pair[0] for pair in pairs[a:b]], pa.string()) for a, b in itertools.pairwise(bounds)]
+    kind = pa.dictionary(pa.int32(), pa.string()) if encode else pa.string()
+    first = pa.chunked_array([part.dictionary_encode() for part in letters] if encode else letters, kind)
+    columns = [first, pa.chunked_array([[pair[1] for pair in pairs]])]
+    starts = [k for k, pair in enumerate(pairs) if k == 0 or pairs[k - 1] != pair]
+    assert np.flatnonzero(changes(columns)).tolist() == starts
+    assert last_start(columns) == starts[-1]
+    found = values_at(first, np.array(starts))
+    assert found.type == TEXT and found.to_pylist() == [pairs[k][0] for k in starts]
+
+
+def test_the_last_run_is_found_far_from_the_end() -> None:
+    for length, other in ((5000, 100), (2048, 0), (2049, 0), (2047, 0), (30000, 27000)):
+        ids = pa.chunked_array([["a"] * other + ["b"] * (length - other)])
+        assert last_start([ids]) == other
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.text("abä", min_size=3, max_size=3), min_size=1, max_size=20), st.text(max_size=4))
+def test_hashes_of_texts_of_one_length_are_those_of_any(found: list[str], other: str) -> None:
+    alone = hashes([pa.array(found[:1], TEXT)])[0]
+    mixed = hashes([pa.array([*found, other + "longer"], TEXT)])
+    np.testing.assert_array_equal(hashes([pa.array(found, TEXT)]), mixed[:-1])
+    assert alone == mixed[0]
 
 
 @settings(max_examples=50, deadline=None)

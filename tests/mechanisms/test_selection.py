@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from aegis.errors import SettingError
-from aegis.mechanisms import MODELS, ModelSettings, build_belief, fit_scalings, select
+from aegis.mechanisms import MODELS, LevelRewards, ModelSettings, build_belief, fit_scalings, select
 from aegis.problem import Actions, Batch, Level, LevelTable, Problem, Reward, Variable
 
 PROBLEM = Problem(
@@ -48,6 +48,19 @@ def test_each_mechanism_gets_the_model_that_generated_it() -> None:
     assert chosen(data(lambda m: m**2, lambda c, a: 2 * c - a)) == {"c": "polynomial", "r": "linear"}
     assert chosen(data(lambda m: 1.5 * m, lambda c, a: c * a))["r"] == "polynomial"
     assert "fourier" in chosen(data(lambda m: 1.5 * m, lambda c, a: 3 * np.cos(2 * c) * np.sin(a)))["r"]
+
+
+def test_what_a_model_owes_is_taken_off_its_evidence() -> None:
+    batch = data(lambda m: 1.5 * m, lambda c, a: c * a)
+    beliefs = [build_belief(PROBLEM, MODELS[name]).update(batch) for name in ("linear", "polynomial")]
+    evidence = [belief.states["r"].log_evidence(belief.prior["r"]) for belief in beliefs]
+    lead = evidence[1] - evidence[0]
+    assert select(beliefs, [{}, {"r": lead - 1}])[1]["r"] == 1
+    assert select(beliefs, [{}, {"r": lead + 1}])[1]["r"] == 0
+    assert select(beliefs, [{}, {"c": lead + 1}])[1]["r"] == 1
+    rewards = [LevelRewards.prior(PROBLEM, MODELS[name]).update(batch) for name in ("linear", "polynomial")]
+    lead = rewards[1].evidence("inner") - rewards[0].evidence("inner")
+    assert [LevelRewards.likeliest(rewards, [{}, {"inner": lead + more}])[1]["inner"] for more in (-1, 1)] == [1, 0]
 
 
 def test_what_cannot_be_compared_is_refused() -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
 
 from aegis.errors import SettingError
-from aegis.mechanisms import NIG, ModelSettings, build_belief, tune
+from aegis.mechanisms import NIG, LevelRewards, ModelSettings, Tuned, build_belief, fit_scalings, tune, tune_rewards
+from aegis.mechanisms.length_scales import LENGTHSCALES, OFF, PRECISIONS, Evidence, Place
 from aegis.problem import Actions, Batch, Level, LevelTable, Problem, Reward, Variable
 from aegis.rng import stream
 
@@ -50,6 +53,116 @@ def test_tuning_finds_the_input_that_matters_most_and_improves_the_evidence() ->
         belief = build_belief(problem, chosen).update(fresh)
         evidence.append(belief.states["r"].log_evidence(belief.prior["r"]))
     assert evidence[1] > evidence[0] + 50
+
+
+def nuisance_batch(seed: int, rows: int = 700) -> tuple[Problem, Batch]:
+    """A reward that depends on one number and the action through their difference, and not on six others."""
+    x, z = Variable("x", "vector", columns=tuple(f"x{place}" for place in range(6))), Variable("z")
+    problem = Problem((Level("l", Actions.grid("a", -1.5, 1.5, 7), (x, z)),), Reward("r"))
+    rng = stream(seed, "nuisance")
+    context = {"x": rng.standard_normal((rows, 6)), "z": rng.standard_normal(rows)}
+    action = rng.integers(0, 7, rows)
+    table = LevelTable.undecided(np.arange(rows), context).decided(action, np.full(rows, 1 / 7))
+    reward = np.cos(2.2 * context["z"] - 2 * problem.innermost.actions.numbers[action]) + 0.3 * rng.standard_normal(rows)
+    return problem, Batch(np.arange(rows), {"l": table}, reward, np.ones(rows, dtype=bool))
+
+
+def evidence_of(problem: Problem, batch: Batch, settings: ModelSettings) -> float:
+    belief = build_belief(problem, settings, None, fit_scalings(problem, [batch])).update(batch)
+    return belief.states["r"].log_evidence(belief.prior["r"])
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_inputs_that_do_not_matter_are_switched_off_and_nothing_by_hand_is_better(seed: int) -> None:
+    problem, batch = nuisance_batch(seed)
+    settings = ModelSettings(features="fourier")
+    tuned = tune(problem, [batch], settings, None, fit_scalings(problem, [batch]))
+    found = tuned.tuned["r"]
+    assert not found.linear
+    assert isinstance(found.lengthscale["x"], tuple) and min(found.lengthscale["x"]) >= 10  # one for each coordinate
+    assert max(found.lengthscale["z"], found.lengthscale["a"]) <= 2
+    best = evidence_of(problem, batch, tuned)
+    for scale in (0.5, 0.7, 1.0, 1.4):
+        for precision in (0.1, 0.3, 1.0):
+            hand = Tuned({"x": 64.0, "z": scale, "a": scale}, precision)
+            assert best > evidence_of(problem, batch, replace(settings, tuned={"r": hand})) - 5
+    assert best > evidence_of(problem, batch, settings) + 300
+
+
+def test_what_was_searched_for_owes_the_size_of_the_search() -> None:
+    problem, batch = wiggly_batch(1)
+    charge = tune(problem, [batch], ModelSettings(features="fourier")).tuned["r"].charge
+    assert charge == pytest.approx(3 * np.log(len(LENGTHSCALES)) + np.log(len(PRECISIONS)))
+
+
+def test_tempering_plays_no_part_in_the_choice() -> None:
+    problem, batch = wiggly_batch(1)
+    plain, tempered = (tune(problem, [batch], ModelSettings(features="fourier", temper=temper)) for temper in (1.0, 0.02))
+    assert plain.tuned == tempered.tuned
+    assert tempered.temper == 0.02
+
+
+def test_the_search_counts_evidence_as_a_mechanism_does() -> None:
+    problem, batch = wiggly_batch(4)
+    settings = ModelSettings(features="fourier", feature_seed=0)
+    belief = build_belief(problem, settings)
+    regression = belief.mechanisms["r"]
+    rows, values = belief.rows(batch)["r"]
+    inputs = regression.encoder(rows, (len(values),))
+    groups = [slice(place, place + 1) for place in range(3)]
+    search = Evidence(regression.features, groups, inputs, values[:, None], settings.shape, settings.rate)
+    for scales, precision in (((2, 5, 8), 1), ((2, 5, 8), 6), ((0, 10, 3), 4)):
+        by_name = {name: LENGTHSCALES[place] for name, place in zip(regression.parents, scales, strict=True)}
+        trial = replace(settings, tuned={"r": Tuned(by_name, PRECISIONS[precision])})
+        updated = build_belief(problem, trial).update(batch)
+        wanted = updated.states["r"].log_evidence(updated.prior["r"])
+        assert search(Place(scales, precision)) == pytest.approx(wanted, abs=0.05)  # its trigonometry is 32-bit
+
+
+@pytest.mark.parametrize("seed", [5, 6])
+def test_a_linear_truth_is_called_linear_and_a_category_has_one_length_scale(seed: int) -> None:
+    rng = stream(seed, "linear")
+    ward = Variable("ward", "categorical", values=("n", "s", "w"))
+    problem = Problem((Level("l", Actions.grid("a", -1, 1, 5), (Variable("c"), ward)),), Reward("r"), parents={"r": ("c", "a")})
+    context = {"c": rng.standard_normal(400), "ward": rng.integers(0, 3, 400)}
+    action = rng.integers(0, 5, 400)
+    table = LevelTable.undecided(np.arange(400), context).decided(action, np.full(400, 0.2))
+    reward = context["c"] - problem.innermost.actions.numbers[action] + 0.3 * rng.standard_normal(400)
+    batch = Batch(np.arange(400), {"l": table}, reward, np.ones(400, dtype=bool))
+    assert tune(problem, [batch], ModelSettings(features="fourier")).tuned["r"].linear
+    assert not tune(problem, [batch], ModelSettings(features="fourier", linear_terms=False)).tuned["r"].linear
+    every = replace(problem, parents={})
+    crossed = replace(batch, reward=np.sin(2 * context["c"] * (context["ward"] == 1)) + 0.1 * rng.standard_normal(400))
+    found = tune(every, [crossed], ModelSettings(features="fourier")).tuned["r"]
+    assert not found.linear and isinstance(found.lengthscale["ward"], float) and found.lengthscale["ward"] < OFF
+
+
+def test_rows_in_which_something_is_missing_do_not_count() -> None:
+    problem, batch = wiggly_batch(1)
+    holes = np.where(np.arange(400) % 4 == 0, np.nan, batch.levels["l"].context["c"])
+    table = replace(batch.levels["l"], context={**batch.levels["l"].context, "c": holes})
+    found = tune(problem, [replace(batch, levels={"l": table})], ModelSettings(features="fourier")).tuned["r"]
+    kept = tune(problem, [batch.take_episodes(np.arange(400) % 4 != 0)], ModelSettings(features="fourier")).tuned["r"]
+    assert found == kept
+
+
+def test_reward_models_are_tuned_level_by_level() -> None:
+    problem, batch = nuisance_batch(4)
+    scalings = fit_scalings(problem, [batch])
+    settings = ModelSettings(features="fourier", feature_seed=0)
+    models, found = tune_rewards(problem, [batch], settings, scalings)
+    plain = LevelRewards.prior(problem, settings, scalings).update(batch)
+    assert list(found) == ["l"] and max(found["l"].lengthscale["z"], found["l"].lengthscale["a"]) <= 2
+    assert models.update(batch).evidence("l") > plain.evidence("l") + 300
+    linear, nothing = tune_rewards(problem, [], ModelSettings(), scalings)
+    assert nothing == {} and linear.regressions["l"].features.affine
+
+
+def test_many_inputs_share_one_length_scale(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aegis.mechanisms.tuning.MOST_GROUPS", 2)
+    problem, batch = wiggly_batch(1)
+    scales = tune(problem, [batch], ModelSettings(features="fourier")).tuned["r"].lengthscale
+    assert len(set(scales.values())) == 1 and set(scales) == {"c", "d", "a"}
 
 
 def test_tuning_does_nothing_to_other_features_and_needs_data() -> None:

@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from aegis.errors import GraphError
+from aegis.errors import GraphError, SettingError
 from aegis.mechanisms import build_belief
 from aegis.mechanisms.availability import availability_name, expected_best
-from aegis.planning import Greedy, plan
+from aegis.planning import Greedy, Integration, plan
 from aegis.problem import Actions, Batch, Level, LevelTable, Problem, Reward
 from aegis.rng import stream
 
@@ -89,3 +89,10 @@ def test_confounding_across_levels_is_refused_before_anything_is_learned() -> No
         build_belief(replace(problem, latents={"U": ("plan", "r")}))
     with pytest.raises(GraphError, match="confounded"):
         build_belief(replace(problem, latents={"U": ("dose", "r")}))
+
+
+def test_the_closed_form_is_not_used_below_a_mask() -> None:
+    problem, batch = closing_problem(), closing_batch()
+    belief = build_belief(problem).update(batch)
+    with pytest.raises(SettingError, match=r"the closed form is not exact: .*no masks"):
+        plan(belief, Greedy(), stream(2, "unused"), integration=Integration("closed")).values("outer", batch)

@@ -234,3 +234,18 @@ def test_a_legacy_that_looks_at_nothing_is_a_plain_average():
     recursion = Recursion(problem, theta, Scope("l2"), uniform, True)
     point = replace(recursion, integration=Integration("point")).values("l2", states)  # affine and averaged: exact at the mean
     np.testing.assert_allclose(recursion.values("l2", states), point, rtol=1e-9, atol=1e-9)
+
+
+def test_two_contexts_of_a_level_are_sampled_independently():
+    problem = cases.real_problem(2, contexts=(1, 1))
+    pair = replace(problem.innermost, context=(Variable("one"), Variable("two")))
+    problem = replace(problem, levels=(problem.outermost, pair), parents={})
+    rng = stream(3, "pair")
+    theta = cases.learned(problem, rng).point()
+    states = States.of(problem, cases.random_batch(problem, rng, 1, 1), problem.outermost.name)
+    wide = states.each_action(problem, problem.outermost.name)
+    sampled, _ = Integration(samples=400).extend(problem, theta, problem.innermost.name, wide, "monte_carlo")
+    one = sampled.rows["one"][0, :400]
+    two = sampled.rows["two"][0, :400] - theta.functions["two"].mean(sampled.rows, sampled.count)[0, :400, 0]
+    assert np.ptp(one) > 0 and np.ptp(two) > 0
+    assert abs(np.corrcoef(one, two)[0, 1]) < 4 / np.sqrt(200)  # draws come in pairs of opposite sign

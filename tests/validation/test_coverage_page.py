@@ -43,7 +43,7 @@ def test_no_claim_was_violated_more_often_than_promised() -> None:
 
 def test_bounds_are_as_tight_as_they_should_be() -> None:
     for size, least in LEAST_TIGHT.items():
-        assert certificates["tight"]["uniform"][f"plain {size}"] >= least
+        assert round(certificates["tight"]["uniform"][f"plain {size}"], 2) >= least  # figures of two digits
     better = [
         name
         for name, item in certificates["tight"].items()

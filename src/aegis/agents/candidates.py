@@ -44,6 +44,15 @@ class CandidateSettings:
             raise SettingError(f"a candidate has one or more particles, found {self.particles!r}")
 
 
+def check_carry_over(problem: Problem, scope: Scope, settings: CandidateSettings) -> None:
+    """Raise SettingError if the candidate would plan a problem in which decisions affect later ones outside their subtree."""
+    if problem.carry_over == "within" and settings.kind != "capped" and plannable(problem, scope):
+        raise SettingError(
+            f"a '{settings.kind}' candidate plans as if a decision affected only its own subtree; this problem says 'carry_over: "
+            "within'. Learn kind 'capped', which weighs each decision by what it earns itself while the legacy goes on after it"
+        )
+
+
 def make_candidate(problem: Problem, fitted: Fitted, scope: Scope, settings: CandidateSettings) -> Policy:
     """Return the candidate of a kind: it acts at the levels of `scope`, the legacy elsewhere."""
     return CANDIDATES[settings.kind](problem, fitted, scope, settings)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from aegis.agents.candidates import CandidateSettings, make_candidate, plan_from, plannable
+from aegis.agents.candidates import CandidateSettings, check_carry_over, make_candidate, plan_from, plannable
 from aegis.agents.fitting import Fitted, Report, episode_means, fit
 from aegis.errors import SettingError
 from aegis.files import digest_of
@@ -20,6 +20,7 @@ from aegis.policies import path_full
 from aegis.problem import Array, Batch, Policy, Problem, Scope, dump_problem
 from aegis.version import __version__
 
+FEW = 20  # episodes of the prior side below which what was learned is mostly the prior
 JUDGED = 100  # episodes of the prior side on which the plug-in value is taken
 NOT_A_CERTIFICATE = "plug-in estimate from the data that was learned from: not a certificate"
 
@@ -62,6 +63,7 @@ def learn(
     controlled = problem.scope(scope)
     if not controlled:
         raise SettingError(f"a candidate acts somewhere: name at least one level of {', '.join(problem.names)}")
+    check_carry_over(problem, controlled, chosen)
     placed = source.placed(split or Split())
     fitted = fit(source, placed, controlled, models, report)
     policy = make_candidate(problem, fitted, controlled, chosen)
@@ -121,7 +123,24 @@ def _record(
         "plug_in_value": value,
         "plug_in_episodes": judged,
         "plug_in_note": NOT_A_CERTIFICATE,
+        "warnings": _warnings(problem, fitted),
         "problem": digest_of(dump_problem(problem)),
         "log": {"files": [path.name for path in source.files], "digest": log_digest(source.files)},
         "versions": {"aegis": __version__, "numpy": np.__version__, "python": platform.python_version()},
     }
+
+
+def _warnings(problem: Problem, fitted: Fitted) -> list[str]:
+    """Return what whoever uses the candidate should know."""
+    found = []
+    if fitted.episodes < FEW:
+        found.append(
+            f"the prior side has {fitted.episodes} episodes only; below {FEW} a policy follows chance more than the log: "
+            "give a longer log, or a larger fraction"
+        )
+    if problem.carry_over == "within":
+        found.append(
+            "carry_over is 'within': the reward models see what a decision earns below itself, not what it does to later "
+            "decisions of the episode, so that the policy is short-sighted; a certificate still counts its true value"
+        )
+    return found

@@ -63,6 +63,26 @@ class Choices:
         found = np.where(np.arange(self.sets) == self.chosen[:, None], self.weight[:, None], 0.0) - 1.0
         return found if self.possible is None else np.where(self.possible, found, 0.0)
 
+    def excesses(self, share: Array, owner: AnyArray, count: int) -> Array:
+        """Return the sums `[count, B]` over the choices of each owner of the excess times a share, `[p]` or `[p, B]`."""
+        if share.ndim > 1:
+            return summed(self.excess() * share, owner, count)
+        # All sets but the one chosen have an excess of minus one: that needs no table of choices and sets.
+        place = owner * np.int64(self.sets) + self.chosen
+        above = np.bincount(place, weights=self.weight * share, minlength=count * self.sets)
+        found = above.astype(np.float64, copy=False).reshape(count, self.sets)
+        if self.possible is None:
+            found -= np.bincount(owner, weights=share, minlength=count)[:, None]
+        else:
+            found -= summed(self.possible * share[:, None], owner, count)
+        return found
+
+    def surprises(self, owner: AnyArray, count: int) -> Array:
+        """Return the sums `[count, B]` of what was chosen minus its chance, or of the excess where chances are not known."""
+        if self.chance is None:
+            return self.excesses(np.ones(self.chosen.size), owner, count)
+        return summed((np.arange(self.sets) == self.chosen[:, None]) - self.chance, owner, count)
+
     def take(self, rows: AnyArray) -> Choices:
         """Return some of the choices."""
         possible = None if self.possible is None else self.possible[rows]
@@ -93,9 +113,8 @@ class EpisodeBets:
         number = np.bincount(owner, minlength=count)
         some = number > 0
         self.pairs += owner.size
-        excess, signs = choices.excess(), sign.reshape(sign.shape[0], -1)
-        for side, share in enumerate((np.maximum(signs, 0.0), np.maximum(-signs, 0.0))):
-            means = summed(excess * share, owner, count)[some] / number[some][:, None]
+        for side, share in enumerate((np.maximum(sign, 0.0), np.maximum(-sign, 0.0))):
+            means = choices.excesses(share, owner, count)[some] / number[some][:, None]
             self.logs[:, side] += weight_logs(1.0 + means).sum(axis=1)
 
     def evidence(self) -> Array:

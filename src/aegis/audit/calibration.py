@@ -26,7 +26,7 @@ from aegis.evidence.calibration import (
 from aegis.problem import AnyArray, Array, Level, LevelTable, Rows
 
 ORDERS = np.arange(1, 5)
-MOST_FULL = 2**21  # decisions with whole distributions that are all looked at; then some batches only
+MOST_DECISIONS = 2**20  # of a level that are all looked at; then some batches only
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +59,13 @@ class LevelCalibration:
     def __init__(self, level: Level, cuts: tuple[Cut, ...]) -> None:
         self.level = level
         self.groups = grouped(cuts)
-        self._thinning = Thinning(MOST_FULL)
+        self._thinning = Thinning(MOST_DECISIONS)
         self._full: list[_FullSums] = []
         self._taken: list[_TakenSums] = []
+
+    def wants(self, decisions: int) -> bool:
+        """Say whether to add a batch with so many decisions; asked once for each batch."""
+        return self._thinning.wants(decisions)
 
     def add(self, table: LevelTable, rows: Rows, fresh: Mask) -> None:
         """Add the decisions of a batch; rows is what they looked at. Decisions without a propensity are left out."""
@@ -73,8 +77,6 @@ class LevelCalibration:
         if not len(table):
             return
         if table.mu_full is not None:
-            if not self._thinning.wants(len(table)):
-                return
             self._full = self._full or [_FullSums(self.level, group) for group in self.groups]
             powers = _powers(table.mu_full)
             for sums in self._full:

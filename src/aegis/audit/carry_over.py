@@ -19,7 +19,7 @@ from aegis.audit.sums import Thinning, followed
 from aegis.audit.view import View
 from aegis.problem import AnyArray, Array, Problem
 
-MOST_DECISIONS = 2**18  # of a level that are all looked at; then some batches only
+MOST_DECISIONS = 2**17  # of a level that are all looked at; then some batches only
 REACTS = math.log(20.0)  # evidence from which the controller counts as reacting to earlier decisions
 
 

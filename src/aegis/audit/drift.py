@@ -47,9 +47,10 @@ class Drift:
         if not chosen.size:
             return
         if chosen.size < len(batch) // 2:
-            innermost = self.problem.innermost.name
-            rows = np.flatnonzero(np.isin(view.episodes[innermost], chosen))
-            values = _values(self.problem, batch.take_episodes(chosen), view.reward[rows])
+            episodes = view.episodes[self.problem.innermost.name]
+            starts, stops = np.searchsorted(episodes, chosen), np.searchsorted(episodes, chosen, side="right")
+            reward = np.concatenate([view.reward[start:stop] for start, stop in zip(starts, stops, strict=True)])
+            values = _values(self.problem, batch.take_episodes(chosen), reward)
         else:
             values = _values(self.problem, batch, view.reward)[chosen]
         self.ticket = np.concatenate([self.ticket, ticket[chosen]])

@@ -11,14 +11,13 @@ import numpy as np
 from scipy.stats import norm
 
 from aegis.audit.bets import Choices, set_count
-from aegis.audit.cells import summed
 from aegis.audit.cuts import Cut
 from aegis.audit.sums import Thinning, followed
 from aegis.audit.view import Mask
 from aegis.evidence.calibration import blended, moment_evidence, moments, weight_logs
 from aegis.problem import AnyArray, Array, Level, LevelTable, Rows
 
-MOST_DECISIONS = 2**18  # of a level that are all looked at; then some batches only
+MOST_DECISIONS = 2**17  # of a level that are all looked at; then some batches only
 FEWEST = 50  # episodes, below which a standard score means little
 
 
@@ -35,10 +34,12 @@ class LevelHistory:
         self.sums = np.zeros((3, len(self.labels), set_count(level)))  # episodes, sums, squares
         self.one_sided = False
 
+    def wants(self, decisions: int) -> bool:
+        """Say whether to add a batch with so many decisions; asked once for each batch."""
+        return self.thinning.wants(decisions)
+
     def add(self, table: LevelTable, rows: Rows, fresh: Mask, owner: AnyArray, count: int) -> None:
         """Add the decisions of `count` episodes; owner `[m]` is the episode of each, rows what they looked at."""
-        if not self.thinning.wants(len(table)):
-            return
         before = np.flatnonzero(followed(table.parent))
         if before.size and (table.mu_taken > 0).all():  # a batch with holes says little about what follows what
             self._add_repeats(table, before)
@@ -79,17 +80,13 @@ class LevelHistory:
     def _add_episodes(self, table: LevelTable, rows: Rows, fresh: Mask, owner: AnyArray, count: int) -> None:
         choices = Choices.of(self.level, table)
         self.one_sided |= choices.chance is None
-        if choices.chance is None:
-            surprise = choices.excess()
-        else:
-            surprise = (np.arange(choices.sets) == choices.chosen[:, None]) - choices.chance
         masks = [np.ones(len(table), dtype=np.bool_)]
         for cut in self.cuts:
             codes = np.where(fresh, cut.codes(rows), -1)
             masks += [codes == place for place in range(cut.bins)]
         for place, mask in enumerate(masks):
             chosen = np.flatnonzero(mask)
-            totals = summed(surprise[chosen], owner[chosen], count)
+            totals = choices.take(chosen).surprises(owner[chosen], count)
             self.sums[0, place] += np.count_nonzero(np.bincount(owner[chosen], minlength=count))
             self.sums[1, place] += totals.sum(axis=0)
             self.sums[2, place] += (totals * totals).sum(axis=0)

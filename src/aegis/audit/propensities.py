@@ -41,9 +41,15 @@ class Propensities:
             if name not in self.calibrations:
                 level, cuts = self.problem.level(name), view.cuts.context[name]
                 self.calibrations[name], self.histories[name] = LevelCalibration(level, cuts), LevelHistory(level, cuts)
+            calibration, history = self.calibrations[name], self.histories[name]
+            often, seldom = calibration.wants(len(table)), history.wants(len(table))
+            if not (often or seldom):
+                continue
             rows, fresh = view.looks(name), view.fresh_at(name)
-            self.calibrations[name].add(table, rows, fresh)
-            self.histories[name].add(table, rows, fresh, view.episodes[name], len(view.batch))
+            if often:
+                calibration.add(table, rows, fresh)
+            if seldom:
+                history.add(table, rows, fresh, view.episodes[name], len(view.batch))
 
     def findings(self) -> list[Finding]:
         """Return what was found."""

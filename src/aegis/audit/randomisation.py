@@ -33,7 +33,8 @@ class LevelRandomisation:
     def add(self, table: LevelTable) -> None:
         """Add the decisions of a batch."""
         self.decisions += len(table)
-        mu = table.mu_taken[np.isfinite(table.mu_taken)]
+        known = np.isfinite(table.mu_taken)
+        mu = table.mu_taken if known.all() else table.mu_taken[known]
         if self.level.propensity is None or not mu.size:
             return
         free = np.ones(len(table), dtype=np.bool_)

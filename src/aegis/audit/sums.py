@@ -8,6 +8,7 @@ import numpy.typing as npt
 from aegis.problem import AnyArray, Array, Batch
 
 Mask = npt.NDArray[np.bool_]
+STEP = 32  # batches, of which a costly check looks at one when it has seen enough
 
 
 def means_below(batch: Batch, level: str, values: Array) -> Array:
@@ -40,7 +41,7 @@ def places(parent: AnyArray) -> AnyArray:
 
 
 class Thinning:
-    """Says which batches a costly check looks at: all until it has seen so many decisions, then one in sixteen.
+    """Says which batches a costly check looks at: all until it has seen so many decisions, then one in `STEP`.
 
     What it says depends on counts only, never on content, so that bets stay fair.
     """
@@ -53,7 +54,7 @@ class Thinning:
     def wants(self, decisions: int) -> bool:
         """Say whether to look at a batch with so many decisions."""
         self.batches += 1
-        if self.seen >= self.most and self.batches % 16:
+        if self.seen >= self.most and self.batches % STEP:
             return False
         self.seen += decisions
         return True

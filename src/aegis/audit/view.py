@@ -44,7 +44,7 @@ class View:
         if batch.reward is None:
             raise LogError("the batch has no rewards; an audit looks at finished decisions")
         reward = np.asarray(batch.reward, dtype=np.float64)
-        if batch.observed is not None:
+        if batch.observed is not None and not batch.observed.all():
             reward = np.where(batch.observed, reward, np.nan)
         closed = np.ones(reward.size, dtype=np.bool_) if batch.closed is None else batch.closed
         if not closed.all():
@@ -53,8 +53,7 @@ class View:
         fresh = np.ones(len(batch), dtype=np.bool_)
         if cuts is None:
             fresh[: placed.used] = False
-        above = batch.ancestors(problem.innermost.name)
-        return cls(problem, batch, placed, reward, closed, fresh, {name: batch.episode_of(name) for name in batch.levels}, above)
+        return cls(problem, batch, placed, reward, closed, fresh, _episodes(batch), _above(batch))
 
     def fresh_at(self, level: str) -> Mask:
         """Return which decisions `[m]` of a level may be bet on with the cuts."""
@@ -83,6 +82,27 @@ class View:
         if not self.closed.all():
             found[self.episodes[self.problem.innermost.name][~self.closed]] = True
         return found
+
+
+def _episodes(batch: Batch) -> dict[str, AnyArray]:
+    """Return the episode `[m]` of each decision, by level; each level asks the one above it."""
+    found: dict[str, AnyArray] = {}
+    rows: AnyArray | None = None
+    for name, table in batch.levels.items():
+        rows = table.parent if rows is None else rows[table.parent]
+        found[name] = rows
+    return found
+
+
+def _above(batch: Batch) -> dict[str, AnyArray]:
+    """Return the row `[n]` of each level above each innermost decision."""
+    names = list(batch.levels)
+    found: dict[str, AnyArray] = {names[-1]: np.arange(len(batch.levels[names[-1]]))}
+    rows: AnyArray | None = None
+    for name, outer in zip(names[:0:-1], names[-2::-1], strict=True):
+        rows = batch.levels[name].parent if rows is None else batch.levels[name].parent[rows]
+        found[outer] = rows
+    return found
 
 
 def first_id(ids: AnyArray, row: int) -> str:

@@ -212,8 +212,10 @@ class Moments:
     def __post_init__(self) -> None:
         self.total, self.square = np.zeros(len(self.names)), np.zeros(len(self.names))
 
-    def add(self, episodes: Array, cluster: Array | None) -> None:
-        """Add episodes `[E, series]`."""
+    def add(self, episodes: Array, cluster: AnyArray | None, members: AnyArray | None = None) -> None:
+        """Add episodes `[E, series]`; members: those that count, all if None."""
+        if members is not None:
+            episodes, cluster = episodes[members], None if cluster is None else cluster[members]
         if self.clusters is None:
             self._sum(episodes)
         elif cluster is not None:

@@ -16,6 +16,7 @@ from aegis.certificate.run import Collected
 from aegis.errors import RefusedError
 from aegis.problem import Scope
 
+FORESEEABLE = 30  # units from which it is said how many more it would take
 SAME = "candidate and legacy agree here: there is nothing to certify"
 
 
@@ -115,7 +116,8 @@ def _test(item: Evidence) -> Test:
             certified = blend.certifies(claim.margin, claim.delta)
         if lower <= low and _cap_broken(item):
             lower = None  # without evidence the end of the bracket rests on the cap alone
-        needed = None if certified or claim.what == "value" else blend.units_needed(claim.margin, claim.delta)
+        if not certified and claim.what != "value" and blend.count >= FORESEEABLE:
+            needed = blend.units_needed(claim.margin, claim.delta)
     return Test(
         claim.what,
         claim.measure.column,

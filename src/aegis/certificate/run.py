@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from aegis.certificate.balance import start_balance
 from aegis.certificate.claims import Claim
@@ -33,7 +34,9 @@ from aegis.problem import Array, Batch, Policy, Problem, Scope, concat
 HEAD_ROWS = 400_000
 MOST_PRIOR = 20_000  # innermost rows that grids are placed on; more would only take longer
 CELLS = 2**23  # particles x rows x actions held in memory at once
+MOSTLY = 0.9  # share of certified episodes from which it is cheaper to compute all of a batch than to take them out
 Look = Callable[[Batch], None]
+Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(slots=True)
@@ -123,44 +126,55 @@ def _add(request: Request, found: Collected, batch: Batch) -> None:
     found.prior_episodes += int((closed & ~mask).sum())
     if not mask.any():
         return
-    kept = batch if mask.all() else batch.take_episodes(mask)
+    few = mask.mean() < MOSTLY
+    kept, mask = (batch.take_episodes(mask), None) if few else (batch, None if mask.all() else mask)
     for index, candidate in enumerate(request.candidates):
-        for piece in _pieces(problem, candidate.policy, kept):
-            _add_view(request, found, index, View(problem, piece, candidate.policy, found.models[index]))
+        for piece, certified in _pieces(problem, candidate.policy, kept, mask):
+            _add_view(request, found, index, View(problem, piece, candidate.policy, found.models[index]), certified)
 
 
-def _add_view(request: Request, found: Collected, index: int, view: View) -> None:
+def _add_view(request: Request, found: Collected, index: int, view: View, certified: Mask | None) -> None:
+    """Add the certified episodes of a view; all of them if None."""
     values: list[Array] = []
+    cluster = view.batch.cluster
     for item in found.evidence:
         claim = item.claim
         if claim.candidate != index:
             continue
         if claim.group is None:
             values = item.compute(view)
-        members = None if claim.group is None else claim.group.members(view.batch)
-        item.add(values, view.batch.cluster, members)
+        item.add(values, cluster, certified if claim.group is None else _both(claim.group.members(view.batch), certified))
         if claim.what == "gain" and claim.group is None:
             robust = request.problem.carry_over == "none" and any(part.name != "plain" for part in claim.parts)
             estimates = episode_estimates(view, claim.scope, claim.measure, robust)
-            found.moments[index, claim.scope].add(estimates, view.batch.cluster)
-            found.spreads[index, claim.scope].add(view.node_weights(claim.scope))
+            found.moments[index, claim.scope].add(estimates, cluster, certified)
+            found.spreads[index, claim.scope].add(_below(view, view.level, view.node_weights(claim.scope), certified))
             balance = found.balances[index, claim.scope]
-            balance.add(balance.compute(view), view.batch.cluster)
+            balance.add(balance.compute(view), cluster, certified)
     for (position, name), spread in found.level_spreads.items():
         if position == index:
-            spread.add(level_weights(view, view.batch, name))
+            spread.add(_below(view, name, level_weights(view, view.batch, name), certified))
 
 
-def _pieces(problem: Problem, policy: Policy, batch: Batch) -> Iterator[Batch]:
-    """Yield the batch in pieces whose full distributions fit into memory."""
+def _both(members: Mask, certified: Mask | None) -> Mask:
+    return members if certified is None else members & certified
+
+
+def _below(view: View, level: str | None, values: Array, certified: Mask | None) -> Array:
+    """Return those of the values `[n]` at the decisions of a level, or at episodes if it is None, that are certified."""
+    return values if certified is None else values[view.expanded(certified, level)]
+
+
+def _pieces(problem: Problem, policy: Policy, batch: Batch, mask: Mask | None) -> Iterator[tuple[Batch, Mask | None]]:
+    """Yield the batch, and the mask of its episodes, in pieces whose full distributions fit into memory."""
     widest = max(level.actions.count for level in problem.levels) * policy.weights.size
     rows = max(len(table) for table in batch.levels.values())
     count = -(-rows * widest // CELLS)
     if count <= 1:
-        yield batch
+        yield batch, mask
         return
     for part in np.array_split(np.arange(len(batch)), min(count, len(batch))):
-        yield batch.take_episodes(part)
+        yield batch.take_episodes(part), None if mask is None else mask[part]
 
 
 def _head(batches: Iterator[Batch]) -> tuple[list[Batch], Iterator[Batch], bool]:

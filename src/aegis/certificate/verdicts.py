@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aegis.certificate.certificate import CERTIFIED, NOT_YET, REFUSED, LevelResult, Verdict
+from aegis.certificate.results import FORESEEABLE
 from aegis.certificate.units import unit_word
 from aegis.problem import Problem
 
@@ -114,6 +115,8 @@ def _not_yet(problem: Problem, best: LevelResult, word: str, delta: float) -> tu
             f"Keep the legacy. Log about {best.further_units} further {word} under it, if evidence goes on growing as it did, "
             "and certify the same candidate on the whole log again."
         )
+    if best.units < FORESEEABLE:
+        return sentence, f"Keep the legacy. {best.units} {word} are too few to foresee anything: log at least {FORESEEABLE}."
     return sentence, (
         "Keep the legacy. More of the same data would not do: learn another candidate (aegis learn --kind capped stays closer to "
         "the legacy), explore more, or declare a narrower reward range if it is true."

@@ -17,7 +17,7 @@ SHOWN = 10  # decisions printed if they are not written to a file
 @click.argument("policy", type=click.Path(path_type=Path))
 @click.argument("contexts", type=click.Path(path_type=Path))
 @options.problem
-@click.option("--level", metavar="NAME", help="The level that decides. Default: the outermost one.")
+@click.option("--level", metavar="NAME", help="The level that decides. Default: the outermost one that the policy controls.")
 @click.option(
     "--scope", multiple=True, metavar="LEVEL", help="Levels the policy controls; repeatable. Default: those it was learned for."
 )
@@ -51,8 +51,8 @@ def command(
 
     given = load_problem(problem)
     loaded, record = load_policy(policy, given), load_record(policy)
-    chosen = given.outermost.name if level is None else given.level(level).name
-    controlled = given.scope(scope or record.get("scope"))
+    controlled = _scope(given, scope, record)
+    chosen = next(name for name in given.names if name in controlled) if level is None else given.level(level).name
     batch, rows = read_contexts(contexts, given, chosen)
     chances = _chances(given, loaded, controlled, chosen, batch)
     actions = _drawn(chances, chosen, seed)
@@ -68,6 +68,20 @@ def command(
         print_json({"level": chosen, "actions": list(values), "decisions": decisions, "out": None if out is None else str(out)})
         return
     _show(chosen, values, chances, actions, out)
+
+
+def _scope(problem: Any, asked: tuple[str, ...], record: dict[str, Any]) -> Any:
+    """Return the levels that the policy controls: those it was learned for, or those of them that were asked for."""
+    from aegis.errors import PolicyError
+
+    learned, wanted = problem.scope(record.get("scope")), problem.scope(asked or record.get("scope"))
+    outside = sorted(wanted - learned)
+    if outside:
+        raise PolicyError(
+            f"--scope {', '.join(outside)}: the policy was learned for {', '.join(sorted(learned))} only, elsewhere the legacy "
+            "acts; name these, or learn a policy for the other level"
+        )
+    return wanted
 
 
 def _chances(problem: Any, policy: Any, scope: Any, level: str, batch: Any) -> Any:

@@ -132,6 +132,7 @@ def _plotter() -> Any:
 def _plain(found: Any) -> dict[str, Any]:
     return {
         "level": found.level,
+        "estimated": found.legacy is None,
         **_figures(found.overall),
         "bins": [{"variable": part.variable, "bin": part.label, **_figures(part.difference)} for part in found.bins],
         "policy": found.policy.tolist(),
@@ -151,18 +152,24 @@ def _show(found: list[Any], batch: Any, side: str, written: list[Path]) -> None:
     screen = console()
     rows = []
     for level in found:
-        rows.append([level.level, "all", *_words(level.overall)])
-        rows += [["", f"{part.variable} {part.label}", *_words(part.difference)] for part in level.bins[:TOP]]
+        estimated = level.legacy is None
+        rows.append([level.level, "all", *_words(level.overall, estimated)])
+        rows += [["", f"{part.variable} {part.label}", *_words(part.difference, estimated)] for part in level.bins[:TOP]]
     heads = ["level", "contexts", "decisions", "favourite differs", "total variation"]
     where = "the whole log" if side == "all" else f"the {side} side"
     screen.print(table(f"Where the policy differs from the logged behaviour, {len(batch)} episodes of {where}", heads, rows))
     screen.print(
         f"Below each level: the {TOP} context bins in which they differ most. Total variation: 0 is the same, 1 disjoint."
     )
+    if any(level.legacy is None for level in found):
+        screen.print(
+            "about: an estimate, because the log has the probability of the taken action only; with few decisions it is rough, "
+            "and which bins come first is partly chance."
+        )
     for path in written:
         screen.print(f"written: {path}", soft_wrap=True)
 
 
-def _words(difference: Any) -> list[str]:
+def _words(difference: Any, estimated: bool) -> list[str]:
     share = "not logged" if difference.favourite_differs is None else f"{difference.favourite_differs:.0%}"
-    return [str(difference.decisions), share, f"{difference.total_variation:.3f}"]
+    return [str(difference.decisions), share, f"{'about ' if estimated else ''}{difference.total_variation:.3f}"]

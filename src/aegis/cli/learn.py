@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from rich.markup import escape
 
 from aegis.cli import options
 from aegis.cli.show import console, print_json, table
@@ -57,39 +60,58 @@ def command(
       aegis learn log.parquet --problem problem.yaml --kind capped --cap 2 --scope dose --out policy/
     """
     from aegis.agents import CandidateSettings, learn
+    from aegis.errors import OutputError
     from aegis.logs import Source, Split
     from aegis.problem import load_problem
 
+    if out.exists() and not out.is_dir():
+        raise OutputError(f"--out {out} is a file; a policy is a folder: name a new one")
     settings = CandidateSettings(kind, cap, particles, seed)
     split = Split(split_kind, fraction=fraction)
     source = Source(log, load_problem(problem))
-    learned = learn(source, split, settings, scope or None, report=_progress(as_json))
-    save_learned(learned, out)
+    with _progress(as_json) as report:
+        learned = learn(source, split, settings, scope or None, report=report)
+    record = save_learned(learned, out)
     if as_json:
-        print_json({**learned.record, "out": str(out)})
+        print_json({**record, "out": str(out)})
         return
-    _show(learned.record, source.problem, out)
+    _show(record, source.problem, out)
 
 
-def save_learned(learned: Learned, out: Path) -> None:
-    """Write the reward models, then the policy, whose record names them: what interrupts it cannot mix two of them up."""
+def save_learned(learned: Learned, out: Path) -> dict[str, Any]:
+    """Write the reward models, then the policy, whose record names them: what interrupts it cannot mix two of them up.
+
+    Returns the record as it is stored.
+    """
     from aegis.policies import policy_digest, save_policy
 
     rewards = learned.fitted.rewards
+    record = {**learned.record, "rewards": policy_digest(rewards)}
     save_policy(rewards, out / REWARDS, {"split": learned.split.describe()})
-    save_policy(learned.policy, out, {**learned.record, "rewards": policy_digest(rewards)})
+    save_policy(learned.policy, out, record)
+    return record
 
 
-def _progress(quiet: bool) -> Any:
-    """Return what tells how far a pass over the log is, on a terminal."""
+@contextlib.contextmanager
+def _progress(quiet: bool) -> Iterator[Callable[[str, int], None] | None]:
+    """Yield what tells, on a terminal, how far a pass over the log is; the line is ended whatever happens."""
     if quiet or not sys.stderr.isatty():
-        return None
+        yield None
+        return
+    told = False
 
     def report(stage: str, episodes: int) -> None:
-        sys.stderr.write(f"\r{stage}: {episodes} episodes ")
+        nonlocal told
+        told = True
+        sys.stderr.write(f"\r\x1b[K{stage}: {episodes} episodes")  # the rest of a longer line before it is erased
         sys.stderr.flush()
 
-    return report
+    try:
+        yield report
+    finally:
+        if told:
+            sys.stderr.write("\n")
+            sys.stderr.flush()
 
 
 def _show(record: dict[str, Any], problem: Any, out: Path) -> None:
@@ -109,4 +131,6 @@ def _show(record: dict[str, Any], problem: Any, out: Path) -> None:
         f"{record['plug_in_value']:.4g}{unit} of the {record['kind']} policy at {', '.join(record['scope'])}. "
         f"This is a {record['plug_in_note']}."
     )
+    for warning in record["warnings"]:
+        screen.print(f"[yellow]warning:[/yellow] {escape(warning)}")
     screen.print(f"policy: {out}", soft_wrap=True)

@@ -22,13 +22,19 @@ MOST_PARTICLES = 10_000
 @click.option("--preset", metavar="NAME", help="Parameters that go together: stress, quadratic, linear or heteroscedastic.")
 @click.option("--shift", metavar="NAME", help="Simulate the world after a distribution shift: T, N_Q or U.")
 @click.option("--legacy", default="uniform", show_default=True, metavar="SPEC", help="For example natural or sign:epsilon=0.3.")
-@click.option("--agent", metavar="NAME", help="Let this agent learn and act (Algorithm 1); without it the legacy acts.")
+@click.option(
+    "--agent",
+    metavar="NAME",
+    help="Let this agent learn and act (Algorithm 1); without it the legacy acts. nested_cts, flat_cts, flat_ts, joint_cts, "
+    "aegis_cts, aegis_handover, flat_joint, icts_type1, icts_type2, nested_nig, greedy_nig, ucb_nig, lcb_nig, ids_nig, "
+    "d_optimal_nig, top_k_nig, mix_nig or nested_poly; docs/agents.md tells them apart.",
+)
 @click.option("--scope", multiple=True, metavar="LEVEL", help="Levels the agent controls; repeatable. Default: all.")
 @click.option("--episodes", type=click.IntRange(min=1), default=200, show_default=True)
 @click.option(
     "--particles",
     type=click.IntRange(1, MOST_PARTICLES),
-    help="Beliefs a Thompson agent draws per episode (one of them acts).",
+    help="Beliefs an agent draws per episode (one of them acts), if one of its rules draws any.",
 )
 @click.option("--features", metavar="NAME", help="Of the agent's mechanisms: linear, polynomial or fourier.")
 @click.option("--temper", type=float, help="Power of the agent's likelihood: 1 is Bayes, below 1 it learns more cautiously.")

@@ -46,13 +46,17 @@ def convert(
     """Return a table with one column per role, by `Column.key`, and the columns FILE and ROW.
 
     number: float64, finite. category: int32 codes. flag: bool. key, time, any: the type in `types`, by key; text that is
-    `repeated` as a dictionary. Only optional columns have nulls. decimals: the mark of columns of text, a point where none
-    is given. Raises LogError that names file, row, column and what was found, for the first row of each kind.
+    `repeated` as a dictionary, ids of episodes only if they come so. Only optional columns have nulls. decimals: the mark of
+    columns of text, a point where none is given. Raises LogError that names file, row, column and what was found, for the
+    first row of each kind.
     """
     findings = Findings(places)
     marks = decimals or {}
-    done: dict[str, pa.Array] = {}
+    done: dict[str, pa.Array | pa.ChunkedArray] = {}
     for column in columns:
+        if column.role == "episode" and _kept(raw[column.name], types[column.key]):
+            done[column.key] = raw[column.name]
+            continue
         found = encoded(raw[column.name]) if column.repeated else plain(raw[column.name])
         entries = _Entries(found, column, findings, marks.get(column.name, POINT))
         done[column.key] = _CONVERTERS[column.kind](entries, types)
@@ -69,6 +73,8 @@ def plain(column: pa.ChunkedArray) -> pa.Array:
     if is_text(kind):
         kind = TEXT
     cast = column if column.type == kind else column.cast(kind)
+    if cast.num_chunks == 1:
+        return cast.chunk(0)
     return pa.concat_arrays(cast.chunks) if cast.num_chunks else pa.array([], kind)
 
 
@@ -189,7 +195,7 @@ def _as_typed(entries: _Entries, types: Mapping[str, pa.DataType]) -> pa.Array |
     if cast is None:
         return None
     entries.refuse_missing(cast)
-    if entries.column.repeated and cast.type == TEXT:
+    if entries.column.repeated and entries.column.role != "episode" and cast.type == TEXT:
         return cast.dictionary_encode()
     if entries.column.kind == "time" and pa.types.is_floating(kind):
         entries.refuse_infinite(cast)
@@ -204,6 +210,11 @@ _CONVERTERS: dict[str, Callable[[_Entries, Mapping[str, pa.DataType]], pa.Array 
     "time": _as_typed,
     "any": _as_typed,
 }
+
+
+def _kept(column: pa.ChunkedArray, kind: pa.DataType) -> bool:
+    """Say whether ids can stay as they come: text in dictionaries, every block with its own, and none missing."""
+    return kind == TEXT and pa.types.is_dictionary(column.type) and is_text(column.type.value_type) and not column.null_count
 
 
 def _zero_or_one(part: pa.Array) -> pa.Array:

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from aegis.logs.convert import FILE, ROW, plain
 from aegis.logs.findings import Findings, Report
+from aegis.logs.keys import values_at
 from aegis.logs.propensities import around_base, check_available, check_columns, check_least, uniform
 from aegis.logs.schema import Column, Role, column_key
 from aegis.logs.tree import Groups, Tree, agrees, build_tree, check_agreement
@@ -67,6 +68,8 @@ class _Rows:
         if pa.types.is_primitive(found.type) or pa.types.is_boolean(found.type):
             return taken(_numpy(found), groups)
         # Text becomes Python objects: only that which is kept.
+        if groups.ordered and pa.types.is_dictionary(found.type):
+            return _numpy(values_at(found, groups.first))
         return _numpy(plain(found if groups.single else found.take(pa.array(groups.first))))
 
     def columns(self, role: Role, names: Sequence[str], level: str | None, groups: Groups) -> AnyArray:

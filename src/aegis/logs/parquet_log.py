@@ -41,7 +41,11 @@ class ParquetLog:
     def blocks(self, columns: Sequence[str], rows: int, repeated: Sequence[str] = ()) -> Iterator[pa.Table]:
         """Yield blocks of rows; see LogFile."""
         try:
-            file = _file(self.path, [name for name in repeated if is_text((self.types or {})[name])])
+            file = _file(self.path)
+            packed = _packed(file.metadata, [name for name in repeated if is_text((self.types or {})[name])])
+            if packed:
+                file.close()
+                file = _file(self.path, packed)
         except TROUBLE as error:
             raise unreadable_file(self.name, "Parquet", error) from error
         with file:
@@ -49,6 +53,23 @@ class ParquetLog:
             wanted = list(columns) or list(self.names[:1])
             stream = file.iter_batches(batch_size=rows, columns=wanted)
             yield from evenly(guarded(stream, self.name, "Parquet"), wanted, rows)
+
+
+def _packed(metadata: pq.FileMetaData, names: Sequence[str]) -> list[str]:
+    """Return those columns of text that the file holds as numbers of a dictionary.
+
+    As text every entry would take at least the four bytes of its length. Such text is read faster as text: reading it with a
+    dictionary would have to make one.
+    """
+    found = []
+    groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
+    for place in range(metadata.num_columns) if names and groups else ():
+        name = groups[0].column(place).path_in_schema
+        if name in names:
+            parts = [group.column(place) for group in groups]
+            if sum(part.total_uncompressed_size for part in parts) < 4 * sum(part.num_values for part in parts):
+                found.append(name)
+    return found
 
 
 def _file(path: Path, repeated: Sequence[str] = ()) -> pq.ParquetFile:

@@ -67,7 +67,7 @@ class Column:
     @property
     def repeated(self) -> bool:
         """Whether the column holds few values many times over, if it holds text."""
-        return self.kind == "category" or self.role in ("decision", "cluster")
+        return self.kind == "category" or self.role in ("episode", "decision", "cluster")
 
     @property
     def what(self) -> str:

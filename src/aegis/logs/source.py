@@ -15,7 +15,7 @@ from aegis.logs.parts import Given, Part, parts_of, taken_in
 from aegis.logs.placing import find_cut
 from aegis.logs.schema import Column, check_present, column_key, required_columns
 from aegis.logs.split import SIDES, Split
-from aegis.logs.streaming import gathered, whole_episodes
+from aegis.logs.streaming import gathered, joined, whole_episodes
 from aegis.logs.survey import Survey, numbered, survey
 from aegis.problem import Batch, Problem
 
@@ -81,7 +81,7 @@ class Source:
         if (side is None) != (split is None):
             raise SettingError(f"give 'side' and 'split' together, or neither; found side {side!r} and split {split!r}")
         plan = self._plan(columns)
-        whole = group(pa.concat_tables(plan.tables(ROWS)), plan.columns, self.problem, plan.names)
+        whole = group(joined(list(plan.tables(ROWS))), plan.columns, self.problem, plan.names)
         if side is None or split is None:
             return whole
         return next(self._one_side(iter([whole]), side, self.placed(split)))

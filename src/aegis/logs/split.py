@@ -68,7 +68,7 @@ class Split:
         if ids is None:
             raise LogError(f"the problem has the cluster '{problem.cluster}', the batch has none; a split keeps clusters whole")
         parts = [ids[name] for name in problem.episode] if ids.dtype.names else [ids]
-        found = hashes([pa.array([self.key] * len(ids), TEXT), *[id_text(part) for part in parts]])
+        found = hashes([pa.array([self.key], TEXT), *[id_text(part) for part in parts]])
         return found < np.uint64(int(self.fraction * 2**64))
 
     def on_side(self, side: str, problem: Problem, batch: Batch) -> npt.NDArray[np.bool_]:

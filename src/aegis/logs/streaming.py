@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from aegis.errors import OutputError
 from aegis.logs.convert import plain
-from aegis.logs.keys import hashes, joint_codes, run_starts
+from aegis.logs.keys import hashes, joint_codes, last_start
 
 _MOST_PARTITIONS = 128  # files open at a time
 
@@ -28,15 +28,21 @@ def whole_episodes(tables: Iterable[pa.Table], keys: Sequence[str]) -> Iterator[
     table = next(stream, None)
     while table is not None:
         following = next(stream, None)
-        last = table.num_rows if following is None else int(run_starts(_ids(table, keys))[-1])
+        last = table.num_rows if following is None else last_start([table[key] for key in keys])
         if (last == 0 or following is None) and held and not _same_episode(held[-1], table, keys):
-            yield pa.concat_tables(held)
+            yield joined(held)
             held = []
         if last > 0:
-            yield pa.concat_tables([*held, table.slice(0, last)])
+            yield joined([*held, table.slice(0, last)])
             held = []
         held.append(table.slice(last))
         table = following
+
+
+def joined(tables: Sequence[pa.Table]) -> pa.Table:
+    """Return tables as one; dictionaries go if not all of them have them, as where one file ends and another begins."""
+    alike = all(table.schema == tables[0].schema for table in tables)
+    return pa.concat_tables(tables if alike else [_decoded(table) for table in tables])
 
 
 @contextlib.contextmanager

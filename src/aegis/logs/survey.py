@@ -14,7 +14,7 @@ from aegis.logs.blocks import LogFile
 from aegis.logs.convert import plain
 from aegis.logs.decimals import POINT
 from aegis.logs.findings import Findings
-from aegis.logs.keys import Hashes, hashes, run_starts
+from aegis.logs.keys import Hashes, changes, hashes, values_at
 from aegis.logs.schema import Column
 from aegis.logs.texts import TEXT, Guess, is_text
 from aegis.problem.places import Places
@@ -46,10 +46,11 @@ def survey(files: Sequence[LogFile], columns: Sequence[Column], rows: int) -> Su
     for index, block, places in _id_blocks(files, episode, free, rows):
         for column in free if files[index].types is None else ():
             guesses[index, column.key].see(plain(block[column.name]), files[index].decimals.get(column.name, POINT))
-        ids = [_settled(plain(block[name]), name, files[index]) for name in episode]
+        kinds = [_id_type(block[name].type, name, files[index]) for name in episode]
+        ids = [block[name] for name in episode]
         _refuse_nulls(ids, episode, Findings(places))
-        starts = run_starts(ids)
-        found = hashes([column.take(pa.array(starts)) for column in ids])
+        starts = np.flatnonzero(changes(ids))
+        found = hashes([_settled(values_at(column, starts), kind) for column, kind in zip(ids, kinds, strict=True)])
         runs.append(found[1:] if previous is not None and found[0] == previous else found)
         previous, count = found[-1], count + block.num_rows
     if not count:
@@ -79,23 +80,27 @@ def _id_blocks(
         guessed = [column.name for column in free] if file.types is None else []
         return list(dict.fromkeys([*episode, *guessed]))
 
-    return numbered(files, wanted, rows)
+    return numbered(files, wanted, rows, episode)
 
 
-def _settled(ids: pa.Array, name: str, file: LogFile) -> pa.Array:
+def _id_type(kind: pa.DataType, name: str, file: LogFile) -> pa.DataType:
+    """Return the type in which ids of this type will be kept."""
+    return TEXT if file.types is None else _simplified(kind, Column(name, "episode", "key"), file)
+
+
+def _settled(ids: pa.Array, kind: pa.DataType) -> pa.Array:
     """Return ids as they will be kept, so that 5.0 in one file and 5 in another are one id; 5.5 is left for the conversion."""
-    kind = ids.type if file.types is None else _simplified(ids.type, Column(name, "episode", "key"), file)
     try:
         return ids if ids.type == kind else pc.cast(ids, kind)
     except pa.ArrowInvalid:
         return ids
 
 
-def _refuse_nulls(ids: Sequence[pa.Array], names: Sequence[str], findings: Findings) -> None:
+def _refuse_nulls(ids: Sequence[pa.ChunkedArray], names: Sequence[str], findings: Findings) -> None:
     said = "the episode id is missing (null); every row belongs to an episode; give it an id"
     for column, name in zip(ids, names, strict=True):
         if column.null_count:
-            findings.add(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False)), name, lambda _: said)
+            findings.add(np.flatnonzero(column.is_null().to_numpy()), name, lambda _: said)
     findings.settle()
 
 

@@ -10,12 +10,14 @@ import pyarrow as pa
 
 from aegis.logs.convert import plain
 from aegis.logs.findings import Findings
-from aegis.logs.keys import changes, codes_and_values, joint_codes, ranks
+from aegis.logs.keys import changes, codes_and_values, joint_codes, ranks, values_at
 from aegis.logs.schema import Column, column_key
 from aegis.problem import AnyArray, Ints, Level, Problem
 from aegis.problem.places import shown
 
 Longs = npt.NDArray[np.int64]
+
+_FAR = 2**30  # whole numbers up to here can be joined with the row of a parent in 64 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ def build_tree(table: pa.Table, problem: Problem, findings: Findings) -> Tree:
     Episodes in the order in which they appear. Siblings by decision id where one is declared, else in the order in which
     they appear. An innermost decision id that comes twice below one parent is a finding.
     """
-    above = _episodes([plain(table[column_key("episode", name)]) for name in problem.episode])
+    above = _episodes([table[column_key("episode", name)] for name in problem.episode])
     tree = Tree(above, {})
     for level in problem.levels:
         if level is problem.innermost:
@@ -102,18 +104,17 @@ def comparable(column: pa.ChunkedArray) -> AnyArray:
     return plain(column).dictionary_encode(null_encoding="encode").indices.to_numpy(zero_copy_only=False)
 
 
-def _episodes(ids: list[pa.Array]) -> Groups:
+def _episodes(ids: list[pa.ChunkedArray]) -> Groups:
     changed = changes(ids)
     starts = np.flatnonzero(changed)
     # Ids are compared run by run: far fewer than rows, and mostly no id has a second run.
-    codes = joint_codes([column.take(pa.array(starts)) for column in ids])
+    codes = joint_codes([values_at(column, starts) for column in ids])
     return _from_runs(changed, starts, codes)
 
 
 def _decisions(column: pa.ChunkedArray, above: Groups) -> Groups:
     """Return the decisions of a level with ids: below each parent in the order of the ids."""
-    codes, values = codes_and_values(column)
-    place = ranks(values)[codes]
+    place = _places(column)
     changed = np.ones(place.size, dtype=np.bool_)
     changed[1:] = (place[1:] != place[:-1]) | (above.of[1:] != above.of[:-1])
     starts = np.flatnonzero(changed)
@@ -135,8 +136,7 @@ def _single_rows(table: pa.Table, level: Level, above: Groups, findings: Finding
             return _every_row(above.of.size)
         return _arranged(np.argsort(above.of, kind="stable"))
     column = table[column_key("decision", level.decision, level.name)]
-    codes, values = codes_and_values(column)
-    joint = _below(above.of, ranks(values)[codes])
+    joint = _below(above.of, _places(column))
     if _increasing(joint):
         return _every_row(joint.size)
     order = np.argsort(joint, kind="stable")
@@ -164,6 +164,16 @@ def _arranged(order: AnyArray) -> Groups:
     of = np.empty(order.size, dtype=np.int64)
     of[order] = np.arange(order.size)
     return Groups(of, order.astype(np.int64), False)
+
+
+def _places(column: pa.ChunkedArray) -> Longs:
+    """Return numbers `i64[n]` from 0 in the order of the ids; the same where they are equal."""
+    if pa.types.is_integer(column.type) and not column.null_count:
+        numbers = column.to_numpy()
+        if numbers.size and int(numbers.min()) > -_FAR and int(numbers.max()) < _FAR:
+            return numbers.astype(np.int64) - int(numbers.min())  # already in order: there is no need to look for it
+    codes, values = codes_and_values(column)
+    return ranks(values)[codes]
 
 
 def _below(above: Longs, place: Longs) -> Longs:

@@ -84,11 +84,15 @@ def _on_even_grid(column: pa.Array, values: Array) -> Ints | None:
         low, step = values[0], (values[-1] - values[0]) / (values.size - 1)
         if not np.allclose(np.diff(values), step, rtol=1e-6, atol=0):
             return None
-        place = np.rint((found - low) / step)
-    if not bool(((place >= 0) & (place < values.size)).all()):
+        place = found - low
+        place = np.divide(place, step, out=place) if place.dtype == np.float64 else place / step
+        np.rint(place, out=place)
+    if not (place.min(initial=0.0) >= 0 and place.max(initial=0.0) < values.size):  # a nan is neither
         return None
-    codes = place.astype(np.int32)
-    return codes if bool((np.abs(values[codes] - found) <= TOLERANCE * abs(values[-1] - low)).all()) else None
+    codes = place.astype(np.int64)
+    gap = np.subtract(values[codes], found, out=place)
+    near = np.abs(gap, out=gap).max(initial=0.0) <= TOLERANCE * abs(values[-1] - low)
+    return codes.astype(np.int32) if near else None
 
 
 def _closest(ascending: Array, found: Array) -> AnyArray:

@@ -47,8 +47,8 @@ class Found:
     """What the search found: a length-scale for each group of inputs, the prior precision, and the log evidence in nats.
 
     charge: log of the number of grid points, in nats. The evidence of a model that starts with equal weights on all of them is at
-    least the best one's minus this: the fair figure to compare with models that were not searched for. linear: every length-scale
-    is so long that only linear terms are left.
+    least the best one's minus this: the fair figure to compare with models that were not searched for. linear: with linear terms
+    alone, at a precision that suits them, the evidence is as large, up to what the search for length-scales is charged.
     """
 
     scales: tuple[float, ...]
@@ -131,9 +131,12 @@ def best_length_scales(base: Fourier, groups: Sequence[slice], inputs: Array, ta
         return range(max(0, now - NEAR), min(len(grids[coordinate]), now + NEAR + 1))
 
     best = _climbed(fine, max(ends, key=fine), near)
-    charge = len(groups) * math.log(len(LENGTHSCALES)) + math.log(len(PRECISIONS))
+    evidence = fine(best)
+    waves, charge = len(groups) * math.log(len(LENGTHSCALES)), math.log(len(PRECISIONS))
+    without = max(fine(replace(equal[-1], precision=precision)) for precision in range(len(PRECISIONS)))
+    linear = base.linear_terms and without >= evidence - waves
     scales = tuple(LENGTHSCALES[place] for place in best.scales)
-    return Found(scales, PRECISIONS[best.precision], fine(best), charge, base.linear_terms and set(scales) == {OFF})
+    return Found(scales, PRECISIONS[best.precision], evidence, waves + charge, linear)
 
 
 def _climbed(evidence: Evidence, start: Place, grid: Callable[[Place, int], range]) -> Place:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from aegis.errors import PolicyError
+from aegis.errors import AegisError, PolicyError
 from aegis.policies.mixture import SUM_TOLERANCE
 from aegis.policies.state import State, storable
 from aegis.policies.support import at_taken, open_actions, table_of
@@ -68,7 +68,7 @@ class Function:
         spec, table = self.problem.level(level), table_of(batch, level)
         rows = augmented(self.problem, batch, level)
         mask = open_actions(table.available, len(table), spec.actions.count, f"level '{level}'")
-        answer = self.function(spec, rows)
+        answer = self._asked(spec, rows, level)
         if not rows and np.ndim(answer) == 1:  # nothing to look at: one distribution serves every decision
             answer = np.tile(answer, (len(table), 1))
         found = _checked(answer, mask, self._label(level))
@@ -98,6 +98,15 @@ class Function:
             levels = ", ".join(sorted(self.levels))
             raise PolicyError(f"level '{level}': this policy acts at {levels} only; give it a 'legacy' for the other levels")
         return self.legacy
+
+    def _asked(self, spec: Level, rows: Rows, level: str) -> Any:
+        """Return what the user's function answers; what it raises becomes a PolicyError that says where."""
+        try:
+            return self.function(spec, rows)
+        except AegisError:
+            raise
+        except Exception as error:
+            raise PolicyError(f"{self._label(level)} raised {type(error).__name__}: {error}") from error
 
     def _label(self, level: str) -> str:
         name = self.name or getattr(self.function, "__name__", type(self.function).__name__)

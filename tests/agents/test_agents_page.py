@@ -1,0 +1,30 @@
+"""The page about agents is what the tables say, and the command line names every agent."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from aegis.agents import AGENTS
+from aegis.agents.page import SHAPES, agents_page
+from aegis.cli.simulate import command
+from aegis.planning import COMMITS, RULES
+
+PAGE = Path(__file__).parents[2] / "docs" / "agents.md"
+
+
+def test_the_page_is_written_from_the_tables() -> None:
+    assert PAGE.read_text() == agents_page(), "write it again: python -m aegis.agents.page > docs/agents.md"
+
+
+def test_everything_is_on_it() -> None:
+    page = agents_page()
+    for name in (*AGENTS, *RULES, *COMMITS):
+        assert f"| `{name}` |" in page
+    assert set(SHAPES) == set(COMMITS)
+
+
+def test_the_help_of_simulate_names_every_agent() -> None:
+    (option,) = [found for found in command.params if found.name == "agent"]
+    words = re.findall(r"\w+", option.help)  # type: ignore[attr-defined]
+    assert set(AGENTS) <= set(words)
