@@ -169,19 +169,19 @@ def stored(path: Path) -> dict[Trial, dict[str, float]]:
 
 
 def medians(results: list[tuple[Trial, dict[str, float]]]) -> dict[str, dict[str, dict[str, Any]]]:
-    """Return medians over runs by task, setting and measured quantity, with the number of runs."""
+    """Return medians over runs by task, setting and measured quantity, with the number of runs of each method."""
     groups: dict[str, dict[str, list[dict[str, float]]]] = {"tight": {}, "inner": {}, "outer": {}}
     for trial, found in results:
         key = trial.legacy if trial.task == "tight" else f"{trial.legacy}, f_a = {trial.effect:g}, W = {trial.cap:g}"
         groups[trial.task].setdefault(key, []).append(found)
-    return {
-        task: {
-            key: {"runs": len(found)}
-            | {name: _finite(float(np.median([item[name] for item in found if name in item]))) for name in found[0]}
-            for key, found in settings.items()
-        }
-        for task, settings in groups.items()
-    }
+    summary: dict[str, dict[str, dict[str, Any]]] = {task: {} for task in groups}
+    for task, settings in groups.items():
+        for key, found in settings.items():
+            names = {name: None for item in found for name in item}
+            values = {name: [item[name] for item in found if name in item] for name in names}
+            runs = {name.split()[0]: len(column) for name, column in values.items()}
+            summary[task][key] = {"runs": runs} | {name: _finite(float(np.median(column))) for name, column in values.items()}
+    return summary
 
 
 def write(content: dict[str, Any]) -> None:

@@ -48,7 +48,7 @@ def coverage_lines(content: Mapping[str, Any]) -> list[str]:
 def tight_lines(content: Mapping[str, Any]) -> list[str]:
     """Return how tight bounds of the value are."""
     rows = [
-        [name, METHODS[method], *[f"{item[f'{method} {size}']:.3f}" for size in SIZES], str(item["runs"])]
+        [name, METHODS[method], *[f"{item[f'{method} {size}']:.3f}" for size in SIZES], str(item["runs"][method])]
         for name, item in content["tight"].items()
         for method in METHODS
     ]
@@ -58,7 +58,7 @@ def tight_lines(content: Mapping[str, Any]) -> list[str]:
 def units_lines(content: Mapping[str, Any]) -> list[str]:
     """Return after how many units a gain is certified."""
     rows = [
-        [task, key, *["more" if item[method] is None else f"{item[method]:.0f}" for method in METHODS], str(item["runs"])]
+        [task, key, *["more" if item[method] is None else f"{item[method]:.0f}" for method in METHODS], str(item["runs"]["auto"])]
         for task in ("inner", "outer")
         for key, item in content[task].items()
     ]

@@ -77,6 +77,20 @@ class Choices:
             found -= summed(self.possible * share[:, None], owner, count)
         return found
 
+    def repeats(self, after: AnyArray, owner: AnyArray, count: int) -> tuple[Array, Array]:
+        """Return the sums `[count, B]` of the excess of each set over the choices that it comes after, and over all others.
+
+        after `[p]`: the set that was chosen next.
+        """
+        if self.possible is not None:
+            comes = (np.arange(self.sets) == after[:, None]).astype(np.float64)
+            return self.excesses(comes, owner, count), self.excesses(1.0 - comes, owner, count)
+        place = owner * np.int64(self.sets) + after
+        gained = np.where(self.chosen == after, self.weight, 0.0) - 1.0
+        counted = np.bincount(place, weights=gained, minlength=count * self.sets)
+        comes = counted.astype(np.float64, copy=False).reshape(count, self.sets)
+        return comes, self.excesses(np.ones(self.chosen.size), owner, count) - comes
+
     def surprises(self, owner: AnyArray, count: int) -> Array:
         """Return the sums `[count, B]` of what was chosen minus its chance, or of the excess where chances are not known."""
         if self.chance is None:
@@ -104,18 +118,25 @@ class EpisodeBets:
         self.pairs = 0
 
     def add(self, choices: Choices, sign: Array, owner: AnyArray, count: int) -> None:
-        """Add choices `[p]` of `count` episodes with the sign `[p]`, or `[p, B]`, of what came later.
+        """Add choices `[p]` of `count` episodes with the sign `[p]` of what came later.
 
         owner `[p]`: the episode of each choice. A sign of 0 says nothing, for example because a reward is missing.
         """
+        above = choices.excesses(np.maximum(sign, 0.0), owner, count)
+        self._add((above, choices.excesses(np.maximum(-sign, 0.0), owner, count)), owner, count)
+
+    def add_repeats(self, choices: Choices, after: AnyArray, owner: AnyArray, count: int) -> None:
+        """Add choices `[p]` of `count` episodes with the set `[p]` that was chosen next: the sign is whether it is the same."""
+        self._add(choices.repeats(after, owner, count), owner, count)
+
+    def _add(self, sums: tuple[Array, Array], owner: AnyArray, count: int) -> None:
         if not owner.size:
             return
         number = np.bincount(owner, minlength=count)
         some = number > 0
         self.pairs += owner.size
-        for side, share in enumerate((np.maximum(sign, 0.0), np.maximum(-sign, 0.0))):
-            means = choices.excesses(share, owner, count)[some] / number[some][:, None]
-            self.logs[:, side] += weight_logs(1.0 + means).sum(axis=1)
+        for side, found in enumerate(sums):
+            self.logs[:, side] += weight_logs(1.0 + found[some] / number[some][:, None]).sum(axis=1)
 
     def evidence(self) -> Array:
         """Return log evidence of dependence, `[2 B]`: for each set of actions, on either sign."""

@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from aegis.audit.bets import Choices, EpisodeBets, mean_log, set_count
+from aegis.audit.bets import Choices, EpisodeBets, mean_log
 from aegis.audit.cuts import Cut
 from aegis.audit.finding import Finding, finding
 from aegis.audit.sums import Thinning, followed
 from aegis.audit.view import View
 from aegis.problem import AnyArray, Array, Problem
 
-MOST_DECISIONS = 2**17  # of a level that are all looked at; then some batches only
+MOST_DECISIONS = 2**16  # of a level that are all looked at; then some batches only
 REACTS = math.log(20.0)  # evidence from which the controller counts as reacting to earlier decisions
 
 
@@ -55,7 +55,8 @@ class CarryOver:
             bets.pairs += before.size
             level = self.problem.level(name)
             owner = view.episodes[name][before]
-            policies = {"": Choices.of(level, table).take(before)}
+            every = Choices.of(level, table)
+            policies = {"": every.take(before)}
             if name in weights:
                 policies["candidate"] = Choices.weighted(weights[name][before])
             rewards = _sign(view.rewards_below(name)[before + 1], view.cuts.reward[name])
@@ -65,9 +66,8 @@ class CarryOver:
                 for label, sign in contexts.items():
                     _bet(bets.context, f"{label}{words}", choices, sign, owner, len(view.batch))
                 _bet(bets.reward, words, choices, rewards, owner, len(view.batch))
-            chosen = Choices.of(level, table).chosen
-            same = np.where(np.arange(set_count(level)) == chosen[before + 1][:, None], 1.0, -1.0)
-            _bet(bets.action, "", policies[""], same, owner, len(view.batch))
+            again = bets.action.setdefault("", EpisodeBets(every.sets))
+            again.add_repeats(policies[""], every.chosen[before + 1], owner, len(view.batch))
 
     def findings(self, wrong: Collection[str] = ()) -> list[Finding]:
         """Return what was found; levels whose propensities are `wrong` say nothing about carry-over."""

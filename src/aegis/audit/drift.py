@@ -10,7 +10,7 @@ from scipy.stats import norm
 from aegis.audit.finding import Finding, finding
 from aegis.audit.sums import group_means
 from aegis.audit.view import View
-from aegis.problem import AnyArray, Array, Batch, Problem, Variable
+from aegis.problem import AnyArray, Array, Problem, Variable
 from aegis.rng import stream
 
 KEPT = 2**14  # episodes in the sample
@@ -46,13 +46,7 @@ class Drift:
         chosen = np.flatnonzero(ticket < limit)
         if not chosen.size:
             return
-        if chosen.size < len(batch) // 2:
-            episodes = view.episodes[self.problem.innermost.name]
-            starts, stops = np.searchsorted(episodes, chosen), np.searchsorted(episodes, chosen, side="right")
-            reward = np.concatenate([view.reward[start:stop] for start, stop in zip(starts, stops, strict=True)])
-            values = _values(self.problem, batch.take_episodes(chosen), reward)
-        else:
-            values = _values(self.problem, batch, view.reward)[chosen]
+        values = _values(view, chosen)
         self.ticket = np.concatenate([self.ticket, ticket[chosen]])
         self.order = order[chosen] if self.order is None else np.concatenate([self.order, order[chosen]])
         self.values = np.concatenate([self.values, values])
@@ -114,16 +108,25 @@ def _parts(variable: Variable) -> list[str]:
     return list(variable.columns)
 
 
-def _values(problem: Problem, batch: Batch, reward: Array) -> Array:
-    """Return the mean over each episode `[E, columns]` of what is watched."""
-    columns = [group_means(batch.episode_of(problem.innermost.name), reward, len(batch))]
-    for level in problem.levels:
-        table, owner = batch.levels[level.name], batch.episode_of(level.name)
+def _values(view: View, chosen: AnyArray) -> Array:
+    """Return the mean over each of the chosen episodes `[k, columns]` of what is watched."""
+    rows, owner = _below(view.episodes[view.problem.innermost.name], chosen)
+    columns = [group_means(owner, view.reward[rows], chosen.size)]
+    for level in view.problem.levels:
+        rows, owner = _below(view.episodes[level.name], chosen)
         for variable in level.context:
-            values = table.context[variable.name]
+            values = view.batch.levels[level.name].context[variable.name][rows]
             if variable.kind == "categorical":
                 parts = [(values == code).astype(np.float64) for code in range(len(variable.values))]
             else:
                 parts = list(values.reshape(len(values), -1).T)
-            columns += [group_means(owner, part, len(batch)) for part in parts]
+            columns += [group_means(owner, part, chosen.size) for part in parts]
     return np.column_stack(columns[:MOST_COLUMNS])
+
+
+def _below(episodes: AnyArray, chosen: AnyArray) -> tuple[AnyArray, AnyArray]:
+    """Return the decisions `[r]` of the chosen episodes and which of these each belongs to; episodes `[m]` never decrease."""
+    starts = np.searchsorted(episodes, chosen)
+    counts = np.searchsorted(episodes, chosen, side="right") - starts
+    owner = np.repeat(np.arange(chosen.size), counts)
+    return np.arange(owner.size) - np.repeat(np.cumsum(counts) - counts, counts) + starts[owner], owner

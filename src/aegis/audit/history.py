@@ -17,7 +17,7 @@ from aegis.audit.view import Mask
 from aegis.evidence.calibration import blended, moment_evidence, moments, weight_logs
 from aegis.problem import AnyArray, Array, Level, LevelTable, Rows
 
-MOST_DECISIONS = 2**17  # of a level that are all looked at; then some batches only
+MOST_DECISIONS = 2**16  # of a level that are all looked at; then some batches only
 FEWEST = 50  # episodes, below which a standard score means little
 
 

@@ -19,7 +19,7 @@ from aegis.audit.sums import Thinning, followed, places
 from aegis.audit.view import Mask, View
 from aegis.problem import AnyArray, Array, Problem
 
-MOST_DECISIONS = 2**17  # of a level that are all looked at; then some batches only
+MOST_DECISIONS = 2**16  # of a level that are all looked at; then some batches only
 PLACES = 32  # told apart; later ones are taken together
 FEWEST = 30  # that stop and that go on, below which nothing is said about rewards
 EFFECT = 0.1  # standard deviations, below which a difference is not worth a word

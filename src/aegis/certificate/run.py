@@ -126,10 +126,11 @@ def _add(request: Request, found: Collected, batch: Batch) -> None:
     found.prior_episodes += int((closed & ~mask).sum())
     if not mask.any():
         return
-    few = mask.mean() < MOSTLY
-    kept, mask = (batch.take_episodes(mask), None) if few else (batch, None if mask.all() else mask)
+    kept, members = batch, None if mask.all() else mask
+    if mask.mean() < MOSTLY:
+        kept, members = batch.take_episodes(mask), None
     for index, candidate in enumerate(request.candidates):
-        for piece, certified in _pieces(problem, candidate.policy, kept, mask):
+        for piece, certified in _pieces(problem, candidate.policy, kept, members):
             _add_view(request, found, index, View(problem, piece, candidate.policy, found.models[index]), certified)
 
 
