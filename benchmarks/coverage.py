@@ -23,7 +23,7 @@ from results import machine, record
 HERE = Path(__file__).parent
 FOLDER = HERE.parent / "build" / "coverage"
 DELTA = 0.05
-CHUNK = 10
+CHUNK = 25
 
 
 def digest(study: Study) -> str:

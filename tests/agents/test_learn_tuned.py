@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from aegis.agents import Learned, learn
+from aegis.agents import CandidateSettings, Learned, learn
 from aegis.logs import Source, write_log
 from aegis.mechanisms import MODELS, TUNED
 from aegis.problem import Actions, Batch, Level, LevelTable, Problem, Propensity, Reward, Variable
+from aegis.worlds import make_world
 
 PROBLEM = Problem(
     (
@@ -43,6 +44,14 @@ def nuisance_log(rows: int = 1500) -> Batch:
 def value(found: Learned, batch: Batch) -> float:
     expected = truth(batch.levels["dose"].context["z"])
     return float((found.policy.full("dose", batch)[0] * expected).sum(axis=1).mean())
+
+
+def test_what_is_linear_is_called_linear(tmp_path: Path) -> None:
+    world = make_world("plant")
+    write_log(world.episodes(0, 60, world.legacy("uniform"), 5), world.problem, tmp_path / "log.parquet")
+    found = learn(Source(tmp_path / "log.parquet", world.problem), settings=CandidateSettings("capped"))
+    # Profit is yield minus a cost, without noise: a tuned prior alone is worth more nats than the search is charged.
+    assert found.record["models"]["profit"] == "linear"
 
 
 def test_with_no_option_it_finds_the_input_that_matters(tmp_path: Path) -> None:

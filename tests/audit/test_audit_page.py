@@ -27,4 +27,4 @@ def test_the_page_says_what_the_audit_cannot_do() -> None:
 
 def test_numbers_on_the_page() -> None:
     assert sizes.MOST_DECISIONS == carry_over.MOST_DECISIONS == history.MOST_DECISIONS == 65_536
-    assert (calibration.MOST_DECISIONS, sums.STEP, cuts.MOST_EPISODES, drift.KEPT) == (1_048_576, 32, 256, 16_384)
+    assert (calibration.MOST_DECISIONS, sums.STEP, cuts.MOST_EPISODES, drift.KEPT) == (524_288, 32, 256, 16_384)

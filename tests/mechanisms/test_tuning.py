@@ -9,8 +9,8 @@ import pytest
 from scipy import stats
 
 from aegis.errors import SettingError
-from aegis.mechanisms import NIG, LevelRewards, ModelSettings, Tuned, build_belief, fit_scalings, tune, tune_rewards
-from aegis.mechanisms.length_scales import LENGTHSCALES, OFF, PRECISIONS, Evidence, Place
+from aegis.mechanisms import NIG, Fourier, LevelRewards, ModelSettings, Tuned, build_belief, fit_scalings, tune, tune_rewards
+from aegis.mechanisms.length_scales import LENGTHSCALES, OFF, PRECISIONS, Evidence, Place, best_length_scales
 from aegis.problem import Actions, Batch, Level, LevelTable, Problem, Reward, Variable
 from aegis.rng import stream
 
@@ -87,6 +87,27 @@ def test_inputs_that_do_not_matter_are_switched_off_and_nothing_by_hand_is_bette
             hand = Tuned({"x": 64.0, "z": scale, "a": scale}, precision)
             assert best > evidence_of(problem, batch, replace(settings, tuned={"r": hand})) - 5
     assert best > evidence_of(problem, batch, settings) + 300
+
+
+def test_inputs_that_matter_only_together_are_found() -> None:
+    rng = stream(7, "together")
+    problem = Problem((Level("l", Actions.of("a", (-1.0, 1.0)), (Variable("z"),)),), Reward("r"))
+    z, action = rng.standard_normal(400), rng.integers(0, 2, 400)
+    table = LevelTable.undecided(np.arange(400), {"z": z}).decided(action, np.full(400, 0.5))
+    reward = np.sin(2 * z) * (2 * action - 1) + 0.2 * rng.standard_normal(400)  # averaged over one input nothing is left
+    batch = Batch(np.arange(400), {"l": table}, reward, np.ones(400, dtype=bool))
+    found = tune(problem, [batch], ModelSettings(features="fourier")).tuned["r"]
+    assert not found.linear and max(found.lengthscale["z"], found.lengthscale["a"]) < OFF
+
+
+def test_two_inputs_of_eight_are_found_where_all_alike_see_nothing() -> None:
+    rng = stream(4, "pair")  # a draw with which a start with all inputs alike ends elsewhere
+    inputs = rng.standard_normal((600, 8))
+    targets = np.sin(2.4 * inputs[:, 2] + 2.4 * inputs[:, 5] + 1)[:, None] + 0.3 * rng.standard_normal((600, 1))
+    groups = [slice(place, place + 1) for place in range(8)]
+    found = best_length_scales(Fourier.draw(8), groups, inputs, targets, 2.0, 1.0)
+    assert not found.linear
+    assert [place for place, scale in enumerate(found.scales) if scale < 5] == [2, 5]
 
 
 def test_what_was_searched_for_owes_the_size_of_the_search() -> None:

@@ -11,8 +11,8 @@ import pytest
 from aegis.errors import GraphError, SettingError
 from aegis.mechanisms import build_belief
 from aegis.mechanisms.availability import availability_name, expected_best
-from aegis.planning import Greedy, Integration, plan
-from aegis.problem import Actions, Batch, Level, LevelTable, Problem, Reward
+from aegis.planning import Greedy, Integration, Recursion, States, plan
+from aegis.problem import Actions, Batch, Level, LevelTable, Problem, Reward, Scope
 from aegis.rng import stream
 
 
@@ -93,6 +93,9 @@ def test_confounding_across_levels_is_refused_before_anything_is_learned() -> No
 
 def test_the_closed_form_is_not_used_below_a_mask() -> None:
     problem, batch = closing_problem(), closing_batch()
-    belief = build_belief(problem).update(batch)
+    theta = build_belief(problem).update(batch).point()
+    closed = Recursion(problem, theta, Scope(problem.names), affine=True, integration=Integration("closed"))
     with pytest.raises(SettingError, match=r"the closed form is not exact: .*no masks"):
-        plan(belief, Greedy(), stream(2, "unused"), integration=Integration("closed")).values("outer", batch)
+        closed.values("outer", States.of(problem, batch, "outer"))
+    bare = replace(problem, levels=(problem.outermost, replace(problem.innermost, available=())))
+    replace(closed, problem=bare).values("outer", States.of(bare, batch, "outer"))

@@ -66,7 +66,10 @@ def test_equal_decisions_are_planned_once(features, monkeypatch):
     np.testing.assert_allclose(many, once[:, np.arange(DISTINCT_FROM + 6) % 7], rtol=1e-12)
 
 
-def test_blocks_count_features():
+def test_blocks_count_features(monkeypatch):
+    asked: list[str] = []
+    plain = Recursion.values
+    monkeypatch.setattr(Recursion, "values", lambda self, level, states: asked.append(level) or plain(self, level, states))
     problem = cases.real_problem(2)
     rng = stream(3, "features")
     small, large = (
@@ -80,7 +83,9 @@ def test_blocks_count_features():
         recursion = Recursion(problem, theta, scope, integration=Integration("quadrature", 4))
         whole = recursion.values(level, states)
         one_row = recursion.size(level) * theta.count * most_features(theta)
-        for block in (1, 5 * one_row):
+        for block, calls in ((1, 12), (5 * one_row, 3)):
+            asked.clear()
             np.testing.assert_allclose(values_in_blocks(recursion, level, states, block), whole, rtol=1e-5, atol=1e-5)
+            assert asked.count(level) == calls
     assert most_features(build_belief(problem, ModelSettings(structure="cells")).point()) == 1
     assert plan(build_belief(problem), Thompson(2), rng).theta.count == 2

@@ -26,7 +26,7 @@ from aegis.evidence.calibration import (
 from aegis.problem import AnyArray, Array, Level, LevelTable, Rows
 
 ORDERS = np.arange(1, 5)
-MOST_DECISIONS = 2**20  # of a level that are all looked at; then some batches only
+MOST_DECISIONS = 2**19  # of a level that are all looked at; then some batches only
 
 
 @dataclass(frozen=True, slots=True)

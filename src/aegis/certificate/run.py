@@ -27,7 +27,7 @@ from aegis.certificate.request import Request
 from aegis.certificate.sides import Sides, placing_split
 from aegis.certificate.units import Clusters
 from aegis.certificate.view import Models, View
-from aegis.certificate.weights import level_weights
+from aegis.certificate.weights import level_weights, reward_level
 from aegis.errors import RefusedError
 from aegis.problem import Array, Batch, Policy, Problem, Scope, concat
 
@@ -85,8 +85,8 @@ def collect(
             if claim.group is None:
                 grids = tuple(place_grid(part, claim, view, units) for part in claim.parts)
             found.evidence.append(Evidence.start(claim, grids, problem))  # a subgroup uses the grids of the claim before it
-    for batch in head:
-        _add(request, found, batch)
+    while head:  # each is let go of when it has been added
+        _add(request, found, head.pop(0))
     for batch in rest:
         for look in looks:
             look(batch)
@@ -102,12 +102,13 @@ def _nothing_yet(request: Request, claims: tuple[Claim, ...], sides: Sides) -> C
     pairs = [(index, scope) for index in range(len(request.candidates)) for scope in request.scopes]
     levels = [(index, name) for index, scope in pairs for name in request.named(scope)]
     reward = reward_measure(request.problem)
+    spreads = {pair: Spread() for pair in pairs}
     return Collected(
         claims,
         [],
         {pair: _moments(request.problem) for pair in pairs},
-        {pair: Spread() for pair in pairs},
-        {pair: Spread() for pair in levels},
+        spreads,
+        {(index, name): spreads.get((index, _alone(request.problem, name)), Spread()) for index, name in levels},
         {(index, scope): start_balance(request.problem, index, scope, reward) for index, scope in pairs},
         sides,
         [],
@@ -138,6 +139,7 @@ def _add_view(request: Request, found: Collected, index: int, view: View, certif
     """Add the certified episodes of a view; all of them if None."""
     values: list[Array] = []
     cluster = view.batch.cluster
+    rows = {} if certified is None else _expanded(view.batch, certified)
     for item in found.evidence:
         claim = item.claim
         if claim.candidate != index:
@@ -149,21 +151,33 @@ def _add_view(request: Request, found: Collected, index: int, view: View, certif
             robust = request.problem.carry_over == "none" and any(part.name != "plain" for part in claim.parts)
             estimates = episode_estimates(view, claim.scope, claim.measure, robust)
             found.moments[index, claim.scope].add(estimates, cluster, certified)
-            found.spreads[index, claim.scope].add(_below(view, view.level, view.node_weights(claim.scope), certified))
+            weights = view.node_weights(claim.scope)
+            found.spreads[index, claim.scope].add(weights if certified is None else weights[rows[view.level]])
             balance = found.balances[index, claim.scope]
             balance.add(balance.compute(view), cluster, certified)
     for (position, name), spread in found.level_spreads.items():
-        if position == index:
-            spread.add(_below(view, name, level_weights(view, view.batch, name), certified))
+        if position == index and spread is not found.spreads.get((index, _alone(request.problem, name))):
+            weights = level_weights(view, view.batch, name)
+            spread.add(weights if certified is None else weights[rows[name]])
+
+
+def _alone(problem: Problem, name: str) -> Scope:
+    """Return the scope of a level whose own weights are those of its scope; no scope if rewards have other weights."""
+    same = problem.carry_over == "none" and reward_level(problem) == name == problem.innermost.name
+    return Scope(name) if same else Scope()
 
 
 def _both(members: Mask, certified: Mask | None) -> Mask:
     return members if certified is None else members & certified
 
 
-def _below(view: View, level: str | None, values: Array, certified: Mask | None) -> Array:
-    """Return those of the values `[n]` at the decisions of a level, or at episodes if it is None, that are certified."""
-    return values if certified is None else values[view.expanded(certified, level)]
+def _expanded(batch: Batch, mask: Mask) -> dict[str | None, Mask]:
+    """Return the mask of episodes at the decisions `[n]` of each level; None stands for the episodes."""
+    found: dict[str | None, Mask] = {None: mask}
+    for name, table in batch.levels.items():
+        mask = mask[table.parent]
+        found[name] = mask
+    return found
 
 
 def _pieces(problem: Problem, policy: Policy, batch: Batch, mask: Mask | None) -> Iterator[tuple[Batch, Mask | None]]:

@@ -11,7 +11,7 @@ from aegis.certificate.measures import Measure, Observed, observe
 from aegis.certificate.units import Siblings
 from aegis.certificate.weights import reward_level, reward_rows, weights
 from aegis.errors import SettingError
-from aegis.problem import AnyArray, Array, Batch, Policy, Problem, RewardModel, Scope
+from aegis.problem import Array, Batch, Policy, Problem, RewardModel, Scope
 
 
 @dataclass(slots=True)
@@ -87,16 +87,6 @@ class View:
     def unit_weights(self, scope: Scope) -> Array:
         """Return the nested mean `[E]` of the weights of each episode."""
         return self.series(("weights", scope), lambda: self.node_weights(scope))
-
-    def expanded(self, episodes: AnyArray, level: str | None) -> AnyArray:
-        """Return values of episodes `[E]` at the decisions `[n]` of a level; None stands for the episodes."""
-        if level is None:
-            return episodes
-        for name, table in self.batch.levels.items():
-            episodes = episodes[table.parent]
-            if name == level:
-                break
-        return episodes
 
     def series(self, name: Hashable, nodes: Callable[[], Array]) -> Array:
         """Return the nested mean `[E]` of what `nodes` gives `[m]` at the nodes that carry a reward; computed once per name."""

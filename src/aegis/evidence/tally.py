@@ -58,11 +58,9 @@ class Tally:
         scale = np.exp2(octave + float(LOWEST))
         low, high = scale * (1.0 + place / BINS), scale * (1.0 + (place + 1) / BINS)
         numbers, distances = self.numbers[used].astype(np.float64), self.distances[used] / DISTANCE
-        sums = []
-        for bet in grid.bets:
-            start = np.log1p(bet * low)
-            total = float((numbers * start + distances * (np.log1p(bet * high) - start)).sum())
-            sums.append(int(np.floor(total * (1.0 - SAFE) * UNIT)) - (1 if used.size else 0))
+        start, stop = np.log1p(grid.bets[:, None] * low), np.log1p(grid.bets[:, None] * high)
+        totals = (numbers * start + distances * (stop - start)).sum(axis=1)
+        sums = [int(total) - (1 if used.size else 0) for total in np.floor(totals * (1.0 - SAFE) * UNIT)]
         return Sketch(grid, self.count, tuple(sums))
 
     def _add(self, values: Array) -> None:

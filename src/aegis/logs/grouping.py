@@ -29,6 +29,7 @@ def group(table: pa.Table, columns: Sequence[Column], problem: Problem, files: t
     Rewards, guards and outcomes that are missing are nan (a categorical outcome: -1). The time of an episode is that of its
     earliest row. Raises LogError if rows of one decision disagree, or if actions, masks and propensities do not go together.
     """
+    table = _in_one_piece(table, columns, problem)
     findings = Findings(Places(files, _numpy(table[FILE]), _numpy(table[ROW])))
     tree = build_tree(table, problem, findings)
     _check_repeated(table, columns, problem, tree, findings)
@@ -147,6 +148,16 @@ def _base_actions(table: pa.Table, columns: Sequence[Column], groups: Groups) ->
     }
 
 
+def _in_one_piece(table: pa.Table, columns: Sequence[Column], problem: Problem) -> pa.Table:
+    """Return the table with columns of outer levels in one chunk each: they are looked at twice, to compare and to take."""
+    outer = {level.name for level in problem.levels[:-1]}
+    for column in columns:
+        found = table[column.key]
+        if column.level in outer and found.num_chunks > 1 and pa.types.is_primitive(found.type):
+            table = table.set_column(table.column_names.index(column.key), column.key, pa.chunked_array([found.combine_chunks()]))
+    return table
+
+
 def _check_repeated(table: pa.Table, columns: Sequence[Column], problem: Problem, tree: Tree, findings: Findings) -> None:
     """Check that what belongs to an episode or to an outer decision is the same in all its rows."""
     outer = {level.name for level in problem.levels[:-1]}
@@ -205,4 +216,8 @@ def _episode_ids(rows: _Rows, problem: Problem, episodes: Groups) -> AnyArray:
 def _numpy(column: pa.ChunkedArray | pa.Array) -> AnyArray:
     if column.null_count and pa.types.is_floating(column.type):
         column = pc.fill_null(column, np.nan)
-    return column.to_numpy() if isinstance(column, pa.ChunkedArray) else column.to_numpy(zero_copy_only=False)
+    if isinstance(column, pa.Array):
+        return column.to_numpy(zero_copy_only=False)
+    if column.num_chunks > 1 and not column.null_count and pa.types.is_primitive(column.type):
+        return np.concatenate([chunk.to_numpy(zero_copy_only=False) for chunk in column.chunks])  # copied once, not twice
+    return column.to_numpy()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
 from aegis.errors import LogError, SettingError, choose
+from aegis.logs.ahead import ahead
 from aegis.logs.blocks import LogFile
 from aegis.logs.convert import convert
 from aegis.logs.grouping import group
@@ -71,10 +72,13 @@ class Source:
         if (side is None) != (split is None):
             raise SettingError(f"give 'side' and 'split' together, or neither; found side {side!r} and split {split!r}")
         plan = self._plan(columns)
+        stream = self._stream(plan, rows)
+        # What fits into one batch is not worth a thread.
+        batches = stream if plan.survey.rows <= rows else ahead(stream)
         if side is None or split is None:
-            return self._stream(plan, rows)
+            return batches
         choose(side, SIDES, "side of a split")
-        return self._one_side(self._stream(plan, rows), side, self.placed(split))
+        return self._one_side(batches, side, self.placed(split))
 
     def read(self, columns: Sequence[str] = (), side: str | None = None, split: Split | None = None) -> Batch:
         """Return the whole log, or one side of it, as one batch, episodes in the order in which they first appear."""
@@ -112,7 +116,7 @@ class Source:
                 f"(share to learn from: {split.fraction:g}); give more episodes, or another share"
             )
 
-    def _stream(self, plan: _Plan, rows: int) -> Iterator[Batch]:
+    def _stream(self, plan: _Plan, rows: int) -> Generator[Batch, None, None]:
         keys = [column_key("episode", name) for name in self.problem.episode]
         if plan.survey.contiguous:
             for table in whole_episodes(plan.tables(rows), keys):

@@ -1,13 +1,15 @@
 """A search for the length-scales and prior precision with which random Fourier features predicted their data best.
 
 The marginal likelihood is in closed form but has many local optima: an input that matters only together with another looks
-useless while that one is switched off, and many inputs at once drown the few that matter. The search therefore starts in
-several places and changes one coordinate at a time over a whole grid until nothing improves: first on few rows and features,
-which is many times cheaper and enough to see which inputs matter, then on all of them near the best place found.
+useless while that one is switched off, and many inputs at once drown the few that matter. The search therefore starts twice, with
+all inputs alike and with all but the best pair switched off, and changes one coordinate at a time over a whole grid until nothing
+improves: first on few rows and features, which is many times cheaper and enough to see which inputs matter, then on all of them
+near the better end.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,6 +23,7 @@ from aegis.problem import Array
 
 OFF = 64.0  # so long that a standardised input adds nothing but its linear term
 LENGTHSCALES = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0, 5.0, 10.0, OFF)
+ON = LENGTHSCALES.index(1.0)
 PRECISIONS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 COARSE_ROWS, COARSE_FEATURES = 400, 64
 NEAR = 1  # grid steps to either side that the fine search looks at
@@ -121,7 +124,9 @@ def best_length_scales(base: Fourier, groups: Sequence[slice], inputs: Array, ta
     coarse = Evidence(few, groups, inputs[thin], targets[thin], shape, rate)
     middle = len(PRECISIONS) // 2
     equal = [Place((scale,) * len(groups), middle) for scale in range(len(LENGTHSCALES))]
-    starts = [max(equal, key=coarse), equal[-1]] if len(groups) > 1 else [max(equal, key=coarse)]
+    off = equal[-1]
+    pairs = [off.moved(one, ON).moved(other, ON) for one, other in itertools.combinations(range(len(groups)), 2)]
+    starts = [max(equal, key=coarse), max([off, *pairs], key=coarse)]
     grids = [range(len(LENGTHSCALES))] * len(groups) + [range(len(PRECISIONS))]
     ends = [_climbed(coarse, start, lambda place, coordinate: grids[coordinate]) for start in dict.fromkeys(starts)]
     fine = Evidence(base, groups, inputs, targets, shape, rate)
@@ -133,7 +138,7 @@ def best_length_scales(base: Fourier, groups: Sequence[slice], inputs: Array, ta
     best = _climbed(fine, max(ends, key=fine), near)
     evidence = fine(best)
     waves, charge = len(groups) * math.log(len(LENGTHSCALES)), math.log(len(PRECISIONS))
-    without = max(fine(replace(equal[-1], precision=precision)) for precision in range(len(PRECISIONS)))
+    without = max(fine(replace(off, precision=precision)) for precision in range(len(PRECISIONS)))
     linear = base.linear_terms and without >= evidence - waves
     scales = tuple(LENGTHSCALES[place] for place in best.scales)
     return Found(scales, PRECISIONS[best.precision], evidence, waves + charge, linear)

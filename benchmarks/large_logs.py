@@ -1,0 +1,221 @@
+"""What it costs to certify a large log, against a bare scan of its columns: `python benchmarks/large_logs.py`.
+
+Every measurement is made in a process of its own, which scans the log before and after; times are compared within it. Hashing the
+file, which names the data a certificate speaks of, is measured apart and taken off. Writes a section of RESULTS.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from aegis.agents import CandidateSettings, Learned, learn
+from aegis.certificate import Candidate, certify
+from aegis.certificate.data import DataDigest
+from aegis.engine import one_thread
+from aegis.logs import Source, Split, required_columns
+from aegis.mechanisms import ModelSettings
+from aegis.policies import TargetColumns
+from aegis.problem import Array, Batch, Policy
+from big_log import TARGETS, big_problem, scan, write_big_log
+from results import record, table
+
+FOLDER = Path(__file__).parents[1] / "build"
+EPISODES = (50_000, 500_000)  # of about 20 rows
+LEARNING = 2_000  # episodes of the log, of the same law, that the policy is learned from
+SCANS = 3  # before, and as many after
+Result = TypeVar("Result")
+
+
+@dataclass(slots=True)
+class Clock:
+    """Seconds of CPU (all threads of the process) and of the wall."""
+
+    cpu: float = 0.0
+    wall: float = 0.0
+
+    def time(self, work: Callable[[], Result]) -> Result:
+        """Do some work and add what it took."""
+        cpu, wall = time.process_time(), time.perf_counter()
+        result = work()
+        self.cpu += time.process_time() - cpu
+        self.wall += time.perf_counter() - wall
+        return result
+
+
+@dataclass(slots=True)
+class Asked:
+    """A policy that adds up the time in which it is asked; CPU of the asking thread only, since others read meanwhile."""
+
+    policy: Policy
+    cpu: float = 0.0
+    wall: float = 0.0
+
+    @property
+    def weights(self) -> Array:
+        """Return the particle weights."""
+        return self.policy.weights
+
+    def taken(self, level: str, batch: Batch) -> Array:
+        """Return the probabilities of the actions taken."""
+        return self._timed(lambda: self.policy.taken(level, batch))
+
+    def full(self, level: str, batch: Batch) -> Array:
+        """Return whole distributions."""
+        return self._timed(lambda: self.policy.full(level, batch))
+
+    def _timed(self, work: Callable[[], Array]) -> Array:
+        cpu, wall = time.thread_time(), time.perf_counter()
+        try:
+            return work()
+        finally:
+            self.cpu += time.thread_time() - cpu
+            self.wall += time.perf_counter() - wall
+
+
+def learned(path: Path) -> Learned:
+    """Learn a greedy policy with linear models from a small log."""
+    light = {"linear": ModelSettings()}
+    return learn(Source(path, big_problem()), Split(), CandidateSettings("greedy"), models=light)
+
+
+def measure(task: str, path: Path, small: Path) -> dict[str, Any]:
+    """Scan, certify and scan again, in this process; task: 'columns' or 'learned'."""
+    problem = big_problem()
+    columns = list(dict.fromkeys([column.name for column in required_columns(problem)]))
+    if task == "columns":
+        columns += TARGETS
+        asked = Asked(TargetColumns(problem, {"recipe": TARGETS[0], "dose": TARGETS[1]}))
+        candidate = Candidate(asked, "target columns", columns=TARGETS)
+    else:
+        found = learned(small)
+        asked = Asked(found.policy)
+        candidate = Candidate(asked, "greedy policy", record=found.record, rewards=found.rewards)
+    scans = [Clock() for _ in range(2 * SCANS)]
+    rows = [clock.time(lambda: scan(path, columns)) for clock in scans[:SCANS]][-1]
+    digest, whole = Clock(), Clock()
+    digest.time(lambda: DataDigest.of(Source(path, problem)))
+    certificate = whole.time(lambda: certify(Source(path, problem), candidate, ledger=False))
+    for clock in scans[SCANS:]:
+        clock.time(lambda: scan(path, columns))
+    return {
+        "task": task,
+        "rows": rows,
+        "columns": len(columns),
+        "scan": [statistics.median(getattr(clock, kind) for clock in scans) for kind in ("cpu", "wall")],
+        "scans": [[round(clock.cpu, 3), round(clock.wall, 3)] for clock in scans],
+        "digest": [digest.cpu, digest.wall],
+        "certify": [whole.cpu - digest.cpu, whole.wall - digest.wall],
+        "policy": [asked.cpu, asked.wall],
+        "megabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000,
+        "verdict": certificate.verdict.sentence,
+    }
+
+
+def in_own_process(*arguments: str) -> dict[str, Any]:
+    """Run this script with other arguments in a fresh process and return what it prints."""
+    done = subprocess.run([sys.executable, __file__, *arguments], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def write(results: list[dict[str, Any]]) -> None:
+    """Record the results."""
+    lines = [
+        "A Parquet log of ragged episodes (1 to 3 recipes of 1 to 19 doses, about 20 rows), text ids, twelve columns, "
+        "propensities of the actions taken only. `certify` with all scopes, gain and value, and the audit. The scan reads the "
+        "same columns with `ParquetFile.iter_batches` and does nothing with them (median of six, before and after). Seconds of "
+        "CPU over all threads / of the wall; hashing the file is not in them. 'Policy' is the time inside the candidate's own "
+        "probability calls (CPU of the calling thread).",
+        "",
+        *table(
+            [
+                "candidate",
+                "rows",
+                "scan",
+                "hashing",
+                "policy",
+                "certify",
+                "certify : scan",
+                "certify : (scan + policy)",
+                "peak MB",
+            ],
+            [_row(found) for found in results],
+        ),
+        "",
+        *_memory(results),
+    ]
+    record("Large logs", "python benchmarks/large_logs.py", lines)
+
+
+def _row(found: dict[str, Any]) -> list[str]:
+    scanned, asked, done = found["scan"], found["policy"], found["certify"]
+    alone = [own / other for own, other in zip(done, scanned, strict=True)]
+    both = [own / (other + more) for own, other, more in zip(done, scanned, asked, strict=True)]
+    return [
+        "target columns" if found["task"] == "columns" else "learned, greedy, linear models",
+        f"{found['rows']:,}",
+        *[_pair(pair) for pair in (scanned, found["digest"], asked, done, alone, both)],
+        f"{found['megabytes']:.0f}",
+    ]
+
+
+def _pair(pair: list[float]) -> str:
+    return " / ".join(f"{value:.2f}" for value in pair)
+
+
+def _memory(results: list[dict[str, Any]]) -> list[str]:
+    lines = []
+    for task in ("columns", "learned"):
+        peaks = [found["megabytes"] for found in results if found["task"] == task]
+        rows = [found["rows"] for found in results if found["task"] == task]
+        if len(peaks) > 1:
+            lines.append(
+                f"Peak memory ({'target columns' if task == 'columns' else task}) from {rows[0]:,} to {rows[-1]:,} rows: "
+                f"{peaks[-1] / peaks[0] - 1:+.1%}."
+            )
+    return lines
+
+
+def main() -> None:
+    """Write the logs that are not there yet, measure and record."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--measure", nargs=3, metavar=("TASK", "LOG", "SMALL"), help="one measurement, in this process")
+    options.add_argument("--write", nargs=2, metavar=("LOG", "EPISODES"), help="write a log")
+    options.add_argument("--no-table", action="store_true", help="print only")
+    given = options.parse_args()
+    one_thread()
+    if given.measure:
+        task, log, small = given.measure
+        print(json.dumps(measure(task, Path(log), Path(small))))
+        return
+    if given.write:
+        print(json.dumps({"rows": write_big_log(Path(given.write[0]), int(given.write[1]))}))
+        return
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    logs = {episodes: FOLDER / f"large-{episodes}.parquet" for episodes in (LEARNING, *EPISODES)}
+    for episodes, path in logs.items():
+        if not path.exists():
+            in_own_process("--write", str(path), str(episodes))
+    results = []
+    for task in ("columns", "learned"):
+        for episodes in EPISODES:
+            results.append(in_own_process("--measure", task, str(logs[episodes]), str(logs[LEARNING])))
+            print(json.dumps(results[-1]), flush=True)
+    if not given.no_table:
+        write(results)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,62 @@
+"""The spread of weights against a plain histogram, and episodes that are certified without being taken out of their batch."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from small_logs import better_policy, make_table, problem_of, source_of
+
+from aegis.certificate import Candidate, run
+from aegis.certificate.overlap import HIGHEST, LOWEST, Spread
+from aegis.certificate.request import Request
+from aegis.certificate.run import Collected, collect
+from aegis.certificate.sides import Sides, placing_split
+
+weights = st.one_of(
+    st.sampled_from([0.0, 5e-324, 1e-310, 2.0**-21, 2.0**-20, 1.0, math.nextafter(2.0, 0), 2.0, 2.0**40, 2.0**41, 1e300]),
+    st.floats(0, 1e4, allow_subnormal=False),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(weights, max_size=30), st.integers(0, 30))
+def test_a_spread_is_a_histogram_of_exponents(found: list[float], cut: int) -> None:
+    spread = Spread()
+    with np.errstate(over="ignore"):
+        for part in (found[:cut], found[cut:]):
+            spread.add(np.array(part))
+    bins = np.zeros(HIGHEST - LOWEST + 2)
+    mass = np.zeros(bins.size)
+    for weight in found:
+        place = 0 if weight == 0 else min(max(math.frexp(weight)[1] - 1, LOWEST), HIGHEST) - LOWEST + 1
+        bins[place] += 1
+        mass[place] += weight
+    np.testing.assert_array_equal(spread.bins, bins)
+    np.testing.assert_allclose(spread.mass, mass, rtol=1e-12)
+    assert (spread.count, spread.largest) == (len(found), max(found, default=0.0))
+
+
+@pytest.mark.parametrize("head", ["", "carry_over: within", "cluster: line"])
+@pytest.mark.parametrize("by", [(), ("task",)])
+def test_taking_certified_episodes_out_changes_nothing(head: str, by: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    source = source_of(make_table(150), problem_of(head=head))
+    results = []
+    for mostly in (0.0, 1.1):  # never and always taken out
+        monkeypatch.setattr(run, "MOSTLY", mostly)
+        request = Request.of(source.problem, Candidate(better_policy(source.problem), "better"), by=by)
+        results.append(plain(collect(request, source.batches(rows=97), Sides((placing_split(150),)))))
+    assert results[0] == results[1]
+
+
+def plain(found: Collected) -> list[object]:
+    items = [*found.evidence, *found.balances.values()]
+    return [
+        [(sketch.count, sketch.sums) for item in items for sketch in item.sketches],
+        [(moments.count, moments.total.tolist(), moments.square.tolist()) for moments in found.moments.values()],
+        [spread.plain() for spread in (*found.spreads.values(), *found.level_spreads.values())],
+        (found.certified_episodes, found.prior_episodes),
+    ]
