@@ -12,20 +12,24 @@ from aegis.problem import Array, Scope
 
 def plain_values(view: View, scope: Scope, measure: Measure) -> Array:
     """Return L `[E]`; a missing reward counts as the worst, 0."""
-    return view.series(("value", scope, measure), lambda: view.node_weights(scope) * view.observed(measure).low)
+    level = view.carrier(scope)
+    return view.series(("value", scope, measure), lambda: view.carrier_weights(scope) * view.below(measure, level).low, level)
 
 
 def plain_gains(view: View, scope: Scope, measure: Measure) -> Array:
     """Return D `[E]`; a missing reward counts as what hurts: 0 where the weight is above one, 1 where it is below."""
+    seen = view.observed(measure)
+    if seen.low is seen.high:  # all are known: a mean of differences is the difference of means
+        return plain_values(view, scope, measure) - legacy_values(view, measure)
+    level = view.carrier(scope)
 
     def nodes() -> Array:
-        surplus, seen = view.node_weights(scope) - 1.0, view.observed(measure)
-        surplus *= seen.low if seen.low is seen.high else seen.worst(surplus)
-        return surplus
+        surplus = view.carrier_weights(scope) - 1.0
+        return surplus * view.below(measure, level).worst(surplus)
 
-    return view.series(("gain", scope, measure), nodes)
+    return view.series(("gain", scope, measure), nodes, level)
 
 
 def legacy_values(view: View, measure: Measure) -> Array:
     """Return `[E]`: what the units earned, missing rewards counted as the worst."""
-    return view.series(("legacy", measure), lambda: view.observed(measure).low)
+    return view.series(("legacy", measure), lambda: view.observed(measure).low, view.level)

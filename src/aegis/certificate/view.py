@@ -9,7 +9,7 @@ import numpy as np
 
 from aegis.certificate.measures import Measure, Observed, observe
 from aegis.certificate.units import Siblings
-from aegis.certificate.weights import reward_level, reward_rows, weights
+from aegis.certificate.weights import last_in_scope, lowered, path_weights, reward_level, reward_rows, weights
 from aegis.errors import SettingError
 from aegis.problem import Array, Batch, Policy, Problem, RewardModel, Scope
 
@@ -43,6 +43,7 @@ class View:
     _predicted: dict[tuple[str, str], Array] = field(default_factory=dict)
     _siblings: dict[str, Siblings] = field(default_factory=dict)
     _series: dict[Hashable, Array] = field(default_factory=dict)
+    _below: dict[tuple[str, str | None], Observed] = field(default_factory=dict)
 
     @property
     def weights(self) -> Array:
@@ -78,21 +79,47 @@ class View:
         """Return the level whose decisions carry the reward; None if the episode does."""
         return reward_level(self.problem)
 
+    def carrier(self, scope: Scope) -> str | None:
+        """Return the level of the nodes whose weights are told apart; None stands for the episodes.
+
+        The weight of a reward is that of its last in-scope decision where nothing carries over and every row has a reward;
+        otherwise every node that carries a reward has its own.
+        """
+        if self.problem.carry_over == "none" and self.level == self.problem.innermost.name:
+            return last_in_scope(self.batch, scope)
+        return self.level
+
+    def carrier_weights(self, scope: Scope) -> Array:
+        """Return the weight `[n]` of every node of the carrier of a scope."""
+        if scope not in self._weights:
+            level = self.carrier(scope)
+            own = level == self.level
+            found = weights(self.problem, self, self.batch, scope, level) if own else path_weights(self, self.batch, scope)
+            self._weights[scope] = found
+        return self._weights[scope]
+
     def node_weights(self, scope: Scope) -> Array:
         """Return the weight `[m]` of every node that carries a reward."""
-        if scope not in self._weights:
-            self._weights[scope] = weights(self.problem, self, self.batch, scope, self.level)
-        return self._weights[scope]
+        found, start, stop = self.carrier_weights(scope), self.carrier(scope), self.level
+        return found if start is None or stop is None else lowered(self.batch, found, start, stop)
 
     def unit_weights(self, scope: Scope) -> Array:
         """Return the nested mean `[E]` of the weights of each episode."""
-        return self.series(("weights", scope), lambda: self.node_weights(scope))
+        return self.series(("weights", scope), lambda: self.carrier_weights(scope), self.carrier(scope))
 
-    def series(self, name: Hashable, nodes: Callable[[], Array]) -> Array:
-        """Return the nested mean `[E]` of what `nodes` gives `[m]` at the nodes that carry a reward; computed once per name."""
+    def series(self, name: Hashable, nodes: Callable[[], Array], level: str | None) -> Array:
+        """Return the nested mean `[E]` of what `nodes` gives `[n]` at the nodes of a level; computed once per name."""
         if name not in self._series:
-            self._series[name] = self._means(nodes(), self.level, None)
+            self._series[name] = self._means(nodes(), level, None)
         return self._series[name]
+
+    def below(self, measure: Measure, level: str | None) -> Observed:
+        """Return the nested mean of the measure below each node of a level at or above the rewards; computed once."""
+        key = (measure.column, level)
+        if key not in self._below:
+            found = self.observed(measure)
+            self._below[key] = found if level == self.level else self._raised(found, self.level, level)
+        return self._below[key]
 
     def observed(self, measure: Measure) -> Observed:
         """Return the measure at the nodes that carry a reward, `[m]`; a guard, which every row has, as its mean below them."""
@@ -109,7 +136,7 @@ class View:
         """Return the nested mean of the measure below each decision of `level`, with its worst and best cases, `[n]`."""
         return self._raised(self.observed(measure), self.level or next(iter(self.batch.levels)), level)
 
-    def _raised(self, found: Observed, start: str, stop: str | None) -> Observed:
+    def _raised(self, found: Observed, start: str | None, stop: str | None) -> Observed:
         """Return nested means of a measure at the decisions of `start` for those of `stop`, or for episodes if it is None."""
         low = self._means(found.low, start, stop)
         return Observed(low, low if found.high is found.low else self._means(found.high, start, stop))

@@ -38,13 +38,43 @@ def weights(problem: Problem, policy: Policy, batch: Batch, scope: Scope, level:
     """Return the weight `[m]` of each node that carries a reward: a decision of `level`, or an episode if it is None."""
     names = list(batch.levels)
     if level == names[-1] and problem.carry_over == "none":
-        return _mean(policy, _path(policy, batch, scope, level))
+        found = path_weights(policy, batch, scope)
+        return lowered(batch, found, last_in_scope(batch, scope), level)
     logs = {name: _log_ratios(policy, batch, scope, name) for name in names}
     if level is None:
         return _mean(policy, np.exp(_up(batch, logs, None)))
     below = _up(batch, logs, level)
     before = sums_before(batch, logs)[level] if problem.carry_over == "within" else _above(batch, logs, level)
     return _mean(policy, np.exp(before + logs[level] + below))
+
+
+def path_weights(policy: Policy, batch: Batch, scope: Scope) -> Array:
+    """Return the weight `[n]` of the path to each decision of the innermost level in scope; of the innermost if none is."""
+    found: Array | None = None
+    last = last_in_scope(batch, scope)
+    for name, table in batch.levels.items():
+        if found is not None:
+            found = found[:, table.parent]
+        if name in scope:
+            ratio = policy.taken(name, batch) / table.mu_taken
+            found = ratio if found is None else found * ratio
+        if name == last:
+            break
+    return np.ones(len(batch.levels[last])) if found is None else _mean(policy, found)
+
+
+def last_in_scope(batch: Batch, scope: Scope) -> str:
+    """Return the innermost level in scope; the innermost of all if none is."""
+    names = list(batch.levels)
+    return next((name for name in reversed(names) if name in scope), names[-1])
+
+
+def lowered(batch: Batch, values: Array, start: str, stop: str) -> Array:
+    """Return values `[n]` at the decisions of one level for those of another at or below it."""
+    names = list(batch.levels)
+    for name in names[names.index(start) + 1 : names.index(stop) + 1]:
+        values = values[batch.levels[name].parent]
+    return values
 
 
 def level_weights(policy: Policy, batch: Batch, level: str) -> Array:
@@ -56,18 +86,6 @@ def carried(problem: Problem, policy: Policy, batch: Batch, scope: Scope, level:
     """Return G `[n]`: the weight of all earlier in-scope decisions of the episode, the path above among them."""
     logs = {name: _log_ratios(policy, batch, scope, name) for name in batch.levels}
     return _mean(policy, np.exp(sums_before(batch, logs)[level]))
-
-
-def _path(policy: Policy, batch: Batch, scope: Scope, level: str) -> Array:
-    """Return the product `[S, n]` of the ratios on the path to each decision of the innermost level."""
-    found: Array | None = None
-    for name, table in batch.levels.items():
-        if found is not None:
-            found = found[:, table.parent]
-        if name in scope:
-            ratio = policy.taken(name, batch) / table.mu_taken
-            found = ratio if found is None else found * ratio
-    return np.ones((policy.weights.size, len(batch.levels[level]))) if found is None else found
 
 
 def _log_ratios(policy: Policy, batch: Batch, scope: Scope, level: str) -> Array:
