@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import platform
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -13,11 +14,11 @@ from aegis.agents.candidates import CandidateSettings, check_carry_over, make_ca
 from aegis.agents.fitting import Fitted, Report, episode_means, fit
 from aegis.errors import SettingError
 from aegis.files import digest_of
-from aegis.logs import Source, Split, log_digest
+from aegis.logs import Source, Split
 from aegis.mechanisms import LevelRewards, ModelSettings
 from aegis.planning import Greedy
 from aegis.policies import path_full
-from aegis.problem import Array, Batch, Policy, Problem, Scope, dump_problem
+from aegis.problem import Array, Batch, Policy, Problem, Scope, Seen, content_digest, dump_problem, episode_hashes
 from aegis.version import __version__
 
 FEW = 20  # episodes of the prior side below which what was learned is mostly the prior
@@ -125,9 +126,25 @@ def _record(
         "plug_in_note": NOT_A_CERTIFICATE,
         "warnings": _warnings(problem, fitted),
         "problem": digest_of(dump_problem(problem)),
-        "log": {"files": [path.name for path in source.files], "digest": log_digest(source.files)},
+        "units": {"episode": list(problem.episode), "cluster": problem.cluster, "time": problem.time},
+        "fingerprints": _seen(source, split).plain(),
+        "log": _log(source),
         "versions": {"aegis": __version__, "numpy": np.__version__, "python": platform.python_version()},
     }
+
+
+def _seen(source: Source, split: Split) -> Seen:
+    """Return which episodes were learned from, so that a certificate knows them again whatever they are called then."""
+    found = [episode_hashes(batch) for batch in source.batches(side="prior", split=split)]
+    return Seen.among(found, content_digest(source.problem))
+
+
+def _log(source: Source) -> dict[str, Any]:
+    """Return the parts of the log by name and digest, and the digest of them all (that of `log_digest`)."""
+    parts = source.files
+    digests = [part.digest() for part in parts]
+    total = hashlib.sha256(b"".join(digests)).hexdigest()
+    return {"files": [part.name for part in parts], "digests": [digest.hex() for digest in digests], "digest": total}
 
 
 def _warnings(problem: Problem, fitted: Fitted) -> list[str]:

@@ -18,6 +18,7 @@ from aegis.problem import Array, Problem, Scope
 
 SLACK = 1e-9  # offsets are a hair larger than needed, so that rounding never makes a lifted value negative
 SCALED_RANGES = (1.0, 1.25, 1.5, 2.0)
+VALUE_RANGES = (0.5, 2.0, 8.0)
 CUTS = (0.25, 0.5, 1.0)
 
 
@@ -77,7 +78,7 @@ def value_parts(problem: Problem, scope: Scope, measure: Measure, reach: Reach, 
     if method == "plain" or not robustable(problem, scope, reach):
         return (plain,)
     if len(scope) == 1:
-        return (plain, *[_scaled_value(scope, measure, c) for c in (0.25, 0.5, 1.0)])
+        return (plain, *[_scaled_value(scope, measure, c) for c in VALUE_RANGES])
     return (plain, *[_nested_value(scope, measure, cut) for cut in CUTS])
 
 

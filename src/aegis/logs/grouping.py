@@ -11,10 +11,11 @@ import pyarrow.compute as pc
 
 from aegis.logs.convert import FILE, ROW, plain
 from aegis.logs.findings import Findings, Report
+from aegis.logs.groups import Groups, agrees
 from aegis.logs.keys import values_at
 from aegis.logs.propensities import around_base, check_available, check_columns, check_least, uniform
 from aegis.logs.schema import Column, Role, column_key
-from aegis.logs.tree import Groups, Tree, agrees, build_tree, check_agreement
+from aegis.logs.tree import Tree, build_tree, check_agreement
 from aegis.logs.values import as_column
 from aegis.problem import AnyArray, Array, Batch, Ints, Level, LevelTable, Problem, Variable
 from aegis.problem.places import Places, shown
@@ -23,9 +24,9 @@ from aegis.problem.places import Places, shown
 def group(table: pa.Table, columns: Sequence[Column], problem: Problem, files: tuple[str, ...]) -> Batch:
     """Return the episodes of a table made by `convert`; the rows of an episode are all there and in the log's order.
 
-    Episodes come in the order in which they appear, decisions below one parent by decision id if the level declares one,
-    else in the order in which they appear. An id of several columns becomes a structured array with a field per column. Base
-    actions go to Batch.extra, so that the batch can be written again.
+    Episodes come in the order in which they appear, decisions below one parent in the order that their ids or times tell (see
+    `build_tree`), else in the order in which they appear. An id of several columns becomes a structured array with a field per
+    column. Base actions go to Batch.extra, so that the batch can be written again.
     Rewards, guards and outcomes that are missing are nan (a categorical outcome: -1). The time of an episode is that of its
     earliest row. Raises LogError if rows of one decision disagree, or if actions, masks and propensities do not go together.
     """
@@ -179,8 +180,7 @@ def _starts(rows: _Rows, column: str, episodes: Groups) -> AnyArray:
     times = _numpy(rows.table[column_key("time", column)])
     if times.dtype == object or agrees(times, episodes):
         return taken(times, episodes)
-    order = np.lexsort((times, episodes.of))
-    return times[order[np.searchsorted(episodes.of[order], np.arange(episodes.first.size))]]
+    return episodes.earliest(times)
 
 
 def _has_order(kind: pa.DataType) -> bool:

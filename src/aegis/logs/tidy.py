@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from aegis.errors import LogError
 from aegis.logs.consistency import check_base, check_decision_id
+from aegis.logs.order import order_matters
 from aegis.logs.schema import required_columns
 from aegis.logs.tidy_propensities import propensity_columns, wrong_row
 from aegis.logs.values import as_column
@@ -81,11 +82,14 @@ def _check_shape(batch: Batch, problem: Problem) -> None:
                 f"level '{level.name}': nothing was decided below row {row} of the table above it (rows from 0); a table with "
                 "one row per innermost decision cannot hold that: leave the episode out and say so, or log a decision"
             )
-        if (children > 1).any() and level.decision is None and level is not problem.innermost:
-            raise LogError(
-                f"level '{level.name}' has up to {children.max()} decisions below one parent, but no 'decision' column to tell "
-                "them apart; name one in the problem"
-            )
+        if (children > 1).any() and level.decision is None:
+            several = f"level '{level.name}' has up to {children.max()} decisions below one parent, but no 'decision' column"
+            if level is not problem.innermost:
+                raise LogError(f"{several} to tell them apart; name one in the problem")
+            if order_matters(problem, level.name):
+                raise LogError(
+                    f"{several}; under 'carry_over: within' their order counts: name one in the problem, it will number them"
+                )
         if (table.action < 0).any():
             raise LogError(f"level '{level.name}': row {int(np.argmin(table.action))} has no action yet (rows from 0)")
 

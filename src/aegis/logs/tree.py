@@ -5,37 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from aegis.logs.convert import plain
 from aegis.logs.findings import Findings
+from aegis.logs.groups import Groups, Longs, agrees
 from aegis.logs.keys import changes, codes_and_values, joint_codes, ranks, values_at
+from aegis.logs.order import SiblingOrder
 from aegis.logs.schema import Column, column_key
 from aegis.problem import AnyArray, Ints, Level, Problem
 from aegis.problem.places import shown
 
-Longs = npt.NDArray[np.int64]
-
 _FAR = 2**30  # whole numbers up to here can be joined with the row of a parent in 64 bits
-
-
-@dataclass(frozen=True, slots=True)
-class Groups:
-    """Rows in groups: episodes, or the decisions of a level, in the order in which a Batch holds them.
-
-    of `i64[n]`: the group of each row. first `i64[m]`: the row of each group that comes first in the log. ordered: `of` never
-    decreases, so that the rows of a group are next to each other.
-    """
-
-    of: Longs
-    first: Longs
-    ordered: bool
-
-    @property
-    def single(self) -> bool:
-        """Whether each row is a group of its own, in the order of the rows."""
-        return self.ordered and self.first.size == self.of.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +36,22 @@ class Tree:
 def build_tree(table: pa.Table, problem: Problem, findings: Findings) -> Tree:
     """Return the tree behind a table of whole episodes, rows in any order but those of an episode in the log's order.
 
-    Episodes in the order in which they appear. Siblings by decision id where one is declared, else in the order in which
-    they appear. An innermost decision id that comes twice below one parent is a finding.
+    Episodes in the order in which they appear. Siblings by decision ids that are numbers or dates, else by times that differ
+    within an episode, else by ids of text, else in the order in which they appear; but the last two are findings where the order
+    counts. An innermost decision id that comes twice below one parent is a finding, too.
     """
     above = _episodes([table[column_key("episode", name)] for name in problem.episode])
+    order = SiblingOrder.of(table, problem, above, findings)
     tree = Tree(above, {})
     for level in problem.levels:
+        ids = None if level.decision is None else table[column_key("decision", level.decision, level.name)]
         if level is problem.innermost:
-            above = _single_rows(table, level, above, findings)
-        elif level.decision is not None:
-            above = _decisions(table[column_key("decision", level.decision, level.name)], above)
+            above = order.arranged(_single_rows(ids, level, above, findings), above, level, ids)
+        elif ids is not None:
+            above = order.arranged(_decisions(ids, above), above, level, ids)
         tree.levels[level.name] = above
+    if problem.reward.per != "episode":
+        order.check(tree.episodes, above if problem.reward.per == "decision" else tree.levels[problem.reward.per])
     return tree
 
 
@@ -84,15 +70,6 @@ def check_agreement(table: pa.Table, column: Column, groups: Groups, unit: str, 
         )
 
     findings.add(np.flatnonzero(values != values[reference]), column.name, text)
-
-
-def agrees(values: AnyArray, groups: Groups) -> bool:
-    """Say whether all rows of each group hold the same value."""
-    if groups.single:
-        return True
-    if groups.ordered:
-        return not bool(((values[1:] != values[:-1]) & (groups.of[1:] == groups.of[:-1])).any())
-    return not bool((values != values[groups.first[groups.of]]).any())
 
 
 def comparable(column: pa.ChunkedArray) -> AnyArray:
@@ -130,12 +107,11 @@ def _from_runs(changed: AnyArray, starts: Longs, keys: Longs) -> Groups:
     return Groups(of.astype(np.int64)[run], starts[first], False)
 
 
-def _single_rows(table: pa.Table, level: Level, above: Groups, findings: Findings) -> Groups:
-    if level.decision is None:
+def _single_rows(column: pa.ChunkedArray | None, level: Level, above: Groups, findings: Findings) -> Groups:
+    if column is None or level.decision is None:
         if above.ordered:
             return _every_row(above.of.size)
         return _arranged(np.argsort(above.of, kind="stable"))
-    column = table[column_key("decision", level.decision, level.name)]
     joint = _below(above.of, _places(column))
     if _increasing(joint):
         return _every_row(joint.size)

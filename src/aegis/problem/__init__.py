@@ -4,11 +4,13 @@ from aegis.problem.batch import AnyArray, Array, Batch, Ints, LevelTable, Rows, 
 from aegis.problem.dumping import dump_problem
 from aegis.problem.file import load_problem, parse_problem, save_problem
 from aegis.problem.graph import Graph, ancestors, backdoor_admissible, d_separated
+from aegis.problem.hashing import Hashes, content_digest, decision_hashes, episode_hashes, row_hashes
 from aegis.problem.joining import concat
 from aegis.problem.level import Level, Propensity
 from aegis.problem.problem import Backdoor, Problem, Scope
 from aegis.problem.protocols import Plant, Policy, RewardModel
 from aegis.problem.reward import Guard, Reward
+from aegis.problem.seen import Seen
 from aegis.problem.state import State, Storable
 from aegis.problem.variables import Actions, Value, Variable
 
@@ -20,6 +22,7 @@ __all__ = [
     "Batch",
     "Graph",
     "Guard",
+    "Hashes",
     "Ints",
     "Level",
     "LevelTable",
@@ -31,6 +34,7 @@ __all__ = [
     "RewardModel",
     "Rows",
     "Scope",
+    "Seen",
     "State",
     "Storable",
     "Value",
@@ -40,9 +44,13 @@ __all__ = [
     "backdoor_admissible",
     "chain",
     "concat",
+    "content_digest",
     "d_separated",
+    "decision_hashes",
     "dump_problem",
+    "episode_hashes",
     "load_problem",
     "parse_problem",
+    "row_hashes",
     "save_problem",
 ]

@@ -1,0 +1,118 @@
+"""Checksums of the rows of a log, by block, from which one changed row can be told.
+
+Let h_i be a hash of row i of a file, everything that is read of it. A block keeps `sum h_i`, `sum i h_i` and `sum i^2 h_i` modulo the
+prime 2^31 - 1. If one row was changed, by d, the sums change by d, i d and i^2 d: the ratio of the first two names the row, and the third
+confirms that it was only one. Sizes of blocks are powers of two, so that blocks of logs of different length can be put together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from aegis.logs.keys import hashes
+from aegis.logs.split import id_text
+from aegis.problem import AnyArray, Batch, Hashes, row_hashes
+
+PRIME = 2**31 - 1
+MOST_ROWS = 2**20  # of a log; of longer ones only the digests of the files are kept
+MOST_BLOCKS = 1024  # of all files together
+LEAST_ROWS = 32  # in a block
+
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(slots=True)
+class RowSums:
+    """Hashes of rows as batches come by; given up if there are too many rows."""
+
+    rows: int = 0
+    parts: list[tuple[Ints, Ints, Ints]] = field(default_factory=list)
+
+    def add(self, batch: Batch) -> None:
+        """Add all rows of a batch."""
+        count = len(batch.levels[list(batch.levels)[-1]])
+        if self.rows <= MOST_ROWS:
+            self.rows += count
+            if batch.places is None or self.rows > MOST_ROWS:
+                self.rows = MOST_ROWS + 1
+                self.parts.clear()
+                return
+            found = (row_hashes(batch, _ids(batch)) >> np.uint64(33)).astype(np.int64) % PRIME
+            self.parts.append((batch.places.file.astype(np.int64), batch.places.row, found))
+
+    def files(self, count: int) -> list[dict[str, Any]] | None:
+        """Return the blocks of each of `count` files as plain data; None if they were given up."""
+        if not self.parts:
+            return None
+        file, row, found = (np.concatenate(parts) for parts in zip(*self.parts, strict=True))
+        most = max(1, MOST_BLOCKS // count)
+        return [_blocks(row[file == index], found[file == index], most) for index in range(count)]
+
+
+def _ids(batch: Batch) -> list[Hashes]:
+    """Return hashes `[E]` of what is known of episodes: id, cluster, time."""
+    parts: list[AnyArray] = [batch.episode[name] for name in batch.episode.dtype.names or ()] or [batch.episode]
+    parts += [values for values in (batch.cluster, batch.time) if values is not None]
+    return [hashes([id_text(part)]) for part in parts]
+
+
+def _blocks(row: Ints, found: Ints, most: int) -> dict[str, Any]:
+    """Return the blocks of a file with rows `[n]`, counted from 1, and their hashes `[n]`."""
+    last = int(row.max(initial=0))
+    size = LEAST_ROWS
+    while size * most < last:
+        size *= 2
+    sums = np.zeros((3, -(-last // size)), dtype=np.int64)
+    place, weight = (row - 1) // size, found
+    for power in range(3):
+        np.add.at(sums[power], place, weight)
+        weight = weight * (row % PRIME) % PRIME
+    return {"rows": last, "size": size, "sums": (sums % PRIME).T.tolist()}
+
+
+def changed_rows(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """Return in words which rows of a file differ, from its blocks before and after: empty if none does."""
+    size = max(before["size"], after["size"])
+    was, now = _resized(before, size), _resized(after, size)
+    differ = [place for place in range(min(len(was), len(now))) if was[place] != now[place]]
+    if before["rows"] != after["rows"]:
+        first = differ[0] if differ else min(len(was), len(now))
+        return [
+            f"{before['rows']} rows before, {after['rows']} now; the first difference is in {_range(first, size, after['rows'])}"
+        ]
+    return [_changed(was[place], now[place], place, size, after["rows"]) for place in differ]
+
+
+def begins_with(longer: Mapping[str, Any], shorter: Mapping[str, Any]) -> bool:
+    """Say whether the rows of a file begin with those of another one, as far as whole blocks tell."""
+    size = max(longer["size"], shorter["size"])
+    whole = min(longer["rows"], shorter["rows"]) // size
+    return whole > 0 and _resized(longer, size)[:whole] == _resized(shorter, size)[:whole]
+
+
+def _resized(blocks: Mapping[str, Any], size: int) -> list[tuple[int, ...]]:
+    """Return the sums of blocks of a larger size."""
+    step = size // blocks["size"]
+    sums: Sequence[Sequence[int]] = blocks["sums"]
+    return [
+        tuple(sum(values) % PRIME for values in zip(*sums[start : start + step], strict=True))
+        for start in range(0, len(sums), step)
+    ]
+
+
+def _changed(was: tuple[int, ...], now: tuple[int, ...], place: int, size: int, rows: int) -> str:
+    first, second, third = ((after - before) % PRIME for before, after in zip(was, now, strict=True))
+    if first:
+        row = second * pow(first, -1, PRIME) % PRIME
+        if place * size < row <= min((place + 1) * size, rows) and row * row * first % PRIME == third:
+            return f"row {row}: changed"
+    return f"{_range(place, size, rows)}: several changed"
+
+
+def _range(place: int, size: int, rows: int) -> str:
+    return f"rows {place * size + 1} to {max(min((place + 1) * size, rows), place * size + 1)}"
