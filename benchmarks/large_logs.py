@@ -31,6 +31,11 @@ from results import record, table
 
 FOLDER = Path(__file__).parents[1] / "build"
 EPISODES = (50_000, 500_000)  # of about 20 rows
+TASKS = {
+    "columns": ("target columns", EPISODES),
+    "linear": ("learned, greedy, linear models", EPISODES),
+    "learned": ("learned, greedy, models as `aegis learn` chooses them", EPISODES[:1]),  # 160 s for 10^6 rows, all its own
+}
 LEARNING = 2_000  # episodes of the log, of the same law, that the policy is learned from
 SCANS = 3  # before, and as many after
 Result = TypeVar("Result")
@@ -82,14 +87,14 @@ class Asked:
             self.wall += time.perf_counter() - wall
 
 
-def learned(path: Path) -> Learned:
-    """Learn a greedy policy with linear models from a small log."""
-    light = {"linear": ModelSettings()}
-    return learn(Source(path, big_problem()), Split(), CandidateSettings("greedy"), models=light)
+def learned(path: Path, task: str) -> Learned:
+    """Learn a greedy policy from a small log: with linear models, the quickest there is, or with what `aegis learn` chooses."""
+    models = {"linear": ModelSettings()} if task == "linear" else None
+    return learn(Source(path, big_problem()), Split(), CandidateSettings("greedy"), models=models)
 
 
 def measure(task: str, path: Path, small: Path) -> dict[str, Any]:
-    """Scan, certify and scan again, in this process; task: 'columns' or 'learned'."""
+    """Scan, certify and scan again, in this process; task: one of TASKS."""
     problem = big_problem()
     columns = list(dict.fromkeys([column.name for column in required_columns(problem)]))
     if task == "columns":
@@ -97,7 +102,7 @@ def measure(task: str, path: Path, small: Path) -> dict[str, Any]:
         asked = Asked(TargetColumns(problem, {"recipe": TARGETS[0], "dose": TARGETS[1]}))
         candidate = Candidate(asked, "target columns", columns=TARGETS)
     else:
-        found = learned(small)
+        found = learned(small, task)
         asked = Asked(found.policy)
         candidate = Candidate(asked, "greedy policy", record=found.record, rewards=found.rewards)
     scans = [Clock() for _ in range(2 * SCANS)]
@@ -164,7 +169,7 @@ def _row(found: dict[str, Any]) -> list[str]:
     alone = [own / other for own, other in zip(done, scanned, strict=True)]
     both = [own / (other + more) for own, other, more in zip(done, scanned, asked, strict=True)]
     return [
-        "target columns" if found["task"] == "columns" else "learned, greedy, linear models",
+        TASKS[found["task"]][0],
         f"{found['rows']:,}",
         *[_pair(pair) for pair in (scanned, found["digest"], asked, done, alone, both)],
         f"{found['megabytes']:.0f}",
@@ -177,14 +182,11 @@ def _pair(pair: list[float]) -> str:
 
 def _memory(results: list[dict[str, Any]]) -> list[str]:
     lines = []
-    for task in ("columns", "learned"):
+    for task, (name, _) in TASKS.items():
         peaks = [found["megabytes"] for found in results if found["task"] == task]
         rows = [found["rows"] for found in results if found["task"] == task]
         if len(peaks) > 1:
-            lines.append(
-                f"Peak memory ({'target columns' if task == 'columns' else task}) from {rows[0]:,} to {rows[-1]:,} rows: "
-                f"{peaks[-1] / peaks[0] - 1:+.1%}."
-            )
+            lines.append(f"Peak memory ({name}) from {rows[0]:,} to {rows[-1]:,} rows: {peaks[-1] / peaks[0] - 1:+.1%}.")
     return lines
 
 
@@ -209,8 +211,8 @@ def main() -> None:
         if not path.exists():
             in_own_process("--write", str(path), str(episodes))
     results = []
-    for task in ("columns", "learned"):
-        for episodes in EPISODES:
+    for task, (_, sizes) in TASKS.items():
+        for episodes in sizes:
             results.append(in_own_process("--measure", task, str(logs[episodes]), str(logs[LEARNING])))
             print(json.dumps(results[-1]), flush=True)
     if not given.no_table:

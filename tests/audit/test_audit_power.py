@@ -103,7 +103,7 @@ def test_rewards_and_contexts_that_carry_over_are_refused(taken: bool) -> None:
 
 
 def test_a_candidate_adds_its_own_bet_on_carry_over() -> None:
-    problem, batch = logged("additive", "uniform", 60, 6)
+    problem, batch = logged("additive", "uniform", 90, 6)
     before = previous_action(problem, batch, "inner")
     assert batch.reward is not None
     fault = replace(batch, reward=batch.reward + 4 * np.sign(before))
@@ -121,7 +121,7 @@ def test_a_candidate_adds_its_own_bet_on_carry_over() -> None:
     plain = audited(wide, fault, scope=["inner"])
     with_policy = audited(wide, fault, policy=Upwards(), scope=["inner"])
     assert "carry-over" in with_policy.codes("refused")
-    assert plain.figures["episodes"] == with_policy.figures["episodes"] == 60
+    assert plain.figures["episodes"] == with_policy.figures["episodes"] == 90
 
 
 def test_stopping_after_success_is_refused() -> None:

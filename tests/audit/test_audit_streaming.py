@@ -71,13 +71,13 @@ def test_repeats_are_counted_against_their_own_propensity() -> None:
     table = batch.levels["dose"]
     history = LevelHistory(problem.level("dose"), ())
     history.add(table, {}, np.ones(len(table), dtype=bool), batch.episode_of("dose"), len(batch))
-    assert table.mu_full is not None and history.repeated is not None
+    assert table.mu_full is not None and history.again.surprises is not None
     expected = 0.0
     for row in range(1, len(table)):
         if table.parent[row] == table.parent[row - 1]:
             before = table.action[row - 1]
             expected += float(table.action[row] == before) - table.mu_full[row, before]
-    assert history.repeated[0] == pytest.approx(expected)
+    assert history.again.surprises[0] == pytest.approx(expected)
 
 
 def test_full_sums_count_what_was_expected() -> None:

@@ -14,10 +14,11 @@ from small_logs import better_policy, make_table, problem_of, replaced, source_o
 from aegis.agents import CandidateSettings, learn
 from aegis.certificate import Candidate
 from aegis.certificate.collecting import FIRST_STATION, STEP, next_station
+from aegis.certificate.data import DataDigest
 from aegis.certificate.request import Request
 from aegis.certificate.run import Collected, collect
 from aegis.certificate.sides import Sides, learned_splits, placing_split
-from aegis.logs import Source, Split, log_digest
+from aegis.logs import Source, Split
 from aegis.policies import Capped, Logged, Mixture
 from aegis.problem import Problem
 
@@ -42,7 +43,7 @@ def candidates(source: Source) -> dict[str, Candidate]:
 
 def run(source: Source, candidate: Candidate, rows: int, method: str = "auto", by: tuple[str, ...] = ()) -> Collected:
     request = Request.of(source.problem, candidate, method=method, by=by)
-    sides = Sides(learned_splits(source, [candidate], False, log_digest(source.files)))
+    sides = Sides(learned_splits(source, [candidate], False, DataDigest.of(source)))
     return collect(request, source.batches(request.columns, rows=rows), sides)
 
 

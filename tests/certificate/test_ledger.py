@@ -7,21 +7,23 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from small_logs import better_policy, make_table, problem_of, replaced, source_of, worse_policy
+from small_logs import better, better_policy, make_table, problem_of, replaced, saved, source_of, worse_policy
 
-from aegis.certificate import certify
+from aegis.certificate import certify, run
 from aegis.certificate.ledger import Ledger, default_folder, summary
 from aegis.errors import InputError, OutputError
-from aegis.files import LOCK
+from aegis.files import LOCK, digest_of
 from aegis.logs import Source
+from aegis.policies import Function, TargetColumns
 
-DECLARED: dict[str, Any] = {"candidates": [{"name": "a"}], "delta": 0.05}
-OTHER: dict[str, Any] = {"candidates": [{"name": "b"}], "delta": 0.05}
+DECLARED: dict[str, Any] = {"candidates": [{"name": "a", "digest": "1"}], "delta": 0.05}
+OTHER: dict[str, Any] = {"candidates": [{"name": "b", "digest": "2"}], "delta": 0.05}
 
 
 def book(folder: Path) -> Ledger:
@@ -95,16 +97,111 @@ def test_a_folder_that_cannot_be_written_is_noticed_before_the_data_are_read(
     assert opened
 
 
-def test_the_look_is_down_even_if_certification_fails(tmp_path: Path) -> None:
+def verdicts_in(folder: Path) -> list[str | None]:
+    return [look["verdict"] for path in folder.glob("*.json") for look in json.loads(path.read_text())["looks"]]
+
+
+def test_a_look_that_ends_in_a_refusal_is_down(tmp_path: Path) -> None:
     table = make_table(40)
     broken = replaced(table, "margin", [2.0 if k == 7 else 0.5 for k in range(table.num_rows)])
     certificate = certified(source_of(broken), tmp_path)
     assert certificate.verdict.verdict == "refused"
+    assert verdicts_in(tmp_path) == ["refused"]
+
+
+def broken_policy(level: Any, rows: Any) -> Any:
+    raise KeyError("temprature")
+
+
+def test_what_is_wrong_before_anything_is_looked_at_is_no_look(tmp_path: Path) -> None:
+    """A typo costs nothing: in a column, a policy, a scope, a group, a cell of the first rows, a range that is not declared."""
+    table, problem = make_table(40), problem_of()
     blank = replaced(table, "dose", pa.array([None if k == 7 else 1 for k in range(table.num_rows)]))
-    with pytest.raises(InputError):
-        certified(source_of(blank), tmp_path)
-    verdicts = [look["verdict"] for path in tmp_path.glob("*.json") for look in json.loads(path.read_text())["looks"]]
-    assert sorted(verdicts, key=str) == [None, "refused"]
+    source, taken = source_of(table), problem_of(full=False)
+    attempts: list[Any] = [
+        lambda: certified(source_of(blank), tmp_path),
+        lambda: certified(source_of(table.drop_columns(["p_2"])), tmp_path),
+        lambda: certify(source_of(table, taken), TargetColumns(taken, {"dose": "new_dos"}), scopes=[["dose"]], ledger=tmp_path),
+        lambda: certify(source, Function(problem, broken_policy), ledger=tmp_path),
+        lambda: certified(source, tmp_path, scopes=[["doze"]]),
+        lambda: certified(source, tmp_path, by=("tsk",)),
+        lambda: certified(source, tmp_path, method="robst"),
+    ]
+    for attempt in attempts:
+        with pytest.raises(InputError):
+            attempt()
+    loose = replace(problem, reward=replace(problem.reward, range=None))
+    assert certified(source_of(table, loose), tmp_path).verdict.verdict == "refused"
+    assert verdicts_in(tmp_path) == []
+    assert certified(source, tmp_path).looks["earlier"] == []
+
+
+def test_a_look_that_breaks_off_after_units_were_opened_stays_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = source_of(make_table(40))
+    add = run._add_view
+    calls: list[int] = []
+
+    def failing(*arguments: Any) -> None:
+        calls.append(1)
+        if len(calls) > 1:
+            raise InputError("the disk is gone")
+        add(*arguments)
+
+    monkeypatch.setattr(run, "_add_view", failing)
+    batches = Source.batches
+    monkeypatch.setattr(Source, "batches", lambda self, *rest, **more: batches(self, *rest, **{**more, "rows": 30}))
+    with pytest.raises(InputError, match="the disk is gone"):
+        certified(source, tmp_path)
+    assert verdicts_in(tmp_path) == [None]
+    monkeypatch.undo()
+    assert [look["verdict"] for look in certified(source, tmp_path).looks["earlier"]] == [None]
+
+
+def test_a_policy_without_a_digest_is_never_the_same(tmp_path: Path) -> None:
+    """Nobody knows whether a function without a name is the one of yesterday."""
+    source = source_of(make_table(40))
+    policy = Function(source.problem, lambda level, rows: better(level, rows))
+    for number in range(3):
+        looks = certify(source, policy, ledger=tmp_path).looks
+        assert looks["number"] == number + 1 and [look["same"] for look in looks["earlier"]] == [False] * number
+
+
+def test_code_that_behaves_otherwise_is_not_the_same(tmp_path: Path) -> None:
+    ledger = book(tmp_path)
+    for when, sums in (("monday", "1"), ("tuesday", "2")):
+        earlier = ledger.open(DECLARED, when)
+        ledger.close(DECLARED, when, "not yet", {"a": {"dose": sums}})
+    (look,) = earlier
+    assert look.behaviour == {"a": {"dose": "1"}}
+    for sums, same in (("1", True), ("2", False)):
+        found = summary(earlier, DECLARED, ledger, {"a": {"dose": sums}})
+        assert [item["same"] for item in found["earlier"]] == [same] and found["number"] == (1 if same else 2)
+
+
+def test_an_earlier_look_at_part_of_the_data_is_printed(tmp_path: Path) -> None:
+    """A log that grew, by a file or by rows, has a ledger of its own; looks at what it grew from are looks at a part of it."""
+    table, more, folder = make_table(80), make_table(30, seed=3), tmp_path / "looks"
+    more = replaced(more, "batch", [f"n{name}" for name in more["batch"].to_pylist()])
+    paths = [saved(table, tmp_path / "one.parquet"), saved(more, tmp_path / "two.parquet")]
+    grown = saved(pa.concat_tables([table, more]), tmp_path / "grown.parquet")
+    other = saved(make_table(80, seed=9), tmp_path / "other.parquet")
+    certified(Source([paths[0]], problem_of()), folder)
+    for parts in (paths, [grown]):
+        certificate = certified(Source(parts, problem_of()), folder)
+        assert {(look["part"], look["same"]) for look in certificate.looks["earlier"]} == {(True, False)}
+        (warning,) = [found for found in certificate.findings if found["code"] == "earlier-looks"]
+        assert "at a part of them" in warning["message"]
+    assert certified(Source([other], problem_of()), folder).looks["earlier"] == []
+
+
+def test_a_ledger_of_an_earlier_version_is_read(tmp_path: Path) -> None:
+    ledger = book(tmp_path)
+    ledger.path.parent.mkdir(exist_ok=True)
+    old = {"key": digest_of(DECLARED), "when": "monday", "declared": DECLARED, "verdict": "not yet"}
+    ledger.path.write_text(json.dumps({"looks": [old]}))
+    (look,) = ledger.open(DECLARED, "tuesday")
+    assert look.same(digest_of(DECLARED), {})
+    assert len(ledger.looks()) == 2
 
 
 def test_later_certificates_print_earlier_looks(tmp_path: Path) -> None:

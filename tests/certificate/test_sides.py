@@ -8,6 +8,7 @@ import pytest
 from small_logs import better_policy, make_table, problem_of, replaced, source_of
 
 from aegis.certificate import REFUSED, Candidate, certify
+from aegis.certificate.data import DataDigest
 from aegis.certificate.sides import LEAST_PLACING, Sides, first_open, learned_splits, placing_split
 from aegis.errors import RefusedError
 from aegis.logs import Source, Split, log_digest
@@ -85,7 +86,7 @@ def test_fresh_is_believed_of_other_logs_only(table: pa.Table) -> None:
     other = certify(source, learned(problem, source, split, same=False), fresh=True, ledger=False)
     assert other.counts["certified_episodes"] > 90  # all but those that place the grids
     with pytest.raises(RefusedError, match="learned from this very log"):
-        learned_splits(source, [learned(problem, source, split)], True, log_digest(source.files))
+        learned_splits(source, [learned(problem, source, split)], True, DataDigest.of(source))
     assert certify(source, learned(problem, source, split), fresh=True, ledger=False).verdict.verdict == REFUSED
 
 

@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterable, Sequence
 
 from aegis.audit.carry_over import CarryOver
 from aegis.audit.clusters import Clusters
+from aegis.audit.copies import Copies
 from aegis.audit.cuts import Cuts
 from aegis.audit.drift import Drift
 from aegis.audit.duplicates import Duplicates
 from aegis.audit.finding import Audit, Finding, finding
+from aegis.audit.neighbours import Neighbours
 from aegis.audit.overlap import Overlap
 from aegis.audit.propensities import Propensities
 from aegis.audit.repeats import RepeatedReward
@@ -45,12 +47,14 @@ class Auditor:
         self._episodes = 0
         self._decisions = 0
         self._propensities = Propensities(problem, self.scope, alpha)
-        self._carry_over = CarryOver(problem, alpha)
+        self._carry_over = CarryOver(problem, alpha / 2.0)
+        self._neighbours = Neighbours(problem, self.scope, alpha)
         self._sizes = Sizes(problem, alpha)
         self._clusters = Clusters(problem, alpha)
         self._rewards = Rewards(problem)
         self._repeats = RepeatedReward(problem)
         self._duplicates = Duplicates(problem)
+        self._copies = Copies(problem, alpha)
         self._drift = Drift(problem, alpha)
         self._overlap = None if policy is None else Overlap(problem, policy, self.scope)
 
@@ -66,11 +70,13 @@ class Auditor:
         self._carry_over.add(view, weights)
         for check in (
             self._propensities,
+            self._neighbours,
             self._sizes,
             self._clusters,
             self._rewards,
             self._repeats,
             self._duplicates,
+            self._copies,
             self._drift,
         ):
             check.add(view)
@@ -84,12 +90,14 @@ class Auditor:
             *propensities,
             *self._rewards.findings(),
             *repeated,
+            *self._neighbours.findings(self._propensities.strongest(), wrong),
             *self._carry_over.findings(wrong),
             *self._sizes.findings(wrong),
             *self._clusters.findings(),
             *self._units(),
             *self._drift.findings(),
             *self._duplicates.findings(bool(repeated)),
+            *self._copies.findings(),
             *([] if self._overlap is None else self._overlap.findings()),
         ]
         return Audit.of(found, self._figures())

@@ -41,8 +41,8 @@ class Choices:
         With the whole distribution the policy of a set is the behaviour policy within it; else a uniform choice from it.
         """
         actions, sets, rows = level.actions.count, set_count(level), np.arange(len(table))
-        member = np.arange(actions) * sets // actions
-        chosen = member[table.action]
+        member = set_of(level, np.arange(actions))
+        chosen = set_of(level, table.action)
         inside = np.zeros((actions, sets))
         inside[np.arange(actions), member] = 1.0
         if table.mu_full is not None:
@@ -110,6 +110,12 @@ def set_count(level: Level) -> int:
     return min(level.actions.count, MOST_SETS)
 
 
+def set_of(level: Level, action: AnyArray) -> AnyArray:
+    """Return the set `[p]` that each action `[p]` of a level is in."""
+    member: AnyArray = np.arange(level.actions.count) * set_count(level) // level.actions.count
+    return member[action]
+
+
 class EpisodeBets:
     """Evidence about one sign, for each set of actions; sums add up over batches in any order."""
 
@@ -137,6 +143,22 @@ class EpisodeBets:
         self.pairs += owner.size
         for side, found in enumerate(sums):
             self.logs[:, side] += weight_logs(1.0 + found[some] / number[some][:, None]).sum(axis=1)
+
+    def add_single(self, choices: Choices, sign: Array) -> None:
+        """Add choices `[p]`, each the only one of its episode, with the sign `[p]` of what came later, 0 if unknown.
+
+        The same as `add`, without a table of choices and sets: a choice of another set has a weight of zero.
+        """
+        self.pairs += sign.size
+        for side, chosen in enumerate((sign > 0, sign < 0)):
+            rows = np.flatnonzero(chosen)
+            self._add_counts(side, choices, rows, np.bincount(choices.chosen[rows], minlength=choices.sets))
+
+    def _add_counts(self, side: int, choices: Choices, rows: AnyArray, taken: AnyArray) -> None:
+        possible = rows.size if choices.possible is None else np.count_nonzero(choices.possible[rows], axis=0)
+        for place, log in enumerate(weight_logs(choices.weight[rows])):
+            self.logs[place, side] += np.bincount(choices.chosen[rows], weights=log, minlength=choices.sets)
+        self.logs[:, side] += weight_logs(np.zeros(1)) * (possible - taken)
 
     def evidence(self) -> Array:
         """Return log evidence of dependence, `[2 B]`: for each set of actions, on either sign."""

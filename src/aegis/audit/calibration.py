@@ -58,7 +58,7 @@ class LevelCalibration:
 
     def __init__(self, level: Level, cuts: tuple[Cut, ...]) -> None:
         self.level = level
-        self.groups = grouped(cuts)
+        self.groups = grouped(cuts, level.actions.count)
         self._thinning = Thinning(MOST_DECISIONS)
         self._full: list[_FullSums] = []
         self._taken: list[_TakenSums] = []
@@ -121,17 +121,19 @@ class _FullSums:
         self.decisions += np.bincount(code, minlength=count)
 
     def slices(self) -> list[SliceEvidence]:
+        words, cells = _membership(self.cells)
+        sums, taken, decisions = self.sums @ cells, self.taken @ cells, self.decisions @ cells
+        evidence = moment_evidence(sums)
         found: list[SliceEvidence] = []
-        for where, cells in self.cells.slices():
-            sums = self.sums[:, :, cells].sum(axis=2)
-            taken, decisions = self.taken[:, cells].sum(axis=1), float(self.decisions[cells].sum())
-            for place, log in enumerate(moment_evidence(sums)):
-                expected = float(taken[place] - sums[0, place])
-                mean = float(taken[place] / expected) if expected > 0 else np.nan
-                error = float(np.sqrt(sums[1, place]) / expected) if expected > 0 else np.nan
-                name = _named(self.level, place)
-                number = float(taken[place])
-                found.append(SliceEvidence(self.level.name, name, where, float(log), decisions, number, expected, mean, error))
+        for index, where in enumerate(words):
+            for place in range(taken.shape[0]):
+                number = float(taken[place, index])
+                expected = float(number - sums[0, place, index])
+                mean = number / expected if expected > 0 else np.nan
+                error = float(np.sqrt(sums[1, place, index]) / expected) if expected > 0 else np.nan
+                counts = (float(decisions[index]), number, expected, mean, error)
+                log = float(evidence[place, index])
+                found.append(SliceEvidence(self.level.name, _named(self.level, place), where, log, *counts))
         return found
 
 
@@ -169,27 +171,34 @@ class _TakenSums:
         self.weights[1] += counted(table.action, code, actions, count, inverse * inverse)
 
     def slices(self) -> list[SliceEvidence]:
+        words, cells = _membership(self.cells)
+        taken, available = self.taken @ cells, self.available @ cells
+        evidence = self._evidence(cells, available - taken)
+        first, second = self.weights @ cells
         found: list[SliceEvidence] = []
-        for where, cells in self.cells.slices():
-            taken, available = self.taken[:, cells].sum(axis=1), self.available[:, cells].sum(axis=1)
-            evidence = self._evidence(cells, available - taken)
-            first, second = self.weights[:, :, cells].sum(axis=2)
-            for place, log in enumerate(evidence):
-                number = available[place]
-                mean = first[place] / number if number else np.nan
-                spread = np.sqrt(max(second[place] - 2 * first[place] + number, 0.0)) / number if number else np.nan
-                name = _named(self.level, place)
-                counts = (float(number), float(taken[place]), np.nan, float(mean), float(spread))
-                found.append(SliceEvidence(self.level.name, name, where, float(log), *counts))
+        for index, where in enumerate(words):
+            for place in range(taken.shape[0]):
+                number, total = float(available[place, index]), float(first[place, index])
+                mean = total / number if number else np.nan
+                spread = np.sqrt(max(float(second[place, index]) - 2 * total + number, 0.0)) / number if number else np.nan
+                counts = (number, float(taken[place, index]), np.nan, mean, float(spread))
+                log = float(evidence[place, index])
+                found.append(SliceEvidence(self.level.name, _named(self.level, place), where, log, *counts))
         return found
 
-    def _evidence(self, cells: Mask, elsewhere: Array) -> Array:
-        above = blended(self.logs[:, :, cells].sum(axis=2) + weight_logs(np.zeros(1)) * elsewhere)
+    def _evidence(self, cells: Array, elsewhere: Array) -> Array:
+        above = blended(self.logs @ cells + weight_logs(np.zeros(1))[:, :, None] * elsewhere)
         least = None if self.level.propensity is None else self.level.propensity.least
         if self.short is None or least is None:
             return above
-        below = blended(self.short[:, :, cells].sum(axis=2) + short_logs(np.zeros(1), 1.0 / least) * elsewhere)
+        below = blended(self.short @ cells + short_logs(np.zeros(1), 1.0 / least)[:, :, None] * elsewhere)
         return np.asarray(np.logaddexp(above, below) - np.log(2.0))
+
+
+def _membership(cells: Cells) -> tuple[list[str], Array]:
+    """Return the slices in words, and which cells `[C, S]` are in each."""
+    slices = cells.slices()
+    return [words for words, _ in slices], np.stack([members for _, members in slices], axis=1).astype(np.float64)
 
 
 def _powers(values: Array) -> list[Array]:

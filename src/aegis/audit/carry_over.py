@@ -1,7 +1,8 @@
-"""Does a decision affect its next sibling? Under `carry_over: none` it must not (theory section 1a).
+"""Does a decision affect later ones of its episode? Under `carry_over: none` it must not (theory section 1a).
 
-`E[(w_prev - 1) f(next)] = 0` for the weight of any policy at the decision before and any f of the next sibling's context or
+`E[(w_earlier - 1) f(later)] = 0` for the weight of any policy at the earlier decision and any f of the later one's context or
 reward. f is a sign at a cut point, the policies are uniform choices from sets of actions, and the candidate where there is one.
+Looked at are next siblings, those after them, and the next outer decision after the last one below the one before it.
 """
 
 from __future__ import annotations
@@ -12,25 +13,28 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from aegis.audit.bets import Choices, EpisodeBets, mean_log
-from aegis.audit.cuts import Cut
+from aegis.audit.bets import Choices, EpisodeBets, mean_log, set_of
 from aegis.audit.finding import Finding, finding
-from aegis.audit.sums import Thinning, followed
-from aegis.audit.view import View
-from aegis.problem import AnyArray, Array, Problem
+from aegis.audit.pairs import Pairs, pairs_of
+from aegis.audit.signs import context_signs, sign_at
+from aegis.audit.sums import Thinning
+from aegis.audit.view import View, in_reward_units
+from aegis.logs.order import order_words
+from aegis.problem import AnyArray, Array, Level, Problem
 
 MOST_DECISIONS = 2**16  # of a level that are all looked at; then some batches only
 REACTS = math.log(20.0)  # evidence from which the controller counts as reacting to earlier decisions
 
 
 @dataclass(slots=True)
-class _LevelBets:
-    """Bets about one level: on each context of the next sibling, on its reward, and on whether its action is the same."""
+class _KindBets:
+    """Bets about one kind of pairs: on contexts of the later decision, on its reward, and on its action."""
 
+    target: str
+    words: str
     context: dict[str, EpisodeBets] = field(default_factory=dict)
     reward: dict[str, EpisodeBets] = field(default_factory=dict)
     action: dict[str, EpisodeBets] = field(default_factory=dict)
-    thinning: Thinning = field(default_factory=lambda: Thinning(MOST_DECISIONS))
     pairs: int = 0
 
 
@@ -39,61 +43,76 @@ class CarryOver:
 
     def __init__(self, problem: Problem, alpha: float) -> None:
         self.problem, self.alpha = problem, alpha
-        self.levels = {level.name: _LevelBets() for level in problem.levels if level.propensity is not None}
+        self.thinning = {level.name: Thinning(MOST_DECISIONS) for level in problem.levels if level.propensity is not None}
+        self.kinds: dict[tuple[str, str], _KindBets] = {}
 
     def add(self, view: View, weights: dict[str, Array]) -> None:
         """Add the decisions of a batch; weights `[m]` of a candidate by level, where there is one."""
         if self.problem.carry_over != "none":
             return
-        for name, bets in self.levels.items():
+        for name, thinning in self.thinning.items():
             table = view.batch.levels[name]
-            if not bets.thinning.wants(len(table)) or not np.isfinite(table.mu_taken).all():
+            if not thinning.wants(len(table)) or not np.isfinite(table.mu_taken).all():
                 continue
-            before = np.flatnonzero(followed(table.parent) & view.fresh_at(name))
-            if not before.size:
-                continue
-            bets.pairs += before.size
             level = self.problem.level(name)
-            owner = view.episodes[name][before]
-            every = Choices.of(level, table)
-            policies = {"": every.take(before)}
-            if name in weights:
-                policies["candidate"] = Choices.weighted(weights[name][before])
-            rewards = _sign(view.rewards_below(name)[before + 1], view.cuts.reward[name])
-            own = [cut for cut in view.cuts.context[name] if cut.variable in table.context]
-            contexts = {label: sign for cut in own for label, sign in _signs(cut, table.context, before + 1).items()}
-            for words, choices in policies.items():
-                for label, sign in contexts.items():
-                    _bet(bets.context, f"{label}{words}", choices, sign, owner, len(view.batch))
-                _bet(bets.reward, words, choices, rewards, owner, len(view.batch))
-            again = bets.action.setdefault("", EpisodeBets(every.sets))
-            again.add_repeats(policies[""], every.chosen[before + 1], owner, len(view.batch))
+            every: Choices | None = None
+            for pairs in pairs_of(self.problem, view, name):
+                if not pairs.rows.size or not in_reward_units(self.problem, pairs.target):
+                    continue
+                every = Choices.of(level, table) if every is None else every
+                policies = {"": every.take(pairs.rows)}
+                if name in weights:
+                    policies["candidate"] = Choices.weighted(weights[name][pairs.rows])
+                self._bet(view, level, pairs, policies)
+
+    def _bet(self, view: View, level: Level, pairs: Pairs, policies: dict[str, Choices]) -> None:
+        bets = self.kinds.setdefault((level.name, pairs.words), _KindBets(pairs.target, pairs.words))
+        bets.pairs += pairs.rows.size
+        owner, count = view.episodes[level.name][pairs.rows], len(view.batch)
+        signs = _contexts(view, pairs.target, pairs.later)
+        table = view.batch.levels[level.name]
+        if pairs.target != level.name and view.problem.child(pairs.target) is level:
+            signs |= _contexts(view, level.name, pairs.below)
+        rewards = sign_at(view.rewards_below(pairs.target)[pairs.later], view.cuts.reward[pairs.target])
+        for words, choices in policies.items():
+            for label, sign in signs.items():
+                _add(bets.context, f"{label}{words}", choices, sign, owner, count)
+            _add(bets.reward, words, choices, rewards, owner, count)
+        again = bets.action.setdefault("", EpisodeBets(policies[""].sets))
+        again.add_repeats(policies[""], set_of(level, table.action[pairs.below]), owner, count)
+        if pairs.target != level.name:
+            outer = self.problem.level(pairs.target)
+            high = view.batch.levels[pairs.target].action[pairs.later] >= outer.actions.count // 2
+            _add(bets.action, pairs.target, policies[""], np.where(high, 1.0, -1.0), owner, count)
 
     def findings(self, wrong: Collection[str] = ()) -> list[Finding]:
         """Return what was found; levels whose propensities are `wrong` say nothing about carry-over."""
-        tested = {name: bets for name, bets in self.levels.items() if name not in wrong}
-        reacting = [name for name, bets in tested.items() if mean_log(_evidence(bets.action)) >= REACTS]
-        parts: dict[tuple[str, str], Array] = {}
-        for name, bets in tested.items():
+        tested = {key: bets for key, bets in self.kinds.items() if key[0] not in wrong}
+        reacting = {name: None for (name, _), bets in tested.items() if mean_log(_evidence(bets.action)) >= REACTS}
+        parts: dict[tuple[tuple[str, str], str], Array] = {}
+        for key, bets in tested.items():
             for label, found in bets.context.items():
-                parts[name, label.removesuffix("candidate")] = found.evidence()
+                parts[key, label] = found.evidence()
             rewards = _evidence(bets.reward)
-            parts[name, "its reward"] = np.full(rewards.size, -np.inf) if name in reacting else rewards
+            parts[key, "the reward"] = np.full(rewards.size, -np.inf) if key[0] in reacting else rewards
         every = np.concatenate(list(parts.values())) if parts else np.zeros(0)
         noted = [self._reacts(name) for name in reacting]
         if not every.size or mean_log(every) < math.log(1.0 / self.alpha):
             return noted
-        (level, what), strongest = max(parts.items(), key=lambda item: item[1].max(initial=-np.inf))
+        (key, what), strongest = max(parts.items(), key=lambda item: item[1].max(initial=-np.inf))
+        bets = self.kinds[key]
+        order = order_words(self.problem, bets.target)
         return [
             finding(
                 "carry-over",
                 "refused",
-                f"level '{level}': {what} of a decision depends on the action of the decision before it in the same parent, but "
+                f"level '{bets.target}': {what.removesuffix('candidate')} of a decision depends on {bets.words} ({order}), but "
                 "the problem says 'carry_over: none'",
-                level,
+                key[0],
                 log10_evidence=float(strongest.max()) / math.log(10),
-                pairs=float(self.levels[level].pairs),
+                pairs=float(bets.pairs),
                 bets=float(every.size),
+                order=order,
             ),
             *noted,
         ]
@@ -102,26 +121,18 @@ class CarryOver:
         return finding(
             "behaviour-reacts",
             "note",
-            f"level '{level}': actions depend on the action before them in the same parent, so that carry-over was looked for in "
-            "contexts only",
+            f"level '{level}': actions depend on earlier actions of the episode; carry-over was looked for in contexts only",
             level,
         )
 
 
-def _signs(cut: Cut, context: object, rows: AnyArray) -> dict[str, Array]:
-    """Return the signs `[p]` of a context at some rows, by words: one for a number, one for each category."""
-    codes = cut.codes(context)[rows]  # type: ignore[arg-type]
-    if not cut.values:
-        return {f"'{cut.name}'": np.where(codes == 1, 1.0, -1.0)}
-    return {f"'{cut.name}' ({label})": np.where(codes == place, 1.0, -1.0) for place, label in enumerate(cut.labels)}
+def _contexts(view: View, level: str, rows: AnyArray) -> dict[str, Array]:
+    """Return the signs of a level's own contexts at some of its decisions."""
+    context = view.batch.levels[level].context
+    return context_signs([cut for cut in view.cuts.context[level] if cut.variable in context], context, rows)
 
 
-def _sign(values: Array, edge: float) -> Array:
-    """Return 1 above the edge, -1 at or below it, 0 where the value is not known."""
-    return np.where(np.isfinite(values), np.where(values > edge, 1.0, -1.0), 0.0)
-
-
-def _bet(bets: dict[str, EpisodeBets], label: str, choices: Choices, sign: Array, owner: AnyArray, count: int) -> None:
+def _add(bets: dict[str, EpisodeBets], label: str, choices: Choices, sign: Array, owner: AnyArray, count: int) -> None:
     bets.setdefault(label, EpisodeBets(choices.sets)).add(choices, sign, owner, count)
 
 

@@ -31,7 +31,7 @@ class Clusters:
         self.ids.append(np.asarray(hashes([pa.array(batch.cluster)])))
         in_time = batch.time is not None and batch.time.dtype.kind in "iufM"
         self.order.append(np.asarray(batch.time) if in_time else np.arange(self.seen, self.seen + len(batch)))
-        self.rewards.append(view.episode_rewards())
+        self.rewards.append(view.scaled_episodes())
         self.seen += len(batch)
 
     @property

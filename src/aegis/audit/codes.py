@@ -39,6 +39,11 @@ CODES: dict[str, Code] = {
         "log the probability given all earlier decisions of the episode; if one of several policies is drawn for each episode, "
         "certify with the episode as the unit",
     ),
+    "actions-held": Code(
+        "Episodes take the action of an earlier episode more or less often than propensities say: it is held, or alternates.",
+        "name a 'cluster' of the episodes that share a setting; or log the probability given the previous action; if episodes "
+        "are not in the order in which they started, name a 'time' column",
+    ),
     "propensity-below-least": Code(
         "A logged propensity is below the declared 'least'.",
         "correct 'least' in the problem file, or the log",
@@ -68,6 +73,14 @@ CODES: dict[str, Code] = {
     "behaviour-reacts": Code(
         "The controller reacts to earlier decisions of the episode, so that rewards cannot tell whether decisions carry over.",
         "nothing, if decisions do not affect later ones; otherwise declare 'carry_over: within'",
+    ),
+    "episodes-interfere": Code(
+        "An episode affects the one after it, so that episodes are not independent.",
+        "name a 'cluster' of the episodes that affect each other; or make one episode of them and declare 'carry_over: within'",
+    ),
+    "order-unknown": Code(
+        "Episodes are sorted by a result and have no time: whether one affects the next, or holds its action, was not tested.",
+        "name a 'time' column, or leave the log in the order in which episodes started",
     ),
     "size-follows-action": Code(
         "How many decisions follow depends on an action taken among them, so that means over them are biased.",
@@ -135,6 +148,10 @@ CODES: dict[str, Code] = {
         "Rows repeat the row before them more often than chance explains.",
         "see whether rows were exported twice; name a 'decision' id at the innermost level so that this is noticed",
     ),
+    "duplicated-episodes": Code(
+        "Episodes are equal to others in all they hold, beyond chance: each would be counted as evidence of its own.",
+        "give each episode once; see whether a file was copied, or rows were exported twice under other ids",
+    ),
     # ---- the candidate
     "outside-support": Code(
         "The candidate takes actions that the log never takes; they are counted at their worst.",
@@ -157,5 +174,9 @@ CODES: dict[str, Code] = {
     "nothing-certified": Code(
         "No unit is left to certify on: all are on the prior side of the split, or still open.",
         "log more episodes, or learn from a smaller share of them",
+    ),
+    "no-fingerprints": Code(
+        "A learned policy does not say which episodes it has seen but by their ids, which may have been changed since.",
+        "learn it again, so that episodes are known again by their content; or see that the ids of the log are those of learning",
     ),
 }

@@ -21,13 +21,17 @@ MOST_CATEGORIES = 8
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """One number cut at `edge` (bin 0: at or below), or one category with a bin for each of the first few values."""
+    """One number cut at `edge` (bin 0: at or below), or one category with a bin for each of the first few values.
+
+    quarters: where the two halves of a number are cut again, None if they are not. Its parts are quarters, else bins.
+    """
 
     name: str
     variable: str
     coordinate: int = 0
     edge: float = 0.0
     values: tuple[Value, ...] = ()
+    quarters: tuple[float, float] | None = None
 
     @property
     def bins(self) -> int:
@@ -45,6 +49,38 @@ class Cut:
         )
 
     @property
+    def parts(self) -> int:
+        """How many parts there are; each lies in one bin."""
+        return self.bins if self.quarters is None else 4
+
+    @property
+    def part_labels(self) -> tuple[str, ...]:
+        """The quarters in words; none if the parts are the bins."""
+        if self.quarters is None:
+            return ()
+        low, high = self.quarters
+        return (
+            f"{self.name} up to {low:.4g}",
+            f"{self.name} above {low:.4g} up to {self.edge:.4g}",
+            f"{self.name} above {self.edge:.4g} up to {high:.4g}",
+            f"{self.name} above {high:.4g}",
+        )
+
+    def part_codes(self, rows: Rows) -> AnyArray:
+        """Return the part `[n]` of each row: twice its bin, and one more in the upper half of that, if there are quarters."""
+        if self.quarters is None:
+            return self.codes(rows)
+        column = self._numbers(rows)
+        code = (column > self.quarters[0]).astype(np.int64)
+        code += column > self.edge
+        code += column > self.quarters[1]
+        return code
+
+    def _numbers(self, rows: Rows) -> Array:
+        values = rows[self.variable]
+        return values if values.ndim == 1 else values[:, self.coordinate]
+
+    @property
     def _lumped(self) -> bool:
         return len(self.values) > MOST_CATEGORIES
 
@@ -53,8 +89,7 @@ class Cut:
         values = rows[self.variable]
         if self.values:
             return np.clip(values, 0, self.bins - 1)
-        column = values if values.ndim == 1 else values[:, self.coordinate]
-        return (column > self.edge).astype(np.int64)
+        return (self._numbers(rows) > self.edge).astype(np.int64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +128,19 @@ def _cut(variable: Variable, values: AnyArray) -> list[Cut]:
         return [Cut(variable.name, variable.name, values=variable.values)]
     columns = values.reshape(len(values), -1).T
     pairs = enumerate(zip(variable.columns, columns, strict=True))
-    return [Cut(name, variable.name, coordinate, _median(column)) for coordinate, (name, column) in pairs]
+    return [_number_cut(name, variable.name, coordinate, column) for coordinate, (name, column) in pairs]
+
+
+def _number_cut(name: str, variable: str, coordinate: int, values: Array) -> Cut:
+    edge = _median(values)
+    known = values[np.isfinite(values)]
+    below, above = known[known <= edge], known[known > edge]
+    quarters = None
+    if below.size and above.size:
+        low, high = _median(below), _median(above)
+        # A half of one value is not cut again.
+        quarters = (low, high) if low < edge and high < above.max() else None
+    return Cut(name, variable, coordinate, edge, quarters=quarters)
 
 
 def _median(values: Array) -> float:

@@ -66,18 +66,21 @@ class Drift:
             early, late = _known(arranged[:half, place]), _known(arranged[half:, place])
             if min(early.size, late.size) < 10:
                 continue
+            # Squares of large numbers do not fit; nothing that is compared depends on the unit.
+            unit = 2.0 ** np.frexp(max(float(np.abs(early).max()), float(np.abs(late).max())))[1]
+            early, late = early / unit, late / unit
             sd = math.sqrt((early.var(ddof=1) + late.var(ddof=1)) / 2)
             gap = float(late.mean() - early.mean())
             error = math.sqrt(early.var(ddof=1) / early.size + late.var(ddof=1) / late.size)
             if error <= 1e-12 * max(abs(float(early.mean())), 1e-300) or abs(gap) < max(limit * error, EFFECT * sd):
                 continue
             message = (
-                f"the mean of '{column}' over episodes went from {early.mean():.4g} in the first half of the log to "
-                f"{late.mean():.4g} in the second ({gap / sd:+.2f} standard deviations)"
+                f"the mean of '{column}' over episodes went from {early.mean() * unit:.4g} in the first half of the log to "
+                f"{late.mean() * unit:.4g} in the second ({gap / sd:+.2f} standard deviations)"
             )
             figures: dict[str, float | str] = {
-                "first_half": float(early.mean()),
-                "second_half": float(late.mean()),
+                "first_half": float(early.mean() * unit),
+                "second_half": float(late.mean() * unit),
                 "score": gap / error,
             }
             found.append(finding("drift", "warning", message, level, column, figures=figures))
@@ -110,10 +113,10 @@ def _parts(variable: Variable) -> list[str]:
 
 def _values(view: View, chosen: AnyArray) -> Array:
     """Return the mean over each of the chosen episodes `[k, columns]` of what is watched."""
-    rows, owner = _below(view.episodes[view.problem.innermost.name], chosen)
+    rows, owner = view.rows_below(view.problem.innermost.name, chosen)
     columns = [group_means(owner, view.reward[rows], chosen.size)]
     for level in view.problem.levels:
-        rows, owner = _below(view.episodes[level.name], chosen)
+        rows, owner = view.rows_below(level.name, chosen)
         for variable in level.context:
             values = view.batch.levels[level.name].context[variable.name][rows]
             if variable.kind == "categorical":
@@ -122,11 +125,3 @@ def _values(view: View, chosen: AnyArray) -> Array:
                 parts = list(values.reshape(len(values), -1).T)
             columns += [group_means(owner, part, chosen.size) for part in parts]
     return np.column_stack(columns[:MOST_COLUMNS])
-
-
-def _below(episodes: AnyArray, chosen: AnyArray) -> tuple[AnyArray, AnyArray]:
-    """Return the decisions `[r]` of the chosen episodes and which of these each belongs to; episodes `[m]` never decrease."""
-    starts = np.searchsorted(episodes, chosen)
-    counts = np.searchsorted(episodes, chosen, side="right") - starts
-    owner = np.repeat(np.arange(chosen.size), counts)
-    return np.arange(owner.size) - np.repeat(np.cumsum(counts) - counts, counts) + starts[owner], owner

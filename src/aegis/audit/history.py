@@ -12,9 +12,9 @@ from scipy.stats import norm
 
 from aegis.audit.bets import Choices, set_count
 from aegis.audit.cuts import Cut
+from aegis.audit.same_again import SameAgain
 from aegis.audit.sums import Thinning, followed
 from aegis.audit.view import Mask
-from aegis.evidence.calibration import blended, moment_evidence, moments, weight_logs
 from aegis.problem import AnyArray, Array, Level, LevelTable, Rows
 
 MOST_DECISIONS = 2**16  # of a level that are all looked at; then some batches only
@@ -27,9 +27,7 @@ class LevelHistory:
     def __init__(self, level: Level, cuts: tuple[Cut, ...]) -> None:
         self.level, self.cuts = level, cuts
         self.labels = ["", *[label for cut in cuts for label in cut.labels]]
-        self.repeated: Array | None = None
-        self.repeated_logs: Array | None = None
-        self.pairs = 0
+        self.again = SameAgain()
         self.thinning = Thinning(MOST_DECISIONS)
         self.sums = np.zeros((3, len(self.labels), set_count(level)))  # episodes, sums, squares
         self.one_sided = False
@@ -42,13 +40,12 @@ class LevelHistory:
         """Add the decisions of `count` episodes; owner `[m]` is the episode of each, rows what they looked at."""
         before = np.flatnonzero(followed(table.parent))
         if before.size and (table.mu_taken > 0).all():  # a batch with holes says little about what follows what
-            self._add_repeats(table, before)
+            self.again.add(table, before, before + 1)
             self._add_episodes(table, rows, fresh, owner, count)
 
     def depends(self) -> float:
         """Return log evidence that actions repeat that of the sibling before them more or less often than propensities say."""
-        full = -np.inf if self.repeated is None else float(moment_evidence(self.repeated))
-        return max(full, -np.inf if self.repeated_logs is None else float(blended(self.repeated_logs)))
+        return self.again.evidence()
 
     def scores(self) -> Array:
         """Return standard scores `[slices, sets]` of episode sums; 0 where there are too few.
@@ -64,18 +61,6 @@ class LevelHistory:
     def limit(self, alpha: float) -> float:
         """Return the standard score that one of all slices and sets exceeds with probability alpha at most."""
         return float(norm.isf(alpha / 2.0 / self.sums[0].size))
-
-    def _add_repeats(self, table: LevelTable, before: AnyArray) -> None:
-        self.pairs += before.size
-        previous, now = table.action[before], before + 1
-        same = table.action[now] == previous
-        if table.mu_full is not None:
-            found = moments(same - table.mu_full[now, previous])
-            self.repeated = found if self.repeated is None else self.repeated + found
-            return
-        again = np.ones(now.size, dtype=np.bool_) if table.available is None else table.available[now, previous]
-        logs = weight_logs(np.where(same, 1.0 / table.mu_taken[now], 0.0)[again]).sum(axis=1)
-        self.repeated_logs = logs if self.repeated_logs is None else self.repeated_logs + logs
 
     def _add_episodes(self, table: LevelTable, rows: Rows, fresh: Mask, owner: AnyArray, count: int) -> None:
         choices = Choices.of(self.level, table)

@@ -70,6 +70,13 @@ class Propensities:
         """Return the logarithm of the mean evidence over all slices of all levels."""
         return mean_log(_logs(part for calibration in self.calibrations.values() for part in calibration.slices()))
 
+    def strongest(self) -> dict[str, float]:
+        """Return the logarithm of the strongest evidence in a slice of each level."""
+        return {
+            name: max((part.log_evidence for part in calibration.slices()), default=-math.inf)
+            for name, calibration in self.calibrations.items()
+        }
+
     def _per_decision(self, slices: dict[str, list[SliceEvidence]], dependent: list[str]) -> list[Finding]:
         """Refuse if the mean evidence over all slices reaches 2/alpha; levels whose decisions depend on each other count as 0."""
         number = sum(len(parts) for parts in slices.values())
@@ -139,7 +146,7 @@ class Propensities:
             level,
             self._column(level),
             log10_evidence=history.depends() / math.log(10),
-            pairs=float(history.pairs),
+            pairs=float(history.again.pairs),
         )
 
     def _below_one(self, level: str, parts: list[SliceEvidence]) -> list[Finding]:

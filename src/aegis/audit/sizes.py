@@ -16,7 +16,7 @@ from scipy.stats import norm
 from aegis.audit.bets import Choices, EpisodeBets, mean_log, set_count
 from aegis.audit.finding import Finding, finding
 from aegis.audit.sums import Thinning, followed, places
-from aegis.audit.view import Mask, View
+from aegis.audit.view import Mask, View, in_reward_units
 from aegis.problem import AnyArray, Array, Problem
 
 MOST_DECISIONS = 2**16  # of a level that are all looked at; then some batches only
@@ -89,7 +89,7 @@ class Sizes:
             next_one = followed(table.parent)
             if not next_one.any():
                 continue
-            self.contrasts[name].add(view.rewards_below(name), table.parent, kept)
+            self.contrasts[name].add(view.scaled_below(name), table.parent, kept)
             bets = self.bets.get(name)
             if bets is None or not np.isfinite(table.mu_taken).all():
                 continue
@@ -99,7 +99,7 @@ class Sizes:
 
     def findings(self, wrong: Collection[str] = ()) -> list[Finding]:
         """Return what was found; actions at levels whose propensities are `wrong` say nothing about sizes."""
-        varying = [name for name, (low, high) in self.extremes.items() if high > low]
+        varying = [name for name, (low, high) in self.extremes.items() if high > low and in_reward_units(self.problem, name)]
         found: list[Finding] = []
         logs = {
             name: self.bets[name].evidence()

@@ -25,6 +25,19 @@ def group_means(owner: AnyArray, values: Array, count: int) -> Array:
     return np.where(number > 0, total / np.maximum(number, 1.0), np.nan)
 
 
+def scaled(values: Array, limits: tuple[float, float] | None) -> Array:
+    """Return values `[n]` on a scale from 0 to 1, so that their squares can be added up; nan stays.
+
+    Values outside the declared limits void a certificate and are reported as such; here they count as the limit. Without limits,
+    which is reported too, all numbers are drawn together into (-1, 1).
+    """
+    if limits is None:
+        return values / (1.0 + np.abs(values))
+    low, high = limits
+    half = high / 2.0 - low / 2.0  # of a range that may be wider than the largest number
+    return np.clip((np.clip(values, low, high) / 2.0 - low / 2.0) / half, 0.0, 1.0)
+
+
 def followed(parent: AnyArray) -> Mask:
     """Return which decisions `[m]` have a next sibling, the row after them; parents never decrease."""
     found = np.zeros(parent.size, dtype=np.bool_)

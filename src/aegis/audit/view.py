@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from aegis.audit.cuts import Cuts
-from aegis.audit.sums import group_means
+from aegis.audit.sums import group_means, scaled
 from aegis.errors import LogError
 from aegis.problem import AnyArray, Array, Batch, Problem, Rows, augmented
 
@@ -22,7 +22,8 @@ class View:
 
     reward `[n]`: nan where it is missing or awaited. closed `bool[n]`: false where it is awaited. fresh `bool[E]`: episodes
     that did not place the cuts, on which bets that use the cuts are valid. episodes `[m]`: the episode of each decision, by
-    level. above `[n]`: the row of each level above each innermost decision.
+    level. starts `[E + 1]`: where the decisions of each episode start, by level. above `[n]`: the row of each level above each
+    innermost decision.
     """
 
     problem: Problem
@@ -32,6 +33,7 @@ class View:
     closed: Mask
     fresh: Mask
     episodes: Mapping[str, AnyArray]
+    starts: Mapping[str, AnyArray]
     above: Mapping[str, AnyArray]
 
     @classmethod
@@ -53,7 +55,9 @@ class View:
         fresh = np.ones(len(batch), dtype=np.bool_)
         if cuts is None:
             fresh[: placed.used] = False
-        return cls(problem, batch, placed, reward, closed, fresh, _episodes(batch), _above(batch))
+        episodes = _episodes(batch)
+        starts = {name: np.searchsorted(rows, np.arange(len(batch) + 1, dtype=rows.dtype)) for name, rows in episodes.items()}
+        return cls(problem, batch, placed, reward, closed, fresh, episodes, starts, _above(batch))
 
     def fresh_at(self, level: str) -> Mask:
         """Return which decisions `[m]` of a level may be bet on with the cuts."""
@@ -72,9 +76,42 @@ class View:
             return self.reward
         return group_means(self.above[level], self.reward, len(self.batch.levels[level]))
 
+    def scaled_below(self, level: str) -> Array:
+        """Return `rewards_below` of rewards scaled to [0, 1]."""
+        reward = scaled(self.reward, self.problem.reward.range)
+        if level == self.problem.innermost.name:
+            return reward
+        return group_means(self.above[level], reward, len(self.batch.levels[level]))
+
+    def scaled_episodes(self) -> Array:
+        """Return `episode_rewards` of rewards scaled to [0, 1]."""
+        reward = scaled(self.reward, self.problem.reward.range)
+        return group_means(self.episodes[self.problem.innermost.name], reward, len(self.batch))
+
     def episode_rewards(self) -> Array:
         """Return the mean known reward `[E]` of each episode, nan if there is none."""
         return group_means(self.episodes[self.problem.innermost.name], self.reward, len(self.batch))
+
+    def first_decisions(self, level: str) -> tuple[AnyArray, Mask]:
+        """Return the first decision `[E]` of a level in each episode, and in which `bool[E]` there is one; any row elsewhere."""
+        starts = self.starts[level]
+        return np.minimum(starts[:-1], max(int(starts[-1]) - 1, 0)), starts[1:] > starts[:-1]
+
+    def last_decisions(self, level: str) -> AnyArray:
+        """Return the last decision `[E]` of a level in each episode; any row where there is none."""
+        return np.maximum(self.starts[level][1:] - 1, 0)
+
+    def even(self, level: str) -> bool:
+        """Say whether all episodes have equally many decisions of a level."""
+        counts = np.diff(self.starts[level])
+        return bool((counts == counts[0]).all())
+
+    def rows_below(self, level: str, chosen: AnyArray) -> tuple[AnyArray, AnyArray]:
+        """Return the decisions `[r]` of a level in the chosen episodes `[k]`, and which of these each belongs to."""
+        starts = self.starts[level][chosen]
+        counts = self.starts[level][chosen + 1] - starts
+        owner = np.repeat(np.arange(chosen.size), counts)
+        return np.arange(owner.size) + np.repeat(starts - np.cumsum(counts) + counts, counts), owner
 
     def open_episodes(self) -> Mask:
         """Return which episodes `[E]` still wait for a reward."""
@@ -82,6 +119,15 @@ class View:
         if not self.closed.all():
             found[self.episodes[self.problem.innermost.name][~self.closed]] = True
         return found
+
+
+def in_reward_units(problem: Problem, level: str) -> bool:
+    """Say whether each decision of a level has rewards of its own: the level that rewards belong to, or one above it.
+
+    All decisions below that are in the weight of one reward: neither their number nor what they do to each other matters.
+    """
+    per = problem.reward.per
+    return per != "episode" and (per == "decision" or problem.index(level) >= problem.index(per))
 
 
 def _episodes(batch: Batch) -> dict[str, AnyArray]:

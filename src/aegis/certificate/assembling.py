@@ -12,9 +12,11 @@ import pyarrow as pa
 
 from aegis.audit.finding import Audit, Finding, finding
 from aegis.certificate.assumptions import assumptions
-from aegis.certificate.certificate import Certificate, LevelResult
+from aegis.certificate.candidate import Candidate
+from aegis.certificate.certificate import Assumption, Certificate, LevelResult
 from aegis.certificate.claims import margin_of
 from aegis.certificate.data import DataDigest
+from aegis.certificate.ledger import Behaviours
 from aegis.certificate.measures import guard_measures, reward_measure
 from aegis.certificate.request import Request
 from aegis.certificate.results import level_result, refused_result, subgroup_results
@@ -27,11 +29,17 @@ from aegis.version import __version__
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a pass over the log found; or why it was refused half way."""
+    """What a pass over the log found; or why it was refused half way. data: with checksums of rows after a whole pass."""
 
     found: Collected | None
     audit: Audit
     refusal: str | None
+    data: DataDigest
+
+    @property
+    def behaviour(self) -> dict[str, dict[str, str]]:
+        """Return what candidates that are code did on the certified rows, by candidate and level."""
+        return {} if self.found is None else {name: item.plain() for name, item in self.found.behaviours.items()}
 
 
 def assemble(request: Request, outcome: Outcome, looks: Mapping[str, Any], data: DataDigest, when: str) -> Certificate:
@@ -48,7 +56,7 @@ def assemble(request: Request, outcome: Outcome, looks: Mapping[str, Any], data:
         _assumptions(request, outcome),
         blocking_level(weights, levels),
         _counts(found),
-        tuple(_candidate(request, place) for place in range(len(request.candidates))),
+        tuple(_candidate(request, candidate, outcome.behaviour) for candidate in request.candidates),
         () if found is None else tuple(split.describe() for split in found.sides.splits),
         looks,
         {
@@ -122,14 +130,30 @@ def _own_findings(request: Request, outcome: Outcome, looks: Mapping[str, Any]) 
             finding(
                 "earlier-looks",
                 "warning",
-                f"{len(others)} other looks were taken at these data before, the last one {others[-1]['when']}; if a candidate "
-                "here was chosen after seeing their results, its risk is not the one stated",
+                f"{len(others)} other looks were taken at these data before{_parts(others)}, the last one "
+                f"{max(look['when'] for look in others)}; if a candidate here was chosen after seeing their results, its risk is "
+                "not the one stated",
                 looks=float(len(others)),
+            )
+        )
+    for name in [] if outcome.found is None else outcome.found.unrecognisable:
+        found.append(
+            finding(
+                "no-fingerprints",
+                "warning",
+                f"the record of {name} holds no fingerprints of the episodes it was learned from, or of other columns: that none "
+                "of them is certified rests on their ids",
             )
         )
     if outcome.found is not None and outcome.found.certified_episodes == 0:
         found.append(finding("nothing-certified", "refused", "no unit is left on the certification side of the split"))
     return found
+
+
+def _parts(others: Sequence[Mapping[str, Any]]) -> str:
+    """Return how many of the looks were at data that share only a part with these."""
+    count = sum(1 for look in others if look.get("part"))
+    return f" ({count} of them at a part of them)" if count else ""
 
 
 def _after_semicolon(text: str) -> str:
@@ -154,7 +178,17 @@ def _assumptions(request: Request, outcome: Outcome) -> Any:
         measures = (reward_measure(request.problem), *guard_measures(request.problem))
     except RefusedError:
         return ()
-    return assumptions(request.problem, request.candidates, request.scopes, measures, outcome.audit.codes())
+    found = assumptions(request.problem, request.candidates, request.scopes, measures, outcome.audit.codes())
+    code = [
+        Assumption(
+            "policy-code",
+            f"{candidate.name} is code, which a certificate cannot hold; the code that was certified is what will be deployed.",
+            "by declaration; verifying compares digests of its file and of its probabilities on the certified rows",
+        )
+        for candidate in request.candidates
+        if candidate.is_code
+    ]
+    return (*found, *code)
 
 
 def _counts(found: Collected | None) -> dict[str, int]:
@@ -169,12 +203,13 @@ def _counts(found: Collected | None) -> dict[str, int]:
     }
 
 
-def _candidate(request: Request, place: int) -> dict[str, Any]:
-    candidate = request.candidates[place]
+def _candidate(request: Request, candidate: Candidate, behaviour: Behaviours) -> dict[str, Any]:
     return {
         "name": candidate.name,
         "reference": candidate.reference,
         "digest": candidate.digest,
+        "code": candidate.code,
+        "behaviour": behaviour.get(candidate.name),
         "kind": getattr(candidate.policy, "kind", type(candidate.policy).__name__),
         "particles": int(candidate.policy.weights.size),
         "caps": {name: _cap(candidate.cap(name)) for name in request.problem.names},

@@ -6,11 +6,16 @@ one, and a gain that is not there. Weights below one on average only make a cand
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
+
 from aegis.certificate.claims import Claim
-from aegis.certificate.collecting import Evidence
+from aegis.certificate.collecting import Evidence, RunningValues
 from aegis.certificate.measures import Measure
 from aegis.certificate.parts import Part
 from aegis.evidence import value_grid
+from aegis.evidence.tally import BINS, DISTANCE, LOWEST
 from aegis.problem import Problem, Scope
 
 ALPHA = 0.001  # a candidate that is in order is refused with at most this probability
@@ -26,3 +31,15 @@ def unbalanced(found: Evidence) -> bool:
     """Say whether the weights are certified to average more than one."""
     blend = found.blend
     return blend is not None and blend.count > 0 and blend.certifies(found.claim.margin, found.claim.delta)
+
+
+def mean_weight(found: Evidence) -> float:
+    """Return the mean over units of the nested means of their weights, which is what is tested; nan without units."""
+    running = found.running[0]
+    if not isinstance(running, RunningValues) or not running.count:
+        return math.nan
+    tally = running.tally
+    octave, place = np.divmod(np.arange(tally.numbers.size), BINS)
+    scale = np.exp2(octave + float(LOWEST))
+    total = (tally.numbers * scale * (1.0 + place / BINS) + tally.distances / DISTANCE * scale / BINS).sum()
+    return float(total / running.count)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
+from aegis.certificate.behaviour import code_digest, is_code
 from aegis.errors import AegisError, PolicyError
 from aegis.policies import Capped, Hybrid, Mixture, TargetColumns, policy_digest
 from aegis.problem import Batch, Policy, Problem, RewardModel
@@ -64,6 +65,16 @@ class Candidate:
             return policy_digest(self.policy)
         except AegisError:
             return None
+
+    @property
+    def is_code(self) -> bool:
+        """Say whether the policy is code, which neither its digest nor a certificate fixes."""
+        return self.digest is None or is_code(self.policy)
+
+    @property
+    def code(self) -> str | None:
+        """Return a digest of the files that the policy's code is in; None if it is not code, or not in a file."""
+        return code_digest(self.policy)
 
     def levels(self, problem: Problem) -> tuple[str, ...]:
         """Return the levels the policy has something to say about, outermost first: all unless it or its record says which."""

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from aegis.audit import Auditor
+from aegis.audit.finding import Audit
 from aegis.certificate.assembling import Outcome, assemble
 from aegis.certificate.candidate import Candidate, Learned
 from aegis.certificate.certificate import Certificate
 from aegis.certificate.claims import WHAT
 from aegis.certificate.data import DataDigest
-from aegis.certificate.ledger import Ledger, summary
+from aegis.certificate.ledger import Behaviours, Ledger, Look, summary
 from aegis.certificate.measures import check_totals, reward_measure
 from aegis.certificate.request import Request
+from aegis.certificate.rows import RowSums
 from aegis.certificate.run import collect
 from aegis.certificate.sides import Sides, first_open, learned_splits
 from aegis.errors import RefusedError
@@ -49,30 +53,69 @@ def certify(
     request = Request.of(source.problem, candidates, scopes, delta, method, what, fresh, by)
     data = DataDigest.of(source)
     when = now or datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    declared = request.declared()
-    book = None if ledger is False else Ledger.of(data.total, None if isinstance(ledger, bool) else ledger)
-    looks = {} if book is None else summary(book.open(declared, when), declared, book)
-    outcome = _run(source, request, data.total, report)
+    book = None if ledger is False else Ledger.of(data.total, None if isinstance(ledger, bool) else ledger, data.files)
+    looking = Looking(book, request.declared(), when)
+    outcome = _run(source, request, data, looking, report)
+    data, looks = outcome.data, looking.summary(outcome.data, outcome.behaviour)
     certificate = assemble(request, outcome, looks, data, when)
-    if book is not None:
-        book.close(declared, when, certificate.verdict.verdict)
+    looking.close(data, certificate.verdict.verdict, outcome.behaviour)
     return certificate
 
 
-def _run(source: Source, request: Request, digest: str, report: Report | None) -> Outcome:
+@dataclass(slots=True)
+class Looking:
+    """A look on its way: written down as soon as certified units are opened, and closed with the verdict.
+
+    What is wrong with the request, the policies or the columns of the log comes to light before, and is not a look. Whether the
+    ledger can be written comes to light at once.
+    """
+
+    book: Ledger | None
+    declared: Mapping[str, Any]
+    when: str
+    earlier: list[Look] | None = None
+    opened: bool = False
+
+    def __post_init__(self) -> None:
+        if self.book is not None:
+            self.book.check()
+
+    def open(self, batch: Batch) -> None:
+        """Write the look down when the first batch comes by, before anybody has looked at it."""
+        self.opened = True
+        if self.book is not None and self.earlier is None:
+            self.earlier = self.book.open(self.declared, self.when)
+
+    def summary(self, data: DataDigest, behaviour: Behaviours) -> dict[str, Any]:
+        """Return what the certificate prints: looks at these data, and at others that share a part with them."""
+        if self.book is None:
+            return {}
+        book = replace(self.book, files=data.files)
+        earlier = book.looks() if self.earlier is None else self.earlier
+        return summary([*earlier, *book.sharing()], self.declared, book, behaviour)
+
+    def close(self, data: DataDigest, verdict: str, behaviour: Behaviours) -> None:
+        """Write down what was found, if the look was taken."""
+        if self.book is not None and self.earlier is not None:
+            replace(self.book, files=data.files).close(self.declared, self.when, verdict, behaviour)
+
+
+def _run(source: Source, request: Request, data: DataDigest, looking: Looking, report: Report | None) -> Outcome:
     """Return what one pass over the log finds, or why there is none."""
     problem = request.problem
     auditor = Auditor(problem, scope={name for scope in request.scopes for name in scope})
+    rows = RowSums()
     try:
         measure = reward_measure(problem)
         if "value" in request.what:
             check_totals(problem, measure)
-        sides = Sides(learned_splits(source, request.candidates, request.fresh, digest), first_open(source))
-        looks = [auditor.add] if report is None else [auditor.add, _counting(report)]
+        sides = Sides(learned_splits(source, request.candidates, request.fresh, data), first_open(source))
+        looks = [looking.open, auditor.add, rows.add, *([] if report is None else [_counting(report)])]
         found = collect(request, source.batches(request.columns), sides, None, looks)
     except RefusedError as error:
-        return Outcome(None, auditor.result(), str(error))
-    return Outcome(found, auditor.result(), None)
+        # An audit that saw nothing has nothing to say.
+        return Outcome(None, auditor.result() if looking.opened else Audit.of([], {}), str(error), data)
+    return Outcome(found, auditor.result(), None, data.with_rows(rows))
 
 
 def _counting(report: Report) -> Callable[[Batch], None]:

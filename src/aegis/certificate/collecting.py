@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Protocol
 
 import numpy as np
 
 from aegis.certificate.claims import Claim
+from aegis.certificate.exact import whole_sum
 from aegis.certificate.parts import Part
 from aegis.certificate.units import Clusters
 from aegis.certificate.view import View
@@ -29,6 +31,7 @@ from aegis.problem import AnyArray, Array, Problem
 WIDENED = 1.3  # residuals of a model on units it has seen are too small
 STEP = 1.3  # stations of the path grow by this factor
 FIRST_STATION = 10
+BITS = 40  # of the sums behind estimates
 
 
 def place_grid(part: Part, claim: Claim, prior: View | None, units: int) -> Grid:
@@ -152,7 +155,8 @@ class Evidence:
             self._add_units(found)
         elif cluster is not None:
             for clusters, values in zip(self.clusters, found, strict=True):
-                clusters.add(cluster if members is None else cluster[members], values.reshape(len(values), -1))
+                shaped = values[:, None] if values.ndim == 1 else values  # also where no episode of a batch counts
+                clusters.add(cluster if members is None else cluster[members], shaped)
 
     def close(self) -> None:
         """Turn clusters, which are whole only now, into units."""
@@ -201,16 +205,20 @@ def next_station(count: int) -> int:
 
 @dataclass(slots=True)
 class Moments:
-    """Sums over units of several series, for estimates with their standard errors; these are not certificates."""
+    """Sums over units of several series, for estimates with their standard errors; these are not certificates.
+
+    Sums are whole numbers, in units of 2^-BITS, so that they do not depend on the order of the units; None once they are lost
+    to a value that is not finite.
+    """
 
     names: tuple[str, ...]
     clusters: Clusters | None
     count: int = 0
-    total: Array = field(init=False)
-    square: Array = field(init=False)
+    totals: list[int | None] = field(init=False)
+    squares: list[int | None] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.total, self.square = np.zeros(len(self.names)), np.zeros(len(self.names))
+        self.totals, self.squares = [0] * len(self.names), [0] * len(self.names)
 
     def add(self, episodes: Array, cluster: AnyArray | None, members: AnyArray | None = None) -> None:
         """Add episodes `[E, series]`; members: those that count, all if None."""
@@ -228,17 +236,26 @@ class Moments:
 
     def mean(self, name: str) -> float:
         """Return the mean of a series; nan without units."""
-        return float(self.total[self.names.index(name)] / self.count) if self.count else math.nan
+        total = self.totals[self.names.index(name)]
+        return math.nan if total is None or not self.count else float(Fraction(total, self.count << BITS))
 
     def error(self, name: str) -> float:
         """Return the standard error of the mean; nan with fewer than two units."""
         if self.count < 2:
             return math.nan
         place = self.names.index(name)
-        variance = (self.square[place] - self.total[place] ** 2 / self.count) / (self.count - 1)
-        return math.sqrt(max(variance, 0.0) / self.count)
+        total, square = self.totals[place], self.squares[place]
+        if total is None or square is None:
+            return math.nan
+        variance = (Fraction(square, 1 << BITS) - Fraction(total, 1 << BITS) ** 2 / self.count) / (self.count - 1)
+        return math.sqrt(max(float(variance / self.count), 0.0))
 
     def _sum(self, units: Array) -> None:
         self.count += len(units)
-        self.total = self.total + units.sum(axis=0)
-        self.square = self.square + (units**2).sum(axis=0)
+        for place, series in enumerate(units.T):
+            self.totals[place] = _plus(self.totals[place], whole_sum(series, BITS))
+            self.squares[place] = _plus(self.squares[place], whole_sum(series * series, BITS))
+
+
+def _plus(total: int | None, more: int | None) -> int | None:
+    return None if total is None or more is None else total + more

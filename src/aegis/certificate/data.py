@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+from aegis.certificate.rows import RowSums
 from aegis.logs import Source
 
 
@@ -14,7 +17,7 @@ class DataDigest:
     """The digest of all parts in their order, the same as `log_digest` gives, and the parts by name."""
 
     total: str
-    files: tuple[dict[str, str], ...]
+    files: tuple[dict[str, Any], ...]
 
     @classmethod
     def of(cls, source: Source) -> DataDigest:
@@ -26,3 +29,25 @@ class DataDigest:
             total.update(digest)
             files.append({"name": Path(part.name).name, "digest": digest.hex()})
         return cls(total.hexdigest(), tuple(files))
+
+    @property
+    def digests(self) -> tuple[str, ...]:
+        """Return the digest of each part."""
+        return tuple(file["digest"] for file in self.files)
+
+    def with_rows(self, sums: RowSums) -> DataDigest:
+        """Return the parts with the checksums of their rows (None where the log is too long for them)."""
+        found = sums.files(len(self.files))
+        rows = (None,) * len(self.files) if found is None else tuple(found)
+        return replace(self, files=tuple({**file, "rows": own} for file, own in zip(self.files, rows, strict=True)))
+
+    def learned_parts(self, log: Mapping[str, Any]) -> list[str]:
+        """Return the names of the parts that are among those of the log that a policy's record names."""
+        known = set(log.get("digests", ()))
+        total = log.get("digest")
+        return [
+            file["name"]
+            for file in self.files
+            # A log of one part has the digest of that part's digest: older records name no parts.
+            if file["digest"] in known or hashlib.sha256(bytes.fromhex(file["digest"])).hexdigest() == total
+        ]

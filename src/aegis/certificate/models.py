@@ -57,7 +57,8 @@ def _mean(measure: Measure, prior: Batch | None) -> float:
     if found.reward is None:
         return 0.5
     known = found.reward[np.isfinite(found.reward)]
-    return 0.5 if not known.size else float(np.clip(measure.scaled(known).mean(), 0.0, 1.0))
+    # Settled, as predictions are: evidence must not depend on the order in which the units came.
+    return 0.5 if not known.size else round(float(np.clip(measure.scaled(known).mean(), 0.0, 1.0)) * 2.0**20) / 2.0**20
 
 
 def _fitted(problem: Problem, prior: Batch, levels: Sequence[str] | None = None) -> LevelRewards | None:

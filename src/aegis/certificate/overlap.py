@@ -2,39 +2,80 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from aegis.certificate.exact import whole_sum
 from aegis.problem import AnyArray, Array
 
 LOWEST, HIGHEST = -20, 40  # log2 of the weights that are told apart
 EXPONENTS = 2048  # of a float, as its bits tell them
+FRACTION = 32  # bits of a float beyond its exponent that count
+BITS = 30
+AT_ONCE = 2**20
+
+Ints = npt.NDArray[np.int64]
 
 
 @dataclass(slots=True)
 class Spread:
-    """Sums over weights, and a histogram of their logarithms to base 2; the first bin holds weights of 0."""
+    """Sums over weights, and a histogram of their logarithms to base 2; the first bin holds weights of 0.
+
+    Sums are whole numbers, so that they do not depend on the order of the weights: numbers and fractions `[EXPONENTS]` how many
+    weights have each exponent, and how far beyond the power of two they lie in units of 2^-FRACTION of it; squares in units of
+    2^-BITS, None if they are beyond all numbers.
+    """
 
     count: int = 0
-    total: float = 0.0
-    square: float = 0.0
+    zero: int = 0
+    squares: int | None = 0
     largest: float = 0.0
-    bins: Array = field(default_factory=lambda: np.zeros(HIGHEST - LOWEST + 2))
-    mass: Array = field(default_factory=lambda: np.zeros(HIGHEST - LOWEST + 2))
+    numbers: Ints = field(default_factory=lambda: np.zeros(EXPONENTS, dtype=np.int64))
+    fractions: Ints = field(default_factory=lambda: np.zeros(EXPONENTS, dtype=np.int64))
 
     def add(self, weights: Array) -> None:
         """Add weights `[n]`."""
         self.count += weights.size
-        self.total += float(weights.sum())
-        self.square += float((weights * weights).sum())
+        self.zero += weights.size - int(np.count_nonzero(weights))
         self.largest = max(self.largest, float(weights.max(initial=0.0)))
-        # The exponent of a float is in its bits 52 to 62, 1023 too large; weights have no sign.
-        exponent = np.ascontiguousarray(weights).view(np.int64) >> 52
-        zero = weights.size - int(np.count_nonzero(weights))
-        self.bins += _folded(np.bincount(exponent, minlength=EXPONENTS), zero)
-        self.mass += _folded(np.bincount(exponent, weights=weights, minlength=EXPONENTS), 0)
+        with np.errstate(over="ignore"):
+            squares = whole_sum(weights * weights, BITS)
+        self.squares = None if self.squares is None or squares is None else self.squares + squares
+        for start in range(0, weights.size, AT_ONCE):
+            # The exponent of a float is in its bits 52 to 62, 1023 too large; weights have no sign.
+            bits = np.ascontiguousarray(weights[start : start + AT_ONCE]).view(np.int64)
+            exponent, fraction = bits >> 52, (bits >> (52 - FRACTION)) & (2**FRACTION - 1)
+            self.numbers += np.bincount(exponent, minlength=EXPONENTS)
+            # Whole numbers, and few enough of them that floats hold their sum exactly.
+            self.fractions += np.bincount(exponent, weights=fraction, minlength=EXPONENTS).astype(np.int64)
+
+    @property
+    def bins(self) -> Array:
+        """Return how many weights each bin holds."""
+        return _folded(self.numbers, self.zero)
+
+    @property
+    def mass(self) -> Array:
+        """Return the sum of the weights of each bin, to some nine digits."""
+        used = np.flatnonzero(self.numbers[1:]) + 1  # weights below 2^-1022 are as good as none
+        sums = np.zeros(EXPONENTS)
+        with np.errstate(over="ignore"):
+            sums[used] = np.ldexp(self.numbers[used] + self.fractions[used] / 2.0**FRACTION, used - 1023)
+        return _folded(sums, 0)
+
+    @property
+    def total(self) -> float:
+        """Return the sum of all weights."""
+        return float(self.mass.sum())
+
+    @property
+    def square(self) -> float:
+        """Return the sum of the squares of all weights."""
+        return math.inf if self.squares is None else self.squares / 2**BITS
 
     @property
     def effective(self) -> float:

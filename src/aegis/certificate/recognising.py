@@ -1,7 +1,7 @@
 """Recognising episodes that a candidate was learned from, whatever they are called now and whatever file they are in.
 
-A learned policy records a sample of the hashes of the episodes it saw (`Seen`). Episodes that are to be certified are hashed the same
-way, and more of them among those seen than chance explains refuse the certificate.
+A learned policy records a sample of the hashes of the episodes it saw (`Seen`). Episodes that are to be certified are hashed the
+same way, and more of them among those seen than chance explains refuse the certificate.
 """
 
 from __future__ import annotations

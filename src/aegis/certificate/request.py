@@ -81,7 +81,9 @@ class Request:
         """Return the claims as plain data: what goes into the ledger before the data are opened."""
         return {
             "problem": self.problem_digest,
-            "candidates": [{"name": candidate.name, "digest": candidate.digest} for candidate in self.candidates],
+            "candidates": [
+                {"name": candidate.name, "digest": candidate.digest, "code": candidate.code} for candidate in self.candidates
+            ],
             "scopes": [list(self.named(scope)) for scope in self.scopes],
             "delta": self.delta,
             "method": self.method,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from aegis.audit import Finding
-from aegis.certificate.balance import unbalanced
+from aegis.certificate.balance import mean_weight, unbalanced
 from aegis.certificate.certificate import CERTIFIED, NOT_YET, REFUSED, GuardResult, LevelResult, Station, Test
 from aegis.certificate.claims import margin_of
 from aegis.certificate.collecting import Evidence
@@ -154,12 +154,12 @@ def _path(item: Evidence) -> tuple[Station, ...]:
 
 
 def _unbalanced(request: Request, found: Collected, index: int, scope: Scope) -> str:
-    candidate, spread = request.candidates[index], found.spreads[index, scope]
+    candidate, mean = request.candidates[index], mean_weight(found.balances[index, scope])
     columns = f" ({', '.join(candidate.columns)})" if candidate.columns else ""
     return (
-        f"the weights of {candidate.name} at {', '.join(repr(name) for name in request.named(scope))} average "
-        f"{spread.total / spread.count:.4g} beyond chance, those of a policy average one: its probabilities{columns} or the "
-        "logged ones do not belong to the actions of their rows, or do not sum to one; correct them"
+        f"the weights of {candidate.name} at {', '.join(repr(name) for name in request.named(scope))} average {mean:.4g} beyond "
+        f"chance, those of a policy average one: its probabilities{columns} or the logged ones do not belong to the actions of "
+        "their rows, or do not sum to one; correct them"
     )
 
 

@@ -1,8 +1,9 @@
 """Checksums of the rows of a log, by block, from which one changed row can be told.
 
-Let h_i be a hash of row i of a file, everything that is read of it. A block keeps `sum h_i`, `sum i h_i` and `sum i^2 h_i` modulo the
-prime 2^31 - 1. If one row was changed, by d, the sums change by d, i d and i^2 d: the ratio of the first two names the row, and the third
-confirms that it was only one. Sizes of blocks are powers of two, so that blocks of logs of different length can be put together.
+Let h_i be a hash of row i of a file, of everything that is read of it. A block keeps `sum h_i`, `sum i h_i` and `sum i^2 h_i`
+modulo the prime 2^31 - 1. If one row was changed, by d, the sums change by d, i d and i^2 d: the ratio of the first two names the
+row, and the third confirms that it was only one. Sizes of blocks are powers of two, so that blocks of logs of different
+length can be compared.
 """
 
 from __future__ import annotations

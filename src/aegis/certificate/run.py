@@ -14,25 +14,26 @@ import numpy as np
 import numpy.typing as npt
 
 from aegis.certificate.balance import start_balance
+from aegis.certificate.behaviour import Behaviour
 from aegis.certificate.claims import Claim
 from aegis.certificate.collecting import Evidence, Moments, place_grid
 from aegis.certificate.contrasts import differences
 from aegis.certificate.declaring import declare
 from aegis.certificate.estimates import SERIES, episode_estimates
 from aegis.certificate.groups import groups_of
+from aegis.certificate.head import foreseen, head_of, prior_units, with_placing
 from aegis.certificate.measures import reward_measure
 from aegis.certificate.models import fit_models
 from aegis.certificate.overlap import Spread
+from aegis.certificate.recognising import Recognised, recognise, recognisers
 from aegis.certificate.request import Request
-from aegis.certificate.sides import Sides, placing_split
+from aegis.certificate.sides import Sides
 from aegis.certificate.units import Clusters
 from aegis.certificate.view import Models, View
 from aegis.certificate.weights import level_weights, reward_level
 from aegis.errors import RefusedError
-from aegis.problem import Array, Batch, Policy, Problem, Scope, concat
+from aegis.problem import Array, Batch, Policy, Problem, Scope
 
-HEAD_ROWS = 400_000
-MOST_PRIOR = 20_000  # innermost rows that grids are placed on; more would only take longer
 CELLS = 2**23  # particles x rows x actions held in memory at once
 MOSTLY = 0.9  # share of certified episodes from which it is cheaper to compute all of a batch than to take them out
 Look = Callable[[Batch], None]
@@ -52,6 +53,9 @@ class Collected:
     sides: Sides
     models: list[Models]
     described: dict[str, Any]
+    behaviours: dict[str, Behaviour]
+    recognised: list[Recognised]
+    unrecognisable: list[str]
     episodes: int = 0
     rows: int = 0
     certified_episodes: int = 0
@@ -64,17 +68,18 @@ def collect(
 ) -> Collected:
     """Run the whole pass. looks: called with every batch, such as the audit. total_rows: of the log, to foresee its units."""
     problem = request.problem
-    head, rest, whole = _head(batches)
+    head, rest, whole = head_of(batches)
     if not head:
         raise RefusedError("the log has no episodes: there is nothing to certify on")
+    sample = head[0].take_episodes(np.arange(min(2, len(head[0]))))
+    _try_policies(request, sample)
     for batch in head:  # before anything can be refused, so that what they find stands beside the refusal
         for look in looks:
             look(batch)
-    sides = _with_placing(sides, head, whole)
-    prior = _prior(problem, sides, head)
-    sample = head[0].take_episodes(np.arange(min(2, len(head[0]))))
+    sides = with_placing(sides, head, whole)
+    prior = prior_units(problem, sides, head)
     claims = declare(request, sample, groups_of(problem, request.by, prior))
-    units = _foreseen(problem, sides, head, whole, total_rows)
+    units = foreseen(problem, sides, head, whole, total_rows)
     found = _nothing_yet(request, claims, sides)
     found.described = {"differs": differences(request, head[0])}
     for index, candidate in enumerate(request.candidates):
@@ -95,7 +100,21 @@ def collect(
         item.close()
     for moments in found.moments.values():
         moments.close()
+    for recognised in found.recognised:
+        recognised.check()
     return found
+
+
+def _try_policies(request: Request, sample: Batch) -> None:
+    """Ask every candidate at every level it will be asked at: what it cannot answer is told before anything is looked at."""
+    for candidate in request.candidates:
+        for name in _levels(request):
+            candidate.policy.taken(name, sample)
+
+
+def _levels(request: Request) -> list[str]:
+    """Return the levels of all scopes, outermost first."""
+    return [name for name in request.problem.names if any(name in scope for scope in request.scopes)]
 
 
 def _nothing_yet(request: Request, claims: tuple[Claim, ...], sides: Sides) -> Collected:
@@ -113,6 +132,8 @@ def _nothing_yet(request: Request, claims: tuple[Claim, ...], sides: Sides) -> C
         sides,
         [],
         {},
+        {candidate.name: Behaviour(_levels(request)) for candidate in request.candidates if candidate.is_code},
+        *recognisers(request.problem, request.candidates),
     )
 
 
@@ -127,6 +148,7 @@ def _add(request: Request, found: Collected, batch: Batch) -> None:
     found.prior_episodes += int((closed & ~mask).sum())
     if not mask.any():
         return
+    recognise(found.recognised, batch, mask)
     kept, members = batch, None if mask.all() else mask
     if mask.mean() < MOSTLY:
         kept, members = batch.take_episodes(mask), None
@@ -140,6 +162,9 @@ def _add_view(request: Request, found: Collected, index: int, view: View, certif
     values: list[Array] = []
     cluster = view.batch.cluster
     rows = {} if certified is None else _expanded(view.batch, certified)
+    behaviour = found.behaviours.get(request.candidates[index].name)
+    if behaviour is not None:
+        behaviour.add(view, view.batch, rows)
     for item in found.evidence:
         claim = item.claim
         if claim.candidate != index:
@@ -190,56 +215,6 @@ def _pieces(problem: Problem, policy: Policy, batch: Batch, mask: Mask | None) -
         return
     for part in np.array_split(np.arange(len(batch)), min(count, len(batch))):
         yield batch.take_episodes(part), None if mask is None else mask[part]
-
-
-def _head(batches: Iterator[Batch]) -> tuple[list[Batch], Iterator[Batch], bool]:
-    """Return the first batches, the others, and whether the first are all."""
-    head: list[Batch] = []
-    rows = 0
-    for batch in batches:
-        head.append(batch)
-        rows += len(batch.levels[list(batch.levels)[-1]])
-        if rows >= HEAD_ROWS:
-            return head, batches, False
-    return head, iter(()), True
-
-
-def _with_placing(sides: Sides, head: Sequence[Batch], whole: bool) -> Sides:
-    """Return the sides with a split that sets units apart to place grids, if no candidate brings one."""
-    if sides.splits:
-        return sides
-    units = None
-    if whole:
-        ids = [batch.episode if batch.cluster is None else batch.cluster for batch in head]
-        units = len(np.unique(np.concatenate(ids)))
-    return Sides((placing_split(units),), sides.opening)
-
-
-def _prior(problem: Problem, sides: Sides, head: Sequence[Batch]) -> Batch | None:
-    """Return the prior units of the head, but not too many; None if there are none."""
-    found: list[Batch] = []
-    rows = 0
-    for batch in head:
-        mask = sides.prior(problem, batch)
-        if mask.any():
-            part = batch.take_episodes(mask)
-            found.append(part)
-            rows += len(part.levels[problem.innermost.name])
-        if rows >= MOST_PRIOR:
-            break
-    return None if not found else found[0] if len(found) == 1 else concat(found)
-
-
-def _foreseen(problem: Problem, sides: Sides, head: Sequence[Batch], whole: bool, total_rows: int | None) -> int:
-    """Return about how many units will be certified."""
-    masks = [sides.certified(problem, batch) for batch in head]
-    if problem.cluster is None:
-        seen = sum(int(mask.sum()) for mask in masks)
-    else:
-        ids = [batch.cluster[mask] for batch, mask in zip(head, masks, strict=True) if batch.cluster is not None]
-        seen = len(np.unique(np.concatenate(ids))) if ids else 0
-    rows = sum(len(batch.levels[problem.innermost.name]) for batch in head)
-    return seen if whole or total_rows is None else max(1, round(seen * total_rows / rows))
 
 
 def _moments(problem: Problem) -> Moments:

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from aegis.certificate.candidate import Candidate
-from aegis.errors import RefusedError
+from aegis.certificate.data import DataDigest
+from aegis.certificate.recognising import recognise, recognisers
+from aegis.errors import AegisError, RefusedError
 from aegis.logs import Source, Split
 from aegis.problem import Batch, Problem
 
 PLACING_SHARE = 0.05
-LEAST_PLACING = 20  # units
+LEAST_PLACING = 20  # units, on average
 KEY = "grid"
 
 
@@ -60,34 +62,88 @@ class Sides:
         return kept & self.closed(batch)
 
 
-def learned_splits(source: Source, candidates: Sequence[Candidate], fresh: bool, digest: str) -> tuple[Split, ...]:
+def learned_splits(source: Source, candidates: Sequence[Candidate], fresh: bool, data: DataDigest) -> tuple[Split, ...]:
     """Return the splits that candidates were learned with, each once; none if the log is said to be fresh.
 
-    Raises RefusedError for a policy that was fitted on this very log without a split.
+    Raises RefusedError for a policy that was fitted on this very log, or on a file of it, without a split; that is said to be
+    fresh and is not; or that was split by other ids than those of the problem.
     """
     found: dict[Split, None] = {}
     for candidate in candidates:
         record = candidate.record
         if not record:
             continue
-        same_log = dict(record.get("log", {})).get("digest") == digest
+        log = dict(record.get("log", {}))
+        same_log, shared = log.get("digest") == data.total, data.learned_parts(log)
+        part = "this very log" if same_log else f"{', '.join(shared)}, which is a part of this log"
         if record.get("split") is None:
-            if same_log:
+            if same_log or shared:
+                what = "all rows of this log" if same_log else part
                 raise RefusedError(
-                    f"{candidate.name} was fitted on all rows of this log: a certificate needs units that the policy has not "
+                    f"{candidate.name} was fitted on {what}: a certificate needs units that the policy has not "
                     "seen; learn it on one side of a split (aegis learn), or certify it on other data"
                 )
             continue
-        if fresh:
-            if same_log:
-                raise RefusedError(f"{candidate.name} was learned from this very log: it is not fresh; leave out --fresh")
-            continue
-        found[source.placed(Split.of(record["split"]))] = None
+        if fresh and (same_log or shared):
+            raise RefusedError(f"{candidate.name} was learned from {part}: it is not fresh; leave out --fresh")
+        check_units(source, candidate, fresh)
+        if not fresh:
+            found[source.placed(Split.of(record["split"]))] = None
     return tuple(found)
 
 
+def check_units(source: Source, candidate: Candidate, fresh: bool) -> None:
+    """Raise RefusedError if a candidate was split by other columns than those that tell the units of the problem.
+
+    Other ids are on other sides of the same split: units that were learned from would be certified. A log that is said to be
+    fresh passes if none of its episodes, read with the columns of the record, was learned from.
+    """
+    stated = candidate.record.get("units")
+    if stated is None:
+        return
+    problem = source.problem
+    timed = dict(candidate.record["split"]).get("kind") == "time"
+    pairs = {
+        "episode": (tuple(stated["episode"]), problem.episode),
+        "cluster": (stated["cluster"], problem.cluster),
+        **({"time": (stated["time"], problem.time)} if timed else {}),
+    }
+    differ = [f"{name}: {_shown(was)} (now {_shown(now)})" for name, (was, now) in pairs.items() if was != now]
+    if not differ or (fresh and _other_data(source, candidate, stated)):
+        return
+    raise RefusedError(
+        f"{candidate.name} was learned with other units than those of this problem, {'; '.join(differ)}: the sides of its split "
+        "are told by these columns, so that units it was learned from would be certified; use the problem it was learned "
+        "with, or learn it again"
+    )
+
+
+def _other_data(source: Source, candidate: Candidate, stated: Mapping[str, Any]) -> bool:
+    """Say whether a log, read with the unit columns of a record, is shown to hold none of the episodes that were learned from."""
+    found, _ = recognisers(source.problem, [candidate])
+    if not found:
+        return False
+    try:
+        cluster_most = source.problem.cluster_most if stated["cluster"] is not None else None
+        names = {"cluster": stated["cluster"], "time": stated["time"], "cluster_most": cluster_most}
+        problem = replace(source.problem, episode=tuple(stated["episode"]), **names)
+        for batch in Source(source.paths, problem).batches():
+            recognise(found, batch, np.ones(len(batch), dtype=bool))
+    except AegisError:  # the columns are not there any more: nothing is shown
+        return False
+    return not found[0].beyond_chance
+
+
+def _shown(columns: str | Sequence[str] | None) -> str:
+    return "none" if columns is None else f"'{columns}'" if isinstance(columns, str) else ", ".join(f"'{c}'" for c in columns)
+
+
 def placing_split(units: int | None) -> Split:
-    """Return the split that sets some units apart to place grids where no candidate brings one; units: how many, if known."""
+    """Return the split that sets some units apart to place grids where no candidate brings one; units: how many, if known.
+
+    A twentieth of them, or the share that makes LEAST_PLACING on average (a hash decides, so that it may be some more or fewer),
+    but at most half.
+    """
     least = 0.0 if units is None or units == 0 else min(0.5, LEAST_PLACING / units)
     return Split("hash", KEY, max(PLACING_SHARE, least))
 

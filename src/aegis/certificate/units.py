@@ -9,9 +9,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
+from aegis.certificate.exact import settled
 from aegis.errors import RefusedError
 from aegis.problem import AnyArray, Array, Batch, Problem
+
+PARTS = 2**44  # of one: what is added up by cluster is rounded down to multiples of this part
+MOST_DISTANCE = 2.0**40
+
+Ints = npt.NDArray[np.int64]
 
 
 def nested_means(batch: Batch, level: str | None, values: Array) -> Array:
@@ -63,7 +70,8 @@ class Siblings:
             return values
         if not self.starts.size:
             return np.full((self.size, *values.shape[1:]), np.nan)
-        means: Array = np.add.reduceat(values, self.starts, axis=0) / self.counts.reshape(-1, *(1,) * (values.ndim - 1))
+        exact = settled(values, self.starts, self.counts)
+        means: Array = np.add.reduceat(exact, self.starts, axis=0) / self.counts.reshape(-1, *(1,) * (values.ndim - 1))
         if self.parents is None:
             # One memory layout, whatever that of the values: logarithms of strided arrays may differ in the last digit.
             return np.ascontiguousarray(means)
@@ -84,12 +92,23 @@ class Clusters:
     most: int | None
     column: str
     rows: dict[Any, int] = field(default_factory=dict)
-    totals: Array = field(init=False)
+    whole: Ints = field(init=False)
+    parts: Ints = field(init=False)
     counts: Array = field(init=False)
+    extreme: Array | None = None
 
     def __post_init__(self) -> None:
-        self.totals = np.zeros((0, self.bases.size))
+        self.whole = np.zeros((0, self.bases.size), dtype=np.int64)
+        self.parts = np.zeros((0, self.bases.size), dtype=np.int64)
         self.counts = np.zeros(0)
+
+    @property
+    def totals(self) -> Array:
+        """Return the sums `[U, J]` of the distances from the base."""
+        found = self.whole + self.parts / PARTS
+        if self.extreme is not None:
+            found[: len(self.extreme)] += self.extreme
+        return found
 
     def add(self, cluster: AnyArray, values: Array) -> None:
         """Add episodes with their cluster ids `[E]` and values `[E, J]`."""
@@ -97,10 +116,23 @@ class Clusters:
         place = np.array([self.rows.setdefault(key, len(self.rows)) for key in ids.tolist()], dtype=np.int64)
         grown = len(self.rows) - len(self.counts)
         if grown:
-            self.totals = np.concatenate([self.totals, np.zeros((grown, self.bases.size))])
+            more = np.zeros((grown, self.bases.size), dtype=np.int64)
+            self.whole, self.parts = np.concatenate([self.whole, more]), np.concatenate([self.parts, more])
             self.counts = np.concatenate([self.counts, np.zeros(grown)])
-        np.add.at(self.totals, place[inverse], values - self.bases)
+        distance = values - self.bases
+        far = ~(np.abs(distance) < MOST_DISTANCE)  # or not a number, of a bet that has lost everything
+        if far.any():
+            extreme = np.zeros_like(self.totals) if self.extreme is None else self.extreme
+            extreme = np.concatenate([extreme, np.zeros((len(self.counts) - len(extreme), self.bases.size))])
+            np.add.at(extreme, place[inverse], np.where(far, distance, 0.0))
+            self.extreme, distance = extreme, np.where(far, 0.0, distance)
+        # Whole numbers and parts of one are added apart, as whole numbers: in any order the sum is the same, rounded down.
+        whole = np.floor(distance)
+        np.add.at(self.whole, place[inverse], whole.astype(np.int64))
+        np.add.at(self.parts, place[inverse], np.floor((distance - whole) * PARTS).astype(np.int64))
         np.add.at(self.counts, place[inverse], 1.0)
+        self.whole += self.parts // PARTS
+        self.parts %= PARTS
 
     def units(self) -> Array:
         """Return the values `[U, J]` of all clusters; RefusedError if one has more episodes than declared possible."""

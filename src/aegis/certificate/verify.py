@@ -9,6 +9,7 @@ from typing import Any
 from aegis.certificate.candidate import Candidate
 from aegis.certificate.certificate import KIND, Certificate
 from aegis.certificate.certify import certify
+from aegis.certificate.rows import changed_rows
 from aegis.logs import Source
 from aegis.problem import Problem, parse_problem
 from aegis.problem.strict_yaml import write_yaml
@@ -17,7 +18,7 @@ from aegis.version import __version__
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing that is not as the certificate says: what, what it says, what was found."""
+    """One thing that is not as the certificate says: what, what it says, what was found (both None if `what` says it all)."""
 
     what: str
     stated: Any
@@ -26,6 +27,11 @@ class Difference:
     def plain(self) -> dict[str, Any]:
         """Return plain data."""
         return {"what": self.what, "stated": self.stated, "found": self.found}
+
+    def __str__(self) -> str:
+        if self.stated is None and self.found is None:
+            return self.what
+        return f"{self.what}: the certificate says {self.stated}, found {self.found}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +72,9 @@ def verify(content: Mapping[str, Any], source: Source, candidates: Sequence[Cand
         now=content["created"],
     )
     found = again.to_json()
-    differences = [*_digests(content, found), *_policies(content, found), *_results(content, found)]
-    notes = []
+    same_rows = _same_rows(content, found)
+    differences = [*_digests(content, found), *_policies(content, found, same_rows), *_results(content, found)]
+    notes = _notes(content, found, same_rows)
     stated_version = content["versions"].get("aegis")
     if stated_version != __version__:
         notes.append(
@@ -92,20 +99,51 @@ def _digests(stated: Mapping[str, Any], found: Mapping[str, Any]) -> list[Differ
     was, now = stated["digests"]["files"], found["digests"]["files"]
     if len(was) != len(now):
         return [*differences, Difference("the log: number of files", len(was), len(now))]
-    for before, after in zip(was, now, strict=True):
-        if before["digest"] != after["digest"]:
-            differences.append(Difference(f"the log: {after['name']}", before["digest"], after["digest"]))
+    changed = [(before, after) for before, after in zip(was, now, strict=True) if before["digest"] != after["digest"]]
+    for before, after in changed:
+        differences.append(Difference(f"the log: {after['name']}", before["digest"], after["digest"]))
+        differences += [Difference(f"{after['name']}, {text}", None, None) for text in _rows(before, after)]
     return differences or [Difference("the log", stated["digests"]["data"], found["digests"]["data"])]
 
 
-def _policies(stated: Mapping[str, Any], found: Mapping[str, Any]) -> list[Difference]:
+def _rows(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
+    """Return in words which rows of a file differ; nothing if the checksums of either are not known."""
+    was, now = before.get("rows"), after.get("rows")
+    return [] if was is None or now is None else changed_rows(was, now)
+
+
+def _same_rows(stated: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
+    """Say whether the log holds the same rows as far as it is read: the same files, or others with the same checksums."""
+    if stated["digests"]["data"] == found["digests"]["data"]:
+        return True
+    was, now = stated["digests"]["files"], found["digests"]["files"]
+    known = [file.get("rows") for file in (*was, *now)]
+    return len(was) == len(now) and None not in known and known[: len(was)] == known[len(was) :]
+
+
+def _policies(stated: Mapping[str, Any], found: Mapping[str, Any], same_rows: bool) -> list[Difference]:
     differences = []
     for before, after in zip(stated["candidates"], found["candidates"], strict=False):
         if before["digest"] != after["digest"]:
             differences.append(Difference(f"the policy {before['name']}", before["digest"], after["digest"]))
+        was, now = before.get("behaviour") or {}, after.get("behaviour") or {}
+        levels = [level for level in was if level in now and was[level] != now[level]]
+        if levels and same_rows:  # on other rows every policy does something else
+            what = f"the policy {before['name']} behaves differently at {', '.join(levels)}"
+            differences.append(Difference(what, {name: was[name] for name in levels}, {name: now[name] for name in levels}))
     if len(stated["candidates"]) != len(found["candidates"]):
         differences.append(Difference("number of candidates", len(stated["candidates"]), len(found["candidates"])))
     return differences
+
+
+def _notes(stated: Mapping[str, Any], found: Mapping[str, Any], same_rows: bool) -> list[str]:
+    """Return what is worth knowing though it is no difference: code in another file that does the same."""
+    return [
+        f"the file that the code of {before['name']} is in has changed; on the certified rows it behaves as it did"
+        for before, after in zip(stated["candidates"], found["candidates"], strict=False)
+        if before.get("code") != after.get("code") and same_rows and before.get("behaviour") == after.get("behaviour")
+        if "code" in before
+    ]
 
 
 def _results(stated: Mapping[str, Any], found: Mapping[str, Any]) -> list[Difference]:

@@ -69,7 +69,7 @@ def command(certificate: Path, log: tuple[Path, ...], references: tuple[str, ...
             f"Not verified: {len(found.differences)} things differ from {certificate}.", style="bold red", soft_wrap=True
         )
         for item in found.differences[:20]:
-            screen.print(f"  {item.what}: the certificate says {item.stated}, found {item.found}", soft_wrap=True, markup=False)
+            screen.print(f"  {item}", soft_wrap=True, markup=False)
     for note in found.notes:
         screen.print(f"note: {note}", soft_wrap=True)
     return 0 if found.holds else BROKEN

@@ -60,7 +60,9 @@ def unit_values(values: Array, least: float | None = None) -> Array:
     """Return values `[K]` as floats; SettingError if there are none, RefusedError if one is not finite or below `least`."""
     found = np.asarray(values, dtype=np.float64)
     if found.ndim != 1 or not found.size:
-        raise SettingError(f"a bound needs the values of one unit or more, one number each; found an array of shape {found.shape}")
+        raise SettingError(
+            f"a bound needs the values of one unit or more, one number each; found an array of shape {found.shape}"
+        )
     refuse_bad(found, least)
     return found
 

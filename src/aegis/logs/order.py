@@ -101,14 +101,14 @@ class SiblingOrder:
     def _unknown(self, groups: Groups, parent: AnyArray, level: Level, ids: pa.ChunkedArray | None) -> None:
         later = groups.first[np.flatnonzero(parent[1:] == parent[:-1]) + 1]
         column = level.decision if level.decision is not None else level.actions.column
-        time = f"'{self.problem.time}', which does not differ between them" if self.problem.time else "no time"
 
         def text(index: int) -> str:
             found = f"with ids of text such as {shown(ids[index].as_py())}" if ids is not None else "without decision ids"
             return (
-                f"level '{level.name}' has several decisions below one parent, {found} and with {time}; under 'carry_over: "
-                "within' their order counts, and neither rows nor text tell it ('10' comes before '9'): name a 'decision' column "
-                "that numbers (or dates) them as they were taken, or a 'time' column that differs between them"
+                f"level '{level.name}' has several decisions below one parent, {found} and without a time that differs between "
+                "them; under 'carry_over: within' their order counts, and neither rows nor text tell it ('10' comes before '9'): "
+                "name a 'decision' column that numbers (or dates) them as they were taken, or a 'time' column whose numbers or "
+                "dates differ between them"
             )
 
         self.findings.add(later, column, text)

@@ -1,7 +1,7 @@
 """Hashes of what a batch holds: of decisions, rows and whole episodes, whatever they are called and in whatever order they come.
 
-They tell one thing from another up to a chance of 2^-64 a pair and are the same on every machine. They are no secret and no proof:
-whoever wants to can make two things with one hash.
+They tell one thing from another up to a chance of 2^-64 a pair and are the same on every machine. They are no secret and no
+proof: whoever wants to can make two things with one hash.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def decision_hashes(batch: Batch, exact: bool = True) -> dict[str, Hashes]:
 
 
 def row_hashes(batch: Batch, ids: Iterable[Hashes] = ()) -> Hashes:
-    """Return a hash `[n]` of each innermost row: everything the batch knows of it; ids: hashes `[E]` of episodes that count too."""
+    """Return a hash `[n]` of each innermost row, of everything the batch knows of it; ids: hashes `[E]` of episodes count too."""
     innermost = list(batch.levels)[-1]
     total = decision_hashes(batch)[innermost]
     for name, rows in batch.ancestors(innermost).items():
@@ -114,12 +114,11 @@ def _bits(values: AnyArray, exact: bool) -> Hashes:
     """Return values `[n]` as whole numbers; 0 and -0 are one, and so is all that is not a number."""
     if values.dtype.kind != "f":
         return values.astype(np.int64).view(np.uint64)
+    found: Hashes
     if exact:
-        numbers = values.astype(np.float64) + 0.0
-        found: Hashes = numbers.view(np.uint64)
+        found = (values.astype(np.float64) + 0.0).view(np.uint64)
     else:
         with np.errstate(over="ignore", invalid="ignore"):
-            numbers = values.astype(np.float32) + np.float32(0.0)
-        found = numbers.view(np.uint32).astype(np.uint64)
-    unknown = np.isnan(numbers)
+            found = (values.astype(np.float32) + np.float32(0.0)).view(np.uint32).astype(np.uint64)
+    unknown = np.isnan(values)
     return np.where(unknown, _ODD, found) if unknown.any() else found

@@ -1,7 +1,7 @@
 """Which episodes somebody has seen: a sample of their hashes, to tell later whether they come again under other names.
 
-Only episodes that occurred once are kept, the ones with the smallest hashes: what occurs often in one log occurs in another one by
-chance. How likely chance is follows from the episodes that occurred twice (Good and Turing): the share of all further
+Only episodes that occurred once are kept, the ones with the smallest hashes: what occurs often in one log occurs in another one
+by chance. How likely chance is follows from the episodes that occurred twice (Good and Turing): the share of all further
 episodes that equal one of those seen once is about `2 double / episodes`.
 """
 
@@ -69,8 +69,8 @@ class Seen:
         """Return what `plain` gave; PolicyError for anything else."""
         try:
             hashes = np.frombuffer(bytes.fromhex(plain["hashes"]), dtype=">u8").astype(np.uint64)
-            numbers = [int(plain[name]) for name in ("episodes", "distinct", "single", "double")]
-            return cls(*numbers, hashes, str(plain["content"]))
+            episodes, distinct, single, double = (int(plain[name]) for name in ("episodes", "distinct", "single", "double"))
+            return cls(episodes, distinct, single, double, hashes, str(plain["content"]))
         except (KeyError, TypeError, ValueError) as error:
             raise PolicyError(
                 f"the record of a policy: its fingerprints cannot be read ({type(error).__name__}: {error}); learn it again"

@@ -1,0 +1,206 @@
+"""Episodes that are there twice under other ids, as where a file was copied: each would be counted as new evidence.
+
+Two episodes are compared by hashes of what they hold, ids and times left out. Chance makes equal episodes too. Two things count:
+- Of two episodes with the same first context, the second takes the first one's action with that action's propensity. Episodes
+  that are equal in everything are so more often only if they were copied: a test by betting, whatever the values are.
+- Rewards that are equal only in episodes that are equal in everything are as good as continuous. Equal episodes may still come
+  from few contexts and rewards without noise; but then, as draws at random, pairs of them would bring triples: numbers of groups
+  by their size are log-convex. Copies bring pairs without triples.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from aegis.audit.finding import Finding, finding
+from aegis.audit.view import View
+from aegis.evidence.calibration import blended, weight_logs
+from aegis.problem import AnyArray, Array, Problem
+
+Hashes = npt.NDArray[np.uint64]
+MOST = 2**15  # episodes kept in each of two samples
+FEWEST = 3  # copies that are worth a word
+ALIKE = 0.9  # of the pairs with equal rewards that are equal in everything, from which rewards are as good as continuous
+LARGEST = 8  # copies of one episode that are told apart
+SPREADS = 4.0  # standard deviations by which there are too many
+KEY = "key"
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+
+
+class Copies:
+    """Hashes of episodes, in two samples by hash value, so that equal episodes are in both or in neither."""
+
+    def __init__(self, problem: Problem, alpha: float) -> None:
+        self.problem, self.alpha = problem, alpha
+        self.by_context = _Sample()
+        self.by_reward = _Sample()
+        self.episodes = 0
+
+    def add(self, view: View) -> None:
+        """Add the episodes of a batch."""
+        if not len(view.batch):
+            return
+        self.episodes += len(view.batch)
+        context, chance = self._first(view)
+        reward = _rewards(view)
+        chosen = np.flatnonzero(self.by_context.wanted(context) | self.by_reward.wanted(reward))
+        if not chosen.size:
+            return
+        context, chance, reward = context[chosen], chance[chosen], reward[chosen]
+        whole = self._whole(view, chosen, context, reward)
+        self.by_context.add({KEY: context, "whole": whole, "chance": chance})
+        self.by_reward.add({KEY: reward, "whole": whole})
+
+    def findings(self) -> list[Finding]:
+        """Return what was found."""
+        drawn, log = self._repeated_draws()
+        if log >= math.log(1.0 / self.alpha) and drawn >= FEWEST:
+            copies, sample = drawn, self.by_context.size
+        elif self._surplus():
+            whole = self.by_reward.values("whole")
+            copies, sample = whole.size - np.unique(whole).size, whole.size
+        else:
+            return []
+        message = (
+            f"{copies} of {'' if sample == self.episodes else 'a sample of '}{sample} episodes are equal to another one in all "
+            "contexts, actions and rewards, beyond chance; was a file copied, or exported twice under other ids?"
+        )
+        figures: dict[str, float | str] = {"copies": float(copies), "share": copies / sample, "sample": float(sample)}
+        return [finding("duplicated-episodes", "refused", message, figures=figures)]
+
+    def _repeated_draws(self) -> tuple[int, float]:
+        """Return how many episodes are equal to the one before them with their first context, and log evidence of copying."""
+        context, whole, chance = (self.by_context.values(name) for name in (KEY, "whole", "chance"))
+        order = np.argsort(context, kind="stable")
+        again = np.flatnonzero(context[order][1:] == context[order][:-1])
+        before, now = order[again], order[again + 1]
+        same = whole[now] == whole[before]
+        if not same.any():
+            return 0, -math.inf
+        # The first action is the same with this chance at most; 1.0 where it is not known, which proves nothing.
+        weights = np.where(same, 1.0 / chance[now], 0.0)
+        return int(same.sum()), float(blended(weight_logs(weights).sum(axis=1)))
+
+    def _surplus(self) -> bool:
+        """Say whether there are more groups of equal episodes of some size than numbers of other sizes allow."""
+        reward, whole = self.by_reward.values(KEY), self.by_reward.values("whole")
+        if not whole.size:
+            return False
+        _, equal = np.unique(whole, return_counts=True)
+        _, alike = np.unique(reward, return_counts=True)
+        if _pairs(equal) < FEWEST or _pairs(equal) < ALIKE * _pairs(alike):
+            return False
+        number = np.bincount(np.minimum(equal, LARGEST + 2), minlength=LARGEST + 3).astype(np.float64)
+        number[LARGEST + 2] += number[LARGEST + 1]
+        most = number + SPREADS * np.sqrt(number + 1.0) + SPREADS
+        size = np.arange(2, LARGEST + 1)
+        expected = np.sqrt(most[size - 1] * most[size + 1] * (size + 1) / size)
+        return bool((number[size] > expected + SPREADS * np.sqrt(expected)).any())
+
+    def _first(self, view: View) -> tuple[Hashes, Array]:
+        """Return a hash of the first outermost context `[E]`, and the propensity of the first outermost action."""
+        level = self.problem.levels[0].name
+        table = view.batch.levels[level]
+        if not len(table):
+            return np.zeros(len(view.batch), dtype=np.uint64), np.ones(len(view.batch))
+        rows, some = view.first_decisions(level)
+        found = np.zeros(len(view.batch), dtype=np.uint64)
+        for values in table.context.values():
+            for column in values.reshape(len(values), -1).T:
+                found = _mixed(found, _bits(column[rows]))
+        chance = table.mu_taken[rows]
+        return found, np.where(some & np.isfinite(chance) & (chance > 0), chance, 1.0)
+
+    def _whole(self, view: View, chosen: AnyArray, context: Hashes, reward: Hashes) -> Hashes:
+        """Return a hash of all contexts, actions and rewards of the chosen episodes `[k]`."""
+        found = _mixed(context, reward)
+        first, _ = view.first_decisions(self.problem.names[0])
+        for name, table in view.batch.levels.items():
+            if not len(table):
+                continue
+            if name == self.problem.names[0]:  # alone, so that equal episodes have equal first actions
+                found = _mixed(found, table.action[first[chosen]].astype(np.uint64))
+            rows, owner = view.rows_below(name, chosen)
+            starts = np.flatnonzero(np.concatenate([[True], owner[1:] != owner[:-1]])) if owner.size else owner
+            columns = [column for values in table.context.values() for column in values.reshape(len(values), -1).T]
+            if name == self.problem.innermost.name:
+                columns.append(view.reward)
+            found = _mixed(found, _added(table.action[rows].astype(np.uint64), owner, starts, chosen.size))
+            for column in columns:
+                found = _mixed(found, _added(_bits(column[rows]), owner, starts, chosen.size))
+        return found
+
+
+class _Sample:
+    """Episodes by a key; once there are too many, only those whose mixed key is divisible by a growing power of two."""
+
+    def __init__(self) -> None:
+        self.parts: list[dict[str, AnyArray]] = []
+        self.size = 0
+        self.mask = np.uint64(0)
+
+    def wanted(self, keys: Hashes) -> npt.NDArray[np.bool_]:
+        """Say which keys belong to the sample."""
+        return (_mixed(keys, keys) & self.mask) == 0
+
+    def add(self, values: dict[str, AnyArray]) -> None:
+        """Add episodes: their keys, and what goes with them."""
+        self._keep(values)
+        # A key that most episodes share goes with all of them: then there is little to learn from it.
+        while self.size > MOST:
+            self.mask = self.mask * np.uint64(2) + np.uint64(1)
+            parts, self.parts, self.size = self.parts, [], 0
+            for part in parts:
+                self._keep(part)
+
+    def values(self, name: str) -> AnyArray:
+        """Return one of the columns of the sample."""
+        return np.concatenate([part[name] for part in self.parts]) if self.parts else np.zeros(0, dtype=np.uint64)
+
+    def _keep(self, values: dict[str, AnyArray]) -> None:
+        chosen = np.flatnonzero(self.wanted(values[KEY]))
+        if chosen.size:
+            self.parts.append({name: found[chosen] for name, found in values.items()})
+            self.size += chosen.size
+
+
+def _rewards(view: View) -> Hashes:
+    """Return a hash of the number of innermost decisions, and of the first and the last reward, of each episode `[E]`."""
+    level = view.problem.innermost.name
+    if not view.reward.size:
+        return np.zeros(len(view.batch), dtype=np.uint64)
+    first, some = view.first_decisions(level)
+    last = view.last_decisions(level)
+    size = np.where(some, last - first + 1, 0).astype(np.uint64)
+    return _mixed(_mixed(size, _bits(view.reward[first])), _bits(view.reward[last]))
+
+
+def _added(bits: Hashes, owner: AnyArray, starts: AnyArray, count: int) -> Hashes:
+    """Return the sums `[count]`, modulo 2^64, over the rows of each owner; starts: where these begin."""
+    found = np.zeros(count, dtype=np.uint64)
+    if starts.size:
+        found[owner[starts]] = np.add.reduceat(bits, starts)
+    return found
+
+
+def _bits(values: AnyArray) -> Hashes:
+    """Return numbers as the bits that they are made of."""
+    return np.ascontiguousarray(values, dtype=np.float64).view(np.uint64)
+
+
+def _mixed(one: Hashes, other: Hashes) -> Hashes:
+    """Return a hash of two hashes, every bit spread over all 64."""
+    found = one * _ODD + other
+    found ^= found >> np.uint64(30)
+    found *= np.uint64(0xBF58476D1CE4E5B9)
+    found ^= found >> np.uint64(27)
+    found *= np.uint64(0x94D049BB133111EB)
+    found ^= found >> np.uint64(31)
+    return found
+
+
+def _pairs(counts: AnyArray) -> float:
+    return float((counts * (counts - 1.0) / 2.0).sum())

@@ -1,0 +1,86 @@
+"""Does an episode affect the next one? Then episodes are not independent, whatever `carry_over` says.
+
+`E[(w - 1) f(next episode)] = 0` for the weight of any policy at a decision of an episode and any f of the outermost context or of
+the mean reward of the next one, in the order of time or of the log. The decision is the last one of its level; where episodes
+differ in size the first one, because the last one may be the last one for what it did. In a product over episodes every
+term has mean zero given the others, because its earliest weight has: the pairs may overlap.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+
+import numpy as np
+
+from aegis.audit.bets import Choices, EpisodeBets, mean_log, set_of
+from aegis.audit.finding import Finding, finding
+from aegis.audit.signs import context_signs, sign_at
+from aegis.audit.view import View
+from aegis.problem import AnyArray, Array, Problem
+
+REACTS = math.log(20.0)  # evidence from which the controller counts as reacting to the episode before
+
+
+class Interference:
+    """The test of independence between neighbouring episodes, all levels together."""
+
+    def __init__(self, problem: Problem, alpha: float) -> None:
+        self.problem, self.alpha = problem, alpha
+        self.declared = [level for level in problem.levels if level.propensity is not None]
+        self.bets: dict[tuple[str, str], EpisodeBets] = {}
+        self.again: dict[str, EpisodeBets] = {}
+        self.pairs = 0
+
+    def add(self, view: View, before: AnyArray, now: AnyArray) -> None:
+        """Add pairs `[p]` of neighbouring episodes."""
+        kept = view.fresh[before] & view.fresh[now]
+        before, now = before[kept], now[kept]
+        if not before.size:
+            return
+        self.pairs += before.size
+        outermost = self.problem.names[0]
+        first, _ = view.first_decisions(outermost)
+        own = [cut for cut in view.cuts.context[outermost] if cut.variable in view.batch.levels[outermost].context]
+        signs = context_signs(own, view.batch.levels[outermost].context, first[now])
+        signs["the reward"] = sign_at(view.episode_rewards()[now], view.cuts.reward[outermost])
+        for level in self.declared:
+            table = view.batch.levels[level.name]
+            start, some = view.first_decisions(level.name)
+            pairs = np.flatnonzero(some[before] & some[now])
+            drawn = view.last_decisions(level.name) if view.even(level.name) else start
+            rows, after = drawn[before[pairs]], start[now[pairs]]
+            if not pairs.size or not np.isfinite(table.mu_taken[rows]).all():
+                continue
+            choices = Choices.of(level, table.take(rows, rows))
+            owner = np.arange(pairs.size)
+            for label, sign in signs.items():
+                bets = self.bets.setdefault((level.name, label), EpisodeBets(choices.sets))
+                bets.add_single(choices, sign[pairs])
+            again = self.again.setdefault(level.name, EpisodeBets(choices.sets))
+            again.add_repeats(choices, set_of(level, table.action[after]), owner, pairs.size)
+
+    def findings(self, order: str, wrong: Collection[str] = ()) -> list[Finding]:
+        """Return what was found. order: of the episodes, in words. Levels whose propensities are `wrong` say nothing."""
+        reacting = {name for name, bets in self.again.items() if mean_log(bets.evidence()) >= REACTS}
+        parts: dict[tuple[str, str], Array] = {}
+        for (name, label), bets in self.bets.items():
+            if name not in wrong:
+                logs = bets.evidence()
+                mute = name in reacting and label == "the reward"  # the controller's reaction, not the plant's
+                parts[name, label] = np.full(logs.size, -np.inf) if mute else logs
+        every = np.concatenate(list(parts.values())) if parts else np.zeros(0)
+        if not every.size or mean_log(every) < math.log(1.0 / self.alpha):
+            return []
+        (level, what), strongest = max(parts.items(), key=lambda item: item[1].max(initial=-np.inf))
+        return [
+            finding(
+                "episodes-interfere",
+                "refused",
+                f"{what} of an episode depends on an action of level '{level}' in the episode before it ({order})",
+                level,
+                log10_evidence=float(strongest.max()) / math.log(10),
+                pairs=float(self.pairs),
+                bets=float(every.size),
+            )
+        ]

@@ -1,0 +1,141 @@
+"""The plan of the levels of a problem from a pilot log."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from aegis.certificate import Candidate
+from aegis.certificate.measures import Measure
+from aegis.certificate.parts import Reach, fillable
+from aegis.certificate.view import Models, View
+from aegis.policies import Logged
+from aegis.problem import Batch, Level, Problem, Scope
+from aegis.validation.planner.forecast import forecast
+from aegis.validation.planner.from_guess import Known, guessed_level, rates_of
+from aegis.validation.planner.legacy import Behaviour
+from aegis.validation.planner.pilot import PilotLevel, cut_in_halves, fit_half, pilot_level
+from aegis.validation.planner.rates import all_rows, enough
+from aegis.validation.planner.results import LevelPlan, Row
+from aegis.validation.planner.settings import Guess, Settings
+
+NOTABLE = 0.05  # share of the modelled differences from which it is said that it was taken off
+
+
+@dataclass(frozen=True, slots=True)
+class Pilot:
+    """A pilot log in two halves, with the reward models of each; given: the user's candidate, None for capped ones."""
+
+    problem: Problem
+    measure: Measure
+    batch: Batch
+    halves: tuple[Batch, Batch]
+    models: tuple[Models, Models]
+    given: Candidate | None
+
+    @classmethod
+    def of(cls, problem: Problem, measure: Measure, batch: Batch, given: Candidate | None, seed: int) -> Pilot:
+        """Cut a batch in halves and fit their models."""
+        first, second = cut_in_halves(batch, seed)
+        name = problem.innermost.name
+        models = fit_half(problem, measure, name, first), fit_half(problem, measure, name, second)
+        return cls(problem, measure, batch, (first, second), models, given)
+
+    def level(
+        self, level: Level, guess: Guess, settings: Settings, delta: float, told: Callable[[], None] = lambda: None
+    ) -> LevelPlan:
+        """Return the plan of a level; where the log cannot tell, from the guess, or without rows but with the reason."""
+        problem, name = self.problem, level.name
+        if not fillable(problem, Scope(name), Reach(True, (math.inf,))) or problem.carry_over != "none":
+            return _untold(name, _not_fillable(name))
+        behaviour = Behaviour.of(self.batch.levels[name], level.actions.count)
+        if behaviour is None:
+            return _untold(name, _taken_only(name))
+        if behaviour.deterministic:
+            return self._deterministic(level, guess, settings, delta, told)
+        found = pilot_level(problem, self.measure, self.halves, self.models, name, self.given)
+        if found is None:
+            return _untold(name, _taken_only(name))
+        return self._explored(level, found, behaviour, settings, delta, told)
+
+    def _explored(
+        self, level: Level, found: PilotLevel, behaviour: Behaviour, settings: Settings, delta: float, told: Callable[[], None]
+    ) -> LevelPlan:
+        width = self.measure.width
+        caps = found.caps or settings.caps
+
+        def evaluate(rate: float | None, cap: float) -> Row:
+            row = forecast(found.plays(rate, cap), rate, cap, level.margin / width, delta, width, settings.seed)
+            told()
+            return row if rate is None else replace(row, cost=found.cost(rate) * width)
+
+        rates: tuple[float | None, ...] = (None,) if behaviour.uniform_already else (None, *rates_of(level, settings))
+        rows = all_rows(evaluate, rates, caps)
+        within = None if settings.within is None else enough(evaluate, rows, settings.within, caps)
+        return LevelPlan(level.name, "pilot", False, rows, True, within, self._notes(level, found, behaviour))
+
+    def _deterministic(
+        self, level: Level, guess: Guess, settings: Settings, delta: float, told: Callable[[], None]
+    ) -> LevelPlan:
+        note = (
+            f"the legacy leaves nothing to chance at level '{level.name}': no gain can be certified there from such a log, however "
+            "long. Mix exploration into it: with a small probability take any available action, and log the probabilities"
+        )
+        if guess.gain is None:
+            more = "The log cannot say what other actions earn; give the gain that is hoped for (--gain) to have episodes counted"
+            return LevelPlan(level.name, "pilot", True, (), False, None, (note, more))
+        return guessed_level(level, guess, self._known(level), settings, delta, self.measure.width, (note,), True, told)
+
+    def _known(self, level: Level) -> Known:
+        seen = View(self.problem, self.batch, Logged(self.problem), self.models[0]).subtree(self.measure, level.name)
+        reward = (seen.low + seen.high) / 2
+        units = len(np.unique(self.batch.episode if self.batch.cluster is None else self.batch.cluster))
+        typical = float(reward.mean())
+        return Known(typical, float(reward.std()), max(1, round(reward.size / units)), typical)
+
+    def _notes(self, level: Level, found: PilotLevel, behaviour: Behaviour) -> tuple[str, ...]:
+        width, notes = self.measure.width, []
+        if not self.models[0].rewards or not self.models[1].rewards:
+            notes.append("no reward model could be fitted to the pilot, so that no candidate can be learned from it; make it longer")
+        if found.robust <= 2 * found.error:
+            notes.append(
+                f"the pilot itself shows no gain yet at level '{level.name}': a candidate capped at 2 gains {found.robust * width:.3g} "
+                f"there, give or take {2 * found.error * width:.3g}; take these numbers for a guess"
+            )
+        if found.shrink < 1 - NOTABLE:
+            notes.append(
+                f"the fitted model is optimistic: {1 - found.shrink:.0%} was taken off its differences between actions, so that they "
+                "make the gain that the other half of the pilot shows"
+            )
+        if behaviour.uniform_already:
+            notes.append("the legacy chooses uniformly already: it cannot explore more, and what it would do otherwise is not known")
+        if self.batch.observed is not None and not self.batch.observed.all():
+            missing = 1 - float(self.batch.observed.mean())
+            notes.append(
+                f"{missing:.1%} of the rewards are missing; a certificate counts each at its worst, which takes longer than shown"
+            )
+        if self.given is not None and self.given.record:
+            notes.append("if the policy was learned from this very log, the pilot flatters it: take the numbers for a lower limit")
+        return tuple(notes)
+
+
+def _untold(level: str, why: str) -> LevelPlan:
+    return LevelPlan(level, "pilot", False, (), False, None, (why,))
+
+
+def _not_fillable(level: str) -> str:
+    return (
+        f"level '{level}': plans are made for rewards that belong to decisions at or below the level and do not depend on earlier "
+        "decisions (carry_over: none); otherwise certify what there is: 'not yet' says how many further episodes it would take"
+    )
+
+
+def _taken_only(level: str) -> str:
+    return (
+        f"level '{level}': the log holds the probability of the action taken only, or lacks some; a plan needs the legacy's whole "
+        "distribution: log one column per action (propensity 'columns'), or the action it meant to take and its exploration rate "
+        "('base' and 'epsilon'); or plan from a guess, without the log"
+    )

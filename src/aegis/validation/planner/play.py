@@ -1,0 +1,107 @@
+"""A study that has not been made yet: what would be logged at one level under one exploration rate, and what it would bet on.
+
+Everything is scaled to rewards in [0, 1], 1 best.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from aegis.evidence import Grid, gain_bets, gain_stakes, placed_gain_grid, water_filled
+from aegis.problem import Array
+
+PLACING_ROWS = 600  # decisions that a grid is placed on
+CELLS = 2**22  # decisions x actions x bets simulated for one row of the plan
+LEAST_UNITS = 200
+MOST_REPEATS = 100
+
+Pool = Callable[[Array], Array]
+
+
+@dataclass(frozen=True, slots=True)
+class Play:
+    """Decisions of one level, a logging policy and a candidate, and a world that answers.
+
+    logging, candidate `[n, A]`: distributions. control `[n, A]`: the prediction the bets use. mean `[n, A]`: what an action earns
+    in the world on average. residual `[n]`: by how much a reward differs from that, whatever the action. largest: T_max of the
+    candidate. pool: from factors of decisions `[n, J]` to those of the units they belong to `[U, J]`; a unit in which nothing is
+    at stake has the factor 1.
+    """
+
+    logging: Array
+    candidate: Array
+    control: Array
+    mean: Array
+    residual: Array
+    largest: float
+    pool: Pool
+
+    @property
+    def gain(self) -> float:
+        """Return the candidate's gain in this world."""
+        return self._over_units(self._gains())
+
+    @property
+    def moved(self) -> float:
+        """Return the probability that the candidate moves, on average over units."""
+        return self._over_units(np.maximum(self.logging - self.candidate, 0.0).sum(axis=1))
+
+    def factors(self, bets: Array, repeats: int, rng: np.random.Generator) -> Array:
+        """Return the factors `[repeats U, J]` of simulated units: the same contexts, new actions, rewards kept within [0, 1].
+
+        Units come in an order without meaning.
+        """
+        stakes, rows = gain_stakes(self.candidate, self.logging, self.logging), np.arange(len(self.logging))
+        chances = np.cumsum(self.logging, axis=1)
+        found = []
+        for _ in range(repeats):
+            drawn = rng.random(len(rows))[:, None] * chances[:, -1:]
+            action = (chances <= drawn).sum(axis=1)
+            reward = np.clip(self.mean[rows, action] + self.residual, 0.0, 1.0)
+            found.append(self.pool(water_filled(stakes, self.logging, self.control, action, reward, bets)))
+        return np.concatenate(found)
+
+    def expected(self, bets: Array) -> Array:
+        """Return the mean `[J]` of a unit's factor under each bet, which needs no simulation: one plus bet times gain."""
+        return np.asarray(self.pool(1.0 + self._gains()[:, None] * bets).mean(axis=0))
+
+    def _gains(self) -> Array:
+        return np.asarray(((self.candidate - self.logging) * self.mean).sum(axis=1))
+
+    def _over_units(self, values: Array) -> float:
+        return float(self.pool(1.0 + values[:, None]).mean() - 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """Logarithms `[U, J]` of simulated factors against a margin, and the grid they are spread over."""
+
+    logs: Array
+    grid: Grid
+
+
+def growth(plays: tuple[Play, ...], margin: float, rng: np.random.Generator) -> Growth:
+    """Return what the evidence of simulated units grows by; plays: the same study in worlds that are equally likely.
+
+    The grid is placed as a certificate places it, on units of its own.
+    """
+    largest = plays[0].largest
+    placing = [play.factors(gain_bets(largest), _repeats(play, PLACING_ROWS), rng) for play in plays]
+    grid = placed_gain_grid(largest, np.concatenate(placing), margin)
+    found = []
+    for play in plays:
+        cells = play.logging.shape[1] * grid.bets.size
+        factors = play.factors(grid.bets, _repeats(play, CELLS // cells), rng)
+        mean = play.expected(grid.bets)
+        # How far the simulated mean is off is known, and would otherwise be most of the error of small growth.
+        found.append(np.log(factors) - (factors.mean(axis=0) - mean) / mean)
+    return Growth(np.concatenate(found) - np.log1p(grid.bets * margin), grid)
+
+
+def _repeats(play: Play, rows: int) -> int:
+    units = len(play.pool(np.ones((len(play.logging), 1))))
+    least = -(-LEAST_UNITS // units)
+    return int(min(max(rows // len(play.logging), least), MOST_REPEATS))

@@ -1,0 +1,121 @@
+"""What a plan says: one row for each exploration rate and cap, level by level."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One exploration rate and one cap.
+
+    explore: the rate; None means as the legacy logs now. cap: W, infinite for none. episodes: after how many certified units half
+    of all such studies have their certificate; likely: nine in ten; None if not within reach, and `why` says so. gain: of the
+    candidate over the legacy with that exploration, in reward units per decision. difference: by how much the actions that the
+    candidate takes more often have to be better, on average, than those it takes less often, to make that gain. cost: what
+    exploring at this rate costs per decision compared with not exploring, None if it is not known; total: times `likely`.
+    """
+
+    explore: float | None
+    cap: float
+    episodes: int | None
+    likely: int | None
+    gain: float
+    difference: float
+    cost: float | None = None
+    why: str = ""
+
+    @property
+    def total(self) -> float | None:
+        """Return what exploring costs until nine in ten studies have their certificate, in units of an episode's mean reward."""
+        return None if self.cost is None or self.likely is None else self.cost * self.likely
+
+    def plain(self) -> dict[str, Any]:
+        """Return plain data; a cap that is infinite is the word 'inf'."""
+        return {
+            "explore": self.explore,
+            "cap": "inf" if math.isinf(self.cap) else self.cap,
+            "episodes": self.episodes,
+            "likely": self.likely,
+            "gain": self.gain,
+            "difference": self.difference,
+            "cost": self.cost,
+            "total_cost": self.total,
+            "why": self.why,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class LevelPlan:
+    """The rows of one level.
+
+    source: 'guess' or 'pilot'. deterministic: the pilot shows that the legacy leaves nothing to chance here. cost_known: costs
+    come from the pilot's model; otherwise they are the most that is possible. within: the smallest exploration rate with a
+    certificate, in nine of ten studies, within the number of episodes wanted; None if none was wanted or none is found.
+    """
+
+    level: str
+    source: str
+    deterministic: bool
+    rows: tuple[Row, ...]
+    cost_known: bool
+    within: Row | None
+    notes: tuple[str, ...]
+
+    @property
+    def quickest(self) -> Row | None:
+        """Return the row with the fewest episodes, of several the one that explores least; None if no row has a number."""
+        found = [row for row in self.rows if row.likely is not None]
+        return min(found, key=lambda row: (row.likely, row.explore or 0.0)) if found else None
+
+    def plain(self) -> dict[str, Any]:
+        """Return plain data."""
+        quickest = self.quickest
+        return {
+            "level": self.level,
+            "source": self.source,
+            "deterministic": self.deterministic,
+            "cost_is": "estimate" if self.cost_known else "at most",
+            "rows": [row.plain() for row in self.rows],
+            "quickest": None if quickest is None else quickest.plain(),
+            "within": None if self.within is None else self.within.plain(),
+            "notes": list(self.notes),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How much exploration and how many episodes it takes until a gain is certified: a forecast, never a certificate.
+
+    unit_word: what is counted, episodes or clusters. delta: the risk of one test, after it was shared. assumed: what the forecast
+    takes for granted, in sentences.
+    """
+
+    levels: tuple[LevelPlan, ...]
+    unit: str
+    unit_word: str
+    delta: float
+    tests: int
+    wanted: int | None
+    pilot_episodes: int | None
+    assumed: tuple[str, ...]
+
+    def level(self, name: str) -> LevelPlan:
+        """Return the plan of a level; KeyError if there is none."""
+        found = {level.level: level for level in self.levels}
+        return found[name]
+
+    def plain(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {
+            "levels": [level.plain() for level in self.levels],
+            "unit": self.unit,
+            "counted_in": self.unit_word,
+            "delta_per_test": self.delta,
+            "tests": self.tests,
+            "within": self.wanted,
+            "pilot_episodes": self.pilot_episodes,
+            "assumed": list(self.assumed),
+        }

@@ -1,0 +1,191 @@
+"""The published bound against its equations in plain loops, its choices of lam and B, and what it may be called."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aegis.errors import RefusedError, SettingError
+from aegis.evidence import (
+    Reading,
+    algorithm_2_gate,
+    closed_form_lam,
+    largest_observed,
+    ls_estimate,
+    published_bound,
+    published_estimate,
+    published_gain,
+    select_scope,
+    split_sizes,
+)
+from aegis.evidence.smoothed import root_lam
+from aegis.rng import stream
+
+SHARES = st.lists(st.floats(0, 1), min_size=1, max_size=12)
+
+
+def plain_estimate(values, lam, largest, q):
+    """B + 1/(lam K) sum_k sum_n q_n log(1 - lam (B - L_kn))."""
+    total = 0.0
+    for row in values:
+        for weight, value in zip(q, row, strict=True):
+            total += weight * math.log(1 - lam * (largest - value))
+    return largest + total / (lam * len(values))
+
+
+@settings(max_examples=60, deadline=None)
+@given(SHARES, st.floats(0.1, 20), st.floats(0.01, 0.99), st.integers(1, 4), st.integers(0, 5))
+def test_estimate_and_bound_are_the_equations(shares, largest, share, particles, seed):
+    rng = stream(seed, "published")
+    values = largest * np.array(shares)[:, None] * rng.random(particles)
+    q = rng.dirichlet(np.ones(particles))
+    lam = share / largest
+    expected = plain_estimate(values, lam, largest, q)
+    assert ls_estimate(values, lam, largest, q) == pytest.approx(expected, rel=1e-9, abs=1e-9)
+    bound = published_bound(values, 0.05, lam, largest, kl=1.7, weights=q)
+    assert bound.value == pytest.approx(expected - (1.7 + math.log(20)) / (lam * len(shares)), rel=1e-9, abs=1e-9)
+    assert bound.value < bound.estimate <= largest
+    assert bound.certificate and bound.label == "certificate"
+
+
+@settings(max_examples=60, deadline=None)
+@given(SHARES, st.floats(0.1, 20), st.floats(0, 200), st.integers(0, 5))
+def test_closed_form_is_the_equation_and_stays_below_its_limit(shares, largest, kl, seed):
+    values = largest * np.array(shares)[:, None] * stream(seed, "closed").random(3)
+    square = sum(sum((largest - v) ** 2 for v in row) / 3 for row in values) / len(values)
+    cost = kl + math.log(20)
+    expected = min(0.9 / largest, math.sqrt(2 * cost / (len(values) * square)))
+    assert closed_form_lam(values, largest, cost, margin=0.1) == pytest.approx(expected, rel=1e-9)
+    bound = published_bound(values, 0.05, "closed form", largest, kl, margin=0.1)
+    assert bound.lam == pytest.approx(expected, rel=1e-9)
+    assert ("limit" in bound.lam_from) == (bound.lam == 0.9 / largest)
+
+
+def test_closed_form_is_near_the_best_lam_when_lam_b_is_small():
+    values = stream(1, "near").random(20_000)
+    best = max(published_bound(values, 0.05, lam, 1.0).value for lam in np.geomspace(1e-3, 0.9, 400))
+    assert published_bound(values, 0.05, "closed form", 1.0).value == pytest.approx(best, abs=2e-4)
+
+
+def test_root_is_one_over_the_root_of_the_units():
+    values = stream(1, "root").random(400) * 3
+    bound = published_bound(values, 0.05, "root", 3.0)
+    assert bound.lam == pytest.approx(0.05)
+    assert bound.certificate
+    assert bound.validity == "fixed time"
+    assert bound.label == "certificate at one number of units, fixed beforehand"
+    with pytest.raises(SettingError, match="more than B\\^2 = 9 units, found 9"):
+        root_lam(9, 3.0)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"lam": "closed form"}, "lam was chosen on the certified units"),
+        ({"reading": Reading(largest_from="observed")}, "largest weight observed"),
+        ({"reading": Reading(particles="draws")}, "Monte-Carlo average of frozen draws"),
+        ({"reading": Reading(logging="own")}, "on-policy variant is biased"),
+        ({"reading": Reading(prior_fixed=False)}, "prior p0 saw"),
+        ({"largest": 0.9}, "values lie in"),
+    ],
+)
+def test_each_broken_condition_takes_the_certificate_away(change, words):
+    values = np.array([[0.2, 0.4], [0.9, 1.0], [0.5, 0.3]])
+    right = {"lam": 0.3, "largest": 1.0}
+    assert published_bound(values, 0.05, **right).certificate
+    bound = published_bound(values, 0.05, **(right | change))
+    assert not bound.certificate
+    assert bound.label.startswith("not a certificate: ")
+    assert words in bound.label
+    assert len(bound.unmet) == 1
+    assert len(bound.met) + len(bound.unmet) == 7
+    assert bound.plain()["label"] == bound.label
+
+
+def test_draws_of_a_single_particle_need_no_average():
+    assert published_bound(np.array([0.2, 0.4]), 0.05, 0.3, 1.0, reading=Reading(particles="draws")).certificate
+
+
+def test_the_estimate_alone_is_never_a_certificate():
+    values = np.array([0.2, 0.4, 0.9])
+    estimate = published_estimate(values, 0.05, 0.3, 1.0)
+    assert estimate.value == estimate.estimate == ls_estimate(values, 0.3, 1.0)
+    assert estimate.label == "not a certificate: KL and log(1/delta) are not subtracted"
+
+
+def test_mixed_data_speak_of_an_average():
+    bound = published_bound(np.array([0.2, 0.4]), 0.05, 0.3, 1.0, reading=Reading(logging="adaptive"))
+    assert bound.certificate
+    assert "average over the logged episodes" in bound.claim
+
+
+def test_gain_subtracts_the_mean_of_the_legacy_and_log_two_over_delta_and_is_no_certificate():
+    values, legacy = np.array([0.9, 0.8, 1.1]), np.array([0.5, 0.6])
+    gain = published_gain(values, legacy, 0.05, 0.4, 1.2, kl=0.5)
+    expected = plain_estimate(values[:, None], 0.4, 1.2, [1.0]) - 0.55 - (0.5 + math.log(40)) / (0.4 * 3)
+    assert gain.value == pytest.approx(expected)
+    assert not gain.certificate
+    assert "without an upper bound" in gain.label
+
+
+def test_gate_compares_the_estimate_with_the_mean_of_the_legacy():
+    values, legacy = np.full(50, 0.9), np.full(50, 0.7)
+    gate = algorithm_2_gate(values, legacy, 0.05, 1.0)
+    assert gate.hands_over
+    assert gate.estimate.value == ls_estimate(values, gate.estimate.lam, 1.0)
+    assert "without an upper bound" in gate.label and "not subtracted" in gate.label
+    assert not algorithm_2_gate(values, legacy, 0.05, 1.0, gain=0.25).hands_over
+
+
+def test_scope_with_the_largest_bound_each_at_its_share_of_delta():
+    inner, outer = stream(1, "inner").random(500), 0.3 * stream(1, "outer").random(500)
+    scopes = {
+        "outer": lambda delta: published_bound(outer, delta, 0.1, 1.0),
+        "inner": lambda delta: published_bound(inner, delta, 0.1, 1.0),
+    }
+    selection = select_scope(scopes, 0.1)
+    assert selection.scope == "inner"
+    assert selection.bound.value == published_bound(inner, 0.05, 0.1, 1.0).value
+    assert {bound.delta for bound in selection.bounds.values()} == {0.05}
+    with pytest.raises(SettingError, match="no scope"):
+        select_scope({}, 0.1)
+
+
+def test_split_gives_every_unit_to_one_side():
+    for units in (1, 2, 7, 100):
+        for share in (0.0, 0.3, 0.5, 0.99):
+            sizes = split_sizes(units, share)
+            assert sizes.prior + sizes.certified == units
+            assert sizes.certified >= 1
+            assert sizes.prior == int(share * units)
+    with pytest.raises(SettingError, match="share in"):
+        split_sizes(10, 1.0)
+
+
+def test_b_from_the_largest_observed_weight():
+    assert largest_observed(np.array([0.5, 3.0]), 2.0) == 6.0
+    with pytest.raises(SettingError, match="above 0"):
+        largest_observed(np.zeros(3))
+
+
+def test_what_cannot_be_used_is_refused_by_name():
+    with pytest.raises(SettingError, match="below 1/B = 0.5, found 0.5"):
+        ls_estimate(np.ones(3), 0.5, 2.0)
+    with pytest.raises(RefusedError, match="unit 1: the estimate needs"):
+        ls_estimate(np.array([1.0, -9.0]), 0.3, 2.0)
+    with pytest.raises(RefusedError, match="unit 2: a unit's value is a finite number"):
+        published_bound(np.array([1.0, 0.5, np.nan]), 0.05, 0.3, 2.0)
+    with pytest.raises(SettingError, match="sum to one"):
+        ls_estimate(np.ones((3, 2)), 0.3, 2.0, np.array([0.9, 0.9]))
+    with pytest.raises(SettingError, match="one weight per particle"):
+        ls_estimate(np.ones((3, 2)), 0.3, 2.0, np.array([1.0]))
+    with pytest.raises(SettingError, match="divergence"):
+        published_bound(np.ones(3), 0.05, 0.3, 2.0, kl=-1.0)
+    with pytest.raises(SettingError, match="by unit"):
+        published_bound(np.zeros(0), 0.05, 0.3, 2.0)
+    with pytest.raises(SettingError, match="delta is a risk"):
+        published_estimate(np.ones(3), 1.5, 0.3, 2.0)
