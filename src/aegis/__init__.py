@@ -17,10 +17,11 @@ if TYPE_CHECKING:
     from aegis.cli.candidates import load_candidate
     from aegis.logs import Source, Split, draft_problem, write_log
     from aegis.mechanisms import Belief, LevelRewards, ModelSettings, build_belief, fit_scalings
-    from aegis.planning import Integration, Planned, load_policy, load_rewards, plan
+    from aegis.planning import Integration, Planned, load_policy, load_rewards
     from aegis.policies import Capped, Function, Hybrid, Legacy, Logged, Mixture, TargetColumns, save_policy
     from aegis.problem import Batch, Level, Problem, Scope, load_problem, save_problem
     from aegis.report import write_report
+    from aegis.validation import Plan, plan
     from aegis.worlds import WORLDS, OraclePolicy, make_world, oracle_value, true_value
 
 _ROOMS = {
@@ -30,10 +31,11 @@ _ROOMS = {
     "cli.candidates": ("load_candidate",),
     "logs": ("Source", "Split", "draft_problem", "write_log"),
     "mechanisms": ("Belief", "LevelRewards", "ModelSettings", "build_belief", "fit_scalings"),
-    "planning": ("Integration", "Planned", "load_policy", "load_rewards", "plan"),
+    "planning": ("Integration", "Planned", "load_policy", "load_rewards"),
     "policies": ("Capped", "Function", "Hybrid", "Legacy", "Logged", "Mixture", "TargetColumns", "save_policy"),
     "problem": ("Batch", "Level", "Problem", "Scope", "load_problem", "save_problem"),
     "report": ("write_report",),
+    "validation": ("Plan", "plan"),
     "worlds": ("WORLDS", "OraclePolicy", "make_world", "oracle_value", "true_value"),
 }  # fmt: skip
 _HOME = {name: f"aegis.{room}" for room, names in _ROOMS.items() for name in names}
@@ -60,6 +62,7 @@ __all__ = [
     "ModelSettings",
     "Online",
     "OraclePolicy",
+    "Plan",
     "Planned",
     "Problem",
     "Scope",

@@ -12,7 +12,16 @@ from aegis.worlds import WORLDS, make_world
 
 ALPHA = 0.05
 RUNS = 12
-TESTS = ("miscalibrated-propensities", "carry-over", "size-follows-action", "size-follows-reward", "reward-repeated")
+TESTS = (
+    "miscalibrated-propensities",
+    "actions-held",
+    "carry-over",
+    "episodes-interfere",
+    "size-follows-action",
+    "size-follows-reward",
+    "reward-repeated",
+    "duplicated-episodes",
+)
 
 
 @pytest.mark.parametrize("world", WORLDS)
@@ -45,7 +54,7 @@ def test_a_mixture_that_logs_exact_probabilities_is_not_refused(form: str) -> No
 
 
 def test_the_calibration_refuses_exactly_from_its_threshold() -> None:
-    problem, batch = logged("additive", "uniform", 500, 3)
+    problem, batch = logged("additive", "uniform", 600, 3)
     full = batch.levels["inner"].mu_full
     assert full is not None
     wrong = with_propensities(batch, "inner", full * np.where(np.arange(11) == 4, 1.2, 1.0))

@@ -12,7 +12,7 @@ from audit_cases import audited, copied_reward, logged, previous_action, stopped
 from aegis.audit import CODES, Audit, Finding
 from aegis.errors import LogError, SettingError
 from aegis.policies import Legacy, Mixture, Uniform
-from aegis.problem import Batch, Guard, Problem, Propensity
+from aegis.problem import Batch, Guard, Problem, Propensity, concat
 from aegis.worlds import make_world
 
 Log = tuple[Problem, Batch]
@@ -163,12 +163,42 @@ def doubled() -> Log:
     return without_ids(problem), replace(batch, levels=tables, reward=reward_of(batch)[rows], observed=None, outcome=outcome)
 
 
+def held() -> Log:
+    plant = make_world("additive")
+    batch = plant.episodes(0, 300, plant.legacy("uniform"), 1)
+    table = batch.levels["inner"]
+    action = table.action.copy()
+    first = np.searchsorted(batch.episode_of("inner"), np.arange(300))
+    action[first] = action[first[np.arange(300) // 6 * 6]]  # the first dose of a day is that of the day's first episode
+    assert table.mu_full is not None
+    full = table.mu_full
+    return plant.problem, batch.with_level("inner", table.decided(action, full[np.arange(action.size), action], full))
+
+
+def interfering() -> Log:
+    problem, batch = base(400)
+    settings = problem.level("meta").actions.count
+    high = np.roll(batch.levels["meta"].action >= settings // 2, 1)  # of the episode before
+    return problem, replace(batch, reward=reward_of(batch) + 2.5 * high[batch.episode_of("inner")])
+
+
+def sorted_by_reward() -> Log:
+    problem, batch = base()
+    return problem, batch.take_episodes(np.argsort(batch.episode_means(reward_of(batch))))
+
+
+def copied_episodes() -> Log:
+    problem, batch = base()
+    return problem, concat([batch, replace(batch, episode=batch.episode + 1000)])
+
+
 FAULTS: dict[str, Callable[[], Log]] = {
     "no-propensity": no_propensity,
     "estimated-propensities": estimated,
     "miscalibrated-propensities": miscalibrated,
     "weights-below-one": below_one,
     "propensities-not-sequential": not_sequential,
+    "actions-held": held,
     "propensity-below-least": below_least,
     "deterministic-level": deterministic,
     "partly-deterministic": partly,
@@ -176,6 +206,8 @@ FAULTS: dict[str, Callable[[], Log]] = {
     "backdoor": confounded,
     "carry-over": carried,
     "behaviour-reacts": not_sequential,
+    "episodes-interfere": interfering,
+    "order-unknown": sorted_by_reward,
     "size-follows-action": stops,
     "size-follows-reward": stops,
     "cluster-size-follows-reward": cluster_stops,
@@ -192,9 +224,10 @@ FAULTS: dict[str, Callable[[], Log]] = {
     "drift": drifting,
     "several-versions": versioned,
     "duplicated-rows": doubled,
+    "duplicated-episodes": copied_episodes,
 }
 BY_POLICY = {"outside-support", "poor-overlap"}
-BY_CERTIFICATE = {"cannot-certify", "earlier-looks", "nothing-certified"}  # found while certifying, not by the audit
+BY_CERTIFICATE = {"cannot-certify", "earlier-looks", "nothing-certified", "no-fingerprints"}  # found while certifying
 
 
 def found(audit: Audit, code: str) -> Finding:
@@ -231,6 +264,7 @@ REFUSED = {
     code for code in FAULTS if code.split("-")[0] in ("no", "estimated", "miscalibrated", "deterministic", "cluster", "size")
 }
 REFUSED |= {"propensity-below-least", "backdoor", "carry-over", "reward-outside-range", "guard-outside-range", "reward-repeated"}
+REFUSED |= {"actions-held", "episodes-interfere", "duplicated-episodes"}
 
 
 @pytest.mark.parametrize("code", FAULTS)

@@ -50,7 +50,7 @@ class Own:
 def test_which_policies_are_code() -> None:
     problem = problem_of()
     function = better_policy(problem)
-    for policy in (function, Own(), Hybrid(function, Logged(problem), ["dose"]), Mixture([Logged(problem), function])):
+    for policy in (function, Own(), Hybrid(problem, ["dose"], function, Logged(problem)), Mixture([Logged(problem), function])):
         assert is_code(policy) and code_digest(policy) is not None
         assert Candidate(policy).is_code
     for policy in (Logged(problem), TargetColumns(problem, {"dose": "new_dose"}), Mixture([Logged(problem), Logged(problem)])):
@@ -93,7 +93,7 @@ def test_what_a_function_reads_elsewhere_is_noticed(tmp_path: Path, monkeypatch:
     source = source_of(make_table(60))
     loaded = module(tmp_path, 0.9, monkeypatch)
     first = certify(source, candidate(source), ledger=tmp_path / "looks")
-    loaded.SHARE = 0.9000001
+    loaded.SHARE = 0.9 + 1e-12
     assert certify(source, candidate(source), ledger=tmp_path / "looks").looks["earlier"][0]["same"]  # beyond what is told apart
     loaded.SHARE = 0.90001
     other = certify(source, candidate(source), ledger=tmp_path / "looks")
@@ -105,9 +105,9 @@ def test_what_a_function_reads_elsewhere_is_noticed(tmp_path: Path, monkeypatch:
 def test_another_file_that_does_the_same_is_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = source_of(make_table(60))
     module(tmp_path, 0.9, monkeypatch)
-    first = certify(source, candidate(source), ledger=False)
-    module(tmp_path, 0.90, monkeypatch)
+    first = certify(source, candidate(source), ledger=tmp_path / "looks")
     (tmp_path / "my_control.py").write_text(MODULE.format(share=0.9) + "\n# the same\n")
+    assert not certify(source, candidate(source), ledger=tmp_path / "looks").looks["earlier"][0]["same"]
     found = verify(first.to_json(), source, [candidate(source)])
     assert found.holds and "the file that the code of my_control:bold is in has changed" in found.notes[0]
 

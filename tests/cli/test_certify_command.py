@@ -218,3 +218,31 @@ def test_looks_go_to_the_named_ledger(place: Path, tmp_path: Path, capsys: pytes
 def test_fresh_is_not_believed_of_the_log_a_policy_was_learned_from(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, found, _ = certify(place, "--policy", place / "policy", "--fresh", capsys=capsys)
     assert code == 4 and "learned from this very log" in found["summary"]["sentence"]
+
+
+def test_a_typo_is_not_a_look(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    looks = ["--ledger", tmp_path / "looks"]
+    for policy in (["--policy", "columns:new_meta,new_iner"], ["--policy", "columns:new_inner", "--scope", "iner"]):
+        code, _, _ = certify(place, *policy, *looks, capsys=capsys, log="targets.parquet")
+        assert code == 2
+    code, found, _ = certify(place, "--policy", "columns:new_meta,new_inner", *looks, capsys=capsys, log="targets.parquet")
+    assert code in (0, 3) and found["looks"]["earlier"] == []
+
+
+def test_renamed_episodes_are_known_again(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    table = pq.read_table(place / "log.parquet")
+    name = load_problem(place / "problem.yaml").episode[0]
+    ids = pa.array([f"again {value}" for value in table[name].to_pylist()])
+    pq.write_table(table.set_column(table.column_names.index(name), name, ids), tmp_path / "log.parquet")
+    for more in ([], ["--fresh"]):
+        arguments = [
+            "certify",
+            tmp_path / "log.parquet",
+            "--problem",
+            place / "problem.yaml",
+            "--policy",
+            place / "policy",
+            *more,
+        ]
+        code, out, _ = run(*arguments, "--json", capsys=capsys)
+        assert code == 4 and "for example episode again " in json.loads(out)["summary"]["sentence"]

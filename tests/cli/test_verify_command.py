@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -74,8 +76,39 @@ def test_a_changed_reward_is_told(place: Path, tmp_path: Path, capsys: pytest.Ca
     pq.write_table(table.set_column(table.column_names.index("R"), "R", pa.array(rewards)), tmp_path / "log.parquet")
     code, found, _ = verify(place / "certificate.json", tmp_path / "log.parquet", capsys=capsys)
     assert code == 4 and not found["holds"] and "the log: log.parquet" in what(found)
+    assert "log.parquet, row 12: changed" in what(found)
     code, out, _ = run("verify", place / "certificate.json", tmp_path / "log.parquet", capsys=capsys)
     assert code == 4 and out.startswith("Not verified") and "the log: log.parquet" in out
+    assert "\n  log.parquet, row 12: changed\n" in out
+
+
+MODULE = """
+import numpy as np
+
+def bold(level, rows):
+    count = level.actions.count
+    n = len(next(iter(rows.values()))) if rows else 1
+    return np.tile(np.eye(count)[0] * {share} + (1 - {share}) / count, (n, 1))
+"""
+
+
+def test_a_function_that_was_changed_under_its_name_is_told(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    log = [place / "log.parquet", "--problem", place / "problem.yaml", "--scope", "inner"]
+    for share in (0.9, 0.6):
+        (tmp_path / "my_changing_policy.py").write_text(MODULE.format(share=share))
+        sys.modules.pop("my_changing_policy", None)
+        importlib.invalidate_caches()
+        if share == 0.9:
+            code, _, err = run("certify", *log, "--policy", "my_changing_policy:bold", "--out", "c.json", capsys=capsys)
+            assert code == 3, err
+            assert verify("c.json", place / "log.parquet", capsys=capsys)[0] == 0
+    code, found, _ = verify("c.json", place / "log.parquet", capsys=capsys)
+    assert code == 4 and "the policy my_changing_policy:bold behaves differently at inner" in what(found)
 
 
 def test_another_policy_is_told(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -57,6 +57,15 @@ def test_the_sharp_form_is_never_below_the_published_one(shares, largest, share,
     assert sharp >= published - 1e-9 * max(1.0, abs(published))
 
 
+def test_matching_bet_makes_the_same_martingale():
+    """log(1 - lam (B - L)) = log(1 - lam B) + log(1 + g L)."""
+    lam, largest = 0.2, 3.0
+    bet = matching_bet(lam, largest)
+    assert bet == pytest.approx(0.5)
+    for value in (0.0, 1.3, 3.0):
+        assert math.log(1 - lam * (largest - value)) == pytest.approx(math.log(1 - lam * largest) + math.log(1 + bet * value))
+
+
 def test_the_published_form_is_much_looser_where_weights_are_large():
     weights = np.where(stream(1, "loose").random(1000) < 0.1, 10.0, 0.0)
     published = max(published_bound(weights, 0.05, lam, 10.0).value for lam in np.geomspace(1e-3, 0.09, 30))

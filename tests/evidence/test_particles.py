@@ -116,12 +116,12 @@ def test_best_posterior_beats_every_start_and_finds_the_good_particle():
 
 def test_coverage_of_the_best_posterior_at_every_look():
     """Five particles with the same mean: choosing the luckiest is what KL pays for."""
-    rng, runs, violations, bounds = stream(4, "coverage"), 100, 0, []
+    rng, runs, violations, bounds = stream(4, "coverage"), 60, 0, []
     grid = value_grid(1)
     for _ in range(runs):
         particles, ever = Particles.empty(grid, 5), False
-        for _ in range(3):
-            particles = particles.add((rng.random((150, 5)) < 0.5) / 1.0)
+        for _ in range(2):
+            particles = particles.add((rng.random((200, 5)) < 0.5) / 1.0)
             bound = best_posterior(particles, 0.05, high=2.0).value
             ever |= bound > 0.5
         violations += ever

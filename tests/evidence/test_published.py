@@ -55,7 +55,7 @@ def test_estimate_and_bound_are_the_equations(shares, largest, share, particles,
 @settings(max_examples=60, deadline=None)
 @given(SHARES, st.floats(0.1, 20), st.floats(0, 200), st.integers(0, 5))
 def test_closed_form_is_the_equation_and_stays_below_its_limit(shares, largest, kl, seed):
-    values = largest * np.array(shares)[:, None] * stream(seed, "closed").random(3)
+    values = np.tile(largest * np.array(shares)[:, None] * stream(seed, "closed").random(3), (200, 1))
     square = sum(sum((largest - v) ** 2 for v in row) / 3 for row in values) / len(values)
     cost = kl + math.log(20)
     expected = min(0.9 / largest, math.sqrt(2 * cost / (len(values) * square)))
@@ -173,7 +173,7 @@ def test_b_from_the_largest_observed_weight():
 
 
 def test_what_cannot_be_used_is_refused_by_name():
-    with pytest.raises(SettingError, match="below 1/B = 0.5, found 0.5"):
+    with pytest.raises(SettingError, match=r"below 1/B = 0\.5, found 0\.5"):
         ls_estimate(np.ones(3), 0.5, 2.0)
     with pytest.raises(RefusedError, match="unit 1: the estimate needs"):
         ls_estimate(np.array([1.0, -9.0]), 0.3, 2.0)
@@ -187,5 +187,9 @@ def test_what_cannot_be_used_is_refused_by_name():
         published_bound(np.ones(3), 0.05, 0.3, 2.0, kl=-1.0)
     with pytest.raises(SettingError, match="by unit"):
         published_bound(np.zeros(0), 0.05, 0.3, 2.0)
+    with pytest.raises(SettingError, match=r"unknown kind of logging 'fix'.*did you mean 'fixed'"):
+        Reading(logging="fix")
+    with pytest.raises(SettingError, match="found 'close form'"):
+        published_bound(np.ones(3), 0.05, "close form", 2.0)
     with pytest.raises(SettingError, match="delta is a risk"):
         published_estimate(np.ones(3), 1.5, 0.3, 2.0)

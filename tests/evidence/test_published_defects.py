@@ -80,7 +80,7 @@ def test_lam_of_one_over_root_k_is_not_anytime():
 
 
 def test_b_from_the_largest_observed_weight_inflates_the_bound():
-    """Weights up to 100, rarely seen: B from the data lies below it in almost every run and lifts the bound, by 1.5 on average."""
+    """Weights up to 100, rarely seen: B from the data is smaller in almost every run and lifts the bound by over 1 on average."""
     rng = stream(3, "largest")
     lifts, below = [], 0
     for _ in range(100):

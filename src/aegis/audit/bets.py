@@ -35,14 +35,14 @@ class Choices:
     chance: Array | None = None
 
     @classmethod
-    def of(cls, level: Level, table: LevelTable) -> Choices:
-        """Return the choices of the decisions of a table.
+    def of(cls, level: Level, table: LevelTable, most: int = MOST_SETS) -> Choices:
+        """Return the choices of the decisions of a table, from at most so many sets.
 
         With the whole distribution the policy of a set is the behaviour policy within it; else a uniform choice from it.
         """
-        actions, sets, rows = level.actions.count, set_count(level), np.arange(len(table))
-        member = set_of(level, np.arange(actions))
-        chosen = set_of(level, table.action)
+        actions, sets, rows = level.actions.count, set_count(level, most), np.arange(len(table))
+        member = set_of(level, np.arange(actions), most)
+        chosen = member[table.action]
         inside = np.zeros((actions, sets))
         inside[np.arange(actions), member] = 1.0
         if table.mu_full is not None:
@@ -105,14 +105,14 @@ class Choices:
         )
 
 
-def set_count(level: Level) -> int:
+def set_count(level: Level, most: int = MOST_SETS) -> int:
     """Return how many sets the actions of a level are put into."""
-    return min(level.actions.count, MOST_SETS)
+    return min(level.actions.count, most)
 
 
-def set_of(level: Level, action: AnyArray) -> AnyArray:
+def set_of(level: Level, action: AnyArray, most: int = MOST_SETS) -> AnyArray:
     """Return the set `[p]` that each action `[p]` of a level is in."""
-    member: AnyArray = np.arange(level.actions.count) * set_count(level) // level.actions.count
+    member: AnyArray = np.arange(level.actions.count) * set_count(level, most) // level.actions.count
     return member[action]
 
 

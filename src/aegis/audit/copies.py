@@ -21,12 +21,13 @@ from aegis.evidence.calibration import blended, weight_logs
 from aegis.problem import AnyArray, Array, Problem
 
 Hashes = npt.NDArray[np.uint64]
-MOST = 2**15  # episodes kept in each of two samples
+MOST = 2**14  # episodes kept in each of two samples
 FEWEST = 3  # copies that are worth a word
 ALIKE = 0.9  # of the pairs with equal rewards that are equal in everything, from which rewards are as good as continuous
 LARGEST = 8  # copies of one episode that are told apart
 SPREADS = 4.0  # standard deviations by which there are too many
 KEY = "key"
+LAST_MASK = np.uint64(2**48 - 1)
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -107,7 +108,7 @@ class Copies:
         if not len(table):
             return np.zeros(len(view.batch), dtype=np.uint64), np.ones(len(view.batch))
         rows, some = view.first_decisions(level)
-        found = np.zeros(len(view.batch), dtype=np.uint64)
+        found = np.full(len(view.batch), _ODD)
         for values in table.context.values():
             for column in values.reshape(len(values), -1).T:
                 found = _mixed(found, _bits(column[rows]))
@@ -135,7 +136,10 @@ class Copies:
 
 
 class _Sample:
-    """Episodes by a key; once there are too many, only those whose mixed key is divisible by a growing power of two."""
+    """Episodes by a key; once there are too many, only those whose key is divisible by a growing power of two.
+
+    Keys are hashes, of which every bit is as good as any other.
+    """
 
     def __init__(self) -> None:
         self.parts: list[dict[str, AnyArray]] = []
@@ -144,13 +148,13 @@ class _Sample:
 
     def wanted(self, keys: Hashes) -> npt.NDArray[np.bool_]:
         """Say which keys belong to the sample."""
-        return (_mixed(keys, keys) & self.mask) == 0
+        return (keys & self.mask) == 0
 
     def add(self, values: dict[str, AnyArray]) -> None:
         """Add episodes: their keys, and what goes with them."""
         self._keep(values)
         # A key that most episodes share goes with all of them: then there is little to learn from it.
-        while self.size > MOST:
+        while self.size > MOST and self.mask < LAST_MASK:
             self.mask = self.mask * np.uint64(2) + np.uint64(1)
             parts, self.parts, self.size = self.parts, [], 0
             for part in parts:
@@ -175,7 +179,7 @@ def _rewards(view: View) -> Hashes:
     first, some = view.first_decisions(level)
     last = view.last_decisions(level)
     size = np.where(some, last - first + 1, 0).astype(np.uint64)
-    return _mixed(_mixed(size, _bits(view.reward[first])), _bits(view.reward[last]))
+    return _mixed(_bits(view.reward[first]) + size, _bits(view.reward[last]))
 
 
 def _added(bits: Hashes, owner: AnyArray, starts: AnyArray, count: int) -> Hashes:

@@ -28,8 +28,8 @@ class Interference:
     def __init__(self, problem: Problem, alpha: float) -> None:
         self.problem, self.alpha = problem, alpha
         self.declared = [level for level in problem.levels if level.propensity is not None]
-        self.bets: dict[tuple[str, str], EpisodeBets] = {}
-        self.again: dict[str, EpisodeBets] = {}
+        self.bets: dict[tuple[str, str, int], EpisodeBets] = {}
+        self.again: dict[tuple[str, int], EpisodeBets] = {}
         self.pairs = 0
 
     def add(self, view: View, before: AnyArray, now: AnyArray) -> None:
@@ -52,27 +52,30 @@ class Interference:
             rows, after = drawn[before[pairs]], start[now[pairs]]
             if not pairs.size or not np.isfinite(table.mu_taken[rows]).all():
                 continue
-            choices = Choices.of(level, table.take(rows, rows))
-            owner = np.arange(pairs.size)
-            for label, sign in signs.items():
-                bets = self.bets.setdefault((level.name, label), EpisodeBets(choices.sets))
-                bets.add_single(choices, sign[pairs])
-            again = self.again.setdefault(level.name, EpisodeBets(choices.sets))
-            again.add_repeats(choices, set_of(level, table.action[after]), owner, pairs.size)
+            drawn_from = table.take(rows, rows)
+            halves = Choices.of(level, drawn_from, 2)  # what grows with the action shows in these, all else in finer sets
+            finer = [Choices.of(level, drawn_from)] if level.actions.count > 2 else []
+            for choices in (halves, *finer):
+                for label, sign in signs.items():
+                    bets = self.bets.setdefault((level.name, label, choices.sets), EpisodeBets(choices.sets))
+                    bets.add_single(choices, sign[pairs])
+                again = self.again.setdefault((level.name, choices.sets), EpisodeBets(choices.sets))
+                next_set = set_of(level, table.action[after], choices.sets)
+                again.add_repeats(choices, next_set, np.arange(pairs.size), pairs.size)
 
     def findings(self, order: str, wrong: Collection[str] = ()) -> list[Finding]:
         """Return what was found. order: of the episodes, in words. Levels whose propensities are `wrong` say nothing."""
-        reacting = {name for name, bets in self.again.items() if mean_log(bets.evidence()) >= REACTS}
-        parts: dict[tuple[str, str], Array] = {}
-        for (name, label), bets in self.bets.items():
+        reacting = {name for (name, _), bets in self.again.items() if mean_log(bets.evidence()) >= REACTS}
+        parts: dict[tuple[str, str, int], Array] = {}
+        for (name, label, sets), bets in self.bets.items():
             if name not in wrong:
                 logs = bets.evidence()
                 mute = name in reacting and label == "the reward"  # the controller's reaction, not the plant's
-                parts[name, label] = np.full(logs.size, -np.inf) if mute else logs
+                parts[name, label, sets] = np.full(logs.size, -np.inf) if mute else logs
         every = np.concatenate(list(parts.values())) if parts else np.zeros(0)
         if not every.size or mean_log(every) < math.log(1.0 / self.alpha):
             return []
-        (level, what), strongest = max(parts.items(), key=lambda item: item[1].max(initial=-np.inf))
+        (level, what, _), strongest = max(parts.items(), key=lambda item: item[1].max(initial=-np.inf))
         return [
             finding(
                 "episodes-interfere",

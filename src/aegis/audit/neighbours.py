@@ -19,6 +19,7 @@ from aegis.audit.view import View
 from aegis.problem import AnyArray, Array, Batch, Problem, Scope, concat
 
 MOST_EPISODES = 2**14  # that are all looked at; then some batches only
+MOST_AT_ONCE = 2**15  # in one batch
 Pairs = tuple[int, AnyArray, AnyArray]
 
 
@@ -43,13 +44,14 @@ class Neighbours:
         if not self.thinning.wants(len(batch)):
             self.tail = None
             return
-        order = self._order(batch)
+        whole = self._order(batch)
+        order = whole[:MOST_AT_ONCE]
         if self.tail is not None and batch.cluster is None:
             head = batch.take_episodes(order[: max(LAGS)])
             both = concat([self.tail, head])
             self._add(View.of(self.problem, both, view.cuts), self._order(both), len(self.tail))
         self._add(view, order, 0)
-        last = order[-max(LAGS) :]
+        last = whole[-max(LAGS) :]
         last = last[view.fresh[last]]  # those that placed the cuts are not bet on
         self.tail = batch.take_episodes(last) if last.size else None
 

@@ -13,7 +13,7 @@ import numpy as np
 from aegis.audit.view import View
 from aegis.problem import AnyArray, Problem
 
-MOST_PAIRS = 2**16  # of next siblings in a batch, half as many of those after them; the rest of a larger one is left out
+MOST_PAIRS = 2**15  # of next siblings in a batch, half as many of those after them; the rest of a larger one is left out
 
 
 @dataclass(frozen=True, slots=True)

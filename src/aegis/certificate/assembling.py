@@ -68,7 +68,7 @@ def assemble(request: Request, outcome: Outcome, looks: Mapping[str, Any], data:
             "fresh": request.fresh,
             "by": list(request.by),
         },
-        {"data": data.total, "files": list(data.files), "problem": request.problem_digest},
+        {"data": data.total, "files": data.named, "problem": request.problem_digest},
         dump_problem(problem),
         _diagnostics(request, outcome, weights, levels),
         {
@@ -98,7 +98,14 @@ def _diagnostics(
         "high": measure.high,
     }
     subgroups = subgroup_results(request, outcome.found, levels)
-    return {"weights": weights, "subgroups": subgroups, "rewards": rewards, "audit": figures, **outcome.found.described}
+    return {
+        "weights": weights,
+        "subgroups": subgroups,
+        "rewards": rewards,
+        "audit": figures,
+        "rows": outcome.data.rows,
+        **outcome.found.described,
+    }
 
 
 def _levels(request: Request, outcome: Outcome, findings: Sequence[Finding]) -> tuple[LevelResult, ...]:

@@ -32,12 +32,13 @@ def assumptions(
 
 
 def _propensities(problem: Problem, levels: Sequence[str], found: set[str]) -> list[Assumption]:
-    noticed = "miscalibrated-propensities" in found
+    noticed = bool(found & {"miscalibrated-propensities", "actions-held"})
     return [
         Assumption(
             "propensities",
             f"The logged probabilities at {_listed(levels)} are those with which the controller chose, given all it used.",
-            "tested by betting, per action and context slice: " + _against(noticed),
+            "tested by betting, per action in slices of one and two contexts, and against the actions of earlier episodes: "
+            + _against(noticed),
         )
     ]
 
@@ -47,12 +48,22 @@ def _interference(problem: Problem, found: set[str]) -> Assumption:
         return Assumption(
             "carry-over",
             "Decisions may affect later ones of the same episode, not other episodes.",
-            "allowed for: every earlier decision of the episode is in the weight",
+            "allowed for within episodes: every earlier decision, by ids or times, is in the weight; " + _between(found),
         )
     return Assumption(
         "carry-over",
         "A decision affects only what lies below it (carry_over: none).",
-        "tested: " + _against("carry-over" in found),
+        f"tested on siblings one and two apart, and from the last decision below an outer one to the next outer one: "
+        f"{_against('carry-over' in found)}; effects that come later were not tested; {_between(found)}",
+    )
+
+
+def _between(found: set[str]) -> str:
+    if "order-unknown" in found:
+        return "not tested between episodes, whose order is not known"
+    return (
+        f"tested between an episode and the next one: {_against('episodes-interfere' in found)}; effects on episodes further off "
+        "were not tested"
     )
 
 
@@ -73,7 +84,7 @@ def _counts(problem: Problem, found: set[str]) -> Assumption:
         "counts",
         "Episodes are independent; how many decisions lie below one depends only on what was decided above them.",
         "partly tested: "
-        + ("evidence against" if any(code.startswith("size-follows") for code in found) else "no evidence against"),
+        + _against(bool(found & {"size-follows-action", "size-follows-reward", "actions-held", "duplicated-episodes"})),
     )
 
 

@@ -41,6 +41,17 @@ class DataDigest:
         rows = (None,) * len(self.files) if found is None else tuple(found)
         return replace(self, files=tuple({**file, "rows": own} for file, own in zip(self.files, rows, strict=True)))
 
+    @property
+    def named(self) -> list[dict[str, str]]:
+        """Return name and digest of each part."""
+        return [{"name": file["name"], "digest": file["digest"]} for file in self.files]
+
+    @property
+    def rows(self) -> list[dict[str, Any]] | None:
+        """Return the checksums of the rows of each part; None if they are not known."""
+        found = [file["rows"] for file in self.files if file.get("rows") is not None]
+        return found if len(found) == len(self.files) else None
+
     def learned_parts(self, log: Mapping[str, Any]) -> list[str]:
         """Return the names of the parts that are among those of the log that a policy's record names."""
         known = set(log.get("digests", ()))

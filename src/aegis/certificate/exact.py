@@ -22,13 +22,11 @@ def whole_sum(values: Array, bits: int) -> int | None:
     most = max(float(values.max()), -float(values.min()))
     if not most < np.inf:
         return None
-    with np.errstate(over="ignore"):
-        scaled = values * 2.0**bits
-        if most * 2.0**bits * values.size < 2.0**62:
-            return int(np.rint(scaled).astype(np.int64).sum())
-        if not np.isfinite(scaled).all():
-            return _sum_of_whole(np.rint(values)) * 2**bits  # so large that parts of one do not matter
-    return _sum_of_whole(np.rint(scaled))
+    if most < 2.0 ** (62 - bits) / values.size:
+        return int(np.rint(values * 2.0**bits).astype(np.int64).sum())
+    whole = np.abs(values) >= SAFE  # as all floats beyond are
+    small = _sum_of_whole(np.rint(np.where(whole, 0.0, values) * 2.0**bits))
+    return small + (_sum_of_whole(np.where(whole, values, 0.0)) << bits)
 
 
 def _sum_of_whole(values: Array) -> int:

@@ -180,9 +180,10 @@ def summary(
     """Return what a certificate prints about looks: how many there were, and which were other than this one."""
     key = digest_of(dict(declared))
     listed = [(look, look.same(key, behaviour or {})) for look in earlier]
-    others = {look.key if look.key != key else (look.key, look.when, look.part) for look, same in listed if not same}
+    # A look with these claims that is not known to be this one counts for itself, others once however often they were repeated.
+    others = [look.key for look, same in listed if not same]
     return {
-        "number": len(others) + 1,
+        "number": 1 + others.count(key) + len(set(others) - {key}),
         "earlier": [
             {
                 "when": look.when,

@@ -8,7 +8,7 @@ length can be compared.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -63,7 +63,7 @@ def _ids(batch: Batch) -> list[Hashes]:
 
 
 def _blocks(row: Ints, found: Ints, most: int) -> dict[str, Any]:
-    """Return the blocks of a file with rows `[n]`, counted from 1, and their hashes `[n]`."""
+    """Return the blocks of a file with rows `[n]`, counted from 1, and their hashes `[n]`: three numbers of 32 bits each."""
     last = int(row.max(initial=0))
     size = LEAST_ROWS
     while size * most < last:
@@ -73,7 +73,7 @@ def _blocks(row: Ints, found: Ints, most: int) -> dict[str, Any]:
     for power in range(3):
         np.add.at(sums[power], place, weight)
         weight = weight * (row % PRIME) % PRIME
-    return {"rows": last, "size": size, "sums": (sums % PRIME).T.tolist()}
+    return {"rows": last, "size": size, "sums": (sums % PRIME).T.astype(">u4").tobytes().hex()}
 
 
 def changed_rows(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
@@ -98,12 +98,9 @@ def begins_with(longer: Mapping[str, Any], shorter: Mapping[str, Any]) -> bool:
 
 def _resized(blocks: Mapping[str, Any], size: int) -> list[tuple[int, ...]]:
     """Return the sums of blocks of a larger size."""
-    step = size // blocks["size"]
-    sums: Sequence[Sequence[int]] = blocks["sums"]
-    return [
-        tuple(sum(values) % PRIME for values in zip(*sums[start : start + step], strict=True))
-        for start in range(0, len(sums), step)
-    ]
+    sums = np.frombuffer(bytes.fromhex(blocks["sums"]), dtype=">u4").astype(np.int64).reshape(-1, 3)
+    found = np.add.reduceat(sums, np.arange(0, len(sums), size // blocks["size"]), axis=0) if len(sums) else sums
+    return [tuple(values) for values in (found % PRIME).tolist()]
 
 
 def _changed(was: tuple[int, ...], now: tuple[int, ...], place: int, size: int, rows: int) -> str:

@@ -96,7 +96,7 @@ def _digests(stated: Mapping[str, Any], found: Mapping[str, Any]) -> list[Differ
         differences.append(Difference("the problem", stated["digests"]["problem"], found["digests"]["problem"]))
     if stated["digests"]["data"] == found["digests"]["data"]:
         return differences
-    was, now = stated["digests"]["files"], found["digests"]["files"]
+    was, now = _files(stated), _files(found)
     if len(was) != len(now):
         return [*differences, Difference("the log: number of files", len(was), len(now))]
     changed = [(before, after) for before, after in zip(was, now, strict=True) if before["digest"] != after["digest"]]
@@ -104,6 +104,13 @@ def _digests(stated: Mapping[str, Any], found: Mapping[str, Any]) -> list[Differ
         differences.append(Difference(f"the log: {after['name']}", before["digest"], after["digest"]))
         differences += [Difference(f"{after['name']}, {text}", None, None) for text in _rows(before, after)]
     return differences or [Difference("the log", stated["digests"]["data"], found["digests"]["data"])]
+
+
+def _files(content: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the files of a certificate, each with the checksums of its rows, or None."""
+    files = content["digests"]["files"]
+    rows = content["diagnostics"].get("rows") or [None] * len(files)
+    return [{**file, "rows": own} for file, own in zip(files, rows, strict=True)]
 
 
 def _rows(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
@@ -116,7 +123,7 @@ def _same_rows(stated: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
     """Say whether the log holds the same rows as far as it is read: the same files, or others with the same checksums."""
     if stated["digests"]["data"] == found["digests"]["data"]:
         return True
-    was, now = stated["digests"]["files"], found["digests"]["files"]
+    was, now = _files(stated), _files(found)
     known = [file.get("rows") for file in (*was, *now)]
     return len(was) == len(now) and None not in known and known[: len(was)] == known[len(was) :]
 

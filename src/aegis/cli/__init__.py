@@ -17,6 +17,7 @@ COMMANDS = {
     "simulate": ("simulate", "Write the log of a simulated plant under a legacy, or under a learning agent."),
     "init": ("init", "Draft a commented problem file from the columns of a log."),
     "audit": ("audit", "Check whether a log is fit to certify from: findings, and what to do about each."),
+    "plan": ("plan", "Plan a study: how much exploration and how many episodes until a gain is certified."),
     "learn": ("learn", "Learn a candidate policy from one side of a log; the other side is left to certify on."),
     "certify": ("certify", "Certify from a log alone how much better a policy is than the legacy, at which risk."),
     "verify": ("verify", "Recompute a certificate bit for bit; report a changed row, policy or setting."),

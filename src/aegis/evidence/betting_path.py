@@ -72,7 +72,7 @@ def lower_path(values: Array, grid: Grid, delta: float, high: float = 1.0) -> Ar
     if (path >= high).any():
         unit = int(np.argmax(path >= high))
         raise RefusedError(
-            f"the first {unit + 1} units certify a mean above {high}, the largest possible: weights or the range are wrong"
+            f"after {unit + 1} units the data certify a mean above {high}, the largest possible: weights or the range are wrong"
         )
     return path
 

@@ -13,6 +13,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from aegis.errors import choose
 from aegis.evidence.bound import Bound, Validity, particle_values, sort_conditions
 from aegis.evidence.grid import Array
 from aegis.evidence.posterior import check_kl
@@ -42,6 +43,11 @@ class Reading:
     particles: Literal["policy", "draws"] = "policy"
     logging: Logging = "fixed"
     prior_fixed: bool = True
+
+    def __post_init__(self) -> None:
+        choose(self.largest_from, ("declared", "observed"), "origin of B")
+        choose(self.particles, ("policy", "draws"), "kind of particles")
+        choose(self.logging, CLAIMS, "kind of logging")
 
 
 @dataclass(frozen=True, slots=True)

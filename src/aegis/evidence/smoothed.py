@@ -60,8 +60,8 @@ def check_lam(lam: float, largest: float) -> float:
     """Return lam if it lies above 0 and below 1/B."""
     if not (math.isfinite(largest) and largest > 0):
         raise SettingError(f"the largest value B is a finite number above 0, found {largest}")
-    if not 0 < lam * largest < 1:
-        raise SettingError(f"lam lies above 0 and below 1/B = {1.0 / largest:g}, found {lam}")
+    if isinstance(lam, str) or not 0 < lam * largest < 1:
+        raise SettingError(f"lam lies above 0 and below 1/B = {1.0 / largest:g}, found {lam!r}")
     return lam
 
 

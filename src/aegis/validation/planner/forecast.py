@@ -15,7 +15,6 @@ LIKELY = 0.9  # of all studies have their certificate by then
 NOTHING = "candidate and legacy agree: there is nothing to certify"
 NO_GAIN = "the candidate's gain does not exceed the margin"
 NO_GROWTH = "evidence would not grow: this candidate moves too much for what it gains; take a smaller cap or explore more"
-TOO_WIDE = "no rewards within the declared range make this gain at this rate and cap"
 
 
 def forecast(
@@ -23,23 +22,16 @@ def forecast(
 ) -> Row:
     """Return the row of a study, simulated; plays: the same study in equally likely worlds. width: of the reward's range."""
     gain = float(np.mean([play.gain for play in plays]))
-    moved = float(np.mean([play.moved for play in plays]))
-    difference = gain / moved * width if moved > 0 else 0.0
-    if moved <= 0:
-        return Row(explore, cap, None, None, gain * width, difference, why=NOTHING)
+    if not any(play.moved > 0 for play in plays):
+        return Row(explore, cap, None, None, gain * width, why=NOTHING)
     if gain <= margin:
-        return Row(explore, cap, None, None, gain * width, difference, why=NO_GAIN)
+        return Row(explore, cap, None, None, gain * width, why=NO_GAIN)
     # One stream for all rows: they differ by what is compared, not by luck.
     found = growth(plays, margin, stream(seed, "plan", "units"))
     reached = np.sort(crossings(found, delta, stream(seed, "plan", "paths")))
     least = _least(found.grid.bets, gain, margin, delta)
     half, likely = (_at(reached, share, least) for share in (0.5, LIKELY))
-    return Row(explore, cap, half, likely, gain * width, difference, why=NO_GROWTH if half is None else "")
-
-
-def out_of_reach(explore: float | None, cap: float, gain: float) -> Row:
-    """Return the row of a study whose gain the declared range does not allow."""
-    return Row(explore, cap, None, None, gain, math.nan, why=TOO_WIDE)
+    return Row(explore, cap, half, likely, gain * width, why=NO_GROWTH if half is None else "")
 
 
 def _at(reached: np.ndarray, share: float, least: float) -> int | None:

@@ -5,24 +5,31 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import numpy as np
+
+from aegis.certificate.measures import Measure
 from aegis.errors import SettingError
 from aegis.problem import Level
 from aegis.rng import stream
-from aegis.validation.planner.forecast import forecast, out_of_reach
-from aegis.validation.planner.guess import guessed_play
-from aegis.validation.planner.rates import Evaluate, all_rows, enough
+from aegis.validation.planner.forecast import forecast
+from aegis.validation.planner.guess import guessed_play, spacing
+from aegis.validation.planner.rates import all_rows, enough
 from aegis.validation.planner.results import LevelPlan, Row
 from aegis.validation.planner.settings import SPREAD_SHARE, Guess, Settings
+
+MIDDLE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of a level beside the guess, scaled to [0, 1]: what the legacy earns, how rewards vary, decisions in a unit."""
+    """What is known of a level where nobody guesses it, scaled to [0, 1]: what the legacy earns, how rewards vary, decisions.
 
-    typical: float = 0.5
+    typical: None if it is not known; the middle of the range then stands for it.
+    """
+
+    typical: float | None = None
     spread: float = SPREAD_SHARE
     decisions: int = 1
-    most_lost: float | None = None
 
 
 def guessed_level(
@@ -31,34 +38,32 @@ def guessed_level(
     known: Known,
     settings: Settings,
     delta: float,
-    width: float,
+    measure: Measure,
     notes: tuple[str, ...] = (),
     deterministic: bool = False,
     told: Callable[[], None] = lambda: None,
 ) -> LevelPlan:
     """Return the plan; SettingError if the gain is larger than the range or does not exceed the margin. told: after every row."""
-    gain = _checked_gain(level, guess, width)
+    width = measure.width
+    gain, loss = _checked_gain(level, guess, width), guess.loss or 0.0
+    typical = known.typical if guess.typical is None else _checked_typical(guess.typical, measure)
     spread = known.spread if guess.spread is None else guess.spread / width
     decisions = guess.decisions or known.decisions
-    # The candidate earns `gain` more than the legacy, so that the legacy is at least that far from the best end of the range.
-    most_lost = width - gain if known.most_lost is None else known.most_lost * width
+    lost = guess.loss if guess.loss is not None else _most_lost(gain, typical, width)
 
     def evaluate(rate: float | None, cap: float) -> Row:
         if rate is None:
             raise SettingError("a guess needs an exploration rate")
-        play = guessed_play(
-            level.actions.count, rate, cap, gain / width, spread, known.typical, decisions, stream(settings.seed, "plan", "guess")
-        )
-        if play is None:
-            row = out_of_reach(rate, cap, gain)
-        else:
-            row = forecast((play,), rate, cap, level.margin / width, delta, width, settings.seed)
+        rng = stream(settings.seed, "plan", "guess")
+        centre = MIDDLE if typical is None else typical
+        play = guessed_play(level.actions.count, rate, cap, gain / width, loss / width, spread, centre, decisions, rng)
+        row = forecast((play,), rate, cap, level.margin / width, delta, width, settings.seed)
         told()
-        return replace(row, cost=rate * most_lost)
+        return replace(row, cost=rate * lost)
 
     rows = all_rows(evaluate, rates_of(level, settings), settings.caps)
     within = None if settings.within is None else enough(evaluate, rows, settings.within, settings.caps)
-    return LevelPlan(level.name, "guess", deterministic, rows, False, within, notes)
+    return LevelPlan(level.name, "guess", deterministic, rows, guess.loss is not None, within, notes)
 
 
 def rates_of(level: Level, settings: Settings) -> tuple[float, ...]:
@@ -70,17 +75,33 @@ def rates_of(level: Level, settings: Settings) -> tuple[float, ...]:
 def _checked_gain(level: Level, guess: Guess, width: float) -> float:
     if guess.gain is None:
         raise SettingError("say which gain is hoped for, in the reward's units (--gain), or give a pilot log to take it from")
-    if guess.gain >= width:
+    if spacing(guess.gain, guess.loss or 0.0) > width:
+        random = "" if guess.loss is None else f" and a random one {guess.loss:g} less"
         raise SettingError(
-            f"gain: {guess.gain:g} is not smaller than the declared range of the reward, {width:g} from end to end: no policy can "
-            "gain so much; it is counted in the reward's units per decision"
+            f"gain: if the best action earns {guess.gain:g} more than the legacy's own{random}, actions differ by "
+            f"{spacing(guess.gain, guess.loss or 0.0):g} or so, more than the declared range of the reward, {width:g} from end "
+            "to end; gains are counted in the reward's units per decision"
         )
     if guess.gain <= level.margin:
         raise SettingError(
-            f"gain: {guess.gain:g} does not exceed the margin {level.margin:g} of level '{level.name}', which is what a certificate "
-            "has to show; hope for more, or declare a smaller margin"
+            f"gain: {guess.gain:g} does not exceed the margin {level.margin:g} of level '{level.name}', which is what a "
+            "certificate has to show; hope for more, or declare a smaller margin"
         )
     return guess.gain
 
 
-__all__ = ["Evaluate", "Known", "guessed_level", "rates_of"]
+def _most_lost(gain: float, typical: float | None, width: float) -> float:
+    """Return the most that a random action can earn less than the legacy's own, in the reward's units.
+
+    It earns the worst possible reward at least; the legacy, the best possible minus the gain at most.
+    """
+    return width - gain if typical is None else typical * width
+
+
+def _checked_typical(typical: float, measure: Measure) -> float:
+    if not measure.low <= typical <= measure.high:
+        raise SettingError(
+            f"typical: what the legacy earns lies within the declared range of the reward, [{measure.low:g}, {measure.high:g}]; "
+            f"found {typical:g}"
+        )
+    return float(measure.scaled(np.array(typical)))

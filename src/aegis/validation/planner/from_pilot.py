@@ -17,7 +17,7 @@ from aegis.problem import Batch, Level, Problem, Scope
 from aegis.validation.planner.forecast import forecast
 from aegis.validation.planner.from_guess import Known, guessed_level, rates_of
 from aegis.validation.planner.legacy import Behaviour
-from aegis.validation.planner.pilot import PilotLevel, cut_in_halves, fit_half, pilot_level
+from aegis.validation.planner.pilot import REFERENCE_CAP, PilotLevel, cut_in_halves, fit_half, pilot_level
 from aegis.validation.planner.rates import all_rows, enough
 from aegis.validation.planner.results import LevelPlan, Row
 from aegis.validation.planner.settings import Guess, Settings
@@ -77,48 +77,51 @@ class Pilot:
         within = None if settings.within is None else enough(evaluate, rows, settings.within, caps)
         return LevelPlan(level.name, "pilot", False, rows, True, within, self._notes(level, found, behaviour))
 
-    def _deterministic(
-        self, level: Level, guess: Guess, settings: Settings, delta: float, told: Callable[[], None]
-    ) -> LevelPlan:
+    def _deterministic(self, level: Level, guess: Guess, settings: Settings, delta: float, told: Callable[[], None]) -> LevelPlan:
         note = (
-            f"the legacy leaves nothing to chance at level '{level.name}': no gain can be certified there from such a log, however "
-            "long. Mix exploration into it: with a small probability take any available action, and log the probabilities"
+            f"the legacy leaves nothing to chance at level '{level.name}': no gain can be certified there from such a log, "
+            "however long. Mix exploration into it: with a small probability take any available action, and log the probabilities"
         )
         if guess.gain is None:
-            more = "The log cannot say what other actions earn; give the gain that is hoped for (--gain) to have episodes counted"
+            more = "the log cannot say what other actions earn; give the gain that is hoped for (--gain) to have episodes counted"
             return LevelPlan(level.name, "pilot", True, (), False, None, (note, more))
-        return guessed_level(level, guess, self._known(level), settings, delta, self.measure.width, (note,), True, told)
+        return guessed_level(level, guess, self._known(level), settings, delta, self.measure, (note,), True, told)
 
     def _known(self, level: Level) -> Known:
         seen = View(self.problem, self.batch, Logged(self.problem), self.models[0]).subtree(self.measure, level.name)
         reward = (seen.low + seen.high) / 2
         units = len(np.unique(self.batch.episode if self.batch.cluster is None else self.batch.cluster))
-        typical = float(reward.mean())
-        return Known(typical, float(reward.std()), max(1, round(reward.size / units)), typical)
+        return Known(float(reward.mean()), float(reward.std()), max(1, round(reward.size / units)))
 
     def _notes(self, level: Level, found: PilotLevel, behaviour: Behaviour) -> tuple[str, ...]:
         width, notes = self.measure.width, []
         if not self.models[0].rewards or not self.models[1].rewards:
-            notes.append("no reward model could be fitted to the pilot, so that no candidate can be learned from it; make it longer")
+            notes.append(
+                "no reward model could be fitted to the pilot, so that no candidate can be learned from it; make it longer"
+            )
         if found.robust <= 2 * found.error:
             notes.append(
-                f"the pilot itself shows no gain yet at level '{level.name}': a candidate capped at 2 gains {found.robust * width:.3g} "
-                f"there, give or take {2 * found.error * width:.3g}; take these numbers for a guess"
+                f"the pilot itself shows no gain yet at level '{level.name}': a candidate capped at {REFERENCE_CAP:g} gains "
+                f"{found.robust * width:.3g} there, give or take {2 * found.error * width:.3g}; take these numbers for a guess"
             )
-        if found.shrink < 1 - NOTABLE:
+        if 0 < found.shrink < 1 - NOTABLE:
             notes.append(
-                f"the fitted model is optimistic: {1 - found.shrink:.0%} was taken off its differences between actions, so that they "
-                "make the gain that the other half of the pilot shows"
+                f"the fitted model is optimistic: {1 - found.shrink:.0%} was taken off its differences between actions, so that "
+                "they make the gain that the other half of the pilot shows"
             )
         if behaviour.uniform_already:
-            notes.append("the legacy chooses uniformly already: it cannot explore more, and what it would do otherwise is not known")
+            notes.append(
+                "the legacy chooses uniformly already: it cannot explore more, and what it would do otherwise is not known"
+            )
         if self.batch.observed is not None and not self.batch.observed.all():
             missing = 1 - float(self.batch.observed.mean())
             notes.append(
                 f"{missing:.1%} of the rewards are missing; a certificate counts each at its worst, which takes longer than shown"
             )
         if self.given is not None and self.given.record:
-            notes.append("if the policy was learned from this very log, the pilot flatters it: take the numbers for a lower limit")
+            notes.append(
+                "if the policy was learned from this very log, the pilot flatters it: take the numbers for a lower limit"
+            )
         return tuple(notes)
 
 
@@ -128,14 +131,15 @@ def _untold(level: str, why: str) -> LevelPlan:
 
 def _not_fillable(level: str) -> str:
     return (
-        f"level '{level}': plans are made for rewards that belong to decisions at or below the level and do not depend on earlier "
-        "decisions (carry_over: none); otherwise certify what there is: 'not yet' says how many further episodes it would take"
+        f"level '{level}': plans are made for rewards that belong to decisions at or below the level and do not depend on "
+        "earlier decisions (carry_over: none); otherwise certify what there is, and 'not yet' says how many further episodes it "
+        "would take"
     )
 
 
 def _taken_only(level: str) -> str:
     return (
-        f"level '{level}': the log holds the probability of the action taken only, or lacks some; a plan needs the legacy's whole "
-        "distribution: log one column per action (propensity 'columns'), or the action it meant to take and its exploration rate "
-        "('base' and 'epsilon'); or plan from a guess, without the log"
+        f"level '{level}': the log holds the probability of the action taken only, or lacks some; a plan needs the legacy's "
+        "whole distribution: log one column per action (propensity 'columns'), or the action it meant to take and its "
+        "exploration rate ('base' and 'epsilon'); or plan from a guess, without the log"
     )

@@ -14,7 +14,7 @@ CERTAIN = 1.0 - 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
-    """The legacy's distribution `[n, A]` at the decisions of a level, and a uniform choice among the available actions `[n, A]`."""
+    """The legacy's distribution at the decisions of a level, and a uniform choice among the available actions, both `[n, A]`."""
 
     logged: Array
     uniform: Array

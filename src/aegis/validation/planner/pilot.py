@@ -1,8 +1,9 @@
 """What a pilot log tells about one level: contexts, what actions earn, how much rewards vary, and what to take off for optimism.
 
 The log is cut in two halves of units. A candidate that was learned on one half is played in the contexts of the other half, in a
-world whose rewards follow a model of that other half: who chose the actions does not judge them. Where a doubly robust estimate of
-the gain is smaller still, the world's differences between actions are shrunk until they make that gain.
+world whose rewards follow a model of that other half: who chose the actions does not judge them. Where a doubly robust estimate
+of the gain, less half of its standard error, is smaller still, the world's differences between actions are shrunk until they
+make that gain: of the two mistakes, too few episodes is the worse one.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from aegis.validation.planner.play import Play, Pool
 
 REFERENCE_CAP = 2.0  # of the candidate by which optimism is judged: its weights stay small
 MOST_DECISIONS = 4000  # of a level, in each half, that are simulated
+CAUTION = 0.5  # standard errors that are taken off the estimated gain
 MOST_CELLS = 2**21  # of them times actions
 
 
@@ -85,9 +87,8 @@ class PilotLevel:
         """Return what exploring at a rate costs, scaled: rate times the legacy's own reward minus that of a uniform choice."""
         lost = []
         for half in self.halves:
-            world = self._world(half)
             own, uniform = half.behaviour.own(), half.behaviour.uniform
-            lost.append(half.pool(1.0 + ((own - uniform) * world).sum(axis=1)[:, None])[:, 0] - 1.0)
+            lost.append(half.pool(1.0 + ((own - uniform) * half.mean).sum(axis=1)[:, None])[:, 0] - 1.0)
         return explore * float(np.concatenate(lost).mean())
 
     def _play(self, half: Half, explore: float | None, limit: float) -> Play:
@@ -123,7 +124,12 @@ def fit_half(problem: Problem, measure: Measure, level: str, half: Batch) -> Mod
 
 
 def pilot_level(
-    problem: Problem, measure: Measure, batches: tuple[Batch, Batch], models: tuple[Models, Models], level: str, given: Candidate | None
+    problem: Problem,
+    measure: Measure,
+    batches: tuple[Batch, Batch],
+    models: tuple[Models, Models],
+    level: str,
+    given: Candidate | None,
 ) -> PilotLevel | None:
     """Return what the pilot tells about a level; None if the log does not hold the legacy's whole distribution there.
 
@@ -138,8 +144,8 @@ def pilot_level(
         halves.append(found)
     plug_in, robust = (np.concatenate(values) for values in zip(*[half.estimates() for half in halves], strict=True))
     modelled, estimated = float(plug_in.mean()), float(robust.mean())
-    shrink = 0.0 if modelled <= 0 else min(max(estimated / modelled, 0.0), 1.0)
     error = float(robust.std(ddof=1)) / math.sqrt(robust.size)
+    shrink = 0.0 if modelled <= 0 else min(max((estimated - CAUTION * error) / modelled, 0.0), 1.0)
     caps = None
     if halves[0].fixed is not None and given is not None:
         caps = (cap_of(given.policy, level),)

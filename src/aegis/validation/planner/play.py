@@ -14,9 +14,10 @@ from aegis.evidence import Grid, gain_bets, gain_stakes, placed_gain_grid, water
 from aegis.problem import Array
 
 PLACING_ROWS = 600  # decisions that a grid is placed on
-CELLS = 2**22  # decisions x actions x bets simulated for one row of the plan
+CELLS = 2**21  # decisions x actions x bets simulated for one row of the plan
 LEAST_UNITS = 200
 MOST_REPEATS = 100
+TRUSTED = 2.0  # standard errors by which a simulated mean is corrected upwards at most
 
 Pool = Callable[[Array], Array]
 
@@ -46,7 +47,7 @@ class Play:
 
     @property
     def moved(self) -> float:
-        """Return the probability that the candidate moves, on average over units."""
+        """Return the probability that the candidate moves from some actions to others, on average over units."""
         return self._over_units(np.maximum(self.logging - self.candidate, 0.0).sum(axis=1))
 
     def factors(self, bets: Array, repeats: int, rng: np.random.Generator) -> Array:
@@ -95,10 +96,18 @@ def growth(plays: tuple[Play, ...], margin: float, rng: np.random.Generator) -> 
     for play in plays:
         cells = play.logging.shape[1] * grid.bets.size
         factors = play.factors(grid.bets, _repeats(play, CELLS // cells), rng)
-        mean = play.expected(grid.bets)
-        # How far the simulated mean is off is known, and would otherwise be most of the error of small growth.
-        found.append(np.log(factors) - (factors.mean(axis=0) - mean) / mean)
+        found.append(np.log(factors) + _correction(factors, play.expected(grid.bets)))
     return Growth(np.concatenate(found) - np.log1p(grid.bets * margin), grid)
+
+
+def _correction(factors: Array, mean: Array) -> Array:
+    """Return what the logarithms `[J]` are off by because the factors `[U, J]` do not have their known mean `[J]`.
+
+    Chance in the mean would otherwise be most of the error of a small growth. Where the mean rests on rare large factors that
+    were not drawn, the others must not be lifted in their place: upwards it goes by two standard errors at most.
+    """
+    error = factors.std(axis=0) / np.sqrt(len(factors))
+    return np.asarray(np.minimum(mean - factors.mean(axis=0), TRUSTED * error) / mean)
 
 
 def _repeats(play: Play, rows: int) -> int:

@@ -13,9 +13,8 @@ class Row:
 
     explore: the rate; None means as the legacy logs now. cap: W, infinite for none. episodes: after how many certified units half
     of all such studies have their certificate; likely: nine in ten; None if not within reach, and `why` says so. gain: of the
-    candidate over the legacy with that exploration, in reward units per decision. difference: by how much the actions that the
-    candidate takes more often have to be better, on average, than those it takes less often, to make that gain. cost: what
-    exploring at this rate costs per decision compared with not exploring, None if it is not known; total: times `likely`.
+    candidate over the legacy with that exploration, in reward units per decision: what a certificate speaks of. cost: what
+    exploring at this rate costs per decision compared with not exploring, None if it is not known.
     """
 
     explore: float | None
@@ -23,7 +22,6 @@ class Row:
     episodes: int | None
     likely: int | None
     gain: float
-    difference: float
     cost: float | None = None
     why: str = ""
 
@@ -31,6 +29,11 @@ class Row:
     def total(self) -> float | None:
         """Return what exploring costs until nine in ten studies have their certificate, in units of an episode's mean reward."""
         return None if self.cost is None or self.likely is None else self.cost * self.likely
+
+    @property
+    def net(self) -> float | None:
+        """Return the candidate's gain over the legacy without exploration: below 0, one had better not have explored."""
+        return None if self.cost is None else self.gain - self.cost
 
     def plain(self) -> dict[str, Any]:
         """Return plain data; a cap that is infinite is the word 'inf'."""
@@ -40,7 +43,7 @@ class Row:
             "episodes": self.episodes,
             "likely": self.likely,
             "gain": self.gain,
-            "difference": self.difference,
+            "net_gain": self.net,
             "cost": self.cost,
             "total_cost": self.total,
             "why": self.why,
@@ -52,8 +55,8 @@ class LevelPlan:
     """The rows of one level.
 
     source: 'guess' or 'pilot'. deterministic: the pilot shows that the legacy leaves nothing to chance here. cost_known: costs
-    come from the pilot's model; otherwise they are the most that is possible. within: the smallest exploration rate with a
-    certificate, in nine of ten studies, within the number of episodes wanted; None if none was wanted or none is found.
+    come from the guess or the pilot's model; otherwise they are the most that is possible. within: the smallest exploration rate
+    with a certificate, in nine of ten studies, within the number of episodes wanted; None if none was wanted or none is found.
     """
 
     level: str

@@ -20,19 +20,28 @@ MOST = 10**7  # episodes, tests, decisions
 class Guess:
     """What somebody expects, in the reward's units, above 0 being better. None: not said.
 
-    gain: how much more the candidate earns, per decision, than the legacy with its exploration. spread: standard deviation of a
-    reward around what its context and action explain. decisions: how many the level has in an episode.
+    gain: how much more the best action earns than the one the legacy takes when it does not explore, on average over decisions.
+    loss: how much less a random action earns than the legacy's own. spread: standard deviation of a reward around what its
+    context and action explain. typical: what the legacy earns per decision. decisions: how many the level has in an episode.
     """
 
     gain: float | None = None
+    loss: float | None = None
     spread: float | None = None
+    typical: float | None = None
     decisions: int | None = None
 
     def __post_init__(self) -> None:
         if self.gain is not None:
             object.__setattr__(self, "gain", _above("gain", self.gain, 0.0, "the gain that is hoped for, in the reward's units"))
+        if self.loss is not None:
+            object.__setattr__(
+                self, "loss", _from_zero("loss", self.loss, "what a random action earns less than the legacy's own")
+            )
         if self.spread is not None:
-            object.__setattr__(self, "spread", _from_zero("spread", self.spread))
+            object.__setattr__(self, "spread", _from_zero("spread", self.spread, "the standard deviation of a reward"))
+        if self.typical is not None:
+            object.__setattr__(self, "typical", _above("typical", self.typical, -math.inf, "what the legacy earns per decision"))
         if self.decisions is not None:
             _whole("decisions", self.decisions, "how many decisions of the level an episode has")
 
@@ -86,13 +95,14 @@ def _numbers(name: str, found: Sequence[float], allowed: str) -> tuple[float, ..
 
 def _above(name: str, value: Any, least: float, what: str) -> float:
     if not _number(value) or not (math.isfinite(value) and value > least):
-        raise SettingError(f"{name}: {what}, a number above {least:g}; found {value!r}")
+        above = f" above {least:g}" if math.isfinite(least) else ""
+        raise SettingError(f"{name}: {what}, a number{above}; found {value!r}")
     return float(value)
 
 
-def _from_zero(name: str, value: Any) -> float:
+def _from_zero(name: str, value: Any, what: str) -> float:
     if not _number(value) or not (math.isfinite(value) and value >= 0):
-        raise SettingError(f"{name}: the standard deviation of a reward, a number from 0; found {value!r}")
+        raise SettingError(f"{name}: {what}, a number from 0; found {value!r}")
     return float(value)
 
 

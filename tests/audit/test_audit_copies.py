@@ -1,0 +1,118 @@
+"""Episodes that are there twice are found, beyond chance; chance alone is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from audit_cases import audited, logged, taken_only
+from hostile_logs import even, one_level, runs_and_doses, two_levels
+
+from aegis.audit import Auditor, copies
+from aegis.audit.copies import Copies
+from aegis.problem import Batch, Problem, concat
+from aegis.rng import stream
+
+Make = Callable[[np.random.Generator], Batch]
+CATEGORY = "{column: x, values: [u, v]}"
+
+
+def rows(rng: np.random.Generator, count: int, context: str, reward: str) -> Batch:
+    codes = rng.integers(0, 2, count).astype(np.int32)
+    x = {"number": rng.normal(size=count), "category": codes, "many": rng.integers(0, 300, count).astype(float)}[context]
+    action = rng.integers(0, 2, count)
+    values = {"number": rng.random(count), "coin": (rng.random(count) < 0.3 + 0.4 * action).astype(float)}
+    values["noiseless"] = (x + 300 * action) / 600
+    return Batch(np.arange(count), {"dose": even(np.arange(count), action, x=x)}, values[reward])
+
+
+LOGS: dict[str, tuple[Problem, Make]] = {
+    "coins, numbers": (one_level(), lambda rng: rows(rng, 120, "number", "coin")),
+    "numbers, categories": (one_level(context=CATEGORY), lambda rng: rows(rng, 120, "category", "number")),
+    "numbers, numbers": (one_level(), lambda rng: rows(rng, 120, "number", "number")),
+    "two levels": (two_levels(), lambda rng: runs_and_doses(rng, 60)),
+}
+CHANCE: dict[str, tuple[Problem, Make]] = {
+    "coins, categories": (one_level(context=CATEGORY), lambda rng: rows(rng, 300, "category", "coin")),
+    "no noise, many contexts": (one_level(), lambda rng: rows(rng, 400, "many", "noiseless")),
+}
+
+
+@pytest.mark.parametrize("taken", [False, True])
+@pytest.mark.parametrize("name", LOGS)
+def test_a_copied_log_is_refused(name: str, taken: bool) -> None:
+    problem, make = LOGS[name]
+    for run in range(3):
+        rng = stream(run, "copies", name)
+        batch = make(rng)
+        moved = replace(batch, episode=batch.episode + 9000).take_episodes(rng.permutation(len(batch)))
+        form = taken_only(problem, batch) if taken else (problem, batch)
+        assert "duplicated-episodes" not in audited(*form).codes()
+        copied = taken_only(problem, concat([batch, moved])) if taken else (problem, concat([batch, moved]))
+        found = next(item for item in audited(*copied).refused if item.code == "duplicated-episodes")
+        assert found.figures["copies"] == len(batch)
+        pieces = [copied[1].take_episodes(part) for part in np.array_split(np.arange(2 * len(batch)), 7)]
+        assert "duplicated-episodes" in audited(copied[0], *pieces).codes()
+
+
+def test_a_part_that_was_copied_is_refused() -> None:
+    batch = rows(stream(1, "part"), 2000, "number", "coin")
+    part = replace(batch.take_episodes(np.arange(0, 2000, 40)), episode=9000 + np.arange(50))
+    assert audited(one_level(), concat([batch, part])).codes("refused") == ("duplicated-episodes",)
+
+
+@pytest.mark.parametrize("name", [*CHANCE, *LOGS])
+def test_what_chance_repeats_is_not_refused(name: str) -> None:
+    problem, make = {**LOGS, **CHANCE}[name]
+    alarms = 0
+    for run in range(20):
+        batch = make(stream(run, "chance", name))
+        whole = Copies(problem, 0.05)
+        auditor = Auditor(problem, alpha=0.05)
+        auditor.add(batch)
+        alarms += "duplicated-episodes" in auditor.result().codes()
+        assert whole.findings() == []
+    assert alarms <= 4
+
+
+def test_memory_is_bounded_and_copies_stay_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copies, "MOST", 256)
+    problem = one_level()
+    batches = [rows(stream(run, "large"), 500, "number", "coin") for run in range(8)]
+    auditor = Auditor(problem)
+    for batch in batches:
+        auditor.add(batch)
+    assert auditor._copies.by_context.size <= 256 and "duplicated-episodes" not in auditor.result().codes()
+    for batch in batches:
+        auditor.add(replace(batch, episode=batch.episode + 9000))
+    found = next(item for item in auditor.result().refused if item.code == "duplicated-episodes")
+    assert found.figures["copies"] == found.figures["sample"] / 2 and "a sample of" in found.message
+
+
+def test_few_values_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copies, "MOST", 256)
+    auditor = Auditor(one_level(context=CATEGORY))
+    for run in range(4):
+        auditor.add(rows(stream(run, "few"), 500, "category", "coin"))
+    assert auditor._copies.by_context.size <= 256 and auditor._copies.by_reward.size <= 256
+
+
+@pytest.mark.parametrize("world", ["clinic", "plant"])
+def test_anything_that_differs_makes_another_episode(world: str) -> None:
+    problem, batch = logged(world, "uniform", 40, 1)
+    assert batch.reward is not None
+    other = replace(batch, episode=np.arange(1000, 1040))
+    innermost = problem.innermost.name
+    table = batch.levels[innermost]
+    rows_changed = np.searchsorted(batch.episode_of(innermost), np.arange(40), side="right") - 1
+    for name, values in table.context.items():
+        changed = values.copy()
+        changed[rows_changed] = 1 - changed[rows_changed] if changed.dtype.kind == "i" else changed[rows_changed] + 1e-9
+        log = other.with_level(innermost, replace(table, context={**table.context, name: changed}))
+        assert "duplicated-episodes" not in audited(problem, concat([batch, log])).codes(), name
+    reward = batch.reward.copy()
+    reward[rows_changed] = np.nextafter(reward[rows_changed], 0.5)
+    assert "duplicated-episodes" not in audited(problem, concat([batch, replace(other, reward=reward)])).codes()
+    assert "duplicated-episodes" in audited(problem, concat([batch, other])).codes()

@@ -1,0 +1,56 @@
+"""Numbers whose squares do not fit into a float: said to be out of range, never a warning of numpy or nonsense."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from audit_cases import audited, logged
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aegis.audit.sums import scaled
+
+RANGES = [(0.0, 1.0), (-1e300, 1e300), (-1.7e308, 1.7e308), None]
+
+
+@pytest.mark.parametrize("size", [1e160, 1e300, 1.7e308])
+@pytest.mark.parametrize("limits", RANGES)
+@pytest.mark.parametrize("ragged", [False, True])
+def test_large_rewards(size: float, limits: tuple[float, float] | None, ragged: bool) -> None:
+    problem, batch = logged("clinic" if ragged else "additive", "uniform", 120, 1)
+    assert batch.reward is not None
+    sign = np.where(np.arange(batch.reward.size) % 3 == 0, -1.0, 1.0)
+    problem = replace(problem, reward=replace(problem.reward, range=limits), cluster="line")
+    audit = audited(problem, replace(batch, reward=size * sign, cluster=np.arange(120) // 4))
+    outside = limits is not None and size > limits[1]
+    expected = {"no-reward-range"} if limits is None else {"reward-outside-range"} if outside else set()
+    assert set(audit.codes("refused")) == expected
+
+
+def test_large_contexts() -> None:
+    problem, batch = logged("additive", "uniform", 120, 1)
+    table = batch.levels["inner"]
+    large = batch.with_level("inner", replace(table, context={"Q": table.context["Q"] * 1e300}))
+    assert audited(problem, large).verdict == "fit"
+    late = np.where(batch.episode_of("inner") >= 60, 1.0, -1.0)
+    drifting = batch.with_level("inner", replace(table, context={"Q": late * 1e300}))
+    found = audited(problem, drifting).findings
+    assert [item.code for item in found] == ["drift"] and found[0].figures["second_half"] == pytest.approx(1e300)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.floats(-1e308, 1e308), min_size=1, max_size=20), st.floats(-1e308, 1e308), st.floats(1e-3, 1e308))
+def test_scaled_rewards_keep_their_order(values: list[float], low: float, width: float) -> None:
+    high = min(low + width, 1e308)
+    if not high > low:
+        return
+    found = scaled(np.array([*values, np.nan, low, high]), (low, high))
+    assert np.isnan(found[-3]) and found[-2] == 0.0 and found[-1] == pytest.approx(1.0)
+    known = np.delete(found, -3)
+    assert ((known >= 0) & (known <= 1)).all()
+    order = np.argsort(np.clip([*values, low, high], low, high), kind="stable")
+    assert (np.diff(known[order]) >= 0).all()
+    free = scaled(np.array(values), None)
+    assert (np.abs(free) <= 1).all() and (np.diff(free[np.argsort(values)]) >= 0).all()
