@@ -82,7 +82,7 @@ def test_an_episode_that_affects_the_next_one_is_refused(taken: bool, carry_over
     x = rng.normal(size=600)
     problem = one_level(f"carry_over: {carry_over}")
     for changed in ((reward - 0.3 * np.roll(action, 1) + 0.3) / 1.3, reward):
-        context = x if changed is not reward else x + np.roll(action, 1)
+        context = x if changed is not reward else x + 1.5 * np.roll(action, 1)
         batch = Batch(np.arange(600), {"dose": even(np.arange(600), action, x=context)}, changed)
         form = taken_only(problem, batch) if taken else (problem, batch)
         assert audited(*form).codes("refused") == ("episodes-interfere",)

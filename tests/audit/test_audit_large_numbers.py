@@ -35,9 +35,10 @@ def test_large_contexts() -> None:
     large = batch.with_level("inner", replace(table, context={"Q": table.context["Q"] * 1e300}))
     assert audited(problem, large).verdict == "fit"
     late = np.where(batch.episode_of("inner") >= 60, 1.0, -1.0)
-    drifting = batch.with_level("inner", replace(table, context={"Q": late * 1e300}))
+    noise = 1.0 + 0.1 * np.sin(np.arange(late.size) ** 2)
+    drifting = batch.with_level("inner", replace(table, context={"Q": late * noise * 1e300}))
     found = audited(problem, drifting).findings
-    assert [item.code for item in found] == ["drift"] and found[0].figures["second_half"] == pytest.approx(1e300)
+    assert [item.code for item in found] == ["drift"] and found[0].figures["second_half"] == pytest.approx(1e300, rel=0.05)
 
 
 @settings(max_examples=60, deadline=None)

@@ -148,6 +148,6 @@ def _median(values: Array) -> float:
     known = values[np.isfinite(values)]
     if not known.size:
         return 0.0
-    middle = float(np.median(known))
+    middle = float(np.quantile(known, 0.5, method="lower") / 2.0 + np.quantile(known, 0.5, method="higher") / 2.0)
     below = known[known < middle]
     return float(below.max()) if middle == known.max() and below.size else middle

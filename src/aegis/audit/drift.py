@@ -67,7 +67,7 @@ class Drift:
             if min(early.size, late.size) < 10:
                 continue
             # Squares of large numbers do not fit; nothing that is compared depends on the unit.
-            unit = 2.0 ** np.frexp(max(float(np.abs(early).max()), float(np.abs(late).max())))[1]
+            unit = 2.0 ** float(np.frexp(max(np.abs(early).max(), np.abs(late).max()))[1] - 1)
             early, late = early / unit, late / unit
             sd = math.sqrt((early.var(ddof=1) + late.var(ddof=1)) / 2)
             gap = float(late.mean() - early.mean())

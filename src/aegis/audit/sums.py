@@ -22,6 +22,9 @@ def group_means(owner: AnyArray, values: Array, count: int) -> Array:
     known = np.isfinite(values)
     total = np.bincount(owner, weights=np.where(known, values, 0.0), minlength=count)
     number = np.bincount(owner, weights=known, minlength=count)
+    if not np.isfinite(total).all():  # a sum may be too large for a float where the mean is not
+        shares = np.where(known, values, 0.0) / np.maximum(number, 1.0)[owner]
+        return np.where(number > 0, np.bincount(owner, weights=shares, minlength=count), np.nan)
     return np.where(number > 0, total / np.maximum(number, 1.0), np.nan)
 
 

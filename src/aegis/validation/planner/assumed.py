@@ -22,7 +22,7 @@ def assumed(problem: Problem, measure: Measure, guess: Guess, levels: Sequence[L
     if guessed:
         found += [
             f"from a guess: the best action earns {guess.gain:g} more than the legacy's own, a random one {_less(guess)}, and "
-            "actions earn evenly spaced rewards",
+            "actions earn evenly spaced rewards, which the reward model gets right",
             _logged(guess) if any(level.deterministic for level in guessed) else _said(guess, measure),
         ]
     if any(level.source == "pilot" and level.rows for level in levels):

@@ -59,7 +59,7 @@ def guessed_play(
 
 
 def _own(actions: int, place: float) -> AnyArray:
-    """Return the actions that may be the legacy's own, with equal chances: those that lie evenly around a place in [-0.5, 0.5]."""
+    """Return the actions that may be the legacy's own, with equal chances: those evenly around a place in [-0.5, 0.5]."""
     around = 0.5 - abs(place)
     first, last = (place - around + 0.5) * (actions - 1), (place + around + 0.5) * (actions - 1)
     return np.unique(np.linspace(first, last, min(actions, MOST_CONTEXTS)).round().astype(np.int64))
