@@ -73,7 +73,7 @@ def command(
         learned = learn(source, split, settings, scope or None, report=report)
     record = save_learned(learned, out)
     if as_json:
-        print_json({**record, "out": str(out)})
+        print_json({**{key: value for key, value in record.items() if key != "fingerprints"}, "out": str(out)})
         return
     _show(record, source.problem, out)
 

@@ -1,0 +1,97 @@
+"""Reward models of the direct method: what an action earns if the candidate acts further in, fitted on prior units."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from aegis.certificate.candidate import Candidate
+from aegis.certificate.measures import Measure, observe
+from aegis.certificate.view import Models, View
+from aegis.certificate.weights import reward_level
+from aegis.errors import AegisError
+from aegis.mechanisms import LevelRewards, ModelSettings, fit_scalings
+from aegis.policies import path_full
+from aegis.problem import Array, Batch, Problem, RewardModel, Scope
+
+FEATURES = ("linear", "polynomial")
+
+
+@dataclass(frozen=True, slots=True)
+class Predictions:
+    """Models of the scaled mean reward below each action. base: of the innermost level in scope. outer: of the others, by level.
+
+    words: where they come from.
+    """
+
+    base: Models
+    outer: Mapping[str, RewardModel]
+    words: str
+
+    def at(self, view: View, measure: Measure, level: str) -> Array:
+        """Return the scaled prediction `[n, A]` at a level in scope, kept within [0, 1], where rewards are."""
+        if level in self.outer:
+            return np.clip(np.nan_to_num(self.outer[level].predict(level, view.batch), nan=0.5), 0.0, 1.0)
+        return view.predicted(measure, level)
+
+
+def not_modelled(problem: Problem, candidate: Candidate, scope: Scope, sample: Batch) -> str | None:
+    """Return why a reward model cannot stand for the candidate here; None if it can."""
+    if problem.carry_over != "none":
+        return "decisions carry over to later ones, which a model of the reward below a decision leaves out"
+    per = reward_level(problem)
+    if per is None or any(problem.index(per) > problem.index(name) for name in scope):
+        return f"the reward is per {problem.reward.per}: several decisions in scope lead to one reward"
+    for name in scope:
+        if not candidate.knows_all(name, sample):
+            return f"the candidate gives the probability of the action taken only, at '{name}'; the model needs all of them"
+    return None
+
+
+def predictions(problem: Problem, candidate: Candidate, scope: Scope, measure: Measure, prior: Batch | None) -> Predictions:
+    """Return the models for a candidate: those it was learned with, else fitted on prior units, else a constant.
+
+    Level by level from the inside out, the predictions of a level averaged over the candidate's choice are regressed on what is
+    known one level further out (fitted value iteration on the logged contexts).
+    """
+    base = Models(guess={measure.column: _mean(measure, prior)})
+    words = "a constant, the mean reward of the prior units"
+    if candidate.rewards is not None:
+        base.rewards[measure.column] = candidate.rewards
+        words = "the reward models the candidate was learned with"
+    elif prior is not None and (fitted := _fitted(problem, prior)) is not None:
+        base.rewards[measure.column] = fitted
+        words = f"regressions on {len(prior)} prior episodes"
+    found = Predictions(base, {}, words)
+    inside_out = [name for name in reversed(problem.names) if name in scope]
+    for inner, outer in zip(inside_out, inside_out[1:], strict=False):
+        if prior is None:
+            break
+        view = View(problem, prior, candidate.policy, base)
+        expected = np.einsum("na,na->n", path_full(view, inner, prior, scope), found.at(view, measure, inner))
+        rows = prior.ancestors(problem.innermost.name)[inner]
+        fitted = _fitted(problem, replace(prior, reward=expected[rows], observed=None), outer)
+        if fitted is not None:
+            found = replace(found, outer={**found.outer, outer: fitted})
+    return found
+
+
+def _mean(measure: Measure, prior: Batch | None) -> float:
+    return 0.5 if prior is None else float(observe(measure, prior).low.mean())
+
+
+def _fitted(problem: Problem, prior: Batch, level: str | None = None) -> LevelRewards | None:
+    """Return regressions fitted to a batch, the likelier of two for each level; None if nothing can be fitted."""
+    levels = None if level is None else (level,)
+    try:
+        scalings = fit_scalings(problem, [prior])
+        if problem.reward.column not in scalings:
+            return None
+        fitted = [
+            LevelRewards.prior(problem, ModelSettings(features=features), scalings, levels).update(prior) for features in FEATURES
+        ]
+        return LevelRewards.likeliest(fitted)[0]
+    except AegisError:  # too few or too odd for a regression: the constant does, and the estimate says so
+        return None

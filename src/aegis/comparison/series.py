@@ -1,0 +1,148 @@
+"""Series: what each method makes of an episode, and the pass over the certified units that collects them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from aegis.certificate.measures import Measure
+from aegis.certificate.plain import legacy_values, plain_gains, plain_values
+from aegis.certificate.units import Clusters
+from aegis.certificate.view import Models, View
+from aegis.comparison.direct import switched
+from aegis.comparison.models import Predictions
+from aegis.problem import AnyArray, Array, Batch, Policy, Problem, Scope
+
+CELLS = 2**23  # particles x rows x actions held in memory at once
+Series = Mapping[str, Callable[[View], Array]]
+Peaks = Mapping[str, Callable[[View], float]]
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """Series by name, `[K]` or `[K, N]` by unit and particle, and the largest weight of a reward among them, by name."""
+
+    series: Mapping[str, Array]
+    peaks: Mapping[str, float]
+
+    @property
+    def count(self) -> int:
+        """Return the number of units."""
+        return len(next(iter(self.series.values())))
+
+    def __getitem__(self, name: str) -> Array:
+        return self.series[name]
+
+
+@dataclass(frozen=True, slots=True)
+class Particle:
+    """One particle of a policy, as a policy: it acts in every episode."""
+
+    policy: Policy
+    index: int
+
+    @property
+    def weights(self) -> Array:
+        """Return one weight, `[1]`."""
+        return np.ones(1)
+
+    def taken(self, level: str, batch: Batch) -> Array:
+        """Return `[1, n]`."""
+        return self.policy.taken(level, batch)[self.index : self.index + 1]
+
+    def full(self, level: str, batch: Batch) -> Array:
+        """Return `[1, n, A]`."""
+        return self.policy.full(level, batch)[self.index : self.index + 1]
+
+
+def basic_series(scope: Scope, measure: Measure, clip: float) -> dict[str, Callable[[View], Array]]:
+    """Return what needs the probability of the action taken only: value, gain, legacy, weight, clipped value."""
+    return {
+        "value": lambda view: plain_values(view, scope, measure),
+        "gain": lambda view: plain_gains(view, scope, measure),
+        "legacy": lambda view: legacy_values(view, measure),
+        "weight": lambda view: view.unit_weights(scope),
+        "clipped": lambda view: clipped_values(view, scope, measure, clip),
+    }
+
+
+def model_series(
+    scope: Scope, measure: Measure, predictions: Predictions, threshold: float
+) -> dict[str, Callable[[View], Array]]:
+    """Return what needs reward models and the whole distribution of the candidate."""
+    return {
+        "direct": lambda view: switched(view, scope, measure, predictions, 0.0),
+        "robust": lambda view: switched(view, scope, measure, predictions, np.inf),
+        "switch": lambda view: switched(view, scope, measure, predictions, threshold),
+    }
+
+
+def clipped_values(view: View, scope: Scope, measure: Measure, clip: float) -> Array:
+    """Return the nested mean `[E]` of `min(w, clip) r`; a missing reward counts as 0."""
+    level = view.carrier(scope)
+    return view.series(
+        ("clipped", clip, scope, measure),
+        lambda: np.minimum(view.carrier_weights(scope), clip) * view.below(measure, level).low,
+        level,
+    )
+
+
+def particle_series(view: View, scope: Scope, measure: Measure) -> Array:
+    """Return `[E, N]`: the value of each particle of the candidate on its own; the view is asked, so that nothing is twice."""
+    found = [plain_values(one, scope, measure) for one in _one_by_one(view)]
+    return np.column_stack(found)
+
+
+def largest_weight(view: View, scope: Scope) -> float:
+    """Return the largest weight of a reward, of the mixture and of every particle on its own."""
+    views = [view] if view.weights.size == 1 else [view, *_one_by_one(view)]
+    return max(float(one.carrier_weights(scope).max(initial=0.0)) for one in views)
+
+
+def _one_by_one(view: View) -> Iterator[View]:
+    for index in range(view.weights.size):
+        yield View(view.problem, view.batch, Particle(view, index), view.models)
+
+
+def gather(problem: Problem, views: Iterable[View], series: Series, peaks: Peaks) -> Units:
+    """Return the series of all units: episodes in the order they come, or clusters put together."""
+    parts: dict[str, list[Array]] = {name: [] for name in series}
+    highest = dict.fromkeys(peaks, 0.0)
+    clusters: list[AnyArray] = []
+    for view in views:
+        for name, compute in series.items():
+            found = compute(view)
+            parts[name].append(found[:, None] if found.ndim == 1 else found)
+        for name, peak in peaks.items():
+            highest[name] = max(highest[name], peak(view))
+        if view.batch.cluster is not None:
+            clusters.append(view.batch.cluster)
+    whole = {name: np.concatenate(found) if found else np.zeros((0, 1)) for name, found in parts.items()}
+    if problem.cluster is not None and clusters:
+        ids = np.concatenate(clusters)
+        whole = {name: _by_cluster(problem, problem.cluster, ids, found) for name, found in whole.items()}
+    return Units({name: found[:, 0] if found.shape[1] == 1 else found for name, found in whole.items()}, highest)
+
+
+def views_of(problem: Problem, policy: Policy, models: Models, batches: Iterable[Batch]) -> Iterator[View]:
+    """Yield views of batches, in pieces whose full distributions fit into memory."""
+    widest = max(level.actions.count for level in problem.levels) * policy.weights.size
+    for batch in batches:
+        rows = max(len(table) for table in batch.levels.values())
+        pieces = min(max(1, -(-rows * widest // CELLS)), len(batch))
+        for part in _parts(batch, pieces):
+            yield View(problem, part, policy, models)
+
+
+def _parts(batch: Batch, pieces: int) -> Sequence[Batch]:
+    if pieces <= 1:
+        return [batch]
+    return [batch.take_episodes(part) for part in np.array_split(np.arange(len(batch)), pieces)]
+
+
+def _by_cluster(problem: Problem, column: str, ids: AnyArray, values: Array) -> Array:
+    clusters = Clusters(np.zeros(values.shape[1]), problem.cluster_most, column)
+    clusters.add(ids, values)
+    return clusters.units()
