@@ -17,6 +17,7 @@ ARROWS: dict[str, set[str]] = {
     "agents": {"problem", "policies", "logs", "mechanisms", "planning"},
     "audit": {"problem", "logs", "policies", "evidence"},
     "certificate": {"audit", "problem", "logs", "policies", "evidence", "mechanisms"},
+    "comparison": {"certificate", "agents", "audit", "problem", "logs", "policies", "evidence", "mechanisms"},
     "handover": {"agents", "certificate", "problem", "policies", "logs", "mechanisms", "planning", "audit", "evidence"},
     "worlds": {"problem", "policies"},
     "validation": {"certificate", "handover", "worlds", "problem", "policies", "evidence"},

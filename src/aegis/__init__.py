@@ -15,13 +15,15 @@ if TYPE_CHECKING:
     from aegis.audit import audit_log
     from aegis.certificate import Candidate, Certificate, certificate_schema, certify, load_certificate, verify
     from aegis.cli.candidates import load_candidate
+    from aegis.cli.validating import validate
+    from aegis.comparison import Comparison, ComparisonSettings, compare
     from aegis.logs import Source, Split, draft_problem, write_log
     from aegis.mechanisms import Belief, LevelRewards, ModelSettings, build_belief, fit_scalings
     from aegis.planning import Integration, Planned, load_policy, load_rewards
     from aegis.policies import Capped, Function, Hybrid, Legacy, Logged, Mixture, TargetColumns, save_policy
     from aegis.problem import Batch, Level, Problem, Scope, load_problem, save_problem
     from aegis.report import write_report
-    from aegis.validation import Plan, plan
+    from aegis.validation import Plan, Validation, plan
     from aegis.worlds import WORLDS, OraclePolicy, make_world, oracle_value, true_value
 
 _ROOMS = {
@@ -29,13 +31,15 @@ _ROOMS = {
     "audit": ("audit_log",),
     "certificate": ("Candidate", "Certificate", "certificate_schema", "certify", "load_certificate", "verify"),
     "cli.candidates": ("load_candidate",),
+    "cli.validating": ("validate",),
+    "comparison": ("Comparison", "ComparisonSettings", "compare"),
     "logs": ("Source", "Split", "draft_problem", "write_log"),
     "mechanisms": ("Belief", "LevelRewards", "ModelSettings", "build_belief", "fit_scalings"),
     "planning": ("Integration", "Planned", "load_policy", "load_rewards"),
     "policies": ("Capped", "Function", "Hybrid", "Legacy", "Logged", "Mixture", "TargetColumns", "save_policy"),
     "problem": ("Batch", "Level", "Problem", "Scope", "load_problem", "save_problem"),
     "report": ("write_report",),
-    "validation": ("Plan", "plan"),
+    "validation": ("Plan", "Validation", "plan"),
     "worlds": ("WORLDS", "OraclePolicy", "make_world", "oracle_value", "true_value"),
 }  # fmt: skip
 _HOME = {name: f"aegis.{room}" for room, names in _ROOMS.items() for name in names}
@@ -50,6 +54,8 @@ __all__ = [
     "CandidateSettings",
     "Capped",
     "Certificate",
+    "Comparison",
+    "ComparisonSettings",
     "Function",
     "Hybrid",
     "Integration",
@@ -69,11 +75,13 @@ __all__ = [
     "Source",
     "Split",
     "TargetColumns",
+    "Validation",
     "__version__",
     "audit_log",
     "build_belief",
     "certificate_schema",
     "certify",
+    "compare",
     "draft_problem",
     "fit_scalings",
     "learn",
@@ -91,6 +99,7 @@ __all__ = [
     "save_policy",
     "save_problem",
     "true_value",
+    "validate",
     "verify",
     "write_log",
     "write_report",

@@ -108,6 +108,22 @@ def test_held_actions_are_found_also_where_machines_take_turns(taken: bool, mach
     assert audited(form[0], *pieces).codes("refused") == ("actions-held",)
 
 
+def test_episodes_are_neighbours_across_batches() -> None:
+    rng = stream(8, "batches")
+    action = np.repeat(rng.integers(0, 2, 12), 8)
+    batch = Batch(np.arange(96), {"dose": even(np.arange(96), action, x=rng.normal(size=96))}, rng.random(96))
+    pieces = [batch.take_episodes([episode]) for episode in range(96)]
+    assert audited(one_level(), *pieces).codes("refused") == ("actions-held",)
+
+
+def test_the_last_action_of_an_episode_must_not_affect_the_next_one() -> None:
+    batch = runs_and_doses(stream(9, "last"), 500, 1, 4)
+    after = np.roll(batch.levels["dose"].action[3::4], 1)
+    recipe = batch.levels["recipe"]
+    shifted = batch.with_level("recipe", replace(recipe, context={"c": recipe.context["c"] + 2.0 * after}))
+    assert refused(batch, False) == [] and refused(shifted, False) == [("episodes-interfere", "dose")]
+
+
 def test_actions_that_alternate_are_not_fresh_draws() -> None:
     rng = stream(6, "alternating")
     batch = Batch(np.arange(200), {"dose": even(np.arange(200), np.arange(200) % 2, x=rng.normal(size=200))}, rng.random(200))

@@ -34,7 +34,17 @@ LOGS: dict[str, tuple[Problem, Make]] = {
     "numbers, numbers": (one_level(), lambda rng: rows(rng, 120, "number", "number")),
     "two levels": (two_levels(), lambda rng: runs_and_doses(rng, 60)),
 }
+
+
+def twice(rng: np.random.Generator) -> Batch:
+    """Return a design in which each context comes exactly twice, with a coin as the reward."""
+    batch = rows(rng, 3000, "number", "coin")
+    table = batch.levels["dose"]
+    return batch.with_level("dose", replace(table, context={"x": np.repeat(np.arange(1500.0), 2)}))
+
+
 CHANCE: dict[str, tuple[Problem, Make]] = {
+    "a design of pairs": (one_level(), twice),
     "coins, categories": (one_level(context=CATEGORY), lambda rng: rows(rng, 300, "category", "coin")),
     "no noise, many contexts": (one_level(), lambda rng: rows(rng, 400, "many", "noiseless")),
 }

@@ -58,6 +58,21 @@ class Station:
 
 
 @dataclass(frozen=True, slots=True)
+class Sensitivity:
+    """How wrong the logged probabilities may be: it stays certified if each one in scope is wrong by a factor of up to gamma.
+
+    gamma: the largest of those tried up to which all were survived; 1 if none was; None if there is nothing to survive or it
+    could not be found out, and `reason` says why. method, units: the tests that were used, and on how many units.
+    """
+
+    gamma: float | None
+    reason: str
+    tried: tuple[float, ...] = ()
+    method: str = "none"
+    units: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class LevelResult:
     """What is certified of a candidate at a scope."""
 
@@ -80,6 +95,7 @@ class LevelResult:
     path: tuple[Station, ...] = ()
     tests: tuple[Test, ...] = ()
     weights: Mapping[str, Any] = field(default_factory=dict)
+    sensitivity: Sensitivity = Sensitivity(None, "nothing is certified that could survive")
 
 
 @dataclass(frozen=True, slots=True)

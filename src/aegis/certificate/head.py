@@ -45,13 +45,13 @@ def prior_units(problem: Problem, sides: Sides, head: Sequence[Batch]) -> Batch 
     if not found:
         return None
     whole = concat(found)
-    order = np.lexsort((_id_hashes(whole.episode), _id_hashes(whole.episode if whole.cluster is None else whole.cluster)))
+    order = np.lexsort((id_hashes(whole.episode), id_hashes(whole.episode if whole.cluster is None else whole.cluster)))
     rows = np.bincount(whole.episode_of(problem.innermost.name), minlength=len(whole))[order]
     few = 1 + int(np.searchsorted(np.cumsum(rows), MOST_PRIOR))
     return whole.take_episodes(order[:few])
 
 
-def _id_hashes(ids: AnyArray) -> Hashes:
+def id_hashes(ids: AnyArray) -> Hashes:
     """Return a hash `[E]` of each id, of one column or several."""
     names = ids.dtype.names
     return hashes([id_text(ids[name]) for name in names] if names else [id_text(ids)])

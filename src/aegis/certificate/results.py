@@ -8,11 +8,12 @@ from typing import Any
 
 from aegis.audit import Finding
 from aegis.certificate.balance import mean_weight, unbalanced
-from aegis.certificate.certificate import CERTIFIED, NOT_YET, REFUSED, GuardResult, LevelResult, Station, Test
+from aegis.certificate.certificate import CERTIFIED, NOT_YET, REFUSED, GuardResult, LevelResult, Sensitivity, Station, Test
 from aegis.certificate.claims import margin_of
 from aegis.certificate.collecting import Evidence
 from aegis.certificate.request import Request
 from aegis.certificate.run import Collected
+from aegis.certificate.sensitivity import sensitivity
 from aegis.errors import RefusedError
 from aegis.problem import Scope
 
@@ -64,6 +65,9 @@ def level_result(request: Request, found: Collected, index: int, scope: Scope, r
         path,
         tuple(tests),
         spread,
+        sensitivity(request, found, [item for item in own if item.claim.what != "value"])
+        if verdict == CERTIFIED
+        else Sensitivity(None, f"not certified: {_reason(gain, guards)}"),
     )
 
 

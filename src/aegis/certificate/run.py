@@ -27,6 +27,7 @@ from aegis.certificate.models import fit_models
 from aegis.certificate.overlap import Spread
 from aegis.certificate.recognising import Recognised, recognise, recognisers
 from aegis.certificate.request import Request
+from aegis.certificate.sensitivity_units import Held, held_units
 from aegis.certificate.sides import Sides
 from aegis.certificate.units import Clusters
 from aegis.certificate.view import Models, View
@@ -61,6 +62,7 @@ class Collected:
     certified_episodes: int = 0
     prior_episodes: int = 0
     waiting_episodes: int = 0
+    held: Held | None = None
 
 
 def collect(
@@ -81,6 +83,7 @@ def collect(
     claims = declare(request, sample, groups_of(problem, request.by, prior))
     units = foreseen(problem, sides, head, whole, total_rows)
     found = _nothing_yet(request, claims, sides)
+    found.held = Held(held_units(problem, sides, head), whole or problem.cluster is None, prior, units)
     found.described = {"differs": differences(request, head[0])}
     for index, candidate in enumerate(request.candidates):
         own = [claim for claim in claims if claim.candidate == index]
@@ -153,7 +156,7 @@ def _add(request: Request, found: Collected, batch: Batch) -> None:
     if mask.mean() < MOSTLY:
         kept, members = batch.take_episodes(mask), None
     for index, candidate in enumerate(request.candidates):
-        for piece, certified in _pieces(problem, candidate.policy, kept, members):
+        for piece, certified in pieces(problem, candidate.policy, kept, members):
             _add_view(request, found, index, View(problem, piece, candidate.policy, found.models[index]), certified)
 
 
@@ -205,7 +208,7 @@ def _expanded(batch: Batch, mask: Mask) -> dict[str | None, Mask]:
     return found
 
 
-def _pieces(problem: Problem, policy: Policy, batch: Batch, mask: Mask | None) -> Iterator[tuple[Batch, Mask | None]]:
+def pieces(problem: Problem, policy: Policy, batch: Batch, mask: Mask | None) -> Iterator[tuple[Batch, Mask | None]]:
     """Yield the batch, and the mask of its episodes, in pieces whose full distributions fit into memory."""
     widest = max(level.actions.count for level in problem.levels) * policy.weights.size
     rows = max(len(table) for table in batch.levels.values())

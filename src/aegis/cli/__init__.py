@@ -20,9 +20,11 @@ COMMANDS = {
     "plan": ("plan", "Plan a study: how much exploration and how many episodes until a gain is certified."),
     "learn": ("learn", "Learn a candidate policy from one side of a log; the other side is left to certify on."),
     "certify": ("certify", "Certify from a log alone how much better a policy is than the legacy, at which risk."),
+    "compare": ("compare", "Show estimators and bounds side by side on the same units: which are certificates, which not."),
     "verify": ("verify", "Recompute a certificate bit for bit; report a changed row, policy or setting."),
     "explain": ("explain", "Show where a policy differs from the logged behaviour, by level and context."),
     "decide": ("decide", "Apply a policy to a table of contexts: probabilities of every action, and a drawn one."),
+    "validate": ("validate", "Measure on a simulated plant, or your own, how often every bound is wrong and how wide it is."),
     "doctor": ("doctor", "Check the environment: versions, threads, and whether things work."),
 }
 

@@ -114,6 +114,9 @@ def show(certificate: Any) -> None:
             lower = "-" if guard.change_lower is None else f"{guard.change_lower:.4g}"
             text = f"changes by at least {lower} (allowed: {-guard.max_worsening:.4g}; above 0 is better)"
             screen.print(f"  guard '{guard.column}' at {' + '.join(level.scope)}: {guard.verdict}, {text}", soft_wrap=True)
+    for level in certificate.levels:
+        if level.sensitivity.gamma is not None:
+            screen.print(f"  {_place(certificate, level)}: {_survives(level)}", soft_wrap=True, markup=False)
     if any(level.verdict == "not yet" for level in certificate.levels):
         screen.print(certificate.blocking, soft_wrap=True)
     for found in certificate.findings:
@@ -126,7 +129,6 @@ def show(certificate: Any) -> None:
 def _row(certificate: Any, level: Any) -> list[str]:
     from aegis.certificate.verdicts import at_least
 
-    several = len({item.candidate for item in certificate.levels}) > 1
     costs = certificate.problem["reward"].get("goal") == "minimise"
     numbers = [
         "-" if level.gain_lower is None else at_least(level.gain_lower),
@@ -135,9 +137,22 @@ def _row(certificate: Any, level: Any) -> list[str]:
         "-" if level.legacy_value is None else f"{level.legacy_value:.4g}",
     ]
     further = "-" if level.further_units is None else str(level.further_units)
+    return [_place(certificate, level), level.verdict, *numbers, further]
+
+
+def _place(certificate: Any, level: Any) -> str:
+    """Return the scope of a result, with its candidate where there are several."""
+    several = len({item.candidate for item in certificate.levels}) > 1
     scope = " + ".join(level.scope)
-    name = f"{level.candidate}: {scope}" if several else scope
-    return [name, level.verdict, *numbers, further]
+    return f"{level.candidate}: {scope}" if several else scope
+
+
+def _survives(level: Any) -> str:
+    """Return in words how wrong the logged probabilities may be."""
+    found = level.sensitivity
+    if found.gamma == 1:
+        return f"relies on exact propensities (not certified any more if each may be wrong by a factor of {found.tried[0]:g})"
+    return f"stays certified even if every propensity there is wrong by a factor of up to {found.gamma:g}"
 
 
 def _paths(out: Path | None, report: Path | None) -> None:

@@ -16,7 +16,7 @@ LEFT, RIGHT, TOP, BOTTOM = 64.0, 380.0, 44.0, 246.0
 STYLE = (
     "text{font:12px sans-serif;fill:#222}.title{font-weight:bold}.grid{stroke:#ddd}.cap0{stroke:#0b5394}.cap1{stroke:#b45f06}"
     ".cap2{stroke:#38761d}.cap3{stroke:#741b47}.cap4{stroke:#444}polyline{fill:none;stroke-width:2}"
-    ".likely{stroke-dasharray:4 4;stroke-width:1}.wanted{stroke:#a00;stroke-dasharray:2 3}"
+    ".key{stroke-width:3}.likely{stroke-dasharray:4 4;stroke-width:1}.wanted{stroke:#a00;stroke-dasharray:2 3}"
 )
 COLOURS = 5
 SPACE = "http://www.w3.org/2000/svg"
@@ -55,13 +55,19 @@ def _panel(plan: Plan, level: LevelPlan, top: float) -> Markup:
     shapes += _frame(across, up, rows)
     if plan.wanted is not None:
         shapes.append(line(LEFT, up(math.log10(plan.wanted)), RIGHT, up(math.log10(plan.wanted)), "wanted"))
+    if now:
+        shapes.append(label(LEFT + 8, BOTTOM + 18, "as logged"))
     for place, cap in enumerate(dict.fromkeys(row.cap for row in level.rows)):
         shapes += _lines(rows, now, cap, f"cap{place % COLOURS}", across, up)
+        height = TOP + 10 + 18 * place
+        name = "no cap" if math.isinf(cap) else f"W = {cap:g}"
+        shapes += [line(RIGHT + 8, height, RIGHT + 24, height, f"cap{place % COLOURS} key")]
+        shapes.append(label(RIGHT + 28, height + 4, name, anchor="start"))
     return tag("g", *shapes, transform=f"translate(0 {top:g})")
 
 
 def _lines(rows: list[Row], now: list[Row], cap: float, style: str, across: Axis, up: Axis) -> list[Markup]:
-    """Return the lines of one cap, its name at their end, and what holds as the legacy logs now as a mark on the left."""
+    """Return the lines of one cap, and what holds as the legacy logs now as a mark on the left."""
     own = [row for row in rows if row.cap == cap]
     shapes = []
     for kind, number in (("", "episodes"), (" likely", "likely")):
@@ -69,21 +75,14 @@ def _lines(rows: list[Row], now: list[Row], cap: float, style: str, across: Axis
         points = [(across(math.log10(rate)), up(math.log10(value))) for rate, value in values if rate and value]
         if points:
             shapes.append(polyline(points, f"{style}{kind}"))
-    for row in now:
-        if row.cap == cap and row.episodes:
-            place = up(math.log10(row.episodes))
-            shapes += [line(LEFT, place, LEFT + 14, place, style), label(LEFT + 17, place + 4, "as logged", anchor="start")]
-    end = [row.episodes for row in (own or [row for row in now if row.cap == cap]) if row.episodes]
-    if end:
-        name = "no cap" if math.isinf(cap) else f"W = {cap:g}"
-        shapes.append(label(RIGHT + 6, up(math.log10(end[-1])) + 4, name, anchor="start"))
-    return shapes
+    marks = [up(math.log10(row.episodes)) for row in now if row.cap == cap and row.episodes]
+    return [*shapes, *[line(LEFT, mark, LEFT + 16, mark, f"{style} key") for mark in marks]]
 
 
 def _rates(rows: list[Row]) -> Axis:
     logs = [math.log10(row.explore) for row in rows if row.explore] or [-1.0, 0.0]
     low, high = min(logs), max(logs)
-    return Axis(low - 0.15, max(high, low + 0.1) + 0.02, LEFT, RIGHT)
+    return Axis(low - 0.3 * max(high - low, 0.5), max(high, low + 0.1) + 0.02, LEFT, RIGHT)
 
 
 def _frame(across: Axis, up: Axis, rows: list[Row]) -> list[Markup]:

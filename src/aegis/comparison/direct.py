@@ -1,8 +1,8 @@
 """The direct method, doubly robust and SWITCH: a reward model, corrected by weighted residuals where weights are small enough.
 
 With q(a) the modelled mean reward below an action when the candidate acts further in, the recursion is
-`y = 1{W <= threshold} w (mean of y below - q(A)) + sum_a pi(a) q(a)`, w the ratio of the decision, W the product of the ratios down
-to it. A threshold of infinity is doubly robust, one of 0 is the direct method. Unlike the doubly robust evidence of a
+`y = 1{W <= threshold} w (mean of y below - q(A)) + sum_a pi(a) q(a)`, w the ratio of the decision, W the product of the ratios
+down to it. A threshold of infinity is doubly robust, one of 0 is the direct method. Unlike the doubly robust evidence of a
 certificate nothing is cut: these are estimates, and need no range.
 """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -66,16 +67,28 @@ def predictions(problem: Problem, candidate: Candidate, scope: Scope, measure: M
         words = f"regressions on {len(prior)} prior episodes"
     found = Predictions(base, {}, words)
     inside_out = [name for name in reversed(problem.names) if name in scope]
-    for inner, outer in zip(inside_out, inside_out[1:], strict=False):
+    for inner, outer in itertools.pairwise(inside_out):
         if prior is None:
             break
         view = View(problem, prior, candidate.policy, base)
-        expected = np.einsum("na,na->n", path_full(view, inner, prior, scope), found.at(view, measure, inner))
+        expected = np.einsum("na,na->n", _continuing(view, inner, scope), found.at(view, measure, inner))
         rows = prior.ancestors(problem.innermost.name)[inner]
         fitted = _fitted(problem, replace(prior, reward=expected[rows], observed=None), outer)
         if fitted is not None:
             found = replace(found, outer={**found.outer, outer: fitted})
     return found
+
+
+def _continuing(view: View, level: str, scope: Scope) -> Array:
+    """Return how the candidate goes on at a level `[n, A]`, also below outer actions that none of its particles takes.
+
+    These have weight 0, but a model of the outer level is fitted to them: particles then count as they do at the start.
+    """
+    chances = path_full(view, level, view.batch, scope)
+    lost = ~(chances.sum(axis=1) > 0)
+    if lost.any():
+        chances[lost] = np.einsum("s,sna->na", view.weights, view.full(level, view.batch)[:, lost])
+    return chances
 
 
 def _mean(measure: Measure, prior: Batch | None) -> float:

@@ -58,13 +58,19 @@ class Particle:
 
 
 def basic_series(scope: Scope, measure: Measure, clip: float) -> dict[str, Callable[[View], Array]]:
-    """Return what needs the probability of the action taken only: value, gain, legacy, weight, clipped value."""
+    """Return what needs the probability of the action taken only.
+
+    A missing reward counts as what hurts the candidate: the worst in its value, in a gain the worst of both ends. 'legacy best'
+    counts it as the best, for gains that are differences of two means.
+    """
     return {
         "value": lambda view: plain_values(view, scope, measure),
         "gain": lambda view: plain_gains(view, scope, measure),
         "legacy": lambda view: legacy_values(view, measure),
+        "legacy best": lambda view: view.series(("legacy best", measure), lambda: view.observed(measure).high, view.level),
         "weight": lambda view: view.unit_weights(scope),
         "clipped": lambda view: clipped_values(view, scope, measure, clip),
+        "clipped gain": lambda view: clipped_gains(view, scope, measure, clip),
     }
 
 
@@ -89,10 +95,23 @@ def clipped_values(view: View, scope: Scope, measure: Measure, clip: float) -> A
     )
 
 
-def particle_series(view: View, scope: Scope, measure: Measure) -> Array:
-    """Return `[E, N]`: the value of each particle of the candidate on its own; the view is asked, so that nothing is twice."""
-    found = [plain_values(one, scope, measure) for one in _one_by_one(view)]
-    return np.column_stack(found)
+def clipped_gains(view: View, scope: Scope, measure: Measure, clip: float) -> Array:
+    """Return the nested mean `[E]` of `(min(w, clip) - 1) r`; a missing reward counts as what hurts."""
+    level = view.carrier(scope)
+
+    def nodes() -> Array:
+        surplus = np.minimum(view.carrier_weights(scope), clip) - 1.0
+        return surplus * view.below(measure, level).worst(surplus)
+
+    return view.series(("clipped gain", clip, scope, measure), nodes, level)
+
+
+def particle_series(scope: Scope, measure: Measure) -> dict[str, Callable[[View], Array]]:
+    """Return value and gain of each particle of the candidate on its own, `[E, N]`."""
+    return {
+        "particles": lambda view: np.column_stack([plain_values(one, scope, measure) for one in _one_by_one(view)]),
+        "particle gains": lambda view: np.column_stack([plain_gains(one, scope, measure) for one in _one_by_one(view)]),
+    }
 
 
 def largest_weight(view: View, scope: Scope) -> float:
@@ -109,11 +128,13 @@ def _one_by_one(view: View) -> Iterator[View]:
 def gather(problem: Problem, views: Iterable[View], series: Series, peaks: Peaks) -> Units:
     """Return the series of all units: episodes in the order they come, or clusters put together."""
     parts: dict[str, list[Array]] = {name: [] for name in series}
+    by_particle: set[str] = set()  # series that come by particle
     highest = dict.fromkeys(peaks, 0.0)
     clusters: list[AnyArray] = []
     for view in views:
         for name, compute in series.items():
             found = compute(view)
+            by_particle |= {name} if found.ndim == 2 else set()
             parts[name].append(found[:, None] if found.ndim == 1 else found)
         for name, peak in peaks.items():
             highest[name] = max(highest[name], peak(view))
@@ -123,7 +144,7 @@ def gather(problem: Problem, views: Iterable[View], series: Series, peaks: Peaks
     if problem.cluster is not None and clusters:
         ids = np.concatenate(clusters)
         whole = {name: _by_cluster(problem, problem.cluster, ids, found) for name, found in whole.items()}
-    return Units({name: found[:, 0] if found.shape[1] == 1 else found for name, found in whole.items()}, highest)
+    return Units({name: found if name in by_particle else found[:, 0] for name, found in whole.items()}, highest)
 
 
 def views_of(problem: Problem, policy: Policy, models: Models, batches: Iterable[Batch]) -> Iterator[View]:

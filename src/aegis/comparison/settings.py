@@ -12,10 +12,10 @@ from aegis.errors import SettingError
 class ComparisonSettings:
     """Thresholds and declarations of a comparison.
 
-    clip: the largest weight that clipped IPS lets through. switch: above this weight SWITCH trusts the reward model. largest_weight:
-    a declared bound on the weight of the candidate, which B and the ranges of the classic bounds are made of; None takes what
-    the problem file and the cap of the candidate promise. posterior: also learn the posterior of the published bounds from
-    the log. particles: its draws. seed: of draws and resamples.
+    clip: the largest weight that clipped IPS lets through. switch: above this weight SWITCH trusts the reward model.
+    largest_weight: a declared bound on the weight of the candidate, which B and the ranges of the classic bounds are made of;
+    None takes what the problem file and the cap of the candidate promise. posterior: also learn the posterior of the published
+    bounds from the log. particles: its draws. seed: of draws and resamples.
     """
 
     clip: float = 10.0

@@ -15,6 +15,7 @@ from aegis.evidence.classic import (
     logarithmic_smoothing,
     student_t,
 )
+from aegis.evidence.doubted import doubted_filled, least_weights
 from aegis.evidence.grid import FLOOR, Grid, gain_grid, value_centre, value_grid
 from aegis.evidence.joint import Choice, inner_factors, outer_stakes
 from aegis.evidence.monitor import Monitor
@@ -54,6 +55,7 @@ __all__ = [
     "best_posterior",
     "central_limit",
     "closed_form_lam",
+    "doubted_filled",
     "empirical_bernstein",
     "factor_centre",
     "full_evidence",
@@ -63,6 +65,7 @@ __all__ = [
     "hoeffding",
     "inner_factors",
     "largest_observed",
+    "least_weights",
     "logarithmic_smoothing",
     "lower_path",
     "ls_estimate",

@@ -42,6 +42,7 @@ def render_certificate(content: Mapping[str, Any]) -> str:
     from aegis.report.sections.paths import paths
     from aegis.report.sections.rests_on import findings, looks
     from aegis.report.sections.scopes import rows
+    from aegis.report.sections.sensitivity import sensitivity
     from aegis.report.sections.subgroups import subgroups
     from aegis.report.sections.summary import summary
 
@@ -54,6 +55,7 @@ def render_certificate(content: Mapping[str, Any]) -> str:
         overlap=overlap(document),
         differs=differs(document),
         subgroups=subgroups(document),
+        sensitivity=sensitivity(document),
         assumptions=content["assumptions"],
         findings=findings(document),
         looks=looks(document),

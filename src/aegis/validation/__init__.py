@@ -1,13 +1,22 @@
 """Validation by simulation: how often bounds exceed the truth, after how many units a gain is certified, plans for a study."""
 
 from aegis.validation.acting import acting, handed_over
+from aegis.validation.bounds import BOUNDS
+from aegis.validation.candidates import Candidates, Fixed, Maker, Null, Setting
 from aegis.validation.coverage import METHODS, Learner, Outcome, Study, coverage, replicate
 from aegis.validation.paths import crossing, wealth_path
 from aegis.validation.planner import LevelPlan, Plan, Row, plan
+from aegis.validation.plant_truth import Judge, LongRuns, judge_of
+from aegis.validation.runner import Report, Task, missing_runs, run_tasks, stored
 from aegis.validation.summary import Rate, excess, rates, together
+from aegis.validation.trial import Trial
 from aegis.validation.truth import Oracle, Truth
+from aegis.validation.units import OURS
+from aegis.validation.verdicts import BoundRow, Validation, judged
 
 __all__ = [
-    "METHODS", "Learner", "LevelPlan", "Oracle", "Outcome", "Plan", "Rate", "Row", "Study", "Truth", "acting", "coverage",
-    "crossing", "excess", "handed_over", "plan", "rates", "replicate", "together", "wealth_path",
+    "BOUNDS", "METHODS", "OURS", "BoundRow", "Candidates", "Fixed", "Judge", "Learner", "LevelPlan", "LongRuns", "Maker", "Null",
+    "Oracle", "Outcome", "Plan", "Rate", "Report", "Row", "Setting", "Study", "Task", "Trial", "Truth", "Validation", "acting",
+    "coverage", "crossing", "excess", "handed_over", "judge_of", "judged", "missing_runs", "plan", "rates", "replicate",
+    "run_tasks", "stored", "together", "wealth_path",
 ]  # fmt: skip

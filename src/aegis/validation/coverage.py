@@ -134,16 +134,15 @@ def repeated(batch: Batch, rng: np.random.Generator) -> Batch:
 def _truth(study: Study, oracle: Oracle, candidate: Candidate, scope: Scope) -> Truth:
     if study.known_gain is None:
         return oracle.truth(candidate.policy, scope)
-    return Truth(oracle.legacy_value + study.known_gain, study.known_gain, 0.0)
+    return Truth(oracle.legacy_value + study.known_gain, study.known_gain, 0.0, 0.0)
 
 
 def _scaled(item: Evidence, truth: Truth) -> float:
     """Return the scaled truth of a claim, lowered by the doubt about it."""
     measure = item.claim.measure
-    doubt = DOUBT * truth.error / measure.width
     if item.claim.what == "value":
-        return float(measure.scaled(np.array([truth.value]))[0]) - doubt
-    return (truth.gain if measure.goal == "maximise" else -truth.gain) / measure.width - doubt
+        return float(measure.scaled(np.array([truth.value]))[0]) - DOUBT * truth.error / measure.width
+    return (truth.gain if measure.goal == "maximise" else -truth.gain) / measure.width - DOUBT * truth.gain_error / measure.width
 
 
 def _outcome(study: Study, run: int, method: str, item: Evidence, view: View, truth: float, moved: float) -> Outcome:

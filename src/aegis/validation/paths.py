@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from scipy.special import logsumexp
@@ -18,7 +19,21 @@ def wealth_path(item: Evidence, view: View, mean: float) -> Array:
     view: all certified episodes of the evidence. Dead bets stay dead. The last entry is the log wealth of `item.blend`, up to
     the rounding of its sums.
     """
-    found = item.compute(view) if not item.clusters else [clusters.units() for clusters in item.clusters]
+    return log_wealths(item, unit_evidence(item, [] if item.clusters else [item.compute(view)]), mean)
+
+
+def unit_evidence(item: Evidence, pieces: Sequence[Sequence[Array]]) -> list[Array]:
+    """Return what each part of the evidence makes of the units, `[U]`, `[U, 1]` or `[U, J]`.
+
+    pieces: what `item.compute` gave for one view of episodes after the other; clusters are put together in the item itself.
+    """
+    if item.clusters:
+        return [clusters.units() for clusters in item.clusters]
+    return [np.concatenate(parts) for parts in zip(*pieces, strict=True)]
+
+
+def log_wealths(item: Evidence, found: Sequence[Array], mean: float) -> Array:
+    """Return the log wealth `[U]` against `mean` after each unit, from what `unit_evidence` found."""
     paths = [
         _part_path(values, part.kind == "values", grid.bets, grid.log_weights, mean + part.offset)
         for values, part, grid in zip(found, item.claim.parts, item.grids, strict=True)

@@ -18,11 +18,12 @@ ONE_EACH = {"inner_steps": 1, "outer_steps": 1, "batches": 1, "recipe_steps": 1,
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """The nested-mean reward of a policy and its gain over the legacy, in reward units, with the standard error of both."""
+    """The nested-mean reward of a policy and its gain over the legacy, in reward units, with the standard error of each."""
 
     value: float
     gain: float
     error: float
+    gain_error: float
 
 
 @dataclass(slots=True)
@@ -55,7 +56,8 @@ class Oracle:
         root = math.sqrt(own.size)
         direct, common = float(own.std()) / root, float(paired.std()) / root
         value = float(own.mean()) if direct <= common else self.legacy_value + float(paired.mean())
-        return Truth(value, value - self.legacy_value, min(direct, common))
+        error = min(direct, common)
+        return Truth(value, value - self.legacy_value, error, error)  # the legacy's value is exact
 
     def _run(self, policy: Policy) -> Batch:
         return self._short.episodes(0, self.episodes, policy, self.seed)

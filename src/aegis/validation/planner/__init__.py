@@ -1,6 +1,6 @@
 """The planner: how much exploration and how many episodes it takes until a gain is certified."""
 
-from aegis.validation.planner.plan import plan
+from aegis.validation.planner.making import plan
 from aegis.validation.planner.results import LevelPlan, Plan, Row
 from aegis.validation.planner.settings import CAPS, RATES
 

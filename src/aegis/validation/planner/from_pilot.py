@@ -100,9 +100,10 @@ class Pilot:
                 "no reward model could be fitted to the pilot, so that no candidate can be learned from it; make it longer"
             )
         if found.robust <= 2 * found.error:
+            who = f"a candidate capped at {REFERENCE_CAP:g}" if found.caps is None else "the candidate"
             notes.append(
-                f"the pilot itself shows no gain yet at level '{level.name}': a candidate capped at {REFERENCE_CAP:g} gains "
-                f"{found.robust * width:.3g} there, give or take {2 * found.error * width:.3g}; take these numbers for a guess"
+                f"the pilot itself shows no gain yet at level '{level.name}': {who} gains {found.robust * width:.3g} there, "
+                f"give or take {2 * found.error * width:.3g}; take these numbers for a guess"
             )
         if 0 < found.shrink < 1 - NOTABLE:
             notes.append(

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.special import logsumexp
 
 from aegis.problem import Array
 from aegis.validation.planner.play import Growth
 
-PATHS = 500
-STATIONS = 300  # times at which a path is looked at until the crossing that is expected
+PATHS = 300
+STATIONS = 200  # times at which a path is looked at until the crossing that is expected
 AT_ONCE = 50  # of these held in memory together
 LONGEST = 8.0  # paths are given up after so many times the crossing that is expected
 SUMMED = 4  # up to so many units between stations are drawn one by one; sums of more are nearly normal
@@ -34,13 +33,19 @@ def crossings(growth: Growth, delta: float, rng: np.random.Generator, paths: int
     while open_paths.size and done * step < LONGEST * expected:
         grown = _grown(logs, root, (open_paths.size, AT_ONCE, step), rng)
         total = wealth[open_paths, None, :] + np.cumsum(grown, axis=1)
-        reached = logsumexp(total + weights, axis=2) >= threshold
+        reached = _log_wealth(total + weights) >= threshold
         crossed = reached.any(axis=1)
         found[open_paths[crossed]] = (done + 1 + np.argmax(reached[crossed], axis=1)) * step
         wealth[open_paths] = total[:, -1]
         open_paths = open_paths[~crossed]
         done += AT_ONCE
     return found
+
+
+def _log_wealth(logs: Array) -> Array:
+    """Return the logarithm of the sum over the last axis of numbers given by their logarithms `[.., J]`."""
+    best = logs.max(axis=-1)
+    return np.asarray(best + np.log(np.exp(logs - best[..., None]).sum(axis=-1)))
 
 
 def _expected(logs: Array, weights: Array, delta: float) -> float:

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aegis.evidence import Grid, gain_bets, gain_stakes, placed_gain_grid, water_filled
+from aegis.evidence import FLOOR, Grid, gain_bets, gain_stakes, placed_gain_grid
+from aegis.evidence.waterfill import water_levels
 from aegis.problem import Array
 
 PLACING_ROWS = 600  # decisions that a grid is placed on
@@ -26,10 +27,10 @@ Pool = Callable[[Array], Array]
 class Play:
     """Decisions of one level, a logging policy and a candidate, and a world that answers.
 
-    logging, candidate `[n, A]`: distributions. control `[n, A]`: the prediction the bets use. mean `[n, A]`: what an action earns
-    in the world on average. residual `[n]`: by how much a reward differs from that, whatever the action. largest: T_max of the
-    candidate. pool: from factors of decisions `[n, J]` to those of the units they belong to `[U, J]`; a unit in which nothing is
-    at stake has the factor 1.
+    logging, candidate `[n, A]`: distributions. control `[n, A]`: the prediction in [0, 1] that the bets use. mean `[n, A]`: what
+    an action earns in the world on average. residual `[n]`: by how much a reward differs from that, whatever the action. largest:
+    T_max of the candidate. pool: from factors of decisions `[n, J]` to those of the units they belong to `[U, J]`; a unit in
+    which nothing is at stake has the factor 1.
     """
 
     logging: Array
@@ -56,13 +57,19 @@ class Play:
         Units come in an order without meaning.
         """
         stakes, rows = gain_stakes(self.candidate, self.logging, self.logging), np.arange(len(self.logging))
+        up, down = np.maximum(stakes.weights, 0.0), np.maximum(-stakes.weights, 0.0)
+        kappa = up * self.control + down * (1.0 - self.control)
+        target = (1.0 - FLOOR) / bets - stakes.worst[:, None]
+        # Levels do not depend on what is drawn: they are found once, and not as often as `water_filled` would.
+        level = np.where(target >= 0, water_levels(kappa, self.logging, target), np.nan)
         chances = np.cumsum(self.logging, axis=1)
         found = []
         for _ in range(repeats):
-            drawn = rng.random(len(rows))[:, None] * chances[:, -1:]
-            action = (chances <= drawn).sum(axis=1)
+            action = (chances <= rng.random(len(rows))[:, None] * chances[:, -1:]).sum(axis=1)
             reward = np.clip(self.mean[rows, action] + self.residual, 0.0, 1.0)
-            found.append(self.pool(water_filled(stakes, self.logging, self.control, action, reward, bets)))
+            earned = up[rows, action] * reward + down[rows, action] * (1.0 - reward)
+            stake = np.maximum(level - kappa[rows, action][:, None], 0.0) + earned[:, None]
+            found.append(self.pool(FLOOR + bets * stake))
         return np.concatenate(found)
 
     def expected(self, bets: Array) -> Array:

@@ -1,0 +1,52 @@
+"""How wrong the logged probabilities may be: the largest factor Gamma that a certificate survives.
+
+Let nu be the logged probability of an action at a level in scope and nu' the true one, `nu / Gamma <= nu' <= min(1, Gamma nu)`. A
+test at Gamma is one that is valid whatever nu' is in between (`aegis.certificate.sensitivity_trial`). Where the certificate rests
+on water-filled bets at one level the wealths of these and of the plain test are averaged: the former need less data, the latter
+survive more where there are plenty. Everywhere else the plain test stands alone and may survive less than the certificate would.
+
+Gammas are tried from the smallest up to the first that is not certified, each at the risk of the claim itself. That costs no
+risk. 'It survives Gamma' is false only if the truth is wrong by a factor of some G <= Gamma while the gain does not exceed its
+margin. Let Gamma_i be the smallest on the list with Gamma_i >= G (the claim itself, at a factor of one, heads the list). Its test
+is valid, because the truth lies within Gamma_i, and it must have been certified on the way to Gamma: the probability of that is
+at most the risk of the claim. If G = 1 it is even the same event as that of a false certificate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from aegis.certificate.certificate import Sensitivity
+from aegis.certificate.collecting import Evidence
+from aegis.certificate.request import Request
+from aegis.certificate.run import Collected, pieces
+from aegis.certificate.sensitivity_trial import Asked, Trial
+from aegis.certificate.view import View
+
+GAMMAS = (1.02, 1.05, 1.1, 1.2, 1.3, 1.5, 2.0, 3.0, 5.0, 10.0)
+CUT = "clusters may go on behind the first rows of a log as long as this, and only whole ones can be looked at"
+PLAIN_ONLY = "the plain test was used, which may survive less than the test of the certificate"
+
+
+def sensitivity(request: Request, found: Collected, items: Sequence[Evidence]) -> Sensitivity:
+    """Return how wrong the logged probabilities may be; items: gain and guards of a candidate and scope, all certified."""
+    held, problem = found.held, request.problem
+    if held is None or held.units is None or not held.whole:
+        return Sensitivity(None, CUT, GAMMAS)
+    index, scope = items[0].claim.candidate, items[0].claim.scope
+    policy, models = request.candidates[index].policy, found.models[index]
+    prior = None if held.prior is None else View(problem, held.prior, policy, models)
+    trials = [Trial.of(item, problem, prior, held.foreseen) for item in items]
+    filled = trials[0].filled
+    units = [
+        Asked.of(View(problem, piece, policy, models), scope, filled) for piece, _ in pieces(problem, policy, held.units, None)
+    ]
+    survived, count = 1.0, 0
+    for gamma in GAMMAS:
+        tested = [trial.evidence(units, gamma, problem) for trial in trials]
+        count = tested[0].running[0].count
+        if not all(trial.survives(item) for trial, item in zip(trials, tested, strict=True)):
+            break
+        survived = gamma
+    names, own = [part.name for part in trials[0].parts], [part.name for part in items[0].claim.parts]
+    return Sensitivity(survived, "" if filled or names == own else PLAIN_ONLY, GAMMAS, " + ".join(names), count)

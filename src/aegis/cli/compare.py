@@ -1,0 +1,124 @@
+"""`aegis compare`: what other estimators and bounds say of the same policy on the same units."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from aegis.cli import options
+from aegis.cli.show import console, print_json, table
+
+
+@click.command("compare")
+@click.argument("log", nargs=-1, required=True, type=click.Path(path_type=Path))
+@options.problem
+@click.option(
+    "--policy",
+    "reference",
+    required=True,
+    metavar="POLICY",
+    help="A folder that 'aegis learn' wrote, module:object, or columns:COL,COL.",
+)
+@click.option("--scope", multiple=True, metavar="LEVEL", help="A level the policy acts at; repeat it for several. Default: all.")
+@click.option("--delta", type=float, default=0.05, show_default=True, help="The risk of gain and value together.")
+@click.option("--clip", type=float, default=10.0, show_default=True, help="Clipped IPS cuts weights here.")
+@click.option("--switch", type=float, default=10.0, show_default=True, help="SWITCH trusts its model above this weight.")
+@click.option("--largest-weight", type=float, metavar="W", help="Declare the largest weight, which classic bounds need.")
+@click.option("--posterior", is_flag=True, help="Also learn the posterior of the published bounds, with its divergences.")
+@click.option("--incumbent", metavar="POLICY", help="Several versions wrote the log: the policy that will act outside the scope.")
+@click.option("--fresh", is_flag=True, help="A learned policy has seen none of this log: compare on all of it.")
+@click.option("--plot", type=options.Place(path_type=Path), metavar="FILE", help="Draw all methods on a line each (SVG).")
+@click.option("--ledger", type=options.Place(path_type=Path), metavar="FOLDER", help="Count the certificate as a look, there.")
+@options.seed
+@options.as_json
+def command(
+    log: tuple[Path, ...],
+    problem: Path,
+    reference: str,
+    scope: tuple[str, ...],
+    delta: float,
+    clip: float,
+    switch: float,
+    largest_weight: float | None,
+    posterior: bool,
+    incumbent: str | None,
+    fresh: bool,
+    plot: Path | None,
+    ledger: Path | None,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Show estimators and bounds side by side for one policy at one scope, on the units of LOG that certify would use.
+
+    Certificates stand apart from everything that is none: estimates, bounds that hold only in the limit, and bounds whose
+    conditions are not met, each with the reason. What is chosen after seeing the numbers needs fresh data.
+
+    \b
+    Examples:
+      aegis compare log.parquet --problem problem.yaml --policy policy/ --scope dose --plot methods.svg
+      aegis compare log.parquet --problem problem.yaml --policy policy/ --posterior --json
+    """
+    from aegis.cli.candidates import load_candidate
+    from aegis.comparison import ComparisonSettings, compare
+    from aegis.errors import OutputError
+    from aegis.logs import Source
+    from aegis.problem import load_problem
+
+    if plot is not None and plot.suffix.lower() != ".svg":
+        raise OutputError(f"--plot {plot}: the picture is drawn as SVG; end its name in .svg")
+    settings = ComparisonSettings(clip, switch, largest_weight, posterior, seed=seed)
+    source = Source(log, load_problem(problem))
+    outside = [name for name in source.problem.names if name not in scope] if scope else []
+    acting = None if incumbent is None else load_candidate(incumbent, source.problem, outside)
+    found = compare(
+        source,
+        load_candidate(reference, source.problem, scope or None),
+        scope=scope or None,
+        delta=delta,
+        settings=settings,
+        incumbent=acting,
+        fresh=fresh,
+        ledger=False if ledger is None else ledger,
+    )
+    if plot is not None:
+        from aegis.cli.compare_chart import draw
+
+        draw(found, plot)
+    if as_json:
+        print_json(found.to_json())
+        return
+    show(found)
+    if plot is not None:
+        console().print(f"picture: {plot}", soft_wrap=True)
+
+
+def show(found: Any) -> None:
+    """Print a comparison: certificates, then all that is none with the reasons, then what is missing."""
+    from aegis.cli.compare_rows import by_method, certificate_rows, chosen_scope, estimate_rows, nominal_rows
+
+    screen = console()
+    unit, costs = f" {found.unit}" if found.unit else "", found.goal == "minimise"
+    worst = "cost" if costs else "value"
+    screen.print(
+        f"{found.candidate} at {' + '.join(found.scope)}, on {found.units} {found.unit_word}{unit and f', in{unit}'}. "
+        f"The legacy {'cost' if costs else 'earned'} {found.legacy.value:.4g}. The truth is not known.",
+        soft_wrap=True, markup=False,
+    )  # fmt: skip
+    title = f"CERTIFICATES, every number at risk {found.each:g}"
+    columns = ["certificate", "gain ≥", f"{worst} {'≤' if costs else '≥'}", "holds"]
+    screen.print(table(title, columns, certificate_rows(found)), style="green")
+    title = "NOT CERTIFICATES: estimates ± one standard error"
+    screen.print(table(title, ["estimate", "gain", worst, "note"], estimate_rows(found)))
+    rows, reasons = nominal_rows(found)
+    title = f"NOT CERTIFICATES: nominal bounds at {found.each:g}"
+    screen.print(table(title, ["nominal", "gain", worst, "why not"], rows))
+    for letter, reason in reasons.items():
+        screen.print(f"  {letter}: {reason}", soft_wrap=True, markup=False)
+    for choice in found.choices:
+        screen.print(chosen_scope(choice, costs), soft_wrap=True, markup=False)
+    for reason, methods in by_method(found.missing).items():
+        screen.print(f"no number from {'; '.join(methods)}: {reason}", soft_wrap=True, markup=False)
+    for note in found.notes:
+        screen.print(note, soft_wrap=True, markup=False)

@@ -1,0 +1,172 @@
+"""`aegis validate`: do bounds keep their word here? Measured by replication, on a world or on a plant of your own."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from aegis.cli import options
+from aegis.cli.exits import Terminated
+from aegis.cli.show import console, print_json, progress, table
+
+LEGEND = """end, ever: runs in which the bound was above the truth, in the end and at any look; p: of so many if the promise holds.
+false: runs in which a gain was certified, of those without one. width: median of truth minus bound, rewards scaled to [0, 1].
+units: median number to a certified gain. *: holds at one number of units, fixed beforehand; 'ever' does not count against it."""
+
+
+@click.command("validate")
+@click.option(
+    "--world", default="additive", show_default=True, metavar="NAME", help="unified, additive, linear, plant or clinic."
+)
+@click.option("--preset", metavar="NAME", help="Parameters of the world that go together, as in 'aegis simulate'.")
+@click.option("--plant", metavar="MODULE:OBJECT", help="A plant of your own, in the place of a world; needs --legacy.")
+@click.option(
+    "--legacy", metavar="SPEC", help="Of the world, such as sign:epsilon=0.3, or your own module:object. Default: uniform."
+)
+@click.option(
+    "--candidate",
+    default="capped",
+    show_default=True,
+    metavar="KIND",
+    help="capped, greedy or planned (learned anew in every run), null (gains nothing), capped:cap=3, or your own: a policy "
+    "folder or module:object.",
+)
+@click.option("--scope", multiple=True, metavar="LEVEL", help="A level to hand over; repeatable. Default: the innermost.")
+@click.option("--runs", type=click.IntRange(min=1), default=100, show_default=True)
+@click.option("--episodes", type=click.IntRange(min=20), default=200, show_default=True, help="Certified in each run.")
+@click.option("--prior", type=click.IntRange(min=20), default=100, show_default=True, help="Learned from before, in each run.")
+@click.option("--delta", type=float, default=0.05, show_default=True, help="The risk of each bound.")
+@click.option("--bound", "bounds", multiple=True, metavar="NAME", help="Only this bound, as the table calls it; repeatable.")
+@click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Processes.")
+@click.option(
+    "--out", type=options.Place(path_type=Path), metavar="FOLDER", help="Keeps runs, to go on from, and validation.json."
+)
+@options.seed
+@options.settings
+@options.as_json
+def command(
+    world: str,
+    preset: str | None,
+    plant: str | None,
+    legacy: str | None,
+    candidate: str,
+    scope: tuple[str, ...],
+    runs: int,
+    episodes: int,
+    prior: int,
+    delta: float,
+    bounds: tuple[str, ...],
+    workers: int,
+    out: Path | None,
+    seed: int,
+    overrides: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """Measure how often every bound is wrong, how wide it is, and after how many units it certifies a gain.
+
+    Each run simulates a log, learns a candidate beside it, finds out what the candidate really earns by running it, and compares
+    every bound with that: ours, the published and the classic ones. A binomial test says of each certificate whether it holds.
+    With --out, an interrupted validation goes on where it was.
+
+    \b
+    Exit codes: 0 all certificates hold, 4 one is violated, 2 bad input.
+
+    \b
+    Examples:
+      aegis validate --world additive --legacy sign:epsilon=0.3 --runs 200 --workers 2 --out build/validation
+      aegis validate --world clinic --legacy natural:epsilon=0.3 --candidate null --runs 200
+      aegis validate --plant greenhouse:plant --legacy greenhouse:legacy --runs 100
+    """
+    from aegis.cli.objects import load_legacy, load_plant
+    from aegis.cli.validating import make_trial, run_validation
+    from aegis.errors import SettingError
+    from aegis.worlds import make_world
+
+    settings = options.parse_settings(overrides)
+    if plant is not None and (preset is not None or settings):
+        raise SettingError("--preset and --set change parameters of a world; a plant of your own has none")
+    if plant is not None and legacy is None:
+        raise SettingError("a plant of your own needs a legacy of your own: --legacy module:object")
+    running: Any = load_plant(plant) if plant is not None else make_world(world, preset=preset, **settings)
+    acting = load_legacy(legacy or "uniform", running)
+    chosen = _candidate(candidate, running.problem, scope)
+    trial = make_trial(running, acting, chosen, scope or None, episodes, prior, delta, bounds or None, seed)
+    words = {"plant": plant or world, "legacy": legacy or "uniform", "candidate": candidate}
+    with _resumable(out), contextlib.ExitStack() as stack:
+        result = run_validation(trial, words, runs, out, workers, _reporting(stack, as_json))
+    if as_json:
+        print_json(result.to_json())
+    else:
+        show(result)
+        if out is not None:
+            console().print(f"runs and result: {out}", soft_wrap=True)
+    return int(result.exit_code)
+
+
+def show(result: Any) -> None:
+    """Print the verdict, the certificates, and apart from them what is none."""
+    screen, about = console(), result.about
+    good = [row for row in result.rows if row.certificate]
+    bad = [row for row in good if row.verdict == "violated"]
+    words = f"{len(good)} certificates hold" if not bad else f"Violated: {', '.join(sorted({row.bound for row in bad}))}"
+    screen.print(
+        f"{words}: {result.runs} runs on '{about['plant']}' under {about['legacy']}, candidate {about['candidate']} at "
+        f"{' + '.join(about['scope'])}, {about['episodes']} episodes each, risk {result.delta:g}",
+        style="bold red" if bad else "bold green",
+        soft_wrap=True,
+    )
+    head = ["bound", "of", "end", "ever", "p", "false", "width", "units", "verdict"]
+    screen.print(table("Certificates", head, [_cells(row) for row in good]))
+    others = [row for row in result.rows if not row.certificate]
+    if others:
+        screen.print(table("Not certificates", head[:-1], [_cells(row)[:-1] for row in others]))
+    screen.print(LEGEND, soft_wrap=True)
+    for line in result.refused[:3]:
+        screen.print(f"left out, because certify would refuse: {line}", soft_wrap=True, markup=False)
+
+
+def _cells(row: Any) -> list[str]:
+    fixed = row.validity == "fixed time"
+    false = "-" if not row.nulls else f"{row.false} of {row.nulls}"
+    units = "-" if row.above is None else "more" if math.isinf(row.above) else f"{row.above:g}"
+    p = f"{row.at_end_p if fixed else row.ever_p:.2g}"
+    name = f"{row.bound} *" if fixed else row.bound
+    return [name, row.claim, str(row.at_end), str(row.ever), p, false, f"{row.width:.3f}", units, row.verdict or "-"]
+
+
+def _candidate(spec: str, problem: Any, scope: tuple[str, ...]) -> Any:
+    """Return the word itself for a kind of candidate that runs learn, else the user's own."""
+    from aegis.cli.candidates import load_candidate
+    from aegis.cli.learners import LEARNERS
+
+    if spec.partition(":")[0] in LEARNERS or (":" not in spec and not Path(spec).is_dir()):
+        return spec  # a misspelt kind is told with the list of kinds
+    return load_candidate(spec, problem, scope or (problem.innermost.name,))
+
+
+def _reporting(stack: contextlib.ExitStack, quiet: bool) -> Callable[[int, int, str], None]:
+    """Return what shows progress, from the moment it is known how many runs are missing."""
+    shown: list[Callable[[int, str], None]] = []
+
+    def report(done: int, total: int, name: str) -> None:
+        if not shown:
+            shown.append(stack.enter_context(progress(total, "validating", quiet)))
+        shown[0](done, "")
+
+    return report
+
+
+@contextlib.contextmanager
+def _resumable(out: Path | None) -> Iterator[None]:
+    """Say, if what is inside is interrupted, what was kept."""
+    try:
+        yield
+    except (KeyboardInterrupt, Terminated) as stop:
+        kept = f"every run that was done is kept in {out}, and the same command goes on from there"
+        stop.add_note("nothing was kept; --out FOLDER keeps every run" if out is None else kept)
+        raise

@@ -1,0 +1,223 @@
+"""Compare: what other estimators and bounds say of a candidate, on the very units that `certify` uses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from aegis.certificate import certify
+from aegis.certificate.candidate import Candidate, Learned
+from aegis.certificate.certificate import REFUSED, Certificate
+from aegis.certificate.claims import scopes_of
+from aegis.certificate.measures import Measure, reward_measure
+from aegis.certificate.units import unit_word
+from aegis.certificate.view import Models
+from aegis.comparison.adaptive import adaptive_posterior
+from aegis.comparison.estimators import estimates, mean_estimate, note_of
+from aegis.comparison.evidence_bounds import Case, evidence_bounds
+from aegis.comparison.found import Findings
+from aegis.comparison.learned_posterior import hyper_prior, learn_posterior, split_posterior
+from aegis.comparison.limits import declared_limit
+from aegis.comparison.models import Predictions, not_modelled, predictions
+from aegis.comparison.ours import certified_bounds
+from aegis.comparison.published_bounds import (
+    candidate_posterior,
+    estimate_of_algorithm_2,
+    gain_bounds,
+    matched_bound,
+    on_policy_bound,
+    value_bounds,
+)
+from aegis.comparison.results import Comparison, Estimate
+from aegis.comparison.scopes import Scopes
+from aegis.comparison.series import (
+    Peaks,
+    Series,
+    Units,
+    basic_series,
+    gather,
+    largest_weight,
+    model_series,
+    particle_series,
+    views_of,
+)
+from aegis.comparison.settings import ComparisonSettings
+from aegis.comparison.setup import CertifiedLog
+from aegis.errors import RefusedError
+from aegis.logs import Source
+from aegis.problem import Policy, Problem, Scope
+
+MODELLED = ("direct method", "doubly robust", "SWITCH")
+NOTES = (
+    "Every bound holds at its own risk: the largest, picked after looking, is no certificate. 'aegis certify' issues one.",
+    "Seeing these numbers is a look at the certified units: what is chosen because of them needs fresh data.",
+)
+
+
+def compare(
+    source: Source,
+    candidate: Policy | Learned | Candidate,
+    *,
+    scope: Iterable[str] | None = None,
+    delta: float = 0.05,
+    settings: ComparisonSettings | None = None,
+    incumbent: Policy | Candidate | None = None,
+    fresh: bool = False,
+    ledger: str | Path | bool | None = False,
+    report: Callable[[int], None] | None = None,
+) -> Comparison:
+    """Return estimates and bounds by many methods for one candidate at one scope (all of its levels if None).
+
+    All are made from the units that `certify` certifies on, at the risk it gives to each of its claims. settings: thresholds and
+    declarations. incumbent: the policy that acts outside the scope after deployment, if several versions of it wrote the log:
+    adds the published bound for such logs, with the full product of ratios. fresh: as in `certify`. ledger: False leaves no look
+    behind; a folder, or None for the user's own, makes the certificate in it a look like any other. Raises RefusedError where
+    `certify` refuses: numbers without their assumptions are not shown.
+    """
+    chosen, problem = settings or ComparisonSettings(), source.problem
+    own = Candidate.of(candidate)
+    levels = problem.scope(own.levels(problem) if scope is None else scope)
+    certificate = certify(source, own, scopes=[levels], delta=delta, fresh=fresh, ledger=ledger, report=report)
+    result = certificate.level(*levels)
+    if result.verdict == REFUSED:
+        raise RefusedError(f"nothing is compared, because no certificate could be issued: {result.reason}")
+    measure, log = reward_measure(problem), CertifiedLog.of(source, [own], fresh)
+    scopes = Scopes.of(problem, scopes_of(problem, None, own.levels(problem)), measure)
+    found = Findings()
+    reason = not_modelled(problem, own, levels, log.sample)
+    modelled = None if reason else predictions(problem, own, levels, measure, log.prior)
+    for method in MODELLED if reason else ():
+        found.lacks(method, str(reason))
+    units, prior = _units(log, own, levels, measure, scopes, chosen, modelled)
+    share = next(test.delta for test in result.tests if test.what == "gain")
+    limit = declared_limit(problem, own, levels, chosen.largest_weight)
+    case = Case(units, prior, own.policy.weights, limit, share, _split_words(log), chosen.seed)
+    certified_bounds(result, found)
+    evidence_bounds(case, found)
+    _published(case, log, levels, measure, chosen, found)
+    _adaptive(case, source, own, incumbent, levels, measure, chosen, fresh, found)
+    listed = _estimates(problem, measure, units, chosen, modelled, found)
+    return Comparison(
+        own.name,
+        tuple(name for name in problem.names if name in levels),
+        problem.reward.unit,
+        problem.reward.goal,
+        unit_word(problem),
+        units.count,
+        0 if prior is None else prior.count,
+        delta,
+        share,
+        result.verdict,
+        _legacy(measure, units),
+        listed,
+        tuple(item.shown(measure) for item in found.bounds),
+        scopes.choices(case),
+        tuple(found.missing),
+        (*NOTES, *_looks(certificate, ledger)),
+        asdict(chosen),
+    )
+
+
+def _units(
+    log: CertifiedLog,
+    candidate: Candidate,
+    scope: Scope,
+    measure: Measure,
+    scopes: Scopes,
+    settings: ComparisonSettings,
+    modelled: Predictions | None,
+) -> tuple[Units, Units | None]:
+    """Return the series of certified and of prior units."""
+    problem, policy = log.problem, candidate.policy
+    always: Series = {**basic_series(scope, measure, settings.clip), **particle_series(scope, measure), **scopes.series()}
+    peaks: Peaks = {"weight": lambda view: largest_weight(view, scope), **scopes.peaks()}
+    series = always if modelled is None else {**always, **model_series(scope, measure, modelled, settings.switch)}
+    models = Models() if modelled is None else modelled.base
+    units = gather(problem, views_of(problem, policy, models, log.batches()), series, peaks)
+    if log.prior is None:
+        return units, None
+    return units, gather(problem, views_of(problem, policy, models, [log.prior]), always, {})
+
+
+def _published(
+    case: Case, log: CertifiedLog, scope: Scope, measure: Measure, settings: ComparisonSettings, found: Findings
+) -> None:
+    candidate = candidate_posterior(case)
+    value_bounds(case, candidate, found)
+    matched_bound(case, candidate, found)
+    gain_bounds(case, candidate, found)
+    estimate_of_algorithm_2(case, candidate, found)
+    if not settings.posterior:
+        on_policy_bound(case, {}, "Q = p0, no divergence", found)
+        for method in ("PRISM, data-free p0", "PRISM, posterior Q"):
+            found.lacks(method, "its divergence needs beliefs that are learned from the log: ask for the posterior")
+        return
+    learned = learn_posterior(log, scope, settings)
+    value_bounds(case, hyper_prior(case, candidate, learned), found)
+    value_bounds(case, split_posterior(case, log, scope, measure, learned, settings), found)
+    words = "p0 = the hyper-prior, Q = the posterior after all units"
+    on_policy_bound(case, learned.posterior_from_hyper, words, found)
+
+
+def _adaptive(
+    case: Case,
+    source: Source,
+    candidate: Candidate,
+    incumbent: Policy | Candidate | None,
+    scope: Scope,
+    measure: Measure,
+    settings: ComparisonSettings,
+    fresh: bool,
+    found: Findings,
+) -> None:
+    if incumbent is None:
+        if scope != Scope(source.problem.names):
+            found.lacks("PRISM, adaptive", "it needs the incumbent: the policy that will act outside the scope")
+        return
+    acting = incumbent if isinstance(incumbent, Candidate) else Candidate.of(incumbent)
+    posterior = adaptive_posterior(source, candidate, acting, scope, measure, settings, fresh)
+    value_bounds(case, posterior, found)
+
+
+def _estimates(
+    problem: Problem,
+    measure: Measure,
+    units: Units,
+    settings: ComparisonSettings,
+    modelled: Predictions | None,
+    found: Findings,
+) -> tuple[Estimate, ...]:
+    made, missing = estimates(units, problem.cluster_most is not None)
+    for method, reason in missing.items():
+        found.lacks(method, reason)
+    told: dict[str, dict[str, Any]] = {
+        "clipped IPS": {"clip": settings.clip},
+        "SWITCH": {"switch": settings.switch, "model": "" if modelled is None else modelled.words},
+        **{method: {"model": "" if modelled is None else modelled.words} for method in ("direct method", "doubly robust")},
+    }
+    listed = []
+    for method, numbers in made.items():
+        value, gain = numbers["value"], numbers["gain"]
+        shared = (units.count, note_of(method), told.get(method, {}))
+        listed.append(Estimate(method, "value", measure.value(value.value), measure.gain(value.error), *shared))
+        listed.append(Estimate(method, "gain", measure.gain(gain.value), measure.gain(gain.error), *shared))
+    return tuple(listed)
+
+
+def _legacy(measure: Measure, units: Units) -> Estimate:
+    found = mean_estimate(units["legacy"])
+    return Estimate("legacy", "value", measure.value(found.value), measure.gain(found.error), units.count)
+
+
+def _split_words(log: CertifiedLog) -> str:
+    split = log.split
+    how = "by a hash of their ids" if split.kind == "hash" else f"in time, before {split.cut}"
+    return f"a share alpha = {split.fraction:g} of the units, taken {how}"
+
+
+def _looks(certificate: Certificate, ledger: str | Path | bool | None) -> tuple[str, ...]:
+    if ledger is False:
+        return ("Nothing was written into the ledger of looks.",)
+    return (f"The certificate is a look: verdict '{certificate.verdict.verdict}', written into the ledger.",)

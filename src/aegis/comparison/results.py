@@ -1,0 +1,157 @@
+"""What a comparison finds: estimates, bounds with what each may be called, and what could not be computed and why.
+
+Numbers are in the user's units. A gain above 0 is better whatever the goal; a `value` with goal minimise is a cost, of which a
+lower bound of the scaled value is an upper one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+What = Literal["gain", "value"]
+ESTIMATE = "estimate, not a certificate"
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """An estimate of the candidate's value or gain with its standard error over units: never a certificate.
+
+    settings: thresholds it was made with. note: what the standard error leaves out, or what biases it.
+    """
+
+    method: str
+    what: What
+    value: float
+    error: float
+    units: int
+    note: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def certificate(self) -> bool:
+        """Return False."""
+        return False
+
+    @property
+    def label(self) -> str:
+        """Return what must stand next to the number wherever it is shown."""
+        return f"{ESTIMATE}{': ' if self.note else ''}{self.note}"
+
+
+@dataclass(frozen=True, slots=True)
+class LowerBound:
+    """A one-sided bound: a gain, or what the candidate earns at worst.
+
+    validity: 'anytime', 'fixed time' or 'approximate'. met, unmet: conditions of the theorem behind it, in words. claim: what it
+    speaks of. provenance: how lam, B, bets, split and KL came about, in scaled units.
+    """
+
+    method: str
+    what: What
+    value: float
+    delta: float
+    units: int
+    validity: str
+    certificate: bool
+    label: str
+    claim: str
+    met: tuple[str, ...] = ()
+    unmet: tuple[str, ...] = ()
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """A method that has no number here, and why."""
+
+    method: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeChoice:
+    """The scope with the largest bound by one method, all scopes at an equal share of the risk."""
+
+    method: str
+    scope: tuple[str, ...]
+    bounds: Mapping[str, LowerBound]
+    delta: float
+    certificate: bool
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """All methods on the same certified units.
+
+    delta: the risk of gain, value and guards together, as `certify` shares it. each: the risk of every single bound below.
+    prior_units: how many placed bets and chose lam. legacy: what the legacy earned. verdict: of the certificate.
+    """
+
+    candidate: str
+    scope: tuple[str, ...]
+    unit: str
+    goal: str
+    unit_word: str
+    units: int
+    prior_units: int
+    delta: float
+    each: float
+    verdict: str
+    legacy: Estimate
+    estimates: tuple[Estimate, ...]
+    bounds: tuple[LowerBound, ...]
+    choices: tuple[ScopeChoice, ...]
+    missing: tuple[Missing, ...]
+    notes: tuple[str, ...]
+    settings: Mapping[str, Any]
+
+    @property
+    def certificates(self) -> tuple[LowerBound, ...]:
+        """Return the bounds that may be called certificates."""
+        return tuple(bound for bound in self.bounds if bound.certificate)
+
+    @property
+    def others(self) -> tuple[LowerBound, ...]:
+        """Return the bounds that may not."""
+        return tuple(bound for bound in self.bounds if not bound.certificate)
+
+    def bound(self, method: str, what: What) -> LowerBound | None:
+        """Return the bound of a method, if it has one."""
+        return next((bound for bound in self.bounds if bound.method == method and bound.what == what), None)
+
+    def estimate(self, method: str, what: What) -> Estimate | None:
+        """Return the estimate of a method, if it has one."""
+        return next((found for found in self.estimates if found.method == method and found.what == what), None)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data: certificates apart from all that is none, each number with its label."""
+        found = asdict(self)
+        bounds, estimates = found.pop("bounds"), found.pop("estimates")
+        labelled = [{**item, "certificate": False, "label": e.label} for item, e in zip(estimates, self.estimates, strict=True)]
+        found["legacy"] = {**found["legacy"], "certificate": False, "label": self.legacy.label}
+        plain: dict[str, Any] = _plain(
+            {
+                "kind": "aegis-comparison",
+                **found,
+                "certificates": [item for item in bounds if item["certificate"]],
+                "not_certificates": {
+                    "estimates": labelled,
+                    "bounds": [item for item in bounds if not item["certificate"]],
+                },
+            }
+        )
+        return plain
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value

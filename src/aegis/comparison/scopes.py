@@ -1,0 +1,93 @@
+"""Which scope has the largest bound: certificates of all scopes on the same units, paid for by a union bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from aegis.certificate.measures import Measure
+from aegis.certificate.plain import plain_values
+from aegis.certificate.view import View
+from aegis.comparison.evidence_bounds import QUANTITIES, Case, placed_grid
+from aegis.comparison.found import Found
+from aegis.comparison.results import ScopeChoice
+from aegis.comparison.series import Units, largest_weight
+from aegis.errors import SettingError
+from aegis.evidence import Bound, Reading, largest_observed, published_bound, select_scope, sharp_grid_bound
+from aegis.problem import Array, Problem, Scope
+
+SEPARATOR = " + "
+PUBLISHED, SHARP = "PRISM: lam*, B observed, Q = p0", "sharp PAC-Bayes, Q = p0"
+
+
+@dataclass(frozen=True, slots=True)
+class Scopes:
+    """The scopes to choose from, by name, and the series that each needs."""
+
+    named: Mapping[str, Scope]
+    measure: Measure
+
+    @classmethod
+    def of(cls, problem: Problem, scopes: Iterable[Scope], measure: Measure) -> Scopes:
+        """Return scopes under names that list their levels, outermost first."""
+        return cls({SEPARATOR.join(name for name in problem.names if name in scope): scope for scope in scopes}, measure)
+
+    def series(self) -> dict[str, Callable[[View], Array]]:
+        """Return the values of each scope."""
+        return {_key(name): _values(scope, self.measure) for name, scope in self.named.items()}
+
+    def peaks(self) -> dict[str, Callable[[View], float]]:
+        """Return the largest weight of each scope."""
+        return {_key(name): _largest(scope) for name, scope in self.named.items()}
+
+    def choices(self, case: Case) -> tuple[ScopeChoice, ...]:
+        """Return which scope each method chooses; none if there is one scope only."""
+        if len(self.named) < 2:
+            return ()
+        methods = {PUBLISHED: _published, SHARP: _sharp}
+        found = []
+        for method, bound in methods.items():
+            try:
+                chosen = select_scope({name: bound(case, name) for name in self.named}, case.delta)
+            except SettingError:  # a scope whose weights are all 0 has no B
+                continue
+            shown = {
+                name: Found(method, "value", one, claim=f"the value of the candidate at {name}").shown(self.measure)
+                for name, one in chosen.bounds.items()
+            }
+            own = chosen.bound
+            found.append(ScopeChoice(method, tuple(chosen.scope.split(SEPARATOR)), shown, case.delta, own.certificate, own.label))
+        return tuple(found)
+
+
+def _published(case: Case, name: str) -> Callable[[float], Bound]:
+    def bound(delta: float) -> Bound:
+        largest = largest_observed(np.array([case.units.peaks[_key(name)]]))
+        return published_bound(case.units[_key(name)], delta, "closed form", largest, reading=Reading("observed"))
+
+    return bound
+
+
+def _sharp(case: Case, name: str) -> Callable[[float], Bound]:
+    def bound(delta: float) -> Bound:
+        prior: Units | None = case.prior
+        own = None if prior is None else Units({"value": prior[_key(name)]}, {})
+        placed = Case(case.units, own, case.weights, case.limit, delta, case.split, case.seed)
+        grid, _ = placed_grid(placed, QUANTITIES[0])
+        return sharp_grid_bound(case.units[_key(name)], grid, delta)
+
+    return bound
+
+
+def _key(name: str) -> str:
+    return f"scope {name}"
+
+
+def _values(scope: Scope, measure: Measure) -> Callable[[View], Array]:
+    return lambda view: plain_values(view, scope, measure)
+
+
+def _largest(scope: Scope) -> Callable[[View], float]:
+    return lambda view: largest_weight(view, scope)

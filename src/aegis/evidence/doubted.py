@@ -1,0 +1,136 @@
+"""Water-filled bets on logs whose probabilities may be wrong: each of them by a factor of up to Gamma.
+
+nu is what was logged, nu' what was true: `nu_a / Gamma <= nu'_a <= min(1, Gamma nu_a)` for every action, nu' a distribution, and
+nu' is what acted, so that it is also what a candidate pi is compared with. The smallest weight that is possible is
+`w_a = pi_a / min(1, Gamma nu_a) <= pi_a / nu'_a`. A decision stakes, for a bet g, with C = (1 - floor)/g,
+
+    F(a, r) = floor + g [b_a + (w_a - 1) r],   b_a = (1 - w_a)^+ + (t - kappa_a)^+,
+    kappa_a = (w_a - 1)^+ r^_a + (1 - w_a)^+ (1 - r^_a),
+
+with the largest level t, one for each context and bet, for which
+
+    sum_a nu_a b_a + (Gamma^2 - 1) sum_a nu_a (b_a - C)^+ <= C.                                                     (*)
+
+Why this is a valid factor. F >= floor for every reward in [0, 1], because b_a >= (1 - w_a)^+. Let m_a in [0, 1] be the mean
+reward below action a, and `gain = sum_a pi_a m_a - sum_a nu'_a m_a`. Above C an action counts at most Gamma nu_a, below C at
+least nu_a / Gamma, so that by (*)
+
+    sum_a nu'_a (b_a - C) <= Gamma sum_a nu_a (b_a - C)^+ - (1/Gamma) sum_a nu_a (b_a - C)^- <= 0,
+
+while `sum_a nu'_a w_a m_a <= sum_a pi_a m_a` (what pi puts where nothing was logged earns 0 at least). Together the mean of F
+under nu' is at most `floor + g (C + gain) = 1 + g gain`. The left side of (*) grows with t, and with Gamma = 1 it is the ordinary
+water-filled bet. nu' may depend on causes that nobody recorded: the argument holds given them, so that hidden causes that move
+each probability by no more than Gamma are covered as well.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from aegis.errors import SettingError
+from aegis.evidence.grid import FLOOR, Array
+from aegis.evidence.waterfill import check_decisions
+
+SAFE = 4e-12  # relative; (*) is solved for a target this much smaller, so that rounding cannot exceed the true one
+CLOSE = 1e-12
+AT_ONCE = 2**16  # decisions times actions that are worked on at once: what fits into a processor's own memory
+
+
+def least_weights(candidate: Array, logging: Array, factor: float) -> Array:
+    """Return `pi / min(1, factor nu)` `[n, A]`, the smallest weight possible; 0 where nu = 0. candidate, logging `[n, A]`."""
+    logged = logging > 0
+    largest = np.minimum(1.0, check_factor(factor) * np.where(logged, logging, 1.0))
+    return np.where(logged, candidate / largest, 0.0)
+
+
+def doubted_filled(
+    weights: Array,
+    logging: Array,
+    prediction: Array,
+    action: npt.NDArray[np.integer],
+    reward: Array,
+    bets: Array,
+    factor: float,
+    floor: float = FLOOR,
+) -> Array:
+    """Return the factors F `[n, J]` of n decisions under J bets; see the module.
+
+    weights: `least_weights` at the same factor, `[n, A]`. logging, prediction `[n, A]`, action `[n]`, reward `[n]` in [0, 1]. A
+    bet that a decision cannot afford (no t satisfies (*)) gives nan there, which kills the bet, as in `water_filled`. Raises
+    RefusedError for decisions that are not ones, SettingError for a factor below 1.
+    """
+    check_factor(factor)
+    check_decisions(logging, action, reward)
+    size = max(1, AT_ONCE // logging.shape[1])
+    pieces = []
+    for start in range(0, max(1, len(logging)), size):
+        part = slice(start, start + size)
+        surplus, nu, guess = weights[part] - 1.0, logging[part], np.clip(prediction[part], 0.0, 1.0)
+        up, down = np.maximum(surplus, 0.0), np.maximum(-surplus, 0.0)
+        kappa = up * guess + down * (1.0 - guess)
+        level = doubted_levels(kappa, down, nu, (1.0 - floor) / bets, factor)
+        rows, taken, r = np.arange(len(nu)), action[part], reward[part]
+        earned = up[rows, taken] * r + down[rows, taken] * (1.0 - r)
+        stake = np.maximum(level - kappa[rows, taken][:, None], 0.0) + earned[:, None]
+        pieces.append(floor + bets * stake)
+    return np.concatenate(pieces) if len(pieces) > 1 else pieces[0]
+
+
+def doubted_levels(kappa: Array, least: Array, nu: Array, room: Array, factor: float) -> Array:
+    """Return the largest t `[n, J]` that satisfies (*), lower by a hair; nan where none does.
+
+    kappa, least, nu `[n, A]`; least is (1 - w)^+; room `[J]` is C. (*) is convex and piecewise linear in t: Newton's steps from
+    the right come down to its root, one breakpoint or more at a time. The root grows with C, so that each bet starts where
+    the one with the next larger C has ended.
+    """
+    extra = factor * factor - 1.0
+    # Actions by decisions: sums over a few actions are several times as fast that way round.
+    fill, floor, share = (np.ascontiguousarray(array.T) for array in (kappa, least, nu))
+    cost = (share * floor).sum(axis=0)
+    level = np.empty((len(nu), room.size))
+    order = np.argsort(-room, kind="stable")
+    start = fill.max(axis=0) + room[order[0]] + 1.0  # where every action has more than C
+    for j in order:
+        most = float(room[j])
+        beyond = np.maximum(floor - most, 0.0)
+        target = most * (1.0 - SAFE) - cost - extra * (share * beyond).sum(axis=0)
+        later = fill + (most - floor) + beyond  # from this t on an action has more than C
+        start = _come_down(start, fill, later, share, target, most, extra)
+        level[:, j] = np.where(target >= 0, start, np.nan)
+    return level
+
+
+def _come_down(level: Array, fill: Array, later: Array, share: Array, target: Array, most: float, extra: float) -> Array:
+    """Return t `[n]` with `sum share (t - fill)^+ + extra sum share (t - later)^+` at most the target, from one too large.
+
+    fill, later, share `[A, n]`.
+    """
+    found = level.copy()
+    rows = np.flatnonzero(target >= 0)
+    for _ in range(2 * len(fill) + 2):
+        if rows.size < found.size:
+            nu, first, second = share[:, rows], fill[:, rows], later[:, rows]
+        else:
+            nu, first, second = share, fill, later
+        t = found[rows]
+        reached, beyond = nu * (t > first), nu * (t > second)
+        slope = reached.sum(axis=0) + extra * beyond.sum(axis=0)
+        filled = (reached * (t - first)).sum(axis=0) + extra * (beyond * (t - second)).sum(axis=0)
+        excess = filled - target[rows]
+        over = excess > CLOSE * most
+        if not over.any():
+            return found
+        rows = rows[over]
+        found[rows] -= excess[over] / slope[over]
+    found[rows] = -np.inf  # numbers too large for the steps to end: nothing beyond the least stake, which always satisfies (*)
+    return found
+
+
+def check_factor(factor: float) -> float:
+    """Return the factor if it is a finite number from 1."""
+    if not (math.isfinite(factor) and factor >= 1):
+        raise SettingError(f"probabilities are wrong by a factor of 1 (they are right) or more, found {factor}")
+    return factor

@@ -1,0 +1,140 @@
+"""Replications that survive an interruption: runs in a folder, one line each; what is missing is run, on one or more processes.
+
+A run depends on its task and its number alone, so that it does not matter where, when and in which order runs are done. A line
+that was cut off, by a full disk or a killed process, counts for nothing and is run again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import multiprocessing
+import pickle
+import signal
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from aegis.engine import map_parts
+from aegis.errors import InputError, OutputError, SettingError
+from aegis.files import locked
+
+Found = list[dict[str, Any]]  # what one run gives: plain data
+Run = Callable[[int], Found]
+Report = Callable[[int, int, str], None]  # runs done, runs to do, name of the task
+
+
+class Task(Protocol):
+    """What is replicated. With more than one worker it must be picklable."""
+
+    @property
+    def key(self) -> str:
+        """Return what tells the task from another one whose runs must not be mixed with its own."""
+        ...
+
+    def prepare(self) -> Run:
+        """Return the function that does one run, by its number; what all runs share is computed here, once per process."""
+        ...
+
+
+def run_tasks(
+    tasks: Mapping[str, Task], runs: int, folder: Path | None = None, workers: int = 1, report: Report | None = None
+) -> dict[str, dict[int, Found]]:
+    """Do runs `0 .. runs - 1` of every task that are missing in the folder and return all of them, by task and run.
+
+    Without a folder nothing is kept. Raises InputError if the folder holds runs of another task under the same name, OutputError
+    if another process writes into it. Interrupted, it leaves every run that was done.
+    """
+    if isinstance(runs, bool) or not isinstance(runs, int) or runs < 1:
+        raise SettingError(f"'runs' is a whole number from 1, found {runs!r}")
+    with contextlib.nullcontext() if folder is None else locked(folder):
+        found = {name: stored(name, task.key, folder) for name, task in tasks.items()}
+        missing = [(name, run) for name in tasks for run in range(runs) if run not in found[name]]
+        if report is not None and missing:
+            report(0, len(missing), missing[0][0])
+        for place, (name, run, result) in enumerate(_performed(tasks, missing, workers), 1):
+            found[name][run] = result
+            if folder is not None:
+                append(name, tasks[name].key, {run: result}, folder)
+            if report is not None:
+                report(place, len(missing), name)
+    return {name: {run: done[run] for run in sorted(done) if run < runs} for name, done in found.items()}
+
+
+def missing_runs(tasks: Mapping[str, Task], runs: int, folder: Path | None) -> int:
+    """Return how many runs there are to do."""
+    return sum(len(set(range(runs)) - set(stored(name, task.key, folder))) for name, task in tasks.items())
+
+
+def stored(name: str, key: str, folder: Path | None) -> dict[int, Found]:
+    """Return the runs of a task that are in the folder, in the order of their numbers."""
+    found: dict[int, Found] = {}
+    path = None if folder is None else folder / file_name(name)
+    for text in path.read_text(encoding="utf-8").splitlines() if path is not None and path.exists() else []:
+        try:
+            line = json.loads(text)
+            study, run, outcomes = line["study"], line["run"], line["outcomes"]
+        except (ValueError, KeyError, TypeError):
+            continue
+        if study != key:
+            raise InputError(f"{path}: holds runs of a study with other settings; move it away and start anew")
+        found[run] = outcomes
+    return {run: found[run] for run in sorted(found)}
+
+
+def append(name: str, key: str, found: Mapping[int, Found], folder: Path) -> None:
+    """Add runs to the file of a task, one line each."""
+    path = folder / file_name(name)
+    lines = "".join(json.dumps({"study": key, "run": run, "outcomes": result}) + "\n" for run, result in found.items())
+    try:
+        with path.open("ab+") as file:
+            file.seek(0, 2)
+            whole = file.tell() == 0 or (file.seek(-1, 2) >= 0 and file.read(1) == b"\n")
+            # A line that was cut off must not swallow this one.
+            file.write((lines if whole else "\n" + lines).encode())
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def file_name(name: str) -> str:
+    """Return the name of the file that a task's runs are kept in."""
+    return name.replace(",", "").replace(" ", "-") + ".jsonl"
+
+
+def _performed(tasks: Mapping[str, Task], missing: Iterable[tuple[str, int]], workers: int) -> Iterator[tuple[str, int, Found]]:
+    parts = [(name, tasks[name], run) for name, run in missing]
+    if workers > 1:
+        _check_picklable(tasks)
+    results = map_parts(_perform, parts, min(workers, max(1, len(parts))))
+    try:
+        yield from results
+    finally:
+        close = getattr(results, "close", None)  # stops the processes now, not when somebody collects the garbage
+        if close is not None:
+            close()
+
+
+_ready: dict[str, Run] = {}  # the task this process is at, prepared
+
+
+def _perform(part: tuple[str, Task, int]) -> tuple[str, int, Found]:
+    """Do one run."""
+    name, task, run = part
+    if multiprocessing.parent_process() is not None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is interrupted, and tells us to stop
+    key = task.key
+    if key not in _ready:
+        _ready.clear()
+        _ready[key] = task.prepare()
+    return name, run, _ready[key](run)
+
+
+def _check_picklable(tasks: Mapping[str, Task]) -> None:
+    for name, task in tasks.items():
+        try:
+            pickle.dumps(task)
+        except Exception as error:  # whatever the user's objects raise
+            raise SettingError(
+                f"{name}: cannot be sent to other processes ({type(error).__name__}: {error}); define plant, legacy and "
+                "candidate at the top of a module, or use one worker"
+            ) from error

@@ -1,0 +1,78 @@
+"""What a bound may look at: the values of the certified units, and what was fixed or measured before them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from aegis.certificate import Candidate
+from aegis.evidence import value_centre
+from aegis.problem import Array, Batch
+from aegis.validation.traces import Counts
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Units of one claim, scaled to rewards in [0, 1].
+
+    values `[U]`: what is bounded, w r of a 'value' and (w - 1) r of a 'gain'. shift: added to make them at least 0. earned `[U]`:
+    w r. weights `[U]`: the largest weight in each unit. particles `[U, N]`: `values` of each particle by itself, which act with
+    probabilities `shares` `[N]`. prior `[P]`, prior_earned `[P]`: the same of units that were set apart. largest: B, a limit of
+    the weights that is known beforehand. counts: the numbers of units to look at. rng: for bounds that draw. centre: the octave of the
+    bet that is best on the prior units, for as many units as there will be.
+    """
+
+    what: str
+    values: Array
+    earned: Array
+    weights: Array
+    particles: Array
+    shares: Array
+    prior: Array
+    prior_earned: Array
+    largest: float
+    delta: float
+    counts: Counts
+    rng: np.random.Generator
+    centre: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "centre", value_centre(self.prior + self.shift, self.values.size, self.delta))
+
+    @property
+    def shift(self) -> float:
+        """Return what makes values at least 0 if added."""
+        return 1.0 if self.what == "gain" else 0.0
+
+    @property
+    def high(self) -> float:
+        """Return the largest mean that values plus shift can have."""
+        return 1.0 + self.shift
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """Return the declared range of the values."""
+        return -self.shift, self.largest - self.shift
+
+    @property
+    def legacy(self) -> Array:
+        """Return what the legacy earned in each unit, `[U]`; only of a gain."""
+        return self.earned - self.values
+
+
+def declared_largest(candidate: Candidate, scope: Sequence[str], prior: Batch) -> float:
+    """Return B, a limit of the weights, fixed without the certified units.
+
+    By level the candidate's cap, or one over the smallest probability the legacy gave to anything in the prior log if that is
+    less; the product over the levels of the scope. It is a limit for certain where caps decide, and where exploration puts a
+    floor under the legacy's probabilities that the prior log has met.
+    """
+    limits = []
+    for name in scope:
+        table = prior.levels[name]
+        chances = table.mu_taken if table.mu_full is None else table.mu_full
+        limits.append(min(candidate.cap(name), (1.0 + 1e-9) / float(chances[chances > 0].min())))
+    return math.prod(limits)

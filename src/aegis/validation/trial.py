@@ -1,0 +1,198 @@
+"""One run of a validation: a log, a candidate learned beside it, the truth about it, and what every bound says.
+
+The prior log, which the candidate is learned from and bets are placed on, has a seed of its own; the other log is certified.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field
+
+import numpy as np
+
+from aegis.certificate import Candidate
+from aegis.certificate.claims import margin_of
+from aegis.certificate.measures import Measure, reward_measure
+from aegis.errors import RefusedError, SettingError, choose
+from aegis.evidence.sketch import check_delta
+from aegis.files import digest_of
+from aegis.problem import Batch, Plant, Policy, Scope
+from aegis.rng import stream
+from aegis.validation.bounds import BOUNDS
+from aegis.validation.candidates import Candidates, Setting
+from aegis.validation.coverage import DOUBT
+from aegis.validation.plant_truth import Judge, judge_of
+from aegis.validation.runner import Found
+from aegis.validation.sample import Sample, declared_largest
+from aegis.validation.traces import Trace, looks
+from aegis.validation.truth import Truth
+from aegis.validation.units import OURS, Certified, our_claims
+from aegis.version import __version__
+
+WHAT = ("gain", "value")
+JUDGED = 10_000  # episodes behind a truth
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one bound said in one run, rewards scaled to [0, 1] and 1 best.
+
+    at_end, ever: was it above the truth from all units, and from any number of units that was looked at? The truth is lowered by
+    two of its standard errors first: doubt counts against the bound. above: after how many units it was first above the margin
+    that a handover asks for; None if never. ends_above: was it in the end? null: is the true gain at most that margin, two
+    standard errors added?
+    """
+
+    bound: str
+    claim: str
+    certificate: bool
+    validity: str
+    label: str
+    units: int
+    value: float
+    truth: float
+    at_end: bool
+    ever: bool
+    above: int | None
+    ends_above: bool
+    null: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Trial:
+    """What is validated. identity: words that tell plant, legacy and learner from others whose runs must not be mixed with these.
+
+    scope: the levels that change hands, outermost first. episodes: certified in a run. prior: learned from beforehand. judged:
+    episodes behind the truth about a candidate. bounds: names, all if None. only_end: no look on the way. seed: of everything.
+    """
+
+    plant: Plant
+    legacy: Policy
+    learner: Candidates
+    identity: str
+    scope: tuple[str, ...]
+    episodes: int = 200
+    prior: int = 100
+    delta: float = 0.05
+    judged: int = JUDGED
+    bounds: tuple[str, ...] | None = None
+    claims: tuple[str, ...] = WHAT
+    only_end: bool = False
+    seed: int = 1
+    _names: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        for name, value, least in (("episodes", self.episodes, 20), ("prior", self.prior, 20), ("judged", self.judged, 100)):
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise SettingError(f"'{name}' is a whole number from {least}, found {value!r}")
+        check_delta(self.delta)
+        if not self.plant.problem.scope(self.scope):
+            raise SettingError(f"a scope names at least one level of {', '.join(self.plant.problem.names)}")
+        for name in self.bounds or ():
+            choose(name, (*OURS, *BOUNDS), "bound")
+        for name in self.claims:
+            choose(name, WHAT, "claim")
+        reward_measure(self.plant.problem)  # refuses a reward without a range
+        object.__setattr__(self, "_names", self.bounds or (*OURS, *BOUNDS))
+
+    @property
+    def key(self) -> str:
+        """Return the digest of everything that a run depends on."""
+        settings = [self.scope, self.episodes, self.prior, self.delta, self.judged, self._names, self.claims, self.only_end]
+        return digest_of([__version__, self.identity, repr(self.learner), settings, self.seed])
+
+    def prepare(self) -> Callable[[int], Found]:
+        """Return what does one run: the outcomes of all bounds as plain data, or why the run was refused."""
+        judge = judge_of(self.plant, self.legacy, self.judged)
+        make = self.learner.prepare(Setting(self.plant, self.legacy, self.scope, judge, self.seed))
+        truths = _Truths(judge, self.scope)
+
+        def run(number: int) -> Found:
+            prior_seed, seed = stream(self.seed, "validate", number).integers(2**62, size=2).tolist()
+            prior = self.plant.episodes(0, self.prior, self.legacy, prior_seed)
+            rest = self.plant.episodes(0, self.episodes, self.legacy, seed)
+            candidate = make(prior, number)
+            try:
+                return [asdict(outcome) for outcome in self._outcomes(candidate, prior, rest, truths.of(candidate), number)]
+            except RefusedError as error:  # as `certify` would have refused this log
+                return [{"refused": str(error)}]
+
+        return run
+
+    def _outcomes(self, candidate: Candidate, prior: Batch, rest: Batch, truth: Truth, number: int) -> Iterator[Outcome]:
+        problem, scope = self.plant.problem, Scope(self.scope)
+        ours = [name for name in OURS if name in self._names]
+        claims = our_claims(problem, candidate, scope, rest.take_episodes(np.arange(2)), self.delta, ours, self.claims)
+        certified = Certified(problem, candidate, scope, prior, rest, claims)
+        margin = margin_of(problem, scope) / certified.measure.width
+        gain, doubt = _gain(certified.measure, truth), DOUBT * truth.gain_error / certified.measure.width
+        null = gain + doubt <= margin
+        for name, claim, trace in certified.traces():
+            yield self._outcome(name, claim.what, trace, certified.measure, truth, margin, null)
+        others = [name for name in BOUNDS if name in self._names]
+        for what in self.claims if others else ():
+            sample = self._sample(certified, what, number)
+            for name in others:
+                trace_or_none = BOUNDS[name].trace(sample) if what in BOUNDS[name].claims else None
+                if trace_or_none is not None:
+                    yield self._outcome(name, what, trace_or_none, certified.measure, truth, margin, null)
+
+    def _outcome(self, name: str, what: str, trace: Trace, measure: Measure, truth: Truth, margin: float, null: bool) -> Outcome:
+        if what == "gain":
+            exact, doubt = _gain(measure, truth), DOUBT * truth.gain_error / measure.width
+        else:
+            exact, doubt = float(measure.scaled(np.array([truth.value]))[0]), DOUBT * truth.error / measure.width
+        last = trace.last
+        at_end = last.value > exact - doubt
+        return Outcome(
+            name,
+            what,
+            last.certificate,
+            last.validity,
+            last.label,
+            last.units,
+            last.value,
+            exact,
+            at_end,
+            at_end if self.only_end else at_end or trace.above(exact - doubt) is not None,
+            None if self.only_end or what != "gain" else trace.above(margin),
+            what == "gain" and last.value > margin,
+            null,
+        )
+
+    def _sample(self, certified: Certified, what: str, number: int) -> Sample:
+        values, shares = certified.plain(what), certified.candidate.policy.weights
+        members = [values] if shares.size == 1 else [certified.plain(what, particle=n) for n in range(shares.size)]
+        return Sample(
+            what,
+            values,
+            certified.plain("value"),
+            certified.weights(),
+            np.stack(members, axis=1),
+            shares,
+            certified.plain(what, "prior"),
+            certified.plain("value", "prior"),
+            declared_largest(certified.candidate, self.scope, certified.prior),
+            self.delta,
+            looks(values.size, self.only_end),
+            stream(self.seed, "bounds", number),
+        )
+
+
+@dataclass(slots=True)
+class _Truths:
+    """The truth about candidates; that of one which all runs share is found once."""
+
+    judge: Judge
+    scope: tuple[str, ...]
+    known: tuple[Candidate, Truth] | None = None
+
+    def of(self, candidate: Candidate) -> Truth:
+        if self.known is None or self.known[0] is not candidate:
+            self.known = candidate, self.judge.truth(candidate.policy, self.scope)
+        return self.known[1]
+
+
+def _gain(measure: Measure, truth: Truth) -> float:
+    """Return the scaled true gain; above 0 is better, whatever the goal."""
+    return (truth.gain if measure.goal == "maximise" else -truth.gain) / measure.width

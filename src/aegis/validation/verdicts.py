@@ -1,0 +1,142 @@
+"""From single runs to a verdict: does every certificate keep its promise?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from aegis.errors import RefusedError
+from aegis.validation.runner import Found
+from aegis.validation.summary import excess
+from aegis.validation.trial import Outcome
+
+SIGNIFICANT = 0.001  # about thirty certificates are tested at once: a sound one is called violated in few validations
+HOLDS, VIOLATED = "holds", "violated"
+
+
+@dataclass(frozen=True, slots=True)
+class BoundRow:
+    """One bound of one claim over all runs; rates are numbers of runs, p-values those of binomial tests against delta.
+
+    at_end, ever: runs in which it was above the truth, in the end and at any time. nulls: runs in which there was nothing to
+    certify; false: those of them in which a gain was certified, ever if the bound holds at any time and in the end otherwise.
+    width: median of truth minus bound, scaled. above: median units to a certified gain; infinite if it takes more than there are,
+    None of a value. verdict: of a certificate, None of what is none.
+    """
+
+    bound: str
+    claim: str
+    certificate: bool
+    validity: str
+    label: str
+    runs: int
+    at_end: int
+    at_end_p: float
+    ever: int
+    ever_p: float
+    nulls: int
+    false: int
+    false_p: float
+    width: float
+    truth: float
+    above: float | None
+    verdict: str | None
+
+    def plain(self) -> dict[str, Any]:
+        """Return plain data; units that are infinite are null."""
+        found = asdict(self)
+        return found | {"above": None if self.above is None or math.isinf(self.above) else self.above}
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """All rows, certificates first. about: what was validated. refused: why runs had to be left out, one line each."""
+
+    about: Mapping[str, Any]
+    delta: float
+    runs: int
+    rows: tuple[BoundRow, ...]
+    refused: tuple[str, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Say whether no certificate was violated more often than promised, beyond chance."""
+        return all(row.verdict != VIOLATED for row in self.rows)
+
+    @property
+    def exit_code(self) -> int:
+        """Return 0 if all certificates hold, 4 if one is violated."""
+        return 0 if self.holds else RefusedError.exit_code
+
+    def row(self, bound: str, claim: str = "gain") -> BoundRow:
+        """Return the row of a bound."""
+        return next(row for row in self.rows if (row.bound, row.claim) == (bound, claim))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data."""
+        rows = [row.plain() for row in self.rows]
+        return {
+            **self.about,
+            "delta": self.delta,
+            "runs": self.runs,
+            "verdict": HOLDS if self.holds else VIOLATED,
+            "certificates": [row for row in rows if row["certificate"]],
+            "not_certificates": [row for row in rows if not row["certificate"]],
+            "refused": list(self.refused),
+        }
+
+
+def judged(found: Mapping[int, Found], delta: float, about: Mapping[str, Any]) -> Validation:
+    """Return the rows of all runs; RefusedError if every one was refused."""
+    refused = tuple(f"run {run}: {found[run][0]['refused']}" for run in found if found[run] and "refused" in found[run][0])
+    groups: dict[tuple[str, str], list[Outcome]] = {}
+    for run in found:
+        for item in found[run]:
+            if "refused" not in item:
+                groups.setdefault((item["bound"], item["claim"]), []).append(Outcome(**item))
+    if not groups:
+        raise RefusedError(refused[0] if refused else "no bound applies to this plant, legacy and candidate")
+    rows = [_row(outcomes, delta) for outcomes in groups.values()]
+    return Validation(about, delta, len(found), tuple(sorted(rows, key=lambda row: not row.certificate)), refused)
+
+
+def _row(outcomes: Sequence[Outcome], delta: float) -> BoundRow:
+    first, runs = outcomes[0], len(outcomes)
+    anytime, certificate = first.validity == "anytime", all(outcome.certificate for outcome in outcomes)
+    at_end, ever = sum(outcome.at_end for outcome in outcomes), sum(outcome.ever for outcome in outcomes)
+    nulls = [outcome for outcome in outcomes if outcome.null and outcome.claim == "gain"]
+    false = sum(outcome.ends_above or (anytime and outcome.above is not None) for outcome in nulls)
+    false_p = excess(false, len(nulls), delta) if nulls else 1.0
+    at_end_p, ever_p = excess(at_end, runs, delta), excess(ever, runs, delta)
+    broken = min(ever_p if anytime else at_end_p, false_p) < SIGNIFICANT
+    reached = [math.inf if outcome.above is None else outcome.above for outcome in outcomes]
+    return BoundRow(
+        first.bound,
+        first.claim,
+        certificate,
+        first.validity,
+        first.label if certificate else next(outcome.label for outcome in outcomes if not outcome.certificate),
+        runs,
+        at_end,
+        at_end_p,
+        ever,
+        ever_p,
+        len(nulls),
+        false,
+        false_p,
+        float(np.median([outcome.truth - outcome.value for outcome in outcomes])),
+        float(np.median([outcome.truth for outcome in outcomes])),
+        median(reached) if first.claim == "gain" else None,
+        (VIOLATED if broken else HOLDS) if certificate else None,
+    )
+
+
+def median(values: Sequence[float]) -> float:
+    """Return the median of numbers that may be infinite; halfway between a number and infinity lies infinity."""
+    ordered = sorted(values)
+    middle = ordered[(len(ordered) - 1) // 2], ordered[len(ordered) // 2]
+    return math.inf if math.isinf(middle[1]) else (middle[0] + middle[1]) / 2

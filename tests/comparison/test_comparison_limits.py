@@ -1,0 +1,106 @@
+"""The largest weight: promises of the problem file and caps of the candidate, never what was seen."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from comparison_cases import Tiny, TinyPolicy
+
+from aegis.certificate.candidate import Candidate
+from aegis.comparison import ComparisonSettings
+from aegis.comparison.limits import declared_limit
+from aegis.errors import SettingError
+from aegis.mechanisms import LevelRewards
+from aegis.policies import Capped, Hybrid, Legacy, Uniform
+from aegis.problem import Problem, Scope, parse_problem
+
+
+def problem_of(outer: str, inner: str, more: str = "", reward: str = "") -> Problem:
+    return parse_problem(
+        f"""
+episode: id
+{more}
+reward: {{column: r, range: [0, 1]{reward}}}
+levels:
+  - name: slow
+    context: [x]
+    action: {{column: a, values: [1, 2, 3, 4]}}
+    propensity: {outer}
+  - name: fast
+    decision: n
+    context: [y]
+    action: {{column: b, values: [1, 2]}}
+    propensity: {inner}
+"""
+    )
+
+
+UNIFORM, COLUMN, BASE, LEAST = "{policy: uniform}", "{column: p}", "{base: meant, epsilon: 0.2}", "{column: q, least: 0.1}"
+
+
+def uniform(problem: Problem) -> Legacy:
+    return Legacy(problem, {name: Uniform() for name in problem.names})
+
+
+def capped(problem: Problem, limit: float, levels: tuple[str, ...]) -> Capped:
+    return Capped(problem, LevelRewards.prior(problem), uniform(problem), limit, levels)
+
+
+@pytest.mark.parametrize(
+    ("outer", "inner", "scope", "expected"),
+    [
+        (UNIFORM, COLUMN, ("slow",), 4.0),
+        (UNIFORM, LEAST, ("slow", "fast"), 40.0),
+        (UNIFORM, LEAST, ("fast",), 10.0),
+        (BASE, COLUMN, ("slow",), 20.0),
+        (BASE, COLUMN, ("slow", "fast"), math.inf),
+        (COLUMN, LEAST, ("slow",), math.inf),
+    ],
+)
+def test_promised_propensities_multiply(outer, inner, scope, expected):
+    problem = problem_of(outer, inner)
+    limit = declared_limit(problem, Candidate(uniform(problem)), Scope(scope))
+    assert limit.weight == pytest.approx(expected)
+    assert limit.known == math.isfinite(expected)
+    assert all(f"'{name}'" in limit.words for name in scope if math.isfinite(expected))
+
+
+def test_a_cap_counts_where_it_is_smaller():
+    problem = problem_of(UNIFORM, COLUMN)
+    both = declared_limit(problem, Candidate(capped(problem, 2.0, ("slow", "fast"))), Scope(problem.names))
+    assert both.weight == 4.0 and "capped at 2" in both.words
+    wide = declared_limit(problem, Candidate(capped(problem, 9.0, ("slow",))), Scope("slow"))
+    assert wide.weight == 4.0 and "uniform" in wide.words
+    hybrid = Hybrid(problem, ("fast",), capped(problem, 3.0, ("fast",)), uniform(problem))
+    assert declared_limit(problem, Candidate(hybrid), Scope("fast")).weight == 3.0
+
+
+@pytest.mark.parametrize(("more", "reward"), [("carry_over: within", ""), ("", ", per: episode"), ("", ", per: slow")])
+def test_products_without_an_end_have_no_limit(more, reward):
+    problem = problem_of(UNIFORM, UNIFORM, more, reward)
+    candidate = Candidate(uniform(problem))
+    assert not declared_limit(problem, candidate, Scope("fast")).known
+    assert declared_limit(problem, candidate, Scope("fast"), 7.0).weight == 7.0
+    assert declared_limit(problem, candidate, Scope("slow")).known == (reward == ", per: slow")
+
+
+def test_policies_without_a_cap_have_none():
+    tiny = Tiny(1)
+    assert not declared_limit(tiny.problem, Candidate(TinyPolicy(tiny)), Scope("fast")).known
+
+
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        ({"clip": -1.0}, "'clip' is a weight from 0"),
+        ({"switch": math.nan}, "'switch' is a weight from 0"),
+        ({"largest_weight": 0.5}, "finite number from 1"),
+        ({"largest_weight": math.inf}, "finite number from 1"),
+        ({"particles": 0}, "once or more"),
+    ],
+)
+def test_settings_that_make_no_sense(wrong, words):
+    with pytest.raises(SettingError, match=words):
+        ComparisonSettings(**wrong)
+    ComparisonSettings(clip=math.inf, switch=math.inf)

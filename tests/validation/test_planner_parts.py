@@ -1,0 +1,245 @@
+"""The parts of the planner: settings, what a legacy does at another rate, a guessed world, simulated units, and their paths."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aegis.errors import SettingError
+from aegis.evidence import gain_grid, gain_stakes, water_filled
+from aegis.problem import Array, LevelTable
+from aegis.rng import stream
+from aegis.validation.planner.forecast import NO_GAIN, NOTHING, forecast
+from aegis.validation.planner.guess import guessed_play, spacing
+from aegis.validation.planner.legacy import Behaviour
+from aegis.validation.planner.paths import STATIONS, SUMMED, crossings
+from aegis.validation.planner.play import Growth, Play, growth
+from aegis.validation.planner.rates import enough
+from aegis.validation.planner.results import Row
+from aegis.validation.planner.settings import Guess, Settings
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"gain": 0.0}, "gain"),
+        ({"gain": -1.0}, "above 0"),
+        ({"gain": math.nan}, "gain"),
+        ({"gain": True}, "gain"),
+        ({"loss": -0.1}, "loss"),
+        ({"spread": -0.1}, "spread"),
+        ({"spread": math.inf}, "spread"),
+        ({"typical": math.inf}, "typical"),
+        ({"decisions": 0}, "decisions"),
+    ],
+)
+def test_a_guess_is_checked(values: dict[str, float], message: str) -> None:
+    with pytest.raises(SettingError, match=message):
+        Guess(**values)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"explore": (0.0,)}, "above 0 and at most 1, found 0"),
+        ({"explore": (1.5,)}, "found 1.5"),
+        ({"explore": ()}, "explore"),
+        ({"explore": ("a",)}, "explore"),
+        ({"caps": (1.0, 2.0)}, "above 1"),
+        ({"caps": (math.nan,)}, "caps"),
+        ({"delta": 1.0}, "delta"),
+        ({"tests": 0}, "tests"),
+        ({"within": 0}, "within"),
+    ],
+)
+def test_settings_are_checked(values: dict[str, object], message: str) -> None:
+    with pytest.raises(SettingError, match=message):
+        Settings(**values)  # type: ignore[arg-type]
+
+
+def test_rates_and_caps_come_sorted_and_once() -> None:
+    found = Settings(explore=(1, 0.1, 0.1), caps=(math.inf, 2))
+    assert found.explore == (0.1, 1.0)
+    assert found.caps == (2.0, math.inf)
+
+
+def table(full: Array, available: np.ndarray | None = None) -> LevelTable:
+    rows = np.arange(len(full), dtype=np.int32)
+    action = full.argmax(axis=1).astype(np.int32)
+    return LevelTable(rows, {}, action, full[rows, action], full, available)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(2, 6), st.floats(0.0, 1.0), st.floats(0.01, 1.0), st.integers(0, 1000))
+def test_the_share_of_exploration_is_found_and_replaced(actions: int, rate: float, other: float, seed: int) -> None:
+    rng = stream(seed, "legacy")
+    mask = rng.random((20, actions)) < 0.7
+    mask[:, 0] = True
+    mask[:, 1] = True
+    own = np.where(mask, rng.random((20, actions)), 0.0)
+    own[:, 0] = 0.0  # an available action that the legacy itself never takes: exploration is all there is of it
+    own /= own.sum(axis=1, keepdims=True)
+    uniform = mask / mask.sum(axis=1, keepdims=True)
+    found = Behaviour.of(table((1 - rate) * own + rate * uniform, mask), actions)
+    assert found is not None
+    np.testing.assert_allclose(found.rate, rate, atol=1e-9)
+    assert found.exploring(None) is found.logged
+    np.testing.assert_allclose(found.exploring(other).sum(axis=1), 1.0)
+    assert not found.exploring(other)[~mask].any()
+    if rate < 0.99:
+        np.testing.assert_allclose(found.exploring(other), (1 - other) * own + other * uniform, atol=1e-6)
+
+
+def test_what_is_left_to_chance() -> None:
+    one_hot = np.eye(3)[[0, 2, 1]]
+    known = Behaviour.of(table(one_hot), 3)
+    assert known is not None and known.deterministic and not known.uniform_already
+    taken = LevelTable(np.arange(3, dtype=np.int32), {}, np.array([0, 2, 1], dtype=np.int32), np.ones(3))
+    told = Behaviour.of(taken, 3)
+    assert told is not None and np.array_equal(told.logged, one_hot)
+    spread = Behaviour.of(table(np.full((3, 3), 1 / 3)), 3)
+    assert spread is not None and spread.uniform_already and not spread.deterministic
+    assert Behaviour.of(LevelTable(taken.parent, {}, taken.action, np.full(3, 0.5)), 3) is None
+    assert Behaviour.of(table(np.where(one_hot > 0, np.nan, one_hot)), 3) is None
+
+
+def test_a_level_without_a_choice_in_some_contexts_is_not_deterministic_for_that() -> None:
+    mask = np.array([[True, False], [True, True]])
+    found = Behaviour.of(table(np.array([[1.0, 0.0], [0.5, 0.5]]), mask), 2)
+    assert found is not None and not found.deterministic
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(2, 30),
+    st.floats(0.01, 1.0),
+    st.sampled_from([1.5, 2.0, 3.0, math.inf]),
+    st.floats(0.01, 0.2),
+    st.floats(0.0, 0.2),
+)
+def test_a_guessed_world_is_as_guessed(actions: int, explore: float, cap: float, gain: float, loss: float) -> None:
+    play = guessed_play(actions, explore, cap, gain, loss, 0.1, 0.5, 2, stream(1, "guess"))
+    assert play.mean.min() >= -1e-12 and play.mean.max() <= 1 + 1e-12
+    assert np.ptp(play.mean) == pytest.approx(spacing(gain, loss))
+    assert (play.candidate <= (play.logging * cap if math.isfinite(cap) else 1.0) + 1e-9).all()
+    np.testing.assert_allclose(play.candidate.sum(axis=1), 1.0)
+    if loss == 0.0 or actions > 20:  # on a coarse grid the legacy's own action is only near its place
+        own = (play.logging - explore / actions) / (1 - explore) if explore < 1 else play.logging
+        step = spacing(gain, loss) / (actions - 1)
+        assert (play.mean.max(axis=1) - (own * play.mean).sum(axis=1)).mean() == pytest.approx(gain, abs=step + 0.02 * gain)
+
+
+def some_play(seed: int, explore: float = 0.4, cap: float = 2.0, decisions: int = 3) -> Play:
+    return guessed_play(6, explore, cap, 0.1, 0.05, 0.1, 0.5, decisions, stream(seed, "play"))
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.floats(0.1, 1.0), st.sampled_from([1.5, 2.0, 4.0]), st.integers(1, 4), st.integers(0, 100))
+def test_factors_have_their_known_mean(explore: float, cap: float, decisions: int, seed: int) -> None:
+    play = some_play(seed, explore, cap, decisions)
+    bets = gain_grid(play.largest).bets
+    found = play.factors(bets, 8, stream(seed, "factors"))
+    error = found.std(axis=0) / math.sqrt(len(found))
+    np.testing.assert_allclose(play.expected(bets), 1 + bets * play.gain)
+    assert (np.abs(found.mean(axis=0) - play.expected(bets)) < 5 * error + 1e-9).all()
+    assert found.min() >= 0.05 - 1e-9
+
+
+def test_factors_are_those_of_a_certificate() -> None:
+    """The same draws, computed by what certificates are computed with."""
+    play = some_play(4, decisions=1)
+    bets = gain_grid(play.largest).bets
+    rows = np.arange(len(play.logging))
+    chances = np.cumsum(play.logging, axis=1)
+    action = (chances <= stream(5, "draws").random(len(rows))[:, None] * chances[:, -1:]).sum(axis=1)
+    stakes = gain_stakes(play.candidate, play.logging, play.logging)
+    reward = np.clip(play.mean[rows, action] + play.residual, 0.0, 1.0)
+    wanted = water_filled(stakes, play.logging, play.control, action, reward, bets)
+    np.testing.assert_allclose(play.factors(bets, 1, stream(5, "draws")), wanted, rtol=1e-12)
+
+
+def test_a_mean_that_rests_on_what_was_not_drawn_does_not_lift_the_rest() -> None:
+    """An action that is hardly ever logged carries the gain: evidence must not grow in simulations that never saw it."""
+    count, rare = 400, 1e-7
+    logging = np.tile([1.0 - rare, rare], (count, 1))
+    candidate = np.tile([0.0, 1.0], (count, 1))
+    mean = np.tile([0.2, 0.8], (count, 1))
+    play = Play(logging, candidate, mean, mean, np.zeros(count), 1.0, lambda values: values)
+    assert play.gain == pytest.approx(0.6)
+    found = growth((play,), 0.0, stream(1, "rare"))
+    assert found.logs.mean(axis=0).max() < 1e-4
+
+
+def test_constant_growth_crosses_when_it_must() -> None:
+    grid = gain_grid(0.5)
+    rate = 0.2
+    logs = np.where(np.arange(grid.bets.size) == 0, rate, -10.0) * np.ones((50, 1))
+    needed = math.ceil((math.log(1 / 0.05) - grid.log_weights[0]) / rate)
+    assert (crossings(Growth(logs, grid), 0.05, stream(1, "paths")) == needed).all()
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.0025])
+def test_long_paths_agree_with_paths_unit_by_unit(rate: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    grid = gain_grid(0.5)
+    noise = stream(3, "noise").standard_normal((2000, 1)) * math.sqrt(2 * rate)
+    logs = rate + (noise - noise.mean()) * np.linspace(1.0, 0.2, grid.bets.size)
+    quick = np.median(crossings(Growth(logs, grid), 0.05, stream(1, "paths")))
+    monkeypatch.setattr("aegis.validation.planner.paths.STATIONS", 10**6)
+    exact = np.median(crossings(Growth(logs, grid), 0.05, stream(2, "paths")))
+    assert quick == pytest.approx(exact, rel=0.12)
+    if rate < 0.01:
+        assert quick > STATIONS * SUMMED  # the quick way was not taken in vain
+
+
+def test_evidence_that_does_not_grow_never_crosses() -> None:
+    grid = gain_grid(0.5)
+    logs = np.full((20, grid.bets.size), -0.01)
+    assert np.isinf(crossings(Growth(logs, grid), 0.05, stream(1, "paths"))).all()
+    logs[:, 0] = 0.5
+    logs[3, 0] = -np.inf  # a bet that dies now and then is no bet to count on
+    assert np.isinf(crossings(Growth(logs, grid), 0.05, stream(1, "paths"))).all()
+
+
+def test_a_forecast_says_why_there_is_none() -> None:
+    play = some_play(1)
+    same = Play(play.logging, play.logging, play.control, play.mean, play.residual, 0.5, play.pool)
+    assert forecast((same,), 0.4, 2.0, 0.0, 0.05, 1.0, 1).why == NOTHING
+    assert forecast((play,), 0.4, 2.0, 0.5, 0.05, 1.0, 1).why == NO_GAIN
+    found = forecast((play,), 0.4, 2.0, 0.0, 0.05, 10.0, 1)
+    assert found.episodes is not None and found.likely is not None and found.episodes <= found.likely
+    assert found.gain == pytest.approx(10 * play.gain)
+
+
+def test_fewer_episodes_than_the_largest_bet_allows_are_never_promised() -> None:
+    play = some_play(1)
+    found = forecast((play,), 0.4, 2.0, 0.0, 0.05, 1.0, 1)
+    least = math.log(1 / 0.05) / math.log1p(gain_grid(play.largest).bets[0] * play.gain)
+    assert found.episodes is not None and found.episodes >= least
+
+
+def needs(rate: float | None, cap: float) -> Row:
+    """A study that takes 100 / rate episodes with cap 2 and twice as many without."""
+    episodes = math.ceil(100 / (rate or 0.01)) * (2 if math.isinf(cap) else 1)
+    return Row(rate, cap, episodes, episodes, 1.0)
+
+
+def test_the_smallest_rate_that_is_enough() -> None:
+    caps = (2.0, math.inf)
+    rows = [needs(rate, cap) for rate in (0.1, 0.5, 1.0) for cap in caps]
+    found = enough(needs, rows, 500, caps)
+    assert found is not None and found.cap == 2.0 and found.explore is not None
+    assert 0.2 <= found.explore <= 0.23
+    assert found.likely is not None and found.likely <= 500
+    below = enough(needs, rows, 1500, caps)
+    assert below is not None and below.explore is not None and 100 / 1500 <= below.explore < 0.08
+    assert enough(needs, rows, 50, caps) is None
+
+
+def test_a_legacy_that_explores_enough_needs_no_other_rate() -> None:
+    rows = [Row(None, 2.0, 90, 100, 1.0), *[needs(rate, 2.0) for rate in (0.1, 1.0)]]
+    found = enough(needs, rows, 200, (2.0,))
+    assert found is not None and found.explore is None

@@ -1,0 +1,281 @@
+"""Whole plans: from a guess, from a pilot log, and where the legacy leaves nothing to chance."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import aegis
+from aegis.certificate import Candidate
+from aegis.errors import InputError, LogError, ProblemError, RefusedError, SettingError
+from aegis.logs import Source, Split
+from aegis.logs.tidy import to_table
+from aegis.mechanisms import LevelRewards, fit_scalings
+from aegis.policies import Capped, Function, Logged
+from aegis.problem import Batch, Guard, Problem, Propensity
+from aegis.validation import Plan, Row, plan
+from aegis.worlds import make_world
+
+WORLD = make_world("additive", inner_steps=4)
+PROBLEM = WORLD.problem
+
+
+def log(legacy: str, episodes: int = 80, seed: int = 5) -> Batch:
+    return WORLD.episodes(0, episodes, WORLD.legacy(legacy), seed)
+
+
+def episodes(found: Plan, level: str = "inner") -> list[int]:
+    return [row.episodes or 10**9 for row in found.level(level).rows]
+
+
+def test_the_public_name_is_the_planner() -> None:
+    assert aegis.plan is plan
+
+
+def test_a_guess_gives_a_row_for_every_rate_and_cap() -> None:
+    found = plan(PROBLEM, gain=1.0, explore=[0.1, 0.5, 1.0], caps=[1.5, 2.0, math.inf], levels=["inner"])
+    (level,) = found.levels
+    assert [(row.explore, row.cap) for row in level.rows] == [(e, w) for e in (0.1, 0.5, 1.0) for w in (1.5, 2.0, math.inf)]
+    assert level.source == "guess" and not level.deterministic and found.pilot_episodes is None
+    assert found.tests == 1 and found.delta == 0.05
+    by_cap = {cap: [row.episodes for row in level.rows if row.cap == cap] for cap in (1.5, 2.0, math.inf)}
+    for numbers in by_cap.values():
+        assert None not in numbers
+        assert numbers == sorted(numbers, key=lambda n: -(n or 0))  # more exploration, fewer episodes
+    gains = [row.gain for row in level.rows if row.explore == 0.1]
+    assert gains == sorted(gains)  # a larger cap gains more
+    assert level.rows[2].gain == pytest.approx(1.0, rel=0.01)  # without a cap: the gain that was guessed
+
+
+def test_more_is_needed_for_less_risk_less_gain_more_spread_and_more_tests() -> None:
+    def needed(**changed: float) -> int:
+        given = {"gain": 1.0, "spread": 1.0, "delta": 0.05, **changed}
+        return episodes(plan(PROBLEM, explore=[0.3], caps=[2.0], levels=["inner"], **given))[0]  # type: ignore[arg-type]
+
+    base = needed()
+    assert needed(delta=0.005) > base
+    assert needed(gain=0.5) > 1.5 * base
+    assert needed(spread=4.0) > base
+    assert needed(tests=10) == needed(delta=0.005)
+    assert needed(decisions=20) <= base
+
+
+def test_guards_share_the_risk_unless_told_otherwise() -> None:
+    guarded = replace(PROBLEM, guards=(Guard("scrap", (0.0, 1.0), 0.1),))
+    assert plan(guarded, gain=1.0, explore=[1.0], caps=[2.0], levels=["inner"]).delta == pytest.approx(0.025)
+
+
+def test_the_rate_that_the_problem_declares_is_among_the_rows() -> None:
+    level = replace(PROBLEM.innermost, propensity=Propensity(base="meant", epsilon=0.25))
+    problem = replace(PROBLEM, levels=(PROBLEM.outermost, level))
+    found = plan(problem, gain=1.0, explore=[1.0], caps=[2.0], levels=["inner"])
+    assert [row.explore for row in found.levels[0].rows] == [0.25, 1.0]
+
+
+def test_exploring_costs_what_was_guessed_or_what_the_range_allows() -> None:
+    known = plan(PROBLEM, gain=1.0, loss=0.5, explore=[0.2], caps=[2.0], levels=["inner"]).levels[0]
+    assert known.cost_known and known.rows[0].cost == pytest.approx(0.1)
+    assert known.rows[0].net == pytest.approx(known.rows[0].gain - 0.1)
+    bounded = plan(PROBLEM, gain=1.0, explore=[0.2], caps=[2.0], levels=["inner"]).levels[0]
+    assert not bounded.cost_known and bounded.rows[0].cost == pytest.approx(0.2 * 19.0)
+    told = plan(PROBLEM, gain=1.0, typical=-4.0, explore=[0.2], caps=[2.0], levels=["inner"]).levels[0]
+    assert told.rows[0].cost == pytest.approx(0.2 * 6.0)
+
+
+def test_the_same_plan_for_rewards_and_for_costs() -> None:
+    """Rewards turned around, small being good, are the same study."""
+    batch = log("sign:epsilon=0.3")
+    reward = replace(PROBLEM.reward, goal="minimise")
+    assert batch.reward is not None
+    mirrored = plan(replace(PROBLEM, reward=reward), replace(batch, reward=-batch.reward), explore=[0.5], caps=[2.0])
+    straight = plan(PROBLEM, batch, explore=[0.5], caps=[2.0])
+    assert episodes(mirrored) == pytest.approx(episodes(straight), rel=0.1)
+    assert mirrored.level("inner").rows[1].cost == pytest.approx(straight.level("inner").rows[1].cost, abs=0.01)
+
+
+def test_a_pilot_gives_rows_as_logged_and_at_other_rates() -> None:
+    found = plan(PROBLEM, log("sign:epsilon=0.3"), explore=[0.3, 1.0], caps=[2.0, 3.0])
+    inner = found.level("inner")
+    assert inner.source == "pilot" and inner.cost_known and found.pilot_episodes == 80
+    assert [row.explore for row in inner.rows] == [None, None, 0.3, 0.3, 1.0, 1.0]
+    assert episodes(found)[0] == pytest.approx(episodes(found)[2], rel=0.05)  # 0.3 is what is logged
+    assert inner.rows[0].cost is None and inner.rows[0].net is None
+    assert inner.rows[4].gain == pytest.approx(2.18, rel=0.05)
+    meta = found.level("meta")  # uniform: no other rate is known
+    assert [row.explore for row in meta.rows] == [None, None]
+    assert any("uniformly already" in note for note in meta.notes)
+    assert plan(PROBLEM, log("sign:epsilon=0.3"), explore=[0.3, 1.0], caps=[2.0, 3.0]) == found  # the same seed
+
+
+def test_the_cost_of_exploring_from_a_pilot() -> None:
+    """A constant action of 1.6 against a mean of 0, two reward units for each: 3.2."""
+    found = plan(PROBLEM, log("constant:value=1.6,epsilon=0.2"), explore=[0.5], caps=[1.5], levels=["inner"])
+    assert found.level("inner").rows[1].cost == pytest.approx(0.5 * 3.2, rel=0.05)
+
+
+def test_a_deterministic_level_is_told_apart() -> None:
+    batch = log("deterministic")
+    told = plan(PROBLEM, batch, levels=["inner"]).level("inner")
+    assert told.deterministic and not told.rows
+    assert "no gain can be certified" in told.notes[0] and "--gain" in told.notes[1]
+    found = plan(PROBLEM, batch, gain=2.0, within=400, levels=["inner"], explore=[0.1, 1.0], caps=[1.5]).level("inner")
+    assert found.deterministic and found.source == "guess"
+    assert found.within is not None and found.within.explore is not None and found.within.likely is not None
+    assert found.within.explore < 1.0 and found.within.likely <= 400
+    assert batch.reward is not None and found.within.cost is not None
+    assert found.within.cost == pytest.approx(found.within.explore * (batch.reward.mean() + 10), rel=1e-6)
+    assert found.within.total == pytest.approx(found.within.cost * found.within.likely)
+
+
+def test_a_propensity_column_of_ones_is_deterministic_too() -> None:
+    batch = log("sign:epsilon=0.3")
+    inner = batch.levels["inner"]
+    ones = replace(inner, mu_full=None, mu_taken=np.ones(len(inner)))
+    assert plan(PROBLEM, batch.with_level("inner", ones), levels=["inner"]).level("inner").deterministic
+    some = replace(inner, mu_full=None)
+    told = plan(PROBLEM, batch.with_level("inner", some), levels=["inner"]).level("inner")
+    assert not told.rows and "probability of the action taken only" in told.notes[0]
+
+
+def test_what_a_plan_cannot_tell_it_says() -> None:
+    carried = replace(PROBLEM, carry_over="within")
+    told = plan(carried, log("uniform"), levels=["inner"]).level("inner")
+    assert not told.rows and "carry_over" in told.notes[0]
+
+
+def test_no_gain_no_number() -> None:
+    batch = log("uniform")
+    noise = np.random.default_rng(1).normal(size=len(batch.levels["inner"]))
+    found = plan(PROBLEM, replace(batch, reward=noise), caps=[2.0], levels=["inner"]).level("inner")
+    assert any("shows no gain yet" in note for note in found.notes)
+
+
+def test_optimism_is_taken_off() -> None:
+    """A pilot whose halves disagree about the best action promises less than its model."""
+    from aegis.validation.planner.pilot import cut_in_halves, fit_half, pilot_level
+
+    rng = np.random.default_rng(3)
+    batch = log("uniform", 40)
+    assert batch.reward is not None
+    noisy = replace(batch, reward=np.clip(0.05 * batch.reward + rng.normal(size=batch.reward.size) * 2, -10, 10))
+    measure = aegis.certificate.measures.reward_measure(PROBLEM)
+    halves = cut_in_halves(noisy, 1)
+    models = tuple(fit_half(PROBLEM, measure, "inner", half) for half in halves)
+    found = pilot_level(PROBLEM, measure, halves, models, "inner", None)  # type: ignore[arg-type]
+    assert found is not None
+    kept = found.shrink * found.plug_in
+    assert 0 <= found.shrink <= 1
+    assert kept <= max(found.robust - 0.5 * found.error, 0.0) + 1e-12
+    assert np.mean([play.gain for play in found.plays(None, 2.0)]) == pytest.approx(kept, abs=1e-9)
+
+
+def test_halves_keep_clusters_together() -> None:
+    from aegis.validation.planner.pilot import cut_in_halves
+
+    batch = log("uniform", 60)
+    clustered = replace(batch, cluster=np.repeat(np.arange(20), 3))
+    first, second = cut_in_halves(clustered, 1)
+    assert first.cluster is not None and second.cluster is not None
+    assert not set(first.cluster) & set(second.cluster)
+    assert len(first) == len(second) == 30
+    problem = replace(PROBLEM, cluster="household")
+    found = plan(problem, clustered, caps=[2.0], levels=["inner"])
+    assert found.unit_word == "clusters"
+    single = plan(PROBLEM, batch, caps=[2.0], levels=["inner"])
+    assert episodes(found)[0] <= episodes(single)[0]  # three episodes tell no less than one
+
+
+def learned(problem: Problem, batch: Batch) -> LevelRewards:
+    return LevelRewards.prior(problem, scalings=fit_scalings(problem, [batch])).update(batch)
+
+
+def test_a_policy_of_ones_own() -> None:
+    batch = log("sign:epsilon=0.3")
+    rewards = learned(PROBLEM, log("uniform", seed=9))
+    capped = Candidate(Capped(PROBLEM, rewards, Logged(PROBLEM), 2.0, ("inner",)), rewards=rewards)
+    found = plan(PROBLEM, batch, policy=capped, explore=[1.0], caps=[2.0])
+    assert [level.level for level in found.levels] == ["inner"]
+    default = plan(PROBLEM, batch, explore=[1.0], caps=[2.0], levels=["inner"])
+    assert episodes(found) == pytest.approx(episodes(default), rel=0.1)
+    fixed = plan(PROBLEM, batch, policy=Function(PROBLEM, _largest, ("inner",)), explore=[1.0], levels=["inner"])
+    assert [row.cap for row in fixed.levels[0].rows] == [math.inf, math.inf]
+    assert fixed.levels[0].rows[1].gain == pytest.approx(2.0, rel=0.1)
+
+
+def _largest(level: aegis.Level, rows: dict[str, np.ndarray]) -> np.ndarray:
+    """Half of the mass on the largest action: a gain of two over a uniform choice."""
+    count = level.actions.count
+    return np.tile(0.5 * np.eye(count)[-1] + 0.5 / count, (len(next(iter(rows.values()))), 1))
+
+
+def test_only_the_prior_side_of_a_split_is_read() -> None:
+    batch = log("uniform", 100)
+    split = Split("hash", "aegis", 0.5)
+    side = split.on_side("prior", PROBLEM, batch)
+    source = Source(to_table(batch, PROBLEM), PROBLEM)
+    found = plan(PROBLEM, source, split=split, caps=[2.0], levels=["inner"])
+    assert found.pilot_episodes == int(side.sum()) < 100
+    assert batch.reward is not None
+    # What is on the other side does not matter, whatever it is.
+    inner = side[batch.episode_of("inner")]
+    spoiled = replace(batch, reward=np.where(inner, batch.reward, -9.0))
+    assert plan(PROBLEM, spoiled, split=split, caps=[2.0], levels=["inner"]).levels == found.levels
+    assert plan(PROBLEM, spoiled, caps=[2.0], levels=["inner"]).levels != found.levels
+
+
+def test_long_pilots_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aegis.validation.planner.making.MOST_ROWS", 120)
+    assert plan(PROBLEM, log("uniform", 100), caps=[2.0], levels=["inner"]).pilot_episodes == 30
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "message"),
+    [
+        ({}, SettingError, "pilot log"),
+        ({"gain": 0}, SettingError, "above 0"),
+        ({"gain": 30.0}, SettingError, "declared range"),
+        ({"gain": 5.0, "loss": 6.0}, SettingError, "declared range"),
+        ({"gain": 1.0, "levels": ["outer"]}, ProblemError, "there is no level 'outer'"),
+        ({"gain": 1.0, "levels": []}, SettingError, "at least one level"),
+        ({"gain": 1.0, "caps": [1.0]}, SettingError, "above 1"),
+        ({"gain": 1.0, "explore": [0.0]}, SettingError, "above 0"),
+        ({"gain": 1.0, "typical": 11.0}, SettingError, "within the declared range"),
+        ({"gain": 1.0, "policy": Logged(PROBLEM)}, SettingError, "pilot log"),
+    ],
+)
+def test_bad_input(given: dict[str, object], error: type[InputError], message: str) -> None:
+    with pytest.raises(error, match=message):
+        plan(PROBLEM, **given)  # type: ignore[arg-type]
+
+
+def test_a_margin_has_to_be_exceeded() -> None:
+    level = replace(PROBLEM.innermost, margin=1.5)
+    problem = replace(PROBLEM, levels=(PROBLEM.outermost, level))
+    with pytest.raises(SettingError, match="margin"):
+        plan(problem, gain=1.0, levels=["inner"])
+    hard = plan(problem, gain=4.0, explore=[1.0], caps=[2.0], levels=["inner"])
+    easy = plan(PROBLEM, gain=4.0, explore=[1.0], caps=[2.0], levels=["inner"])
+    assert episodes(hard)[0] > 1.5 * episodes(easy)[0]
+
+
+def test_bad_pilots() -> None:
+    with pytest.raises(LogError, match="19 episodes"):
+        plan(PROBLEM, log("uniform", 19))
+    with pytest.raises(LogError, match="0 episodes"):
+        plan(PROBLEM, log("uniform", 5).take_episodes(np.zeros(5, dtype=bool)))
+    unranged = replace(PROBLEM, reward=replace(PROBLEM.reward, range=None))
+    with pytest.raises(RefusedError, match="no range"):
+        plan(unranged, gain=1.0)
+
+
+def test_plain_data_and_rows() -> None:
+    found = plan(PROBLEM, gain=1.0, explore=[1.0], caps=[2.0, math.inf], levels=["inner"], within=300).plain()
+    (level,) = found["levels"]
+    assert [row["cap"] for row in level["rows"]] == [2.0, "inf"]
+    assert level["within"]["explore"] < 1.0 and found["within"] == 300
+    assert level["quickest"] in level["rows"]
+    assert len(found["assumed"]) == 4
+    assert Row(0.1, 2.0, None, None, 1.0, cost=0.5).total is None
