@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import time
-from collections.abc import Iterable
-from dataclasses import asdict
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
-from aegis.engine import map_parts, one_thread
-from aegis.errors import InputError
+from aegis.engine import one_thread
 from aegis.files import digest_of, write_text
-from aegis.validation import Outcome, Study, coverage, rates, together
+from aegis.validation import Oracle, Outcome, Study, rates, replicate, run_tasks, timed, together
+from aegis.validation import stored as stored_runs
 from coverage_page import CERTIFICATES, COVERAGE, coverage_lines, rewrite_page
 from coverage_studies import studies
 from results import machine, record
@@ -23,7 +23,24 @@ from results import machine, record
 HERE = Path(__file__).parent
 FOLDER = HERE.parent / "build" / "coverage"
 DELTA = 0.05
-CHUNK = 25
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """A study by its name: what another process needs to know."""
+
+    name: str
+
+    @property
+    def key(self) -> str:
+        """Return the digest of the study."""
+        return digest(studies()[self.name])
+
+    def prepare(self) -> Callable[[int], list[dict[str, Any]]]:
+        """Return what does one run."""
+        study = studies()[self.name]
+        oracle = Oracle(study.world, study.world.legacy(study.legacy), study.oracle_episodes)
+        return lambda run: [asdict(outcome) for outcome in replicate(study, oracle, run)]
 
 
 def digest(study: Study) -> str:
@@ -33,56 +50,14 @@ def digest(study: Study) -> str:
 
 
 def stored(name: str, folder: Path) -> list[Outcome]:
-    """Return the outcomes of a study that are on disk, by run; a line that was cut off by an interruption is left out."""
-    path = folder / f"{slug(name)}.jsonl"
-    found: dict[int, list[Outcome]] = {}
-    for text in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
-        try:
-            line = json.loads(text)
-        except json.JSONDecodeError:
-            continue
-        if line["study"] != digest(studies()[name]):
-            raise InputError(f"{path}: holds runs of a study with other settings; move it away and start anew")
-        found[line["run"]] = [Outcome(**{**item, "scope": tuple(item["scope"])}) for item in line["outcomes"]]
-    return [outcome for run in sorted(found) for outcome in found[run]]
-
-
-def chunk(part: tuple[str, tuple[int, ...]]) -> tuple[str, list[Outcome]]:
-    """Run a few runs of a study; what one process does at a time."""
-    name, runs = part
-    return name, coverage(studies()[name], runs)
+    """Return the outcomes of a study that are on disk, by run."""
+    found = stored_runs(name, Named(name).key, folder)
+    return [Outcome(**{**item, "scope": tuple(item["scope"])}) for run in found for item in found[run]]
 
 
 def replicate_all(names: Iterable[str], runs: int, folder: Path, workers: int) -> None:
     """Run the runs of the studies that are missing, and say how far it is."""
-    folder.mkdir(parents=True, exist_ok=True)
-    missing = []
-    for name in names:
-        done = {outcome.run for outcome in stored(name, folder)}
-        left = [run for run in range(runs) if run not in done]
-        missing += [(name, tuple(left[start : start + CHUNK])) for start in range(0, len(left), CHUNK)]
-    started = time.perf_counter()
-    for place, (name, outcomes) in enumerate(map_parts(chunk, missing, workers), 1):
-        append(name, outcomes, folder)
-        elapsed = time.perf_counter() - started
-        left = elapsed / place * (len(missing) - place)
-        print(f"{name}: run {outcomes[-1].run + 1} of {runs}; {place}/{len(missing)} parts, {left / 60:.1f} min left", flush=True)
-
-
-def append(name: str, outcomes: list[Outcome], folder: Path) -> None:
-    """Add the outcomes of some runs to the file of a study."""
-    by_run: dict[int, list[Outcome]] = {}
-    for outcome in outcomes:
-        by_run.setdefault(outcome.run, []).append(outcome)
-    key = digest(studies()[name])
-    with (folder / f"{slug(name)}.jsonl").open("a", encoding="utf-8") as file:
-        for run, found in by_run.items():
-            file.write(json.dumps({"study": key, "run": run, "outcomes": [asdict(item) for item in found]}) + "\n")
-
-
-def slug(name: str) -> str:
-    """Return a file name."""
-    return name.replace(",", "").replace(" ", "-")
+    run_tasks({name: Named(name) for name in names}, runs, folder, workers, timed(lambda line: print(line, flush=True)))
 
 
 def summarise(folder: Path) -> None:

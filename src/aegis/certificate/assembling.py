@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from aegis.audit.finding import Audit, Finding, finding
+from aegis.audit.finding import SEVERITIES, Audit, Finding, finding
 from aegis.certificate.assumptions import assumptions
 from aegis.certificate.candidate import Candidate
 from aegis.certificate.certificate import Assumption, Certificate, LevelResult
@@ -45,7 +45,8 @@ class Outcome:
 def assemble(request: Request, outcome: Outcome, looks: Mapping[str, Any], data: DataDigest, when: str) -> Certificate:
     """Return the certificate of an outcome."""
     problem, found = request.problem, outcome.found
-    findings = [*_own_findings(request, outcome, looks), *outcome.audit.findings]
+    found = [*_own_findings(request, outcome, looks), *outcome.audit.findings]
+    findings = sorted(found, key=lambda item: SEVERITIES.index(item.severity))  # gravest first
     levels = _levels(request, outcome, findings)
     weights = [] if found is None else _weights(request, found)
     fixes = [item.fix for item in findings if item.severity == "refused"]

@@ -51,7 +51,7 @@ def nominal_rows(found: Comparison) -> tuple[list[list[str]], dict[str, str]]:
         reasons = [reason for bound in bounds.values() for reason in _reasons(bound)]
         for reason in dict.fromkeys(reasons):
             if reason not in letters:
-                letters[reason] = _letter(next(numbers))
+                letters[reason] = letter_of(next(numbers))
         why = " ".join(letters[reason] for reason in dict.fromkeys(reasons))
         rows.append([method, _nominal(bounds.get("gain")), _nominal(bounds.get("value")), why])
     return rows, {letter: reason for reason, letter in letters.items()}
@@ -94,7 +94,7 @@ def _reasons(bound: LowerBound) -> tuple[str, ...]:
     return bound.unmet or (bound.label.removeprefix("not a certificate: "),)
 
 
-def _letter(number: int) -> str:
+def letter_of(number: int) -> str:
     """Return a, b, ..., z, aa, ab, ..."""
     more, last = divmod(number, len(ascii_lowercase))
-    return ("" if not more else _letter(more - 1)) + ascii_lowercase[last]
+    return ("" if not more else letter_of(more - 1)) + ascii_lowercase[last]

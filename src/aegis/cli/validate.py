@@ -14,9 +14,9 @@ from aegis.cli import options
 from aegis.cli.exits import Terminated
 from aegis.cli.show import console, print_json, progress, table
 
-LEGEND = """end, ever: runs in which the bound was above the truth, in the end and at any look; p: of so many if the promise holds.
-false: runs in which a gain was certified, of those without one. width: median of truth minus bound, rewards scaled to [0, 1].
-units: median number to a certified gain. *: holds at one number of units, fixed beforehand; 'ever' does not count against it."""
+LEGEND = """end, ever: runs in which the bound was above the truth, in the end and at any look; p: of so many if the promise
+holds. false: runs in which a gain was certified, of those without one. width: median of truth minus bound, rewards scaled to
+[0, 1]. units: median number to a certified gain. *: a promise for one number of units; 'ever' does not count against it."""
 
 
 @click.command("validate")

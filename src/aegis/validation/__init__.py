@@ -7,7 +7,7 @@ from aegis.validation.coverage import METHODS, Learner, Outcome, Study, coverage
 from aegis.validation.paths import crossing, wealth_path
 from aegis.validation.planner import LevelPlan, Plan, Row, plan
 from aegis.validation.plant_truth import Judge, LongRuns, judge_of
-from aegis.validation.runner import Report, Task, missing_runs, run_tasks, stored
+from aegis.validation.runner import Report, Task, run_tasks, stored, timed
 from aegis.validation.summary import Rate, excess, rates, together
 from aegis.validation.trial import Trial
 from aegis.validation.truth import Oracle, Truth
@@ -17,6 +17,6 @@ from aegis.validation.verdicts import BoundRow, Validation, judged
 __all__ = [
     "BOUNDS", "METHODS", "OURS", "BoundRow", "Candidates", "Fixed", "Judge", "Learner", "LevelPlan", "LongRuns", "Maker", "Null",
     "Oracle", "Outcome", "Plan", "Rate", "Report", "Row", "Setting", "Study", "Task", "Trial", "Truth", "Validation", "acting",
-    "coverage", "crossing", "excess", "handed_over", "judge_of", "judged", "missing_runs", "plan", "rates", "replicate",
-    "run_tasks", "stored", "together", "wealth_path",
+    "coverage", "crossing", "excess", "handed_over", "judge_of", "judged", "plan", "rates", "replicate",
+    "run_tasks", "stored", "timed", "together", "wealth_path",
 ]  # fmt: skip

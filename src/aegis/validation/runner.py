@@ -11,6 +11,7 @@ import json
 import multiprocessing
 import pickle
 import signal
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -61,9 +62,18 @@ def run_tasks(
     return {name: {run: done[run] for run in sorted(done) if run < runs} for name, done in found.items()}
 
 
-def missing_runs(tasks: Mapping[str, Task], runs: int, folder: Path | None) -> int:
-    """Return how many runs there are to do."""
-    return sum(len(set(range(runs)) - set(stored(name, task.key, folder))) for name, task in tasks.items())
+def timed(say: Callable[[str], None], every: float = 5.0) -> Report:
+    """Return a report that says, every few seconds, how many runs are done and how long the others will take."""
+    started = last = time.monotonic()
+
+    def report(done: int, total: int, name: str) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if done and (done == total or now - last >= every):
+            last = now
+            say(f"{name}: {done}/{total} runs, {(now - started) / done * (total - done) / 60:.1f} min left")
+
+    return report
 
 
 def stored(name: str, key: str, folder: Path | None) -> dict[int, Found]:

@@ -21,8 +21,8 @@ class Sample:
     values `[U]`: what is bounded, w r of a 'value' and (w - 1) r of a 'gain'. shift: added to make them at least 0. earned `[U]`:
     w r. weights `[U]`: the largest weight in each unit. particles `[U, N]`: `values` of each particle by itself, which act with
     probabilities `shares` `[N]`. prior `[P]`, prior_earned `[P]`: the same of units that were set apart. largest: B, a limit of
-    the weights that is known beforehand. counts: the numbers of units to look at. rng: for bounds that draw. centre: the octave of the
-    bet that is best on the prior units, for as many units as there will be.
+    the weights that is known beforehand. counts: the numbers of units to look at. rng: for bounds that draw. centre: the octave
+    of the bet that is best on the prior units, for as many units as there will be.
     """
 
     what: str

@@ -54,7 +54,7 @@ class BoundRow:
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """All rows, certificates first. about: what was validated. refused: why runs had to be left out, one line each."""
+    """All rows: certificates first, gains before values. about: what was validated. refused: why runs had to be left out, one line each."""
 
     about: Mapping[str, Any]
     delta: float
@@ -101,7 +101,7 @@ def judged(found: Mapping[int, Found], delta: float, about: Mapping[str, Any]) -
     if not groups:
         raise RefusedError(refused[0] if refused else "no bound applies to this plant, legacy and candidate")
     rows = [_row(outcomes, delta) for outcomes in groups.values()]
-    return Validation(about, delta, len(found), tuple(sorted(rows, key=lambda row: not row.certificate)), refused)
+    return Validation(about, delta, len(found), tuple(sorted(rows, key=lambda row: (not row.certificate, row.claim))), refused)
 
 
 def _row(outcomes: Sequence[Outcome], delta: float) -> BoundRow:

@@ -1,0 +1,152 @@
+"""Units at a factor promise nothing too good: expectations over all episodes of tiny problems whose log is wrong by that factor."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from tiny_episodes import Place, Tiny, TinyModel, TinyPolicy, draw
+
+from aegis.certificate.measures import reward_measure
+from aegis.certificate.plain import plain_gains
+from aegis.certificate.sensitivity_trial import Asked, doubted, doubted_gains
+from aegis.certificate.view import Models, View
+from aegis.evidence import FLOOR, gain_grid
+from aegis.problem import Array, Scope
+
+
+@dataclass(frozen=True)
+class Wrong(Tiny):
+    """A tiny problem in which the controller acts with other chances than those it logs, each within a factor of `gamma`."""
+
+    gamma: float = 1.3
+
+    def mu(self, level: int, place: Place) -> list[float]:
+        logged = Tiny.mu(self, level, place)
+        chances = [chance / self.gamma for chance in logged]
+        left = 1.0 - sum(chances)
+        for action in sorted(range(len(logged)), key=lambda a: draw(self.seed, "wrong", level, place, a)):
+            more = min(left, min(1.0, self.gamma * logged[action]) - chances[action])
+            chances[action] += more
+            left -= more
+        return chances
+
+    def logged(self) -> Tiny:
+        """Return the same problem as its log tells it."""
+        names = ("seed", "contexts", "actions", "most", "particles", "carry", "masks", "holes", "sharp", "per", "goal")
+        return Tiny(**{name: getattr(self, name) for name in names})
+
+
+TWO = Wrong(0, (1, 2), (2, 2), (2, 2))
+CASES = {
+    "two levels": TWO,
+    "mixture": replace(TWO, particles=2, sharp=True),
+    "masks and holes": replace(TWO, actions=(3, 3), contexts=(1, 1), masks=True, holes=True),
+    "minimise": replace(TWO, goal="minimise", gamma=2.5),
+    "per slow": replace(TWO, per="slow"),
+    "per episode": replace(TWO, per="episode", particles=2),
+    "carry over": replace(TWO, carry=True, particles=2),
+    "three levels": Wrong(0, (1, 1, 2), (2, 2, 2), (1, 2, 2), gamma=1.1),
+}
+
+
+def scopes(tiny: Tiny) -> list[Scope]:
+    names = tiny.names
+    return [Scope(part) for size in range(1, len(names) + 1) for part in itertools.combinations(names, size)]
+
+
+def listed(case: str, seed: int, missing: bool = False) -> tuple[Wrong, Array, View]:
+    """Return a problem, the true chances of all its episodes, and their log as the candidate sees it."""
+    truth = replace(CASES[case], seed=seed)
+    told = truth.logged()
+    episodes = truth.episodes()
+    batch = told.batch([episode for _, episode in episodes])
+    if missing and batch.reward is not None:
+        batch = replace(batch, observed=np.arange(batch.reward.size) % 5 != 2)
+    models = Models({told.problem.reward.column: TinyModel(told)})
+    return truth, np.array([p for p, _ in episodes]), View(told.problem, batch, TinyPolicy(told), models)
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("missing", [False, True])
+def test_the_plain_gain_is_at_most_the_true_one(case: str, missing: bool) -> None:
+    believed = []
+    for seed in (1, 2):
+        truth, chance, view = listed(case, seed, missing)
+        measure, legacy = reward_measure(truth.problem), truth.value_of(Scope())
+        assert chance.sum() == pytest.approx(1.0, abs=1e-12)
+        for scope in scopes(truth):
+            gain = truth.value_of(scope) - legacy
+            found = plain_gains(doubted(view, scope, truth.gamma), scope, measure)
+            assert (found >= -1.0).all()
+            assert chance @ found <= gain + 1e-12
+            believed.append(chance @ plain_gains(view, scope, measure) - gain)
+    assert missing or max(believed) > 1e-3  # who takes the log at its word may be told too much
+
+
+@pytest.mark.parametrize("case", [name for name in CASES if "episode" not in name])
+@pytest.mark.parametrize("missing", [False, True])
+def test_the_mean_of_a_water_filled_factor_is_at_most_what_the_true_gain_allows(case: str, missing: bool) -> None:
+    believed = []
+    bets = gain_grid(1.0).bets[::4]
+    for seed in (1, 2, 3):
+        truth, chance, view = listed(case, seed, missing)
+        measure, legacy = reward_measure(truth.problem), truth.value_of(Scope())
+        for name in truth.names:
+            if truth.per == "slow" and name == "fast":
+                continue  # the reward belongs to a decision above
+            scope = Scope({name})
+            gain = truth.value_of(scope) - legacy
+            asked = Asked.of(view, scope, True)
+            assert asked.chances is not None
+            found = doubted_gains(asked.view, asked.chances, scope, measure, bets, truth.gamma)
+            assert (found >= FLOOR - 1e-12).all()
+            assert (chance @ found <= 1.0 + bets * gain + 1e-10).all()
+            ordinary = doubted_gains(asked.view, asked.chances, scope, measure, bets, 1.0)
+            believed.append((chance @ ordinary - 1.0 - bets * gain).max())
+    assert missing or max(believed) > 1e-4
+
+
+@pytest.mark.parametrize("case", ["two levels", "carry over", "per episode"])
+def test_gains_fall_with_the_factor_and_start_from_the_logged_ones(case: str) -> None:
+    truth, _, view = listed(case, 1)
+    measure = reward_measure(truth.problem)
+    for scope in scopes(truth):
+        found = [plain_gains(doubted(view, scope, gamma), scope, measure) for gamma in (1.0, 1.2, 2.0, 9.0)]
+        np.testing.assert_array_equal(found[0], plain_gains(view, scope, measure))
+        assert all((after <= before + 1e-15).all() for before, after in itertools.pairwise(found))
+
+
+def test_naive_weights() -> None:
+    truth, _, view = listed("two levels", 3)
+    scope, measure = Scope(truth.names), reward_measure(truth.problem)
+    found = doubted(view, scope, 1.7).node_weights(scope)
+    told, rows = truth.logged(), view.batch.ancestors("fast")["slow"]
+    wanted: list[Any] = []
+    for row, outer in enumerate(rows):
+        product = 1.0
+        for level, place in ((0, outer), (1, row)):
+            table = view.batch.levels[told.names[level]]
+            nu = float(table.mu_taken[place])
+            product *= TinyPolicy(told).taken(told.names[level], view.batch)[0, place] / min(1.0, 1.7 * nu)
+        wanted.append(product)
+    np.testing.assert_allclose(found, wanted, rtol=1e-12)
+    assert measure.width == 5.0
+
+
+def test_a_candidate_stays_what_it_is_where_it_depends_on_the_log() -> None:
+    """A capped candidate is computed from what was logged; to doubt the log does not change what it would do."""
+    from aegis.policies import Capped
+
+    truth, _, view = listed("two levels", 2)
+    told = truth.logged()
+    capped = Capped(told.problem, TinyModel(told), 1.5)
+    own = View(told.problem, view.batch, capped, view.models)
+    lowered = doubted(own, Scope(told.names), 2.0)
+    for name in told.names:
+        np.testing.assert_array_equal(lowered.taken(name, lowered.batch), own.taken(name, view.batch))
+        np.testing.assert_array_equal(lowered.full(name, lowered.batch), own.full(name, view.batch))
+        assert (lowered.batch.levels[name].mu_taken >= view.batch.levels[name].mu_taken).all()

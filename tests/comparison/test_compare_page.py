@@ -1,0 +1,45 @@
+"""The page about comparisons names every method, and its commands and code run."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from aegis.cli import main
+from aegis.comparison.estimators import MEANS
+from aegis.comparison.evidence_bounds import APPROXIMATE, BETTING, RANGED, REWEIGHED, SHARP, SMOOTHING
+from aegis.comparison.ours import CERTIFICATE
+from aegis.comparison.published_bounds import SHARP_ONE
+
+PAGE = (Path(__file__).parents[2] / "docs" / "compare.md").read_text()
+
+
+def test_every_method_is_on_the_page():
+    for name in (*MEANS, "SNIPS", CERTIFICATE, BETTING, SHARP, REWEIGHED, SHARP_ONE, SMOOTHING, *RANGED):
+        assert name in PAGE, name
+    for name in APPROXIMATE:
+        assert name.split(",")[0] in PAGE, name
+    for variant in ("prior lam, B declared", "1/sqrt(K), B declared", "lam*, B declared", "lam*, B observed"):
+        assert f"PRISM: {variant}" in PAGE
+
+
+def test_the_commands_and_the_code_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    monkeypatch.chdir(tmp_path)
+    calls = [
+        ["simulate", "--episodes", "120", "--set", "inner_steps=3", "--out", "."],
+        ["learn", "log.parquet", "--problem", "problem.yaml", "--kind", "capped", "--out", "policy"],
+        *[shlex.split(line.replace("dose", "inner"))[1:] for line in re.findall(r"^    (aegis .*)$", PAGE, flags=re.M)],
+    ]
+    for call in calls:
+        with pytest.raises(SystemExit) as stop:
+            main(call)
+        assert not stop.value.code, call
+    assert (tmp_path / "methods.svg").exists()
+    (code,) = re.findall(r"```python\n(.*?)```", PAGE, flags=re.S)
+    capsys.readouterr()
+    exec(code.replace('"dose"', '"inner"'), {})
+    out = capsys.readouterr().out
+    assert "AEGIS certificate gain" in out and "IPS gain" in out
