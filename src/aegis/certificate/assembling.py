@@ -45,8 +45,8 @@ class Outcome:
 def assemble(request: Request, outcome: Outcome, looks: Mapping[str, Any], data: DataDigest, when: str) -> Certificate:
     """Return the certificate of an outcome."""
     problem, found = request.problem, outcome.found
-    found = [*_own_findings(request, outcome, looks), *outcome.audit.findings]
-    findings = sorted(found, key=lambda item: SEVERITIES.index(item.severity))  # gravest first
+    every = [*_own_findings(request, outcome, looks), *outcome.audit.findings]
+    findings = sorted(every, key=lambda item: SEVERITIES.index(item.severity))  # gravest first
     levels = _levels(request, outcome, findings)
     weights = [] if found is None else _weights(request, found)
     fixes = [item.fix for item in findings if item.severity == "refused"]

@@ -40,6 +40,7 @@ holds. false: runs in which a gain was certified, of those without one. width: m
 @click.option("--runs", type=click.IntRange(min=1), default=100, show_default=True)
 @click.option("--episodes", type=click.IntRange(min=20), default=200, show_default=True, help="Certified in each run.")
 @click.option("--prior", type=click.IntRange(min=20), default=100, show_default=True, help="Learned from before, in each run.")
+@click.option("--judged", type=click.IntRange(min=100), help="Episodes that tell what a candidate really earns. Default: enough.")
 @click.option("--delta", type=float, default=0.05, show_default=True, help="The risk of each bound.")
 @click.option("--bound", "bounds", multiple=True, metavar="NAME", help="Only this bound, as the table calls it; repeatable.")
 @click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Processes.")
@@ -59,6 +60,7 @@ def command(
     runs: int,
     episodes: int,
     prior: int,
+    judged: int | None,
     delta: float,
     bounds: tuple[str, ...],
     workers: int,
@@ -95,7 +97,7 @@ def command(
     running: Any = load_plant(plant) if plant is not None else make_world(world, preset=preset, **settings)
     acting = load_legacy(legacy or "uniform", running)
     chosen = _candidate(candidate, running.problem, scope)
-    trial = make_trial(running, acting, chosen, scope or None, episodes, prior, delta, bounds or None, seed)
+    trial = make_trial(running, acting, chosen, scope or None, episodes, prior, delta, bounds or None, seed, judged=judged)
     words = {"plant": plant or world, "legacy": legacy or "uniform", "candidate": candidate}
     with _resumable(out), contextlib.ExitStack() as stack:
         result = run_validation(trial, words, runs, out, workers, _reporting(stack, as_json))

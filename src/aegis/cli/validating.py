@@ -18,7 +18,8 @@ from aegis.errors import AegisError, PolicyError, SettingError
 from aegis.files import write_text
 from aegis.policies import policy_digest
 from aegis.problem import Plant, Policy
-from aegis.validation import Candidates, Fixed, Report, Trial, Validation, judged, run_tasks
+from aegis.validation import Candidates, Fixed, Report, Trial, Validation, run_tasks
+from aegis.validation import judged as verdict
 from aegis.worlds import World, make_world
 
 NAME = "runs"  # of the file of single runs
@@ -35,6 +36,7 @@ def validate(
     episodes: int = 200,
     prior: int = 100,
     delta: float = 0.05,
+    judged: int | None = None,
     bounds: Sequence[str] | None = None,
     out: str | Path | None = None,
     workers: int = 1,
@@ -46,12 +48,12 @@ def validate(
     plant: the name of a world, a world, or any `Plant`. legacy: what the world calls it (`sign:epsilon=0.3`), or a policy.
     candidate: 'capped', 'greedy' or 'planned', learned anew in every run; 'null', which gains nothing; 'capped:cap=3'; or a
     policy of your own. scope: the levels that change hands, the innermost if None. Each run simulates `prior` episodes to learn
-    from and `episodes` to certify on. out: a folder in which runs are kept, so that the same call goes on where it was
+    from and `episodes` to certify on; `judged` more find out what a candidate really earns (None: enough). out: a folder in which runs are kept, so that the same call goes on where it was
     interrupted; it also gets the result as validation.json. report: told runs done, runs to do and a name. Results depend
     neither on the workers nor on interruptions. Raises SettingError, PolicyError, InputError or OutputError for what does not
     fit, RefusedError if no run could be certified.
     """
-    trial = make_trial(plant, legacy, candidate, scope, episodes, prior, delta, bounds, seed)
+    trial = make_trial(plant, legacy, candidate, scope, episodes, prior, delta, bounds, seed, judged=judged)
     words = {"plant": described(plant), "legacy": described(legacy), "candidate": described(candidate)}
     return run_validation(trial, words, runs, None if out is None else Path(out), workers, report)
 
@@ -62,7 +64,7 @@ def run_validation(
     """Do the runs of a trial that are missing and judge all of them. words: for plant, legacy and candidate, to be shown."""
     found = run_tasks({NAME: trial}, runs, folder, workers, report)[NAME]
     about = {**words, "scope": list(trial.scope), "episodes": trial.episodes, "prior": trial.prior, "seed": trial.seed}
-    result = judged(found, trial.delta, about)
+    result = verdict(found, trial.delta, about)
     if folder is not None:
         write_text(folder / RESULT, json.dumps(result.to_json(), indent=1) + "\n")
     return result

@@ -30,7 +30,7 @@ from aegis.validation.units import OURS, Certified, our_claims
 from aegis.version import __version__
 
 WHAT = ("gain", "value")
-JUDGED = 10_000  # episodes behind a truth
+JUDGED, TIMES = 10_000, 40  # episodes behind a truth: so many, and so many times those certified, or its doubt would show
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Trial:
     """What is validated. identity: words that tell plant, legacy and learner from others whose runs must not be mixed with these.
 
     scope: the levels that change hands, outermost first. episodes: certified in a run. prior: learned from beforehand. judged:
-    episodes behind the truth about a candidate. bounds: names, all if None. only_end: no look on the way. seed: of everything.
+    episodes behind the truth about a candidate, enough for it if None. bounds: names, all if None. only_end: no look on the way. seed: of everything.
     """
 
     plant: Plant
@@ -74,7 +74,7 @@ class Trial:
     episodes: int = 200
     prior: int = 100
     delta: float = 0.05
-    judged: int = JUDGED
+    judged: int | None = None
     bounds: tuple[str, ...] | None = None
     claims: tuple[str, ...] = WHAT
     only_end: bool = False
@@ -82,7 +82,7 @@ class Trial:
     _names: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        for name, value, least in (("episodes", self.episodes, 20), ("prior", self.prior, 20), ("judged", self.judged, 100)):
+        for name, value, least in (("episodes", self.episodes, 20), ("prior", self.prior, 20), ("judged", self.judging, 100)):
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise SettingError(f"'{name}' is a whole number from {least}, found {value!r}")
         check_delta(self.delta)
@@ -96,14 +96,19 @@ class Trial:
         object.__setattr__(self, "_names", self.bounds or (*OURS, *BOUNDS))
 
     @property
+    def judging(self) -> int:
+        """Return the number of episodes behind a truth."""
+        return max(JUDGED, TIMES * self.episodes) if self.judged is None else self.judged
+
+    @property
     def key(self) -> str:
         """Return the digest of everything that a run depends on."""
-        settings = [self.scope, self.episodes, self.prior, self.delta, self.judged, self._names, self.claims, self.only_end]
+        settings = [self.scope, self.episodes, self.prior, self.delta, self.judging, self._names, self.claims, self.only_end]
         return digest_of([__version__, self.identity, repr(self.learner), settings, self.seed])
 
     def prepare(self) -> Callable[[int], Found]:
         """Return what does one run: the outcomes of all bounds as plain data, or why the run was refused."""
-        judge = judge_of(self.plant, self.legacy, self.judged)
+        judge = judge_of(self.plant, self.legacy, self.judging)
         make = self.learner.prepare(Setting(self.plant, self.legacy, self.scope, judge, self.seed))
         truths = _Truths(judge, self.scope)
 

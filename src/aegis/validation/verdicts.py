@@ -54,7 +54,7 @@ class BoundRow:
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """All rows: certificates first, gains before values. about: what was validated. refused: why runs had to be left out, one line each."""
+    """All rows: certificates first, gains before values. about: what was validated. refused: why runs were left out."""
 
     about: Mapping[str, Any]
     delta: float
