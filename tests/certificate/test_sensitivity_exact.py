@@ -1,4 +1,4 @@
-"""Units at a factor promise nothing too good: expectations over all episodes of tiny problems whose log is wrong by that factor."""
+"""Units at a factor promise nothing too good: expectations over all episodes of tiny problems whose log is wrong by that much."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from aegis.certificate.plain import plain_gains
 from aegis.certificate.sensitivity_trial import Asked, doubted, doubted_gains
 from aegis.certificate.view import Models, View
 from aegis.evidence import FLOOR, gain_grid
+from aegis.policies import Logged
 from aegis.problem import Array, Scope
 
 
@@ -92,7 +93,7 @@ def test_the_plain_gain_is_at_most_the_true_one(case: str, missing: bool) -> Non
 def test_the_mean_of_a_water_filled_factor_is_at_most_what_the_true_gain_allows(case: str, missing: bool) -> None:
     believed = []
     bets = gain_grid(1.0).bets[::4]
-    for seed in (1, 2, 3):
+    for seed in range(1, 6 if case == "per slow" else 4):
         truth, chance, view = listed(case, seed, missing)
         measure, legacy = reward_measure(truth.problem), truth.value_of(Scope())
         for name in truth.names:
@@ -122,31 +123,28 @@ def test_gains_fall_with_the_factor_and_start_from_the_logged_ones(case: str) ->
 
 def test_naive_weights() -> None:
     truth, _, view = listed("two levels", 3)
-    scope, measure = Scope(truth.names), reward_measure(truth.problem)
+    scope = Scope(truth.names)
     found = doubted(view, scope, 1.7).node_weights(scope)
     told, rows = truth.logged(), view.batch.ancestors("fast")["slow"]
     wanted: list[Any] = []
+    chances = {name: TinyPolicy(told).taken(name, view.batch)[0] for name in told.names}
     for row, outer in enumerate(rows):
         product = 1.0
         for level, place in ((0, outer), (1, row)):
             table = view.batch.levels[told.names[level]]
             nu = float(table.mu_taken[place])
-            product *= TinyPolicy(told).taken(told.names[level], view.batch)[0, place] / min(1.0, 1.7 * nu)
+            product *= float(chances[told.names[level]][place]) / min(1.0, 1.7 * nu)
         wanted.append(product)
     np.testing.assert_allclose(found, wanted, rtol=1e-12)
-    assert measure.width == 5.0
 
 
 def test_a_candidate_stays_what_it_is_where_it_depends_on_the_log() -> None:
-    """A capped candidate is computed from what was logged; to doubt the log does not change what it would do."""
-    from aegis.policies import Capped
-
+    """What was logged may be a part of the candidate; to doubt the log does not change what it would do."""
     truth, _, view = listed("two levels", 2)
     told = truth.logged()
-    capped = Capped(told.problem, TinyModel(told), 1.5)
-    own = View(told.problem, view.batch, capped, view.models)
+    own = View(told.problem, view.batch, Logged(told.problem), view.models)
     lowered = doubted(own, Scope(told.names), 2.0)
     for name in told.names:
-        np.testing.assert_array_equal(lowered.taken(name, lowered.batch), own.taken(name, view.batch))
+        np.testing.assert_array_equal(lowered.taken(name, lowered.batch)[0], view.batch.levels[name].mu_taken)
         np.testing.assert_array_equal(lowered.full(name, lowered.batch), own.full(name, view.batch))
-        assert (lowered.batch.levels[name].mu_taken >= view.batch.levels[name].mu_taken).all()
+        assert (lowered.batch.levels[name].mu_taken > view.batch.levels[name].mu_taken).any()

@@ -102,6 +102,18 @@ def test_text_says_the_verdict_first(place: Path, capsys: pytest.CaptureFixture[
     assert "meta + inner" in out
 
 
+def test_text_says_how_wrong_propensities_may_be(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    policy = ["--policy", place / "policy"]
+    _, found, _ = certify(place, *policy, capsys=capsys)
+    _, out, _ = run("certify", place / "log.parquet", "--problem", place / "problem.yaml", *policy, capsys=capsys)
+    said = [line for line in out.splitlines() if "every propensity there is wrong by a factor of up to" in line]
+    survived = [level for level in found["levels"] if (level["sensitivity"]["gamma"] or 1) > 1]
+    assert survived and len(said) == len(survived)
+    for line, level in zip(said, survived, strict=True):
+        assert line.strip().startswith(f"{' + '.join(level['scope'])}: ")
+        assert line.endswith(f"up to {level['sensitivity']['gamma']:g}")
+
+
 def test_one_scope_gets_all_of_the_risk(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, found, _ = certify(place, "--policy", place / "policy", "--scope", "inner", "--delta", 0.01, capsys=capsys)
     assert code == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -94,7 +95,7 @@ def test_at_a_factor_of_one_it_is_the_ordinary_bet(seed, zeros):
 
 
 def worst_truth(nu, gamma, score):
-    """Return the distribution within the factor that has the largest mean score: low everywhere, then as much as fits, best first."""
+    """Return the distribution within the factor with the largest mean score: low everywhere, then as much as fits, best first."""
     truth = nu / gamma
     left = 1.0 - truth.sum()
     for a in np.argsort(-score):
@@ -136,7 +137,7 @@ def test_the_level_falls_with_the_factor(seed):
     nu, kappa = rng.dirichlet(np.ones(5), 7), rng.random((7, 5)) * 3
     least, room = rng.random((7, 5)), np.array([0.95, 1.5, 8.0])
     levels = [doubted_levels(kappa, least, nu, room, gamma) for gamma in (1.0, 1.1, 2.0, 7.0)]
-    for before, after in zip(levels, levels[1:], strict=False):
+    for before, after in itertools.pairwise(levels):
         assert ((after <= before + 1e-9) | np.isnan(after)).all()
         assert np.isnan(after)[np.isnan(before)].all()
 

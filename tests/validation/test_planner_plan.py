@@ -10,13 +10,16 @@ import pytest
 
 import aegis
 from aegis.certificate import Candidate
+from aegis.certificate.measures import reward_measure
 from aegis.errors import InputError, LogError, ProblemError, RefusedError, SettingError
 from aegis.logs import Source, Split
 from aegis.logs.tidy import to_table
 from aegis.mechanisms import LevelRewards, fit_scalings
 from aegis.policies import Capped, Function, Logged
 from aegis.problem import Batch, Guard, Problem, Propensity
+from aegis.rng import stream
 from aegis.validation import Plan, Row, plan
+from aegis.validation.planner.pilot import cut_in_halves, fit_half, pilot_level
 from aegis.worlds import make_world
 
 WORLD = make_world("additive", inner_steps=4)
@@ -155,26 +158,40 @@ def test_no_gain_no_number() -> None:
 
 def test_optimism_is_taken_off() -> None:
     """A pilot whose halves disagree about the best action promises less than its model."""
-    from aegis.validation.planner.pilot import cut_in_halves, fit_half, pilot_level
-
-    rng = np.random.default_rng(3)
     batch = log("uniform", 40)
     assert batch.reward is not None
-    noisy = replace(batch, reward=np.clip(0.05 * batch.reward + rng.normal(size=batch.reward.size) * 2, -10, 10))
-    measure = aegis.certificate.measures.reward_measure(PROBLEM)
-    halves = cut_in_halves(noisy, 1)
-    models = tuple(fit_half(PROBLEM, measure, "inner", half) for half in halves)
-    found = pilot_level(PROBLEM, measure, halves, models, "inner", None)  # type: ignore[arg-type]
-    assert found is not None
-    kept = found.shrink * found.plug_in
-    assert 0 <= found.shrink <= 1
-    assert kept <= max(found.robust - 0.5 * found.error, 0.0) + 1e-12
-    assert np.mean([play.gain for play in found.plays(None, 2.0)]) == pytest.approx(kept, abs=1e-9)
+    measure = reward_measure(PROBLEM)
+    shrunk = 0
+    for seed in range(6):
+        noise = stream(seed, "noise").normal(size=batch.reward.size)
+        noisy = replace(batch, reward=np.clip(0.1 * batch.reward + 2 * noise, -10, 10))
+        halves = cut_in_halves(noisy, 1)
+        models = (fit_half(PROBLEM, measure, "inner", halves[0]), fit_half(PROBLEM, measure, "inner", halves[1]))
+        found = pilot_level(PROBLEM, measure, halves, models, "inner", None)
+        assert found is not None and 0 <= found.shrink <= 1
+        kept = found.shrink * found.plug_in
+        assert kept <= max(found.robust - 0.5 * found.error, 0.0) + 1e-12
+        assert np.mean([play.gain for play in found.plays(None, 2.0)]) == pytest.approx(kept, abs=1e-9)
+        shrunk += 0 < found.shrink < 1
+    assert shrunk
+
+
+def test_who_chose_the_actions_does_not_judge_them() -> None:
+    """In rewards that are noise, models that judge themselves always see a gain; those of the other half do not."""
+    batch = log("uniform", 40)
+    measure = reward_measure(PROBLEM)
+    gains = []
+    for seed in range(6):
+        noisy = replace(batch, reward=2 * stream(seed, "only noise").normal(size=len(batch.levels["inner"])))
+        halves = cut_in_halves(noisy, seed)
+        models = (fit_half(PROBLEM, measure, "inner", halves[0]), fit_half(PROBLEM, measure, "inner", halves[1]))
+        found = pilot_level(PROBLEM, measure, halves, models, "inner", None)
+        assert found is not None
+        gains.append(found.plug_in)
+    assert min(gains) < 0
 
 
 def test_halves_keep_clusters_together() -> None:
-    from aegis.validation.planner.pilot import cut_in_halves
-
     batch = log("uniform", 60)
     clustered = replace(batch, cluster=np.repeat(np.arange(20), 3))
     first, second = cut_in_halves(clustered, 1)

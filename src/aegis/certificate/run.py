@@ -27,7 +27,7 @@ from aegis.certificate.models import fit_models
 from aegis.certificate.overlap import Spread
 from aegis.certificate.recognising import Recognised, recognise, recognisers
 from aegis.certificate.request import Request
-from aegis.certificate.sensitivity_units import Held, held_units
+from aegis.certificate.sensitivity_units import MOST_ROWS, Held, held_units
 from aegis.certificate.sides import Sides
 from aegis.certificate.units import Clusters
 from aegis.certificate.view import Models, View
@@ -83,7 +83,7 @@ def collect(
     claims = declare(request, sample, groups_of(problem, request.by, prior))
     units = foreseen(problem, sides, head, whole, total_rows)
     found = _nothing_yet(request, claims, sides)
-    found.held = Held(held_units(problem, sides, head), whole or problem.cluster is None, prior, units)
+    found.held = Held(held_units(problem, sides, head, MOST_ROWS), whole or problem.cluster is None, prior, units)
     found.described = {"differs": differences(request, head[0])}
     for index, candidate in enumerate(request.candidates):
         own = [claim for claim in claims if claim.candidate == index]

@@ -32,7 +32,7 @@ class Held:
     foreseen: int
 
 
-def held_units(problem: Problem, sides: Sides, head: Sequence[Batch], most: int = MOST_ROWS) -> Batch | None:
+def held_units(problem: Problem, sides: Sides, head: Sequence[Batch], most: int) -> Batch | None:
     """Return certified units of the head in the order of hashes of their ids until `most` innermost rows are reached.
 
     All of them if there are fewer rows. The unit that reaches `most` is the last, and every unit is taken with all its rows.

@@ -48,10 +48,11 @@ def validate(
     plant: the name of a world, a world, or any `Plant`. legacy: what the world calls it (`sign:epsilon=0.3`), or a policy.
     candidate: 'capped', 'greedy' or 'planned', learned anew in every run; 'null', which gains nothing; 'capped:cap=3'; or a
     policy of your own. scope: the levels that change hands, the innermost if None. Each run simulates `prior` episodes to learn
-    from and `episodes` to certify on; `judged` more find out what a candidate really earns (None: enough). out: a folder in which runs are kept, so that the same call goes on where it was
-    interrupted; it also gets the result as validation.json. report: told runs done, runs to do and a name. Results depend
-    neither on the workers nor on interruptions. Raises SettingError, PolicyError, InputError or OutputError for what does not
-    fit, RefusedError if no run could be certified.
+    from and `episodes` to certify on; `judged` others tell what the candidate really earns (None: enough of them).
+
+    out: a folder in which runs are kept, so that the same call goes on where it was interrupted; it also gets the result as
+    validation.json. report: told runs done, runs to do and a name. Results depend neither on the workers nor on interruptions.
+    Raises SettingError, PolicyError, InputError or OutputError for what does not fit, RefusedError if no run could be certified.
     """
     trial = make_trial(plant, legacy, candidate, scope, episodes, prior, delta, bounds, seed, judged=judged)
     words = {"plant": described(plant), "legacy": described(legacy), "candidate": described(candidate)}

@@ -28,9 +28,11 @@ from aegis.validation.traces import Trace, looks
 from aegis.validation.truth import Truth
 from aegis.validation.units import OURS, Certified, our_claims
 from aegis.version import __version__
+from aegis.worlds import World
 
 WHAT = ("gain", "value")
-JUDGED, TIMES = 10_000, 40  # episodes behind a truth: so many, and so many times those certified, or its doubt would show
+# Episodes behind a truth, and how many for each that is certified: its doubt, which counts against bounds, must not show.
+WITH_EQUATIONS, BY_REWARDS, TIMES = 10_000, 40_000, 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,8 @@ class Trial:
     """What is validated. identity: words that tell plant, legacy and learner from others whose runs must not be mixed with these.
 
     scope: the levels that change hands, outermost first. episodes: certified in a run. prior: learned from beforehand. judged:
-    episodes behind the truth about a candidate, enough for it if None. bounds: names, all if None. only_end: no look on the way. seed: of everything.
+    episodes behind the truth about a candidate, enough for it if None. bounds: names, all if None. only_end: no look on the way.
+    seed: of everything.
     """
 
     plant: Plant
@@ -98,7 +101,9 @@ class Trial:
     @property
     def judging(self) -> int:
         """Return the number of episodes behind a truth."""
-        return max(JUDGED, TIMES * self.episodes) if self.judged is None else self.judged
+        if self.judged is not None:
+            return self.judged
+        return max(WITH_EQUATIONS if isinstance(self.plant, World) else BY_REWARDS, TIMES * self.episodes)
 
     @property
     def key(self) -> str:

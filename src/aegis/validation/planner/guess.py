@@ -10,12 +10,14 @@ from __future__ import annotations
 import numpy as np
 
 from aegis.policies import cap
-from aegis.problem import AnyArray, Array
+from aegis.problem import Array
 from aegis.validation.planner.play import Play
 
 ROWS = 4000
 CELLS = 2**20  # rows x actions
-MOST_CONTEXTS = 101  # places of the legacy's own action in the order of rewards
+LEAST_UNITS = 200
+STEEPEST = 1e4  # beyond it the legacy's own action is the best one
+HALVINGS = 60
 
 
 def spacing(gain: float, loss: float) -> float:
@@ -42,24 +44,34 @@ def guessed_play(
     """
     apart = spacing(gain, loss)
     scores = np.linspace(-0.5, 0.5, actions)
-    own = _own(actions, loss / apart)
+    units = max(LEAST_UNITS, -(-min(ROWS, CELLS // actions) // decisions))
+    places = np.searchsorted(np.cumsum(own_chances(scores, loss / apart)), (np.arange(units) + 0.5) / units)
+    own = np.repeat(np.minimum(places, actions - 1), decisions)
     logging = np.full((own.size, actions), explore / actions)
     logging[np.arange(own.size), own] += 1.0 - explore
     candidate = cap(np.tile(scores, (own.size, 1)), logging, limit)
-    units = max(own.size, -(-min(ROWS, CELLS // actions) // decisions))
-    context = np.repeat(np.arange(units) % own.size, decisions)
     middle = min(max(typical - loss, apart / 2), 1 - apart / 2)
-    mean = np.tile(middle + apart * scores, (context.size, 1))
-    residual = spread * rng.standard_normal(context.size)
+    mean = np.tile(middle + apart * scores, (own.size, 1))
+    residual = spread * rng.standard_normal(own.size)
 
     def pool(values: Array) -> Array:
         return np.asarray(values.reshape(units, decisions, -1).mean(axis=1))
 
-    return Play(logging[context], candidate[context], mean, mean, residual, 1.0 - 1.0 / limit, pool)
+    return Play(logging, candidate, mean, mean, residual, 1.0 - 1.0 / limit, pool)
 
 
-def _own(actions: int, place: float) -> AnyArray:
-    """Return the actions that may be the legacy's own, with equal chances: those evenly around a place in [-0.5, 0.5]."""
-    around = 0.5 - abs(place)
-    first, last = (place - around + 0.5) * (actions - 1), (place + around + 0.5) * (actions - 1)
-    return np.unique(np.linspace(first, last, min(actions, MOST_CONTEXTS)).round().astype(np.int64))
+def own_chances(scores: Array, place: float) -> Array:
+    """Return with which chances `[A]` each action is the legacy's own: any of them, tilted until their mean score is `place`."""
+    low, high = 0.0, STEEPEST
+    for _ in range(HALVINGS):
+        tilt = 0.5 * (low + high)
+        if _tilted(scores, tilt) @ scores < place:
+            low = tilt
+        else:
+            high = tilt
+    return _tilted(scores, low)
+
+
+def _tilted(scores: Array, tilt: float) -> Array:
+    weights = np.exp(tilt * (scores - scores.max()))
+    return np.asarray(weights / weights.sum())
