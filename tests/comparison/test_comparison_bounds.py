@@ -145,6 +145,23 @@ def test_what_the_theorem_allows_is_called_a_certificate():
     assert {item.method for item in found.bounds if item.bound.validity == "approximate"} == set(APPROXIMATE)
 
 
+def test_every_reason_is_given():
+    case = random_case(1, 80, 2, limit=2.0, prior=10, spread=1.5)
+    found = {item.method: " ".join(item.bound.unmet) for item in all_published(case, reading=Reading(particles="draws")).bounds}
+    reasons = {
+        "B observed": "B is the largest weight observed",
+        "lam*": "lam was chosen on the certified units",
+        "gain": "without an upper bound",
+        "Algorithm 2": "are not subtracted",
+        "on-policy": "on-policy variant is biased",
+    }
+    for method, unmet in found.items():
+        for word, reason in reasons.items():
+            if word == "Algorithm 2" or word in method:
+                assert (reason in unmet) == (word in method), (method, word)
+        assert ("frozen draws" in unmet) == ("on-policy" not in method), method
+
+
 def test_lam_is_not_moved_by_certified_units():
     case = random_case(2, 50, 1, limit=3.0, prior=20)
     other = replace(case, units=random_case(3, 50, 1, limit=3.0, prior=0, spread=2.9).units)

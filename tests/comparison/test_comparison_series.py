@@ -11,7 +11,15 @@ from tiny_episodes import Tiny
 
 from aegis.certificate.plain import plain_gains, plain_values
 from aegis.comparison.direct import switched
-from aegis.comparison.series import Particle, basic_series, clipped_gains, clipped_values, model_series, particle_series
+from aegis.comparison.series import (
+    Particle,
+    basic_series,
+    clipped_gains,
+    clipped_values,
+    largest_weight,
+    model_series,
+    particle_series,
+)
 from aegis.policies import Hybrid, Mixture
 from aegis.problem import Scope
 from aegis.worlds import make_world, true_value
@@ -107,6 +115,10 @@ def test_particles_average_to_the_mixture_and_each_acts_alone():
     found = particle_series(scope, measure)
     assert found["particles"](view) @ view.weights == pytest.approx(plain_values(view, scope, measure))
     assert found["particle gains"](view) @ view.weights == pytest.approx(plain_gains(view, scope, measure))
+    ratios = [view.taken(name, view.batch) / view.batch.levels[name].mu_taken for name in tiny.names]
+    products = ratios[0][:, view.batch.levels["fast"].parent] * ratios[1]  # [particles, rows]
+    assert largest_weight(view, scope) == pytest.approx(products.max())
+    assert products.max() > view.node_weights(scope).max()
     one = Particle(view, 1)
     assert one.weights == [1.0]
     assert np.array_equal(one.full("fast", view.batch)[0], view.full("fast", view.batch)[1])
