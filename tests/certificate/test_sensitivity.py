@@ -18,6 +18,7 @@ from aegis.certificate import Candidate, Certificate, certify, load_certificate,
 from aegis.certificate import head as head_module
 from aegis.certificate.certificate import LevelResult
 from aegis.certificate.sensitivity import GAMMAS, PLAIN_ONLY
+from aegis.certificate.sensitivity_trial import Trial
 from aegis.certificate.sensitivity_units import held_units
 from aegis.certificate.sides import Sides, placing_split
 from aegis.evidence import value_grid
@@ -112,6 +113,12 @@ def test_guards_have_to_survive_too() -> None:
     assert loose.verdict == "certified" and loose.sensitivity.gamma == 1.3
     assert tight.verdict == "certified" and tight.sensitivity.gamma in (1.02, 1.05)
     assert strict.verdict == "not yet" and strict.sensitivity.gamma is None and "scrap" in strict.sensitivity.reason
+
+
+def test_what_lies_behind_the_first_failure_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = iter([True, True, False, True, True, True, True, True, True, True])
+    monkeypatch.setattr(Trial, "survives", lambda self, evidence: next(answers))
+    assert issued(60, scopes=[["dose"]]).level("dose").sensitivity.gamma == GAMMAS[1]
 
 
 def test_capped_candidates_survive_as_well() -> None:

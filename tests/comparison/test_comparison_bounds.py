@@ -142,6 +142,8 @@ def test_what_the_theorem_allows_is_called_a_certificate():
     assert good == {
         "PRISM: 1/sqrt(K), B declared", "PRISM: prior lam, B declared", SHARP_ONE, BETTING, SHARP, REWEIGHED, SMOOTHING, *RANGED,
     }  # fmt: skip
+    pairs = {(item.method, item.what) for item in found.bounds if item.bound.certificate}
+    assert {(method, what) for method in (BETTING, SHARP, REWEIGHED, SMOOTHING, *RANGED) for what in ("value", "gain")} <= pairs
     assert {item.method for item in found.bounds if item.bound.validity == "approximate"} == set(APPROXIMATE)
 
 
@@ -176,6 +178,17 @@ def test_root_needs_enough_units_and_says_so():
     found = all_published(case)
     (reason,) = [item.reason for item in found.missing if item.method == "PRISM: 1/sqrt(K), B declared"]
     assert "16" in reason and "found 8" in reason
+
+
+def test_a_gain_lies_between_minus_one_and_the_largest_weight_less_one():
+    case = random_case(6, 100, 1, limit=3.0, prior=0, spread=2.5)
+    found = Findings()
+    evidence_bounds(case, found)
+    for item in found.bounds:
+        if item.method == "Hoeffding":
+            expected = case.units[item.what].mean() - 3.0 * math.sqrt(math.log(1 / case.delta) / 200)
+            assert item.bound.value == pytest.approx(expected)
+            assert item.provenance["range"] == ([-1.0, 2.0] if item.what == "gain" else [0.0, 3.0])
 
 
 def test_gains_are_lifted_and_taken_down_again():

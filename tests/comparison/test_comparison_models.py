@@ -54,6 +54,7 @@ def test_without_prior_units_a_constant_has_to_do():
     assert (found.at(view, measure, "slow") == 0.5).all() and "constant" in found.words and not found.outer
     fitted = predictions(tiny.problem, candidate, Scope("fast"), measure, whole(tiny))
     assert "regressions on 64 prior episodes" in fitted.words and not fitted.outer
+    view = View(tiny.problem, whole(tiny), candidate.policy, fitted.base)
     assert np.ptp(fitted.at(view, measure, "fast")) > 0.05
 
 

@@ -46,6 +46,7 @@ def test_scopes_share_the_risk(source):
         best = max(choice.bounds.values(), key=lambda bound: bound.value)
         assert choice.bounds[" + ".join(choice.scope)] == best
     assert [choice.certificate for choice in found.choices] == [False, True]
+    assert "B is the largest weight observed" in found.choices[0].label and "lam was chosen" in found.choices[0].label
 
 
 def test_the_incumbent_is_weighted_at_every_level(source, learned):

@@ -42,7 +42,7 @@ def tiny_of(case: tuple[int, int, int, int, bool, bool]) -> tuple[Tiny, Scope]:
     return tiny, Scope(scopes[place % len(scopes)])
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(CASES, st.sampled_from([0.0, 0.7, 1.5, 4.0, np.inf]))
 def test_series_are_those_of_plain_loops(case, threshold):
     tiny, scope = tiny_of(case)

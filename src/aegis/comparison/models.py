@@ -32,7 +32,10 @@ class Predictions:
     words: str
 
     def at(self, view: View, measure: Measure, level: str) -> Array:
-        """Return the scaled prediction `[n, A]` at a level in scope, kept within [0, 1], where rewards are."""
+        """Return the scaled prediction `[n, A]` at a level in scope, kept within [0, 1], where rewards are.
+
+        The view is one that was made with `base` as its models.
+        """
         if level in self.outer:
             return np.clip(np.nan_to_num(self.outer[level].predict(level, view.batch), nan=0.5), 0.0, 1.0)
         return view.predicted(measure, level)

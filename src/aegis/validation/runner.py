@@ -119,6 +119,7 @@ def _performed(tasks: Mapping[str, Task], missing: Iterable[tuple[str, int]], wo
     try:
         yield from results
     finally:
+        _ready.clear()
         close = getattr(results, "close", None)  # stops the processes now, not when somebody collects the garbage
         if close is not None:
             close()

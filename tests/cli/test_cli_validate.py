@@ -1,0 +1,171 @@
+"""validate as a user types it: tables, JSON, exit codes, going on, and the page's plant of one's own."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from aegis.cli import main
+from aegis.validation import verdicts
+from aegis.validation.trial import BY_REWARDS, TIMES, WITH_EQUATIONS
+
+PAGE = (Path(__file__).parents[2] / "docs" / "validate.md").read_text(encoding="utf-8")
+BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, flags=re.S)
+QUICK = ("--runs", 3, "--episodes", 40, "--prior", 30, "--judged", 300)
+SMALL = (*QUICK, "--set", "inner_steps=3")
+WRONG = """
+from greenhouse import *
+
+class Lying(Greenhouse):
+    def episodes(self, first, count, policy, seed):
+        batch = super().episodes(first, count, policy, seed)
+        table = batch.levels["watering"]
+        told = np.tile([0.4, 0.2, 0.4], (len(table), 1))
+        return batch.with_level("watering", table.decided(table.action, told[np.arange(len(table)), table.action], told))
+
+lying = Lying()
+number = 7
+
+def broken():
+    raise OSError("no plant today")
+"""
+
+
+def run(*arguments: object, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+    with pytest.raises(SystemExit) as stop:
+        main(["validate", *[str(argument) for argument in arguments]])
+    captured = capsys.readouterr()
+    code = stop.value.code
+    return (0 if code is None else int(code)), captured.out, captured.err
+
+
+@pytest.fixture
+def greenhouse(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "greenhouse.py").write_text(BLOCKS[1])
+    (tmp_path / "wrong_house.py").write_text(WRONG)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name in ("greenhouse", "wrong_house"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+
+
+def test_json_has_every_bound_and_stands_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(*SMALL, "--json", "--out", tmp_path / "v", capsys=capsys)
+    found = json.loads(out)
+    assert code == 0 and found["verdict"] == "holds"
+    good, others = found["certificates"], found["not_certificates"]
+    assert {row["bound"] for row in good} >= {"water-filled", "doubly robust", "plain", "Hoeffding", "PRISM, lambda fixed"}
+    assert {row["bound"] for row in others} >= {"Student t", "central limit", "bootstrap, BCa", "PRISM, gate of Algorithm 2"}
+    assert all(row["label"].startswith("certificate") and row["verdict"] == "holds" for row in good)
+    assert all(row["label"].startswith("not a certificate") and row["verdict"] is None for row in others)
+    assert (found["plant"], found["legacy"], found["candidate"], found["scope"]) == ("additive", "uniform", "capped", ["inner"])
+    assert json.loads((tmp_path / "v" / "validation.json").read_text()) == found
+
+
+def test_the_table_and_going_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    only = ("--bound", "plain", "--bound", "Hoeffding", "--bound", "Student t", "--out", tmp_path, "--candidate", "null")
+    code, out, err = run(*SMALL, *only, capsys=capsys)
+    assert code == 0 and out.startswith("4 certificates hold: 3 runs on 'additive' under uniform, candidate null at inner")
+    assert "Hoeffding *" in out and "0 of 3" in out and "Not certificates" in out and "Student t" in out
+    assert "validating: 3/3" in err
+    lines = (tmp_path / "runs.jsonl").read_text().splitlines()
+    code, _, err = run(*SMALL, *only, "--runs", 4, capsys=capsys)
+    assert code == 0 and "validating: 1/1" in err
+    assert (tmp_path / "runs.jsonl").read_text().splitlines()[:3] == lines
+    code, _, err = run(*SMALL, *only, "--episodes", 41, capsys=capsys)
+    assert code == 2 and "other settings" in err
+
+
+def test_a_plant_of_ones_own(greenhouse: None, capsys: pytest.CaptureFixture[str]) -> None:
+    commands = re.findall(r"^    aegis (validate --plant .*)$", PAGE, flags=re.M)
+    assert len(commands) == 2
+    for line in commands:
+        assert line.endswith("--runs 100")
+        words = shlex.split(line)[1:-2]
+        code, out, err = run(*words, *QUICK, "--json", capsys=capsys)
+        assert code == 0, err
+        found = json.loads(out)
+        assert (found["plant"], found["legacy"]) == ("greenhouse:plant", "greenhouse:legacy")
+        assert len(found["certificates"]) >= 20
+    nulls = {row["nulls"] for row in found["certificates"] if row["claim"] == "gain"}
+    assert nulls == {3}  # the last one was the null candidate
+
+
+def test_a_plant_that_lies_about_its_probabilities(greenhouse: None, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ("--legacy", "greenhouse:legacy", *QUICK, "--episodes", 200, "--runs", 8, "--bound", "plain")
+    code, out, _ = run("--plant", "wrong_house:lying", *asked, capsys=capsys)
+    assert code == 4 and out.startswith("Violated: plain: 8 runs on 'wrong_house:lying'")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--candidate", "cappd"), "unknown candidate 'cappd' (did you mean 'capped'?)"),
+        (("--candidate", "capped:cap=0.5"), "take a cap above 1"),
+        (("--legacy", "sgn:epsilon=0.3"), "world 'additive' has no legacy 'sgn'"),
+        (("--legacy", "nowhere:legacy"), "cannot import the module 'nowhere'"),
+        (("--bound", "Hoefding"), "did you mean 'Hoeffding'"),
+        (("--scope", "outer"), "outer"),
+        (("--plant", "greenhouse:plant"), "needs a legacy of your own"),
+        (("--plant", "greenhouse", "--legacy", "greenhouse:legacy"), "named 'module:object'"),
+        (("--plant", "greenhouse:plnt", "--legacy", "greenhouse:legacy"), "the module 'greenhouse' has no 'plnt'"),
+        (("--plant", "nowhere:x", "--legacy", "greenhouse:legacy"), "cannot import the module 'nowhere' of 'nowhere:x'"),
+        (("--plant", "wrong_house:number", "--legacy", "greenhouse:legacy"), "is a int, not a plant"),
+        (("--plant", "wrong_house:broken", "--legacy", "greenhouse:legacy"), "raised OSError: no plant today"),
+        (("--plant", "greenhouse:plant", "--legacy", "uniform"), "needs a legacy of your own, named 'module:object'"),
+        (("--plant", "greenhouse:plant", "--legacy", "greenhouse:legacy", "--set", "a=1"), "change parameters of a world"),
+    ],
+)
+def test_mistakes_are_told(greenhouse: None, words: tuple[str, ...], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run(*words, "--runs", 1, capsys=capsys)
+    assert code == 2 and message in err
+
+
+def test_classes_that_make_plants(greenhouse: None, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ("--legacy", "greenhouse:legacy", *QUICK, "--runs", 1, "--bound", "plain", "--candidate", "greenhouse:legacy")
+    code, out, _ = run("--plant", "greenhouse:Greenhouse", *asked, "--json", capsys=capsys)
+    assert code == 0 and json.loads(out)["candidate"] == "greenhouse:legacy"
+
+
+def test_the_python_example_runs(tmp_path: Path) -> None:
+    quick = BLOCKS[0].replace("runs=10, episodes=100", "runs=2, episodes=40, judged=300")
+    done = subprocess.run([sys.executable, "-c", quick], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("True 0.")
+
+
+def test_an_interruption_keeps_runs_and_says_so(tmp_path: Path) -> None:
+    words = ["validate", *SMALL[2:], "--runs", "5000", "--bound", "plain", "--out", str(tmp_path)]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "aegis", *map(str, words)],
+        env=os.environ,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    path = tmp_path / "runs.jsonl"
+    for _ in range(3000):
+        if path.exists() and path.read_text().count("\n") >= 2:
+            break
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert "every run that was done is kept in" in err and "Traceback" not in err
+    assert path.read_text().endswith("\n") and path.read_text().count("\n") >= 2
+
+
+def test_numbers_on_the_page() -> None:
+    text = " ".join(PAGE.split())
+    assert f"{BY_REWARDS:,} episodes".replace(",", " ") in text and f"{WITH_EQUATIONS:,}".replace(",", " ") in text
+    assert f"or {TIMES} for each that is certified" in text
+    assert f"is below {verdicts.SIGNIFICANT:g}" in text

@@ -1,0 +1,214 @@
+"""Trials: what a run depends on, nulls that gain nothing, truths of any plant, and that a broken promise is found."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aegis.certificate.measures import Measure
+from aegis.cli.learners import named_learner
+from aegis.cli.validating import make_trial, validate
+from aegis.errors import RefusedError, SettingError
+from aegis.evidence import Bound
+from aegis.problem import Batch, Policy, Problem, Reward
+from aegis.validation import Oracle, Setting
+from aegis.validation.candidates import Fixed, context_hash, null_share
+from aegis.validation.plant_truth import LongRuns, judge_of
+from aegis.validation.sample import declared_largest
+from aegis.validation.traces import Looks
+from aegis.validation.truth import Truth
+from aegis.worlds import World, make_world
+
+WORLD = make_world("additive", inner_steps=3)
+QUICK = {"episodes": 40, "prior": 30, "judged": 400}
+
+
+@dataclass(frozen=True)
+class Faulty:
+    """A plant that wraps a world. bent: it logs other probabilities than it acts with; lost: some rewards are missing."""
+
+    world: World = WORLD
+    bent: bool = False
+    lost: bool = False
+
+    @property
+    def problem(self) -> Problem:
+        return self.world.problem
+
+    def episodes(self, first: int, count: int, policy: Policy, seed: int) -> Batch:
+        batch = self.world.episodes(first, count, policy, seed)
+        if self.lost:
+            return replace(batch, reward=np.where(np.arange(3 * count) % 7 == 0, np.nan, batch.reward))
+        if not self.bent:
+            return batch
+        table = batch.levels["inner"]
+        upper = np.arange(11) >= 5
+        tilted = np.where(upper, 0.4, 1.0) * table.mu_full  # as if large actions had been rarer than they were
+        tilted /= tilted.sum(axis=1, keepdims=True)
+        rows = np.arange(len(table))
+        return batch.with_level("inner", table.decided(table.action, tilted[rows, table.action], tilted))
+
+
+def test_a_run_depends_on_the_trial_and_its_number_alone() -> None:
+    trial = make_trial(WORLD, "uniform", "capped", **QUICK)
+    first, again = trial.prepare(), trial.prepare()
+    again(0)
+    assert first(1) == again(1) != first(0)
+    other = make_trial(WORLD, "uniform", "capped", **QUICK, seed=2)
+    assert other.prepare()(1) != first(1)
+
+
+def test_keys_tell_trials_apart() -> None:
+    def key(world: object = WORLD, legacy: str = "uniform", candidate: str = "capped", **more: object) -> str:
+        return make_trial(world, legacy, candidate, **{**QUICK, **more}).key  # type: ignore[arg-type]
+
+    keys = [
+        key(),
+        key(make_world("additive", inner_steps=3, f_a=1.0)),
+        key(legacy="sign:epsilon=0.3"),
+        key(legacy="sign:epsilon=0.2"),
+        key(candidate="capped:cap=3"),
+        key(candidate="greedy"),
+        key(candidate="null"),
+        key(episodes=50),
+        key(prior=31),
+        key(judged=500),
+        key(delta=0.1),
+        key(bounds=("plain",)),
+        key(scope=("meta",)),
+        key(scope=("meta", "inner")),
+        key(only_end=True),
+        key(seed=2),
+    ]
+    assert len(set(keys)) == len(keys)
+    assert key() == keys[0]
+    assert make_trial(Faulty(), WORLD.legacy("uniform"), "capped", **QUICK).key != keys[0]
+
+
+def test_settings_are_checked() -> None:
+    for wrong, message in (
+        ({"episodes": 10}, "'episodes' is a whole number from 20, found 10"),
+        ({"prior": True}, "'prior' is a whole number from 20, found True"),
+        ({"judged": 3}, "'judged' is a whole number from 100, found 3"),
+        ({"delta": 0.0}, "delta"),
+        ({"bounds": ("Hoefding",)}, "unknown bound 'Hoefding' .did you mean 'Hoeffding'"),
+        ({"claims": ("gains",)}, "unknown claim 'gains' .did you mean 'gain'"),
+        ({"scope": ()}, "a scope names at least one level of meta, inner"),
+    ):
+        with pytest.raises(SettingError, match=message):
+            make_trial(WORLD, "uniform", "capped", **{**QUICK, **wrong})  # type: ignore[arg-type]
+    assert make_trial(WORLD, "uniform", "capped", episodes=1000).judging == 40_000
+    assert make_trial(WORLD, "uniform", "capped").judging == 10_000
+    assert make_trial(Faulty(), WORLD.legacy("uniform"), "capped").judging == 20_000
+
+
+def test_doubt_about_the_truth_counts_against_bounds() -> None:
+    trial, measure = make_trial(WORLD, "uniform", "capped", **QUICK), Measure("R", -10.0, 10.0, "maximise")
+    truth = Truth(value=2.0, gain=1.0, error=0.4, gain_error=0.1)  # scaled: 0.6 and 0.05, two errors are 0.04 and 0.01
+    for what, low, high in (("gain", 0.039, 0.041), ("value", 0.559, 0.561)):
+        for value, wrong in ((low, False), (high, True)):
+            last = Bound("x", value, 0.05, 20, "anytime", (), ())
+            trace = Looks(last, np.array([10, 20]), np.array([high if what == "gain" else 0.0, value]))
+            found = trial._outcome("x", what, trace, measure, truth, 0.0, False)
+            assert found.at_end == wrong and found.ever == (wrong or what == "gain")
+            assert found.truth == pytest.approx(0.05 if what == "gain" else 0.6)
+            assert found.above == (10 if what == "gain" else None) and found.ends_above == (what == "gain")
+    costs = replace(measure, goal="minimise")
+    assert trial._outcome("x", "gain", trace, costs, truth, 0.0, False).truth == pytest.approx(-0.05)
+    assert trial._outcome("x", "value", trace, costs, truth, 0.0, False).truth == pytest.approx(0.4)
+
+
+def test_a_plant_that_logs_wrong_probabilities_is_found_out() -> None:
+    legacy = WORLD.legacy("uniform")
+    only = {"runs": 12, "bounds": ("water-filled", "plain", "Student t"), **QUICK}
+    good = validate(Faulty(), legacy, "capped", **only)  # type: ignore[arg-type]
+    assert good.holds and good.exit_code == 0
+    bad = validate(Faulty(bent=True), legacy, "capped", **only)  # type: ignore[arg-type]
+    assert not bad.holds and bad.exit_code == 4
+    assert bad.row("plain").verdict == "violated" and bad.row("Student t").verdict is None
+
+
+def test_lost_rewards_and_refusals_are_told() -> None:
+    with pytest.raises(SettingError, match="the plant leaves out rewards"):
+        validate(Faulty(lost=True), WORLD.legacy("uniform"), "capped", runs=1, **QUICK)
+    problem = replace(WORLD.problem, reward=Reward("R", (-1.0, 1.0)))
+
+    @dataclass(frozen=True)
+    class Narrow(Faulty):
+        @property
+        def problem(self) -> Problem:
+            return problem
+
+    with pytest.raises(RefusedError, match=r"run 0: .*lies outside the declared range"):
+        validate(Narrow(), WORLD.legacy("uniform"), "capped", runs=2, **QUICK)
+
+
+def test_the_judge_of_any_plant_agrees_with_the_equations() -> None:
+    legacy = WORLD.legacy("sign:epsilon=0.3")
+    exact, long = judge_of(WORLD, legacy, 4000), judge_of(Faulty(), legacy, 4000)
+    assert isinstance(exact, Oracle) and isinstance(long, LongRuns)
+    candidate = named_learner("capped").prepare(Setting(WORLD, legacy, ("inner",), exact, 1))(WORLD.episodes(0, 60, legacy, 3), 0)
+    truth, measured = exact.truth(candidate.policy, ("inner",)), long.truth(candidate.policy, ("inner",))
+    assert abs(truth.gain - measured.gain) < 4 * math.hypot(truth.gain_error, measured.gain_error)
+    assert abs(truth.value - measured.value) < 4 * math.hypot(truth.error, measured.error)
+    assert 0 < measured.gain_error < 0.1 and measured.gain_error != measured.error
+    assert long.legacy_value == pytest.approx(exact.legacy_value, abs=0.1)
+    assert long.truth(legacy, ("inner",)).gain == long.truth(legacy, ("inner",)).gain_error == 0.0
+
+
+@pytest.mark.parametrize("spec", ["uniform", "sign:epsilon=0.3"])
+def test_a_null_candidate_gains_nothing_and_acts_differently(spec: str) -> None:
+    legacy = WORLD.legacy(spec)
+    judge = judge_of(WORLD, legacy, 4000)
+    candidate = named_learner("null").prepare(Setting(WORLD, legacy, ("inner",), judge, 1))(WORLD.episodes(0, 30, legacy, 1), 0)
+    truth = judge.truth(candidate.policy, ("inner",))
+    assert -0.25 < truth.gain + 3 * truth.gain_error <= 0  # of a reward that spans 20
+    batch = WORLD.episodes(0, 200, legacy, 9)
+    weights = candidate.policy.taken("inner", batch)[0] / batch.levels["inner"].mu_taken
+    assert np.abs(weights - 1).mean() > 0.5
+    assert weights.max() < 2.0 + 1e-9 and candidate.cap("inner") == 2.0
+    assert declared_largest(candidate, ("inner",), batch) == 2.0
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.floats(-5, -0.01), st.floats(0.01, 5), st.floats(0.3, 3))
+def test_shares_end_just_below_nothing(low: float, high: float, power: float) -> None:
+    def gain(share: float) -> float:
+        return low + (high - low) * share**power
+
+    share = null_share(gain)
+    assert -0.02 * (high - low) < gain(share) <= 0
+    assert null_share(lambda share: low) == 1.0
+    with pytest.raises(SettingError, match="no null candidate was found"):
+        null_share(lambda share: high)
+
+
+def test_hashes_of_contexts_look_like_chance() -> None:
+    batch = WORLD.episodes(0, 1000, WORLD.legacy("uniform"), 2)
+    found = context_hash(WORLD.problem, "inner", batch)
+    assert found.min() >= 0 and found.max() < 1
+    assert np.histogram(found, 10, (0, 1))[0].min() > 200
+    assert abs(np.corrcoef(found, batch.levels["inner"].context["Q"])[0, 1]) < 0.08
+    part = context_hash(WORLD.problem, "inner", batch.take_episodes(np.arange(500, 510)))
+    assert part.tolist() == found[1500:1530].tolist()
+
+
+def test_candidates_of_ones_own() -> None:
+    legacy = WORLD.legacy("uniform")
+    trial = make_trial(WORLD, "uniform", WORLD.legacy("constant:value=1.6,epsilon=0.2"), **QUICK)
+    assert isinstance(trial.learner, Fixed)
+    other = make_trial(WORLD, "uniform", WORLD.legacy("constant:value=1.6,epsilon=0.3"), **QUICK)
+    assert trial.key != other.key
+    result = validate(WORLD, legacy, WORLD.legacy("constant:value=1.6,epsilon=0.2"), runs=2, bounds=("plain",), **QUICK)
+    assert result.row("plain").truth > 0
+    with pytest.raises(SettingError, match="a plant has a 'problem'"):
+        make_trial(7, legacy, "capped")  # type: ignore[arg-type]
+    with pytest.raises(SettingError, match="no legacies by name"):
+        make_trial(Faulty(), "uniform", "capped")
+    with pytest.raises(SettingError, match="as in 'capped:cap=3'; found 'planned:cap=3'"):
+        make_trial(WORLD, "uniform", "planned:cap=3")

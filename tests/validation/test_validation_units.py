@@ -1,0 +1,102 @@
+"""What is validated is what `certify` computes: the same bounds, from the same units, of episodes and of clusters."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from validation_cases import null
+
+from aegis.certificate import Candidate
+from aegis.certificate.plain import plain_gains, plain_values
+from aegis.certificate.request import Request
+from aegis.certificate.run import collect
+from aegis.certificate.sides import Sides
+from aegis.certificate.view import Models, View
+from aegis.logs import Split
+from aegis.policies import Mixture
+from aegis.problem import Batch, Problem, Scope, concat
+from aegis.rng import stream
+from aegis.validation import units as room
+from aegis.validation.coverage import repeated
+from aegis.validation.units import OURS, Certified, our_claims
+from aegis.worlds import make_world
+
+WORLD = make_world("additive", inner_steps=3)
+LEGACY = WORLD.legacy("sign:epsilon=0.3")
+PRIOR, REST, DELTA = 60, 80, 0.05
+INNER = Scope(("inner",))
+
+
+def candidate(problem: Problem) -> Candidate:
+    return null((2.0, 0.4))(problem, WORLD.episodes(0, 2, LEGACY, 1), 0)[0]
+
+
+def logs(clustered: bool) -> tuple[Problem, Batch, Batch]:
+    problem = replace(WORLD.problem, time="number", cluster="household" if clustered else None)
+    prior, rest = WORLD.episodes(0, PRIOR, LEGACY, 5), WORLD.episodes(PRIOR, REST, LEGACY, 6)
+    if clustered:
+        prior = repeated(prior, stream(1, "prior"))
+        rest = repeated(rest, stream(1, "rest"))
+        rest = replace(rest, episode=rest.episode + 10_000)
+    return problem, replace(prior, time=np.zeros(len(prior))), replace(rest, time=np.ones(len(rest)))
+
+
+def certified(problem: Problem, prior: Batch, rest: Batch, given: Candidate) -> Certified:
+    claims = our_claims(problem, given, INNER, rest.take_episodes(np.arange(2)), DELTA, tuple(OURS), ("gain", "value"))
+    return Certified(problem, given, INNER, prior, rest, claims)
+
+
+@pytest.mark.parametrize("clustered", [False, True])
+def test_bounds_are_those_of_the_certificate(clustered: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, prior, rest = logs(clustered)
+    given = candidate(problem)
+    monkeypatch.setattr(room, "AT_ONCE", 50)  # several pieces
+    found = {(name, claim.what): trace for name, claim, trace in certified(problem, prior, rest, given).traces()}
+    assert set(found) == {(name, what) for name in OURS for what in ("gain", "value")}
+    for name, method in OURS.items():
+        request = Request.of(problem, given, [["inner"]], 2 * DELTA, method)  # two claims share it
+        pair = collect(request, iter([concat([prior, rest])]), Sides((Split("time", cut=1),)))
+        for item in pair.evidence:
+            trace, blend = found[name, item.claim.what], item.blend
+            assert blend is not None and item.claim.delta == pytest.approx(DELTA)
+            assert trace.last.units == blend.count == REST
+            low, high = item.claim.bracket
+            assert trace.last.value == pytest.approx(blend.lower(DELTA, low, high), abs=1e-9)
+            assert trace.last.certificate and trace.last.validity == "anytime"
+            assert trace.above(low) is not None and trace.above(high - 1e-9) is None
+
+
+def test_plain_units_and_largest_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem, prior, rest = logs(clustered=False)
+    given = candidate(problem)
+    whole = certified(problem, prior, rest, given)
+    monkeypatch.setattr(room, "AT_ONCE", 50)
+    pieces = certified(problem, prior, rest, given)
+    view = View(problem, rest, given.policy, Models())
+    assert whole.plain("value") == pytest.approx(plain_values(view, INNER, whole.measure))
+    assert pieces.plain("gain") == pytest.approx(plain_gains(view, INNER, whole.measure))
+    assert len(whole.plain("gain", "prior")) == PRIOR
+    weights = view.node_weights(INNER).reshape(REST, 3).max(axis=1)
+    assert whole.weights() == pytest.approx(weights)
+    assert pieces.weights() == pytest.approx(weights)
+
+
+def test_clusters_are_units() -> None:
+    problem, prior, rest = logs(clustered=True)
+    found = certified(problem, prior, rest, candidate(problem))
+    single = certified(*logs(clustered=False), candidate(problem))
+    assert len(rest) > REST
+    assert found.plain("gain") == pytest.approx(single.plain("gain"), abs=1e-9)  # copies of one episode have its mean
+    assert found.weights() == pytest.approx(single.weights())
+
+
+def test_particles_are_averaged_by_their_shares() -> None:
+    problem, prior, rest = logs(clustered=False)
+    members = [null(means)(problem, rest, 0)[0].policy for means in ((2.0, 0.4), (-1.0, 1.0))]
+    mixed = certified(problem, prior, rest, Candidate(Mixture(members, [0.25, 0.75])))
+    parts = [mixed.plain("value", particle=number) for number in range(2)]
+    assert mixed.plain("value") == pytest.approx(0.25 * parts[0] + 0.75 * parts[1])
+    alone = certified(problem, prior, rest, Candidate(members[1]))
+    assert parts[1] == pytest.approx(alone.plain("value"))
