@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -26,14 +27,13 @@ def lines(content: Mapping[str, Any]) -> list[str]:
         for what in ("gain", "value")
         for bound, widths in content["widths"].get(what, {}).items()
     ]
-    return [
+    words = (
         f"Medians of {content['runs']} runs at K = {sizes} certified episodes, rewards scaled to [0, 1]: how far the bound lies "
         f"below the truth, each at risk {content['delta']:g} on its own. Legacy {content['legacy']}, candidate "
         f"{content['candidate']} at the innermost level, learned from {content['prior']} other episodes. Bold: ours. *: holds at "
-        "one K only, fixed beforehand. -: does not apply.",
-        "",
-        *table(["certificate", "of", *content["worlds"]], rows),
-    ]
+        "one K only, fixed beforehand. -: does not apply."
+    )
+    return [*textwrap.wrap(words, 130), "", *table(["certificate", "of", *content["worlds"]], rows)]
 
 
 def cells(content: Mapping[str, Any], widths: Mapping[str, Any]) -> list[str]:

@@ -215,6 +215,17 @@ def test_files_are_written(place: Path, tmp_path: Path, capsys: pytest.CaptureFi
     assert page.lstrip().lower().startswith("<!doctype html") and "Certified" in page
 
 
+@pytest.mark.parametrize(
+    ("option", "name"), [("--out", "log.parquet"), ("--report", "problem.yaml"), ("--out", "policy/policy.json")]
+)
+def test_inputs_are_never_overwritten(option: str, name: str, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = (place / name).read_bytes()
+    log, problem = place / "log.parquet", place / "problem.yaml"
+    code, _, error = run("certify", log, "--problem", problem, "--policy", place / "policy", option, place / name, capsys=capsys)
+    assert code == 2 and f"{option} {place / name} would overwrite an input" in error.replace("\n", " ")
+    assert (place / name).read_bytes() == before
+
+
 def test_looks_go_to_the_named_ledger(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     policy = ["--policy", place / "policy", "--scope", "inner", "--ledger", tmp_path / "looks"]
     for number in range(2):

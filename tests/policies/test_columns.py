@@ -76,3 +76,10 @@ def test_shapes_types_and_trees_that_do_not_fit():
         TargetColumns(problem, {"recipe": "p_recipe"}).taken("recipe", batch)
     with pytest.raises(PolicyError, match="no action has been taken"):
         TargetColumns(problem, {"recipe": "p_recipe"}).taken("recipe", ex.undecided(batch, "recipe"))
+
+
+def test_a_column_with_a_role_is_no_target():
+    problem = setting()[0]
+    for column in (problem.reward.column, problem.innermost.actions.column, problem.episode[0]):
+        with pytest.raises(PolicyError, match=f"'{column}' is the .*a target column holds the probability"):
+            TargetColumns(problem, {problem.innermost.name: column})

@@ -100,6 +100,10 @@ def test_entries_are_the_bounds_of_the_evidence_room() -> None:
     observed = published_bound(value.earned, 0.05, "closed form", 2.0, reading=Reading(largest_from="observed"))
     assert trace("PRISM, lambda* and largest weight", value).last == observed
     assert trace("PRISM, lambda 1/sqrt(K)", value).last == published_bound(value.earned, 0.05, "root", 2.0)
+    spread = float(np.square(2.0 - value.prior_earned).mean())
+    lam = np.sqrt(2 * np.log(1 / 0.05) / (300 * spread))  # the closed form for 300 units that spread as the prior ones
+    given = published_bound(value.earned, 0.05, float(lam), 2.0)
+    assert lam < 0.45 and trace("PRISM, lambda fixed", value).last.value == pytest.approx(given.value)
     as_published = published_gain(gain.earned, gain.legacy, 0.05, "closed form", 2.0, reading=Reading(largest_from="observed"))
     assert trace("PRISM, gain as published", gain).last == as_published
     gate = trace("PRISM, gate of Algorithm 2", gain).last

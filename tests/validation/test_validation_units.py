@@ -83,6 +83,16 @@ def test_plain_units_and_largest_weights(monkeypatch: pytest.MonkeyPatch) -> Non
     assert pieces.weights() == pytest.approx(weights)
 
 
+def test_what_does_not_apply_is_left_out_and_not_called_by_another_name() -> None:
+    problem, _, rest = logs(clustered=False)
+    both = Scope(("meta", "inner"))
+    claims = our_claims(problem, candidate(problem), both, rest, DELTA, tuple(OURS), ("gain", "value"))
+    named = [(name, claim.what) for name, claim in claims]
+    assert ("water-filled", "gain") in named and ("water-filled", "value") not in named  # values of joint scopes are not filled
+    assert {claim.delta for _, claim in claims} == {DELTA}
+    assert [name for name, claim in claims if claim.what == "value"] == ["doubly robust", "plain"]
+
+
 def test_clusters_are_units() -> None:
     problem, prior, rest = logs(clustered=True)
     found = certified(problem, prior, rest, candidate(problem))

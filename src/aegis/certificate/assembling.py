@@ -23,7 +23,7 @@ from aegis.certificate.results import level_result, refused_result, subgroup_res
 from aegis.certificate.run import Collected
 from aegis.certificate.verdicts import blocking_level, judge
 from aegis.errors import RefusedError
-from aegis.problem import Scope, dump_problem
+from aegis.problem import Problem, Scope, dump_problem
 from aegis.version import __version__
 
 
@@ -109,11 +109,14 @@ def _diagnostics(
     }
 
 
+SIZES = ("size-follows-action", "size-follows-reward")
+
+
 def _levels(request: Request, outcome: Outcome, findings: Sequence[Finding]) -> tuple[LevelResult, ...]:
     results = []
     for index, candidate in enumerate(request.candidates):
         for scope in request.scopes:
-            refusals = [item for item in findings if item.severity == "refused" and _concerns(item, scope)]
+            refusals = [item for item in findings if item.severity == "refused" and _concerns(item, scope, request.problem)]
             if outcome.found is not None:
                 results.append(level_result(request, outcome.found, index, scope, refusals))
             else:
@@ -123,9 +126,14 @@ def _levels(request: Request, outcome: Outcome, findings: Sequence[Finding]) -> 
     return tuple(results)
 
 
-def _concerns(item: Finding, scope: Scope) -> bool:
-    """Say whether a finding matters for a scope: those of a level only where the level is in it."""
-    return item.level is None or item.level in scope
+def _concerns(item: Finding, scope: Scope, problem: Problem) -> bool:
+    """Say whether a finding matters for a scope: those of a level only where the level is in it.
+
+    How many decisions of a level there are may follow from what happens at it and below: that matters to all levels further in.
+    """
+    if item.level is None or item.level in scope:
+        return True
+    return item.code in SIZES and any(problem.index(name) < problem.index(item.level) for name in scope)
 
 
 def _own_findings(request: Request, outcome: Outcome, looks: Mapping[str, Any]) -> list[Finding]:

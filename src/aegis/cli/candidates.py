@@ -36,6 +36,13 @@ def load_candidate(reference: str, problem: Problem, scope: Iterable[str] | None
     raise PolicyError(f"there is no folder '{reference}'; a candidate is {FORMS}")
 
 
+def candidate_files(references: Iterable[str]) -> list[Path]:
+    """Return the folders and the files of code that loaded candidates came from."""
+    found = [Path(reference) for reference in references if Path(reference).is_dir()]
+    modules = [sys.modules.get(reference.partition(":")[0]) for reference in references]
+    return [*found, *[Path(module.__file__) for module in modules if module is not None and module.__file__]]
+
+
 def _columns(reference: str, problem: Problem, scope: Iterable[str] | None) -> Candidate:
     from aegis.certificate.candidate import Candidate
     from aegis.policies import TargetColumns

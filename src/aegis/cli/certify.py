@@ -65,12 +65,14 @@ def command(
       aegis certify log.csv --problem problem.yaml --policy columns:p_new --scope dose --report out.html
     """
     from aegis.certificate import certify
-    from aegis.cli.candidates import load_candidate
+    from aegis.cli.candidates import candidate_files, load_candidate
     from aegis.logs import Source
     from aegis.problem import load_problem
 
     source = Source(log, load_problem(problem))
     candidates = [load_candidate(reference, source.problem, scope or None) for reference in references]
+    inputs = [problem, *[part.path for part in source.files if part.path is not None], *candidate_files(references)]
+    options.spare_inputs({"--out": out, "--report": report}, inputs)
     certificate = certify(
         source,
         candidates,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
-from aegis.errors import ProblemError, SettingError
+from aegis.errors import OutputError, ProblemError, SettingError
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
@@ -31,6 +31,24 @@ problem = click.option(
     "--problem", required=True, type=click.Path(path_type=Path), metavar="FILE", help="The problem file, such as problem.yaml."
 )
 seed = click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Everything random follows from it.")
+
+
+def spare_inputs(outputs: Mapping[str, Path | None], inputs: Iterable[Path | str]) -> None:
+    """Raise OutputError if an output would overwrite an input, a file inside an input folder, or another output.
+
+    outputs: by option. inputs: files and folders; what does not exist, such as a pattern or `module:object`, is left out.
+    """
+    places = [Path(item).resolve() for item in inputs if Path(item).exists()]
+    taken: dict[Path, str] = {}
+    for option, path in outputs.items():
+        if path is None:
+            continue
+        found = path.resolve()
+        if found in taken:
+            raise OutputError(f"{option} and {taken[found]} both name {path}: name two files")
+        taken[found] = option
+        if found in places or (found.is_file() and any(place.is_dir() and place in found.parents for place in places)):
+            raise OutputError(f"{option} {path} would overwrite an input of this very command: name a new file")
 
 
 def parse_settings(overrides: tuple[str, ...]) -> dict[str, Any]:

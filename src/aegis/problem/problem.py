@@ -11,7 +11,7 @@ from aegis.problem.construction import complete_graph
 from aegis.problem.graph import Graph, backdoor_admissible
 from aegis.problem.level import Level
 from aegis.problem.reward import Guard, Reward
-from aegis.problem.roles import check_roles, column_roles
+from aegis.problem.roles import Role, check_roles, column_roles
 from aegis.problem.variables import Variable, no_duplicates
 
 
@@ -82,19 +82,18 @@ class Problem:
             if guarded.count(column) > 1:
                 raise ProblemError(f"guards: '{column}' is guarded twice; keep the stricter of the two")
         self._check_cluster()
-        roles = column_roles(
-            self.levels,
-            self.outcome,
-            self.reward.column,
-            guarded,
-            self.episode,
-            self.cluster,
-            self.time,
-            self.reward.closed,
-        )
-        check_roles(roles, self._variable_names())
+        check_roles(self.roles, self._variable_names())
         graph = complete_graph(self.levels, self.outcome, self.reward.column, self.parents, self.latents)
         object.__setattr__(self, "graph", graph)
+
+    @property
+    def roles(self) -> tuple[Role, ...]:
+        """Return every role of every column that is named."""
+        guarded = [guard.column for guard in self.guards]
+        reward = self.reward
+        return column_roles(
+            self.levels, self.outcome, reward.column, guarded, self.episode, self.cluster, self.time, reward.closed
+        )
 
     def _check_cluster(self) -> None:
         if self.cluster_most is None:
