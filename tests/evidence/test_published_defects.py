@@ -168,7 +168,10 @@ def frozen_draws(units, runs, particles, seed):
 
 
 def test_frozen_draws_do_not_stand_for_their_distribution():
-    """E_Q by 8 frozen draws: V_Q is violated in 3 % of the runs at K = 200, 20 % at 1000, 44 % at 20 000: the error of the draws does not shrink with K while all that was subtracted for chance does."""
+    """E_Q by 8 frozen draws: V_Q is violated in 3 % of the runs at K = 200, 20 % at 1000, 44 % at 20 000.
+
+    The error of the draws does not shrink with K while all that was subtracted for chance does.
+    """
     short, long = frozen_draws(1000, 300, 8, 1), frozen_draws(20_000, 300, 8, 1)
     assert above_delta(short * 300, 300)
     assert 0.3 < long < 0.48

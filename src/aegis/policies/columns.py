@@ -36,8 +36,8 @@ class TargetColumns:
         for role in self.problem.roles:
             if role.kind != "propensity" and role.column in self.columns.values():  # a legacy's own probabilities may be a target
                 raise PolicyError(
-                    f"target columns: '{role.column}' is {role.words}; a target column holds the probability that the candidate gives "
-                    "to the action taken, fixed without looking at rewards: log it under a name of its own"
+                    f"target columns: '{role.column}' is {role.words}; a target column holds the probability that the candidate "
+                    "gives to the action taken, fixed without looking at rewards: log it under a name of its own"
                 )
         object.__setattr__(self, "columns", {name: self.columns[name] for name in names if name in self.columns})
 
