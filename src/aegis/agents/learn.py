@@ -18,7 +18,19 @@ from aegis.logs import Source, Split
 from aegis.mechanisms import LevelRewards, ModelSettings
 from aegis.planning import Greedy
 from aegis.policies import path_full
-from aegis.problem import Array, Batch, Policy, Problem, Scope, Seen, content_digest, dump_problem, episode_hashes
+from aegis.problem import (
+    Array,
+    Batch,
+    Policy,
+    Problem,
+    Scope,
+    Seen,
+    Tracing,
+    content_digest,
+    dump_problem,
+    episode_hashes,
+    path_digest,
+)
 from aegis.version import __version__
 
 FEW = 20  # episodes of the prior side below which what was learned is mostly the prior
@@ -127,16 +139,20 @@ def _record(
         "warnings": _warnings(problem, fitted),
         "problem": digest_of(dump_problem(problem)),
         "units": {"episode": list(problem.episode), "cluster": problem.cluster, "time": problem.time},
-        "fingerprints": _seen(source, split).plain(),
+        "fingerprints": _seen(source, split),
         "log": _log(source),
         "versions": {"aegis": __version__, "numpy": np.__version__, "python": platform.python_version()},
     }
 
 
-def _seen(source: Source, split: Split) -> Seen:
-    """Return which episodes were learned from, so that a certificate knows them again whatever they are called then."""
-    found = [episode_hashes(batch) for batch in source.batches(side="prior", split=split)]
-    return Seen.among(found, content_digest(source.problem))
+def _seen(source: Source, split: Split) -> dict[str, Any]:
+    """Return which episodes and decisions were learned from: a certificate knows them again whatever they are called then."""
+    found = []
+    tracing = Tracing(path_digest(source.problem))
+    for batch in source.batches(side="prior", split=split):
+        found.append(episode_hashes(batch))
+        tracing.add(batch)
+    return {**Seen.among(found, content_digest(source.problem)).plain(), "traces": tracing.done().plain()}
 
 
 def _log(source: Source) -> dict[str, Any]:

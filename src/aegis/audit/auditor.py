@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 
+from aegis.audit.at_end import RewardAtEnd
 from aegis.audit.carry_over import CarryOver
 from aegis.audit.clusters import Clusters
 from aegis.audit.copies import Copies
@@ -53,6 +54,7 @@ class Auditor:
         self._clusters = Clusters(problem, alpha)
         self._rewards = Rewards(problem)
         self._repeats = RepeatedReward(problem)
+        self._at_end = RewardAtEnd(problem)
         self._duplicates = Duplicates(problem)
         self._copies = Copies(problem, alpha)
         self._drift = Drift(problem, alpha)
@@ -75,6 +77,7 @@ class Auditor:
             self._clusters,
             self._rewards,
             self._repeats,
+            self._at_end,
             self._duplicates,
             self._copies,
             self._drift,
@@ -90,6 +93,7 @@ class Auditor:
             *propensities,
             *self._rewards.findings(),
             *repeated,
+            *self._at_end.findings(),
             *self._neighbours.findings(self._propensities.strongest(), wrong),
             *self._carry_over.findings(wrong),
             *self._sizes.findings(wrong),

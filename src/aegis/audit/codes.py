@@ -29,6 +29,11 @@ CODES: dict[str, Code] = {
         "log the probability that the controller really used, given everything it looked at; see that columns are not swapped, "
         "scaled or taken from another version",
     ),
+    "doubtful-propensities": Code(
+        "There is some evidence that actions were not taken as often as their logged propensities say, too little to refuse.",
+        "see that propensities are those that the controller used and that no rows were left out of the log, such as those of "
+        "failed runs; log more episodes, which will tell",
+    ),
     "weights-below-one": Code(
         "Weights of some actions average below one: they are not always possible, or their propensities are too high.",
         "if every available action can be taken in every context, declare its lowest probability as propensity 'least' (it is "
@@ -130,6 +135,11 @@ CODES: dict[str, Code] = {
     "reward-repeated": Code(
         "The reward column repeats one value for a whole episode or outer decision, but is declared for smaller units.",
         "declare what the reward belongs to: 'per: episode', or 'per' and the name of the level",
+    ),
+    "reward-at-end": Code(
+        "The reward comes only with the last row of an episode or outer decision, but is declared for smaller units.",
+        "copy the value into all rows of the unit and declare what it belongs to: 'per: episode', or 'per' and the name of the "
+        "level; or declare 'carry_over: within'",
     ),
     # ---- the log as a whole
     "few-units": Code(

@@ -16,6 +16,7 @@ from aegis.audit.randomisation import LevelRandomisation
 from aegis.audit.view import View
 from aegis.problem import Array, Problem, Scope
 
+DOUBT = math.log(20.0)  # evidence from which a log that is not refused is one with a warning
 REACTS = math.log(100.0)  # evidence from which propensities count as not sequential
 NAMED = 3  # slices that a message names
 
@@ -67,8 +68,8 @@ class Propensities:
         return found
 
     def evidence(self) -> float:
-        """Return the logarithm of the mean evidence over all slices of all levels."""
-        return mean_log(_logs(part for calibration in self.calibrations.values() for part in calibration.slices()))
+        """Return the logarithm of the mean evidence over all slices of all levels, the whole having half of the weight."""
+        return weighted_log([part for calibration in self.calibrations.values() for part in calibration.slices()])
 
     def strongest(self) -> dict[str, float]:
         """Return the logarithm of the strongest evidence in a slice of each level."""
@@ -79,19 +80,47 @@ class Propensities:
 
     def _per_decision(self, slices: dict[str, list[SliceEvidence]], dependent: list[str]) -> list[Finding]:
         """Refuse if the mean evidence over all slices reaches 2/alpha; levels whose decisions depend on each other count as 0."""
-        number = sum(len(parts) for parts in slices.values())
-        tested = {name: parts for name, parts in slices.items() if name not in dependent}
-        logs = _logs(part for parts in tested.values() for part in parts)
-        if not logs.size or mean_log(logs) + math.log(logs.size / number) < math.log(2.0 / self.alpha):
+        every = [part for parts in slices.values() for part in parts]
+        shares = SliceShares.of(every)
+        tested = {name: parts for name, parts in slices.items() if name not in dependent and parts}
+        limit = math.log(2.0 / self.alpha)
+        if not tested or shares.mean_log(part for parts in tested.values() for part in parts) < limit:
             return []
+        strongest = max(shares.log(part) for parts in tested.values() for part in parts)
         found: list[Finding] = []
         for name, parts in tested.items():
-            strong = [part for part in parts if part.log_evidence >= math.log(2.0 * number / self.alpha)]
-            if not strong and logs.max() > max(part.log_evidence for part in parts):
+            ordered = sorted(parts, key=lambda part: -shares.log(part))
+            strong = sum(shares.log(part) >= limit for part in parts)
+            if not strong and strongest > shares.log(ordered[0]):
                 continue  # another level has the strongest slice
-            ordered = sorted(strong or parts, key=lambda part: -part.log_evidence)
-            found.append(self._miscalibrated(name, ordered[: max(NAMED, 1)], len(strong), number))
+            found.append(self._miscalibrated(name, ordered[: min(NAMED, strong or NAMED)], strong, len(every)))
         return found
+
+    def _doubtful(self, slices: dict[str, list[SliceEvidence]], left_out: Collection[str]) -> list[Finding]:
+        """Warn of the level with the strongest evidence if some of it is there, over all slices or over the whole log only."""
+        shares = SliceShares.of([part for parts in slices.values() for part in parts])
+        tested = [part for name, parts in slices.items() if name not in left_out for part in parts]
+        whole = [part for part in tested if not part.where]
+        if not whole:
+            return []
+        evidence = max(shares.mean_log(tested), SliceShares.of(whole).mean_log(whole))
+        if evidence < DOUBT:
+            return []
+        strongest = max(tested, key=shares.log)
+        level, odds = strongest.level, math.exp(min(evidence, MOST_ODDS))
+        return [
+            finding(
+                "doubtful-propensities",
+                "warning" if level in self.scope else "note",
+                f"level '{level}': there is some evidence, {odds:.0f} to 1, that actions were not taken as often as their "
+                f"propensities say: {_described(strongest)}",
+                level,
+                self._column(level),
+                log10_evidence=evidence / math.log(10),
+                slice=strongest.words,
+                mean_weight=strongest.mean_weight,
+            )
+        ]
 
     def _miscalibrated(self, level: str, parts: list[SliceEvidence], strong: int, number: int) -> Finding:
         described = "; ".join(_described(part) for part in parts)

@@ -68,6 +68,6 @@ class RepeatedReward:
                 f"{self.problem.reward.per}'; counted once for each row, a loss can look like a gain"
             )
             fix = f"declare 'per: {name}' under 'reward'"
-            level = None if name == "episode" else name
-            return [finding("reward-repeated", "refused", message, level, column, fix, groups=float(groups.several))]
+            # At no level: what is weighed with too few decisions is so in every scope, above and below.
+            return [finding("reward-repeated", "refused", message, None, column, fix, groups=float(groups.several))]
         return []

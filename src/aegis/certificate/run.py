@@ -6,7 +6,7 @@ collected. Memory does not grow with the log, but for one row per cluster.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,6 +33,7 @@ from aegis.certificate.units import Clusters
 from aegis.certificate.view import Models, View
 from aegis.certificate.weights import level_weights, reward_level
 from aegis.errors import RefusedError
+from aegis.logs.ahead import ahead
 from aegis.problem import Array, Batch, Policy, Problem, Scope
 
 CELLS = 2**23  # particles x rows x actions held in memory at once
@@ -95,9 +96,7 @@ def collect(
             found.evidence.append(Evidence.start(claim, grids, problem))  # a subgroup uses the grids of the claim before it
     while head:  # each is let go of when it has been added
         _add(request, found, head.pop(0))
-    for batch in rest:
-        for look in looks:
-            look(batch)
+    for batch in ahead(_looked_at(rest, looks)):  # looks at the next batch while this one is added
         _add(request, found, batch)
     for item in (*found.evidence, *found.balances.values()):
         item.close()
@@ -106,6 +105,13 @@ def collect(
     for recognised in found.recognised:
         recognised.check()
     return found
+
+
+def _looked_at(batches: Iterator[Batch], looks: Sequence[Look]) -> Generator[Batch, None, None]:
+    for batch in batches:
+        for look in looks:
+            look(batch)
+        yield batch
 
 
 def _try_policies(request: Request, sample: Batch) -> None:

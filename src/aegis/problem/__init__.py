@@ -4,7 +4,15 @@ from aegis.problem.batch import AnyArray, Array, Batch, Ints, LevelTable, Rows, 
 from aegis.problem.dumping import dump_problem
 from aegis.problem.file import load_problem, parse_problem, save_problem
 from aegis.problem.graph import Graph, ancestors, backdoor_admissible, d_separated
-from aegis.problem.hashing import Hashes, content_digest, decision_hashes, episode_hashes, row_hashes
+from aegis.problem.hashing import (
+    Hashes,
+    coarse_path_hashes,
+    content_digest,
+    decision_hashes,
+    episode_hashes,
+    path_digest,
+    row_hashes,
+)
 from aegis.problem.joining import concat
 from aegis.problem.level import Level, Propensity
 from aegis.problem.problem import Backdoor, Problem, Scope
@@ -12,9 +20,11 @@ from aegis.problem.protocols import Plant, Policy, RewardModel
 from aegis.problem.reward import Guard, Reward
 from aegis.problem.seen import Seen
 from aegis.problem.state import State, Storable
+from aegis.problem.traces import OFFSETS, Traces, Tracing
 from aegis.problem.variables import Actions, Value, Variable
 
 __all__ = [
+    "OFFSETS",
     "Actions",
     "AnyArray",
     "Array",
@@ -37,12 +47,15 @@ __all__ = [
     "Seen",
     "State",
     "Storable",
+    "Traces",
+    "Tracing",
     "Value",
     "Variable",
     "ancestors",
     "augmented",
     "backdoor_admissible",
     "chain",
+    "coarse_path_hashes",
     "concat",
     "content_digest",
     "d_separated",
@@ -51,6 +64,7 @@ __all__ = [
     "episode_hashes",
     "load_problem",
     "parse_problem",
+    "path_digest",
     "row_hashes",
     "save_problem",
 ]

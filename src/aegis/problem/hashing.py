@@ -6,7 +6,8 @@ proof: whoever wants to can make two things with one hash.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +17,7 @@ from aegis.problem.batch import AnyArray, Batch
 from aegis.problem.problem import Problem
 
 Hashes = npt.NDArray[np.uint64]
+Steps = Mapping[str, Mapping[str, Sequence[float]]]
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT = np.uint64(32)
@@ -96,9 +98,40 @@ def episode_hashes(batch: Batch) -> Hashes:
     return spread(total)
 
 
+def coarse_path_hashes(batch: Batch, steps: Steps, offset: float) -> dict[str, Hashes]:
+    """Return by level a hash `[n]` of what each decision knew: its contexts, and the contexts and actions above it.
+
+    Numbers count as cells of a grid: steps by level and context, one per number (infinite: the number does not count), moved by
+    `offset` steps. Contexts without steps, the categories, count as they are. The decision's own action does not count.
+    """
+    found: dict[str, Hashes] = {}
+    above = np.ones(len(batch), dtype=np.uint64)
+    for name, table in batch.levels.items():
+        total = above[table.parent]
+        for variable in sorted(table.context):
+            values, widths = table.context[variable], steps[name].get(variable)
+            if widths is not None:
+                with np.errstate(over="ignore", invalid="ignore"):
+                    values = np.floor(values / np.asarray(widths if values.ndim > 1 else widths[0]) + offset)
+            total = folded(total, values)
+        found[name] = spread(total)
+        above = folded(total, table.action)
+    return found
+
+
 def content_digest(problem: Problem) -> str:
     """Return a digest of what `episode_hashes` looks at: hashes under two problems can be compared if it is the same."""
-    levels = [
+    return digest_of([_content(problem), problem.reward.column])
+
+
+def path_digest(problem: Problem) -> str:
+    """Return a digest of what `coarse_path_hashes` looks at: the columns of contexts and actions, not that of the reward."""
+    return digest_of(_content(problem))
+
+
+def _content(problem: Problem) -> list[list[Any]]:
+    """Return the columns of contexts and actions by level, as plain data."""
+    return [
         [
             level.name,
             level.actions.column,
@@ -107,7 +140,6 @@ def content_digest(problem: Problem) -> str:
         ]
         for level in problem.levels
     ]
-    return digest_of([levels, problem.reward.column])
 
 
 def _bits(values: AnyArray, exact: bool) -> Hashes:

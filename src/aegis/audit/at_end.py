@@ -1,0 +1,112 @@
+"""Does a reward come only with the last row of an episode, or of an outer decision, and nothing before it? (theory section 1d)
+
+What comes at the end may be brought about by all decisions before it. Declared per decision it is weighed with the last one
+alone, as if the others had no part in it. Under `carry_over: within` all earlier decisions are in its weight, and all is well.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from aegis.audit.finding import Finding, finding
+from aegis.audit.view import Mask, View
+from aegis.problem import AnyArray, Array, Problem
+
+FEWEST = 20  # groups of several rows
+CHANCE = math.log(1000.0)  # how unlikely it has to be that what differs comes last by chance
+
+
+@dataclass(slots=True)
+class _Ends:
+    """Groups of several rows: the extremes of the rewards before the last one and of the last ones, and what sets these apart.
+
+    unlike: groups whose last reward is known and not the one value that comes before. chance: the sum over them of log(size),
+    how unlikely it is that rows which could as well come in another order have it last.
+    """
+
+    several: int = 0
+    low: float = np.inf
+    high: float = -np.inf
+    last_low: float = np.inf
+    last_high: float = -np.inf
+    unlike: int = 0
+    chance: float = 0.0
+
+    def add(self, values: Array, owner: AnyArray, open_rows: Mask) -> None:
+        """Add values `[m]`, nan if missing, of owners `[m]` that never decrease; groups with an open row do not count."""
+        if self.low < self.high or not values.size:
+            return  # rewards before the last differ: no mere filling, whatever comes
+        starts = np.flatnonzero(np.concatenate([[True], owner[1:] != owner[:-1]]))
+        sizes = np.diff(np.append(starts, values.size))
+        counts = (sizes > 1) & ~np.logical_or.reduceat(open_rows, starts)
+        ends = (starts + sizes - 1)[counts]
+        before = np.repeat(counts, sizes)
+        before[ends] = False
+        self.several += ends.size
+        self.low, self.high = _extremes(values[before], self.low, self.high)
+        last = values[ends]
+        self.last_low, self.last_high = _extremes(last, self.last_low, self.last_high)
+        unlike = np.isfinite(last) & (last != self.low)
+        self.unlike += int(unlike.sum())
+        self.chance += float(np.log(sizes[counts][unlike]).sum())
+
+    @property
+    def only_last(self) -> bool:
+        """Whether rewards come with the last row only, beyond chance."""
+        filling = not self.low < self.high
+        return filling and self.several >= FEWEST and self.last_low < self.last_high and self.chance >= CHANCE
+
+    @property
+    def filled_with(self) -> str:
+        """What comes before the last row, in words."""
+        return f"{self.low:g}" if np.isfinite(self.low) else "missing"
+
+
+class RewardAtEnd:
+    """Looks for a reward that is filled in at the end of larger units than the problem says."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        per = problem.reward.per
+        self.declared = problem.innermost.name if per == "decision" else per
+        depth = 0 if per == "episode" or problem.carry_over == "within" else 1 + problem.names.index(self.declared)
+        # Units that are larger than the declared one, the largest first. Whatever its level, the fault concerns every scope.
+        self.ends = {name: _Ends() for name in ("episode", *problem.names)[:depth]}
+
+    def add(self, view: View) -> None:
+        """Add the rewards of a batch."""
+        if not self.ends:
+            return
+        values = view.rewards_below(self.declared)
+        open_rows = np.zeros(values.size, dtype=np.bool_)
+        if not view.closed.all():
+            open_rows[view.above[self.declared][~view.closed]] = True
+        above = view.batch.ancestors(self.declared)
+        for name, ends in self.ends.items():
+            ends.add(values, view.episodes[self.declared] if name == "episode" else above[name], open_rows)
+
+    def findings(self) -> list[Finding]:
+        """Return the largest unit whose reward comes with its last row only, if there is one."""
+        for name, ends in self.ends.items():
+            if not ends.only_last:
+                continue
+            reward = self.problem.reward
+            unit = "episode" if name == "episode" else f"decision of level '{name}'"
+            message = (
+                f"'{reward.column}' is {ends.filled_with} in all but the last row of each {unit} ({ends.several} have several "
+                f"rows), but is declared 'per: {reward.per}': each value counts for the last decision alone, though earlier ones "
+                "may have brought it about; a loss can look like a gain"
+            )
+            fix = f"copy the last value into all rows of the {unit} and declare 'per: {name}' under 'reward'; or declare 'carry_over: within'"
+            figures = {"groups": float(ends.several), "unlike": float(ends.unlike)}
+            return [finding("reward-at-end", "refused", message, None, reward.column, fix, figures)]
+        return []
+
+
+def _extremes(values: Array, low: float, high: float) -> tuple[float, float]:
+    """Return the extremes of the known values `[k]` and of those so far."""
+    known = values[np.isfinite(values)]
+    return min(low, float(known.min(initial=np.inf))), max(high, float(known.max(initial=-np.inf)))

@@ -1,0 +1,74 @@
+"""Recognising decisions that a candidate was learned from, by contexts and actions to about three digits.
+
+Contexts alone prove nothing: they come again in honest data too, as products or hours of the day do. But the action was drawn.
+Where the contexts of a certified decision are those of one that was learned from, it takes the same action with the logged
+probability p of that action, so that a bet which pays 1 / p if it does is fair. In a copy of the log it always does. So nothing
+has to be supposed of how often contexts repeat: an honest candidate is refused with probability ALPHA at most (Ville's inequality).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+from aegis.problem import OFFSETS, Array, Batch, Hashes, LevelTable, Traces, coarse_path_hashes
+
+ALPHA = 1e-4  # the chance that an honest candidate is refused
+STAKES = np.array([1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 0.9])  # shares of the wealth; the average over them is what counts
+
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(slots=True)
+class Retraced:
+    """Bets on the actions of certified decisions whose contexts were seen. wealth `f64[stakes]`: logarithms, 0 at the start.
+
+    compared: decisions whose contexts were seen; same: those of them with the same action, `example` the episode of the first.
+    """
+
+    traces: Traces
+    compared: int = 0
+    same: int = 0
+    example: int | None = None
+    wealth: Array = field(default_factory=lambda: np.zeros(STAKES.size))
+
+    def add(self, batch: Batch, mask: Mask) -> int | None:
+        """Add the decisions of the episodes that `mask` `[E]` names; return one with an action that was seen too, or None."""
+        example: int | None = None
+        paths = [coarse_path_hashes(batch, self.traces.steps, offset) for offset in OFFSETS]
+        for name, table in batch.levels.items():
+            owner = batch.episode_of(name)
+            actions = self._seen_actions(name, [found[name] for found in paths])
+            known = (actions >= 0) & mask[owner] & _drawn(table)
+            matched = table.action[known] == actions[known]
+            pays = np.where(matched, 1.0 / table.mu_taken[known], 0.0)
+            self.wealth += np.log1p(STAKES[:, None] * (pays - 1.0)).sum(axis=1)
+            self.compared += int(known.sum())
+            self.same += int(matched.sum())
+            if example is None and matched.any():
+                example = int(owner[known][int(np.argmax(matched))])
+        return example
+
+    def _seen_actions(self, level: str, paths: list[Hashes]) -> npt.NDArray[np.int64]:
+        """Return the action `[n]` that was seen in the same contexts, on the first grid that knows them; -1 for none."""
+        found = np.full(paths[0].size, -1, dtype=np.int64)
+        for hashes, kept in zip(paths, self.traces.levels[level], strict=True):
+            if kept.hashes.size and hashes.size:
+                place = np.minimum(np.searchsorted(kept.hashes, hashes), kept.hashes.size - 1)
+                hit = (kept.hashes[place] == hashes) & (found < 0)
+                found[hit] = kept.actions[place[hit]]
+        return found
+
+    @property
+    def beyond_chance(self) -> bool:
+        """Say whether so many actions would be the same by chance with probability below ALPHA only."""
+        return float(np.logaddexp.reduce(self.wealth)) - np.log(STAKES.size) >= -np.log(ALPHA)
+
+
+def _drawn(table: LevelTable) -> Mask:
+    """Return which decisions `[n]` have a logged probability: without one there is nothing to bet at."""
+    with np.errstate(invalid="ignore"):
+        found: Mask = table.mu_taken > 0
+    return found

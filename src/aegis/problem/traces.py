@@ -1,0 +1,164 @@
+"""Which decisions somebody has seen, to about three digits: what an export that rounds leaves of them.
+
+Of every level the decisions are kept whose contexts, and all that was decided above them, occurred once: a hash of that and the
+action that was taken there. Neither rewards nor ids count. Numbers are rounded to cells of a grid that suits the spread of their
+column; a number at the edge of a cell may fall on either side of it after rounding, so that there is a second grid, moved by half
+a cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from aegis.errors import PolicyError
+from aegis.problem.batch import AnyArray, Batch
+from aegis.problem.hashing import Hashes, Steps, coarse_path_hashes
+
+MOST = 2048  # decisions that are kept of each level, on each grid
+OFFSETS = (0.0, 0.5)  # of the grids, in steps
+FINE, WIDE = 0.01, 0.05  # steps in standard deviations: for each number that counts, and at most
+NORMAL = 1.349  # quartiles of the normal distribution are this many standard deviations apart
+SEVERAL = -1  # stands for the action where contexts occurred more than once
+
+Codes = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Hashes `[k]` of what decisions knew, sorted, and the actions `int32[k]` they took."""
+
+    hashes: Hashes
+    actions: Codes
+
+
+@dataclass(frozen=True, slots=True)
+class Traces:
+    """The decisions that were seen: by level one `Kept` for each of OFFSETS. content: what was hashed (`path_digest`)."""
+
+    steps: Steps
+    levels: Mapping[str, tuple[Kept, ...]]
+    content: str
+
+    @property
+    def empty(self) -> bool:
+        """Say whether no decision could be kept: contexts repeat too much to tell one from another."""
+        return not any(kept.hashes.size for grids in self.levels.values() for kept in grids)
+
+    def plain(self) -> dict[str, Any]:
+        """Return plain data, for the record of a policy."""
+        return {
+            "steps": {
+                name: {key: [_number(width) for width in widths] for key, widths in own.items()}
+                for name, own in self.steps.items()
+            },
+            "levels": {name: [_plain(kept) for kept in grids] for name, grids in self.levels.items()},
+            "content": self.content,
+        }
+
+    @classmethod
+    def of(cls, plain: Mapping[str, Any]) -> Traces:
+        """Return what `plain` gave; PolicyError for anything else."""
+        try:
+            steps = {
+                name: {key: [float("inf") if width is None else float(width) for width in widths] for key, widths in own.items()}
+                for name, own in plain["steps"].items()
+            }
+            levels = {name: tuple(_kept(kept) for kept in grids) for name, grids in plain["levels"].items()}
+            if set(steps) != set(levels) or any(len(grids) != len(OFFSETS) for grids in levels.values()):
+                raise ValueError(f"levels {', '.join(levels)} with {len(OFFSETS)} grids each are needed")
+            return cls(steps, levels, str(plain["content"]))
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise PolicyError(
+                f"the record of a policy: its traces cannot be read ({type(error).__name__}: {error}); learn it again"
+            ) from error
+
+
+@dataclass(slots=True)
+class Tracing:
+    """Decisions as batches come by; memory does not grow with them."""
+
+    content: str
+    steps: Steps | None = None
+    levels: dict[str, list[Kept]] = field(default_factory=dict)
+
+    def add(self, batch: Batch) -> None:
+        """Add all decisions of a batch; the first one tells how wide the cells are."""
+        if self.steps is None:
+            self.steps = steps_of(batch)
+            self.levels = {name: [_NOTHING for _ in OFFSETS] for name in batch.levels}
+        for position, offset in enumerate(OFFSETS):
+            for name, hashes in coarse_path_hashes(batch, self.steps, offset).items():
+                grids = self.levels[name]
+                grids[position] = _joined(grids[position], Kept(hashes, batch.levels[name].action.astype(np.int32)))
+
+    def done(self) -> Traces:
+        """Return those that are kept."""
+        levels = {name: tuple(_single(kept) for kept in grids) for name, grids in self.levels.items()}
+        return Traces(self.steps or {}, levels, self.content)
+
+
+def steps_of(batch: Batch) -> dict[str, dict[str, list[float]]]:
+    """Return the width of a cell for every number of the contexts, by level and context.
+
+    The more numbers count, the wider each may be and tell decisions apart still: all have to fall into their cells again.
+    """
+    numbers = {
+        (name, key): values.reshape(len(values), -1)
+        for name, table in batch.levels.items()
+        for key, values in table.context.items()
+        if values.dtype.kind == "f"
+    }
+    share = min(WIDE, FINE * sum(values.shape[1] for values in numbers.values()))
+    found: dict[str, dict[str, list[float]]] = {name: {} for name in batch.levels}
+    for (name, key), values in numbers.items():
+        found[name][key] = [share * _scale(column) for column in values.T]
+    return found
+
+
+def _scale(values: AnyArray) -> float:
+    """Return the spread of numbers `[n]`, told by their quartiles so that a few large ones do not count; infinite without any."""
+    known = values[np.isfinite(values)]
+    if not known.size:
+        return float("inf")
+    low, high = np.quantile(known, [0.25, 0.75])
+    with np.errstate(over="ignore"):
+        spread = float(high - low) / NORMAL or float(known.std())
+    return spread if np.isfinite(spread) and spread > 0 else float("inf")
+
+
+_NOTHING = Kept(np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int32))
+
+
+def _joined(one: Kept, other: Kept) -> Kept:
+    """Return both, each hash once, the smallest of them only: what is left out now would have been left out of the whole too."""
+    hashes = np.concatenate([one.hashes, other.hashes])
+    values, first, counts = np.unique(hashes, return_index=True, return_counts=True)
+    actions = np.where(counts > 1, SEVERAL, np.concatenate([one.actions, other.actions])[first]).astype(np.int32)
+    return Kept(values[: 8 * MOST], actions[: 8 * MOST])
+
+
+def _single(kept: Kept) -> Kept:
+    once = kept.actions != SEVERAL
+    return Kept(kept.hashes[once][:MOST], kept.actions[once][:MOST])
+
+
+def _number(width: float) -> float | None:
+    """Return a width as JSON has it: None if it is infinite."""
+    return width if np.isfinite(width) else None
+
+
+def _plain(kept: Kept) -> dict[str, str]:
+    return {"hashes": kept.hashes.astype(">u8").tobytes().hex(), "actions": kept.actions.astype(">i4").tobytes().hex()}
+
+
+def _kept(plain: Mapping[str, str]) -> Kept:
+    hashes = np.frombuffer(bytes.fromhex(plain["hashes"]), dtype=">u8").astype(np.uint64)
+    actions = np.frombuffer(bytes.fromhex(plain["actions"]), dtype=">i4").astype(np.int32)
+    if hashes.size != actions.size:
+        raise ValueError(f"{hashes.size} hashes, {actions.size} actions")
+    return Kept(hashes, actions)
