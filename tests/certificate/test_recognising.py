@@ -137,9 +137,26 @@ def test_an_old_record_is_read_with_a_warning(table: pa.Table, learned: Learned)
 
 
 def test_fingerprints_of_other_columns_are_not_compared_in_silence(table: pa.Table, learned: Learned) -> None:
-    record = {**learned.record, "fingerprints": {**learned.record["fingerprints"], "content": "other"}}
-    certificate = certified(table, Candidate(learned.policy, "other", record=record, rewards=learned.rewards))
-    assert "no-fingerprints" in [found["code"] for found in certificate.findings]
+    prints = learned.record["fingerprints"]
+    other = {**prints, "content": "other", "traces": {**prints["traces"], "content": "other"}}
+    candidate = Candidate(learned.policy, "other", record={**learned.record, "fingerprints": other}, rewards=learned.rewards)
+    assert "no-fingerprints" in [found["code"] for found in certified(table, candidate).findings]
+    refused(certified(make_table(90, seed=5), candidate, fresh=True), "holds fingerprints of other columns", "learn it again")
+
+
+def test_fresh_is_not_believed_without_fingerprints(learned: Learned) -> None:
+    old = {name: value for name, value in learned.record.items() if name != "fingerprints"}
+    candidate = Candidate(learned.policy, "old", record=old, rewards=learned.rewards)
+    refused(
+        certified(make_table(90, seed=5), candidate, fresh=True), "holds no fingerprints", "learn it again", "leave out --fresh"
+    )
+
+
+def test_a_record_with_episodes_only_is_compared_by_them(table: pa.Table, learned: Learned) -> None:
+    prints = {name: value for name, value in learned.record["fingerprints"].items() if name != "traces"}
+    candidate = Candidate(learned.policy, "c", record={**learned.record, "fingerprints": prints}, rewards=learned.rewards)
+    refused(certified(renamed(table), candidate, fresh=True), "of the certified episodes are among those that")
+    assert certified(make_table(EPISODES, seed=5), candidate, fresh=True).verdict.verdict == "certified"
 
 
 DISCRETE = """

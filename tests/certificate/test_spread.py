@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_logs import better_policy, make_table, problem_of, source_of
 
-from aegis.certificate import Candidate, run
+from aegis.certificate import Candidate, overlap, run
 from aegis.certificate.overlap import HIGHEST, LOWEST, Spread
 from aegis.certificate.request import Request
 from aegis.certificate.run import Collected, collect
@@ -38,6 +38,21 @@ def test_a_spread_is_a_histogram_of_exponents(found: list[float], cut: int) -> N
     np.testing.assert_array_equal(spread.bins, bins)
     np.testing.assert_allclose(spread.mass, mass, rtol=1e-9, atol=1e-300)
     assert (spread.count, spread.largest) == (len(found), max(found, default=0.0))
+
+
+def test_many_weights_are_described_by_some_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overlap, "MOST", 100)
+    rng = np.random.default_rng(0)
+    spread, every = Spread(), []
+    for _ in range(200):
+        every.append(rng.exponential(size=50))
+        spread.add(every[-1])
+    weights = np.concatenate(every)
+    found = spread.plain()
+    assert spread.count == 100 + 12 * 50  # two batches, and then one in 16
+    assert (found["decisions"], found["largest"]) == (weights.size, weights.max())
+    assert found["mean"] == pytest.approx(weights.mean(), rel=0.1)
+    assert found["ess_share"] == pytest.approx(weights.mean() ** 2 / (weights**2).mean(), rel=0.1)
 
 
 @pytest.mark.parametrize("head", ["", "carry_over: within", "cluster: line"])

@@ -100,7 +100,10 @@ class RewardAtEnd:
                 f"rows), but is declared 'per: {reward.per}': each value counts for the last decision alone, though earlier ones "
                 "may have brought it about; a loss can look like a gain"
             )
-            fix = f"copy the last value into all rows of the {unit} and declare 'per: {name}' under 'reward'; or declare 'carry_over: within'"
+            fix = (
+                f"copy the last value into all rows of the {unit} and declare 'per: {name}' under 'reward'; or declare "
+                "'carry_over: within'"
+            )
             figures = {"groups": float(ends.several), "unlike": float(ends.unlike)}
             return [finding("reward-at-end", "refused", message, None, reward.column, fix, figures)]
         return []

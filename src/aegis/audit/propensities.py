@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Collection
 
 import numpy as np
 from scipy.stats import norm
 
-from aegis.audit.bets import mean_log
 from aegis.audit.calibration import LevelCalibration, SliceEvidence
 from aegis.audit.finding import Finding, Severity, finding
 from aegis.audit.history import LevelHistory
 from aegis.audit.randomisation import LevelRandomisation
+from aegis.audit.shares import SliceShares
 from aegis.audit.view import View
-from aegis.problem import Array, Problem, Scope
+from aegis.problem import Problem, Scope
 
 DOUBT = math.log(20.0)  # evidence from which a log that is not refused is one with a warning
 REACTS = math.log(100.0)  # evidence from which propensities count as not sequential
@@ -60,16 +60,18 @@ class Propensities:
         dependent = [name for name, history in self.histories.items() if history.depends() >= REACTS]
         slices = {name: calibration.slices() for name, calibration in self.calibrations.items()}
         wrong = [*self._per_decision(slices, dependent), *self._per_episode(slices, dependent)]
-        refuted = [part.level for part in wrong]
+        refuted = [part.level for part in wrong if part.level is not None]
         found += wrong
         found += [self._dependent(name) for name in dependent if name not in refuted]
+        found += self._doubtful(slices, [*refuted, *dependent])
         for name, parts in slices.items():
             found += [] if name in refuted else self._below_one(name, parts)
         return found
 
     def evidence(self) -> float:
-        """Return the logarithm of the mean evidence over all slices of all levels, the whole having half of the weight."""
-        return weighted_log([part for calibration in self.calibrations.values() for part in calibration.slices()])
+        """Return the logarithm of the mean evidence over all slices of all levels, the whole log having half the weight."""
+        slices = [part for calibration in self.calibrations.values() for part in calibration.slices()]
+        return SliceShares.of(slices).mean_log(slices)
 
     def strongest(self) -> dict[str, float]:
         """Return the logarithm of the strongest evidence in a slice of each level."""
@@ -107,12 +109,12 @@ class Propensities:
         if evidence < DOUBT:
             return []
         strongest = max(tested, key=shares.log)
-        level, odds = strongest.level, math.exp(min(evidence, MOST_ODDS))
+        level, odds = strongest.level, math.exp(min(evidence, 700.0))  # the largest that is a number
         return [
             finding(
                 "doubtful-propensities",
                 "warning" if level in self.scope else "note",
-                f"level '{level}': there is some evidence, {odds:.0f} to 1, that actions were not taken as often as their "
+                f"level '{level}': there is some evidence, {odds:.3g} to 1, that actions were not taken as often as their "
                 f"propensities say: {_described(strongest)}",
                 level,
                 self._column(level),
@@ -210,10 +212,6 @@ class Propensities:
     def _column(self, level: str) -> str | None:
         given = self.problem.level(level).propensity
         return None if given is None or not given.log_columns else given.log_columns[0]
-
-
-def _logs(parts: Iterable[SliceEvidence]) -> Array:
-    return np.array([part.log_evidence for part in parts], dtype=np.float64)
 
 
 def _described(part: SliceEvidence) -> str:

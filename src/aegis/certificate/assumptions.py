@@ -33,12 +33,13 @@ def assumptions(
 
 def _propensities(problem: Problem, levels: Sequence[str], found: set[str]) -> list[Assumption]:
     noticed = bool(found & {"miscalibrated-propensities", "actions-held"})
+    doubtful = "doubtful-propensities" in found
     return [
         Assumption(
             "propensities",
             f"The logged probabilities at {_listed(levels)} are those with which the controller chose, given all it used.",
             "tested by betting, per action in slices of one and two contexts, and against the actions of earlier episodes: "
-            + _against(noticed),
+            + _against(noticed, doubtful),
         )
     ]
 
@@ -88,8 +89,10 @@ def _counts(problem: Problem, found: set[str]) -> Assumption:
     )
 
 
-def _against(noticed: bool) -> str:
-    return "evidence against" if noticed else "no evidence against"
+def _against(noticed: bool, doubtful: bool = False) -> str:
+    if noticed:
+        return "evidence against"
+    return "some evidence against, too little to refuse" if doubtful else "no evidence against"
 
 
 def _stationarity(found: set[str]) -> Assumption:

@@ -2,6 +2,8 @@
 
 Target probabilities that belong to other rows, or that do not sum to one over the actions, give weights that average more than
 one, and a gain that is not there. Weights below one on average only make a candidate look worse: actions may be out of reach.
+Weights that are never below one, in a log of more than a few units, are the plainest such fault: what a policy takes more often
+somewhere it takes less often elsewhere. The product of weights has mean one as well, and such a log is all that it bets on.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from aegis.evidence import value_grid
 from aegis.evidence.tally import BINS, DISTANCE, LOWEST
 from aegis.problem import Problem, Scope
 
-ALPHA = 0.001  # a candidate that is in order is refused with at most this probability
+ALPHA = 0.001  # a candidate that is in order is refused with at most this probability by the mean of its weights
+NEVER_BELOW = 0.01  # and, if none of them is below one, by their product
 
 
 def start_balance(problem: Problem, candidate: int, scope: Scope, measure: Measure) -> Evidence:
@@ -28,9 +31,28 @@ def start_balance(problem: Problem, candidate: int, scope: Scope, measure: Measu
 
 
 def unbalanced(found: Evidence) -> bool:
-    """Say whether the weights are certified to average more than one."""
+    """Say whether the weights are certified to average more than one, or are never below one beyond chance."""
     blend = found.blend
-    return blend is not None and blend.count > 0 and blend.certifies(found.claim.margin, found.claim.delta)
+    if blend is None or not blend.count:
+        return False
+    return blend.certifies(found.claim.margin, found.claim.delta) or _log_product(found) >= math.log(1.0 / NEVER_BELOW)
+
+
+def _log_product(found: Evidence) -> float:
+    """Return the logarithm of the product of the units' weights, rounded down; minus infinity if one of them is below one."""
+    running = found.running[0]
+    if not isinstance(running, RunningValues):
+        return -math.inf
+    tally = running.tally
+    above = slice(-LOWEST * BINS, None)  # bins from one on
+    used = np.flatnonzero(tally.numbers[above])
+    numbers = tally.numbers[above][used]
+    if numbers.sum() < tally.count:
+        return -math.inf
+    octave, place = np.divmod(used, BINS)
+    low = octave * math.log(2.0) + np.log1p(place / BINS)
+    step = np.log1p((place + 1) / BINS) - np.log1p(place / BINS)
+    return float((numbers * low + tally.distances[above][used] / DISTANCE * step).sum())
 
 
 def mean_weight(found: Evidence) -> float:

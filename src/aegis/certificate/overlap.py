@@ -17,6 +17,8 @@ EXPONENTS = 2048  # of a float, as its bits tell them
 FRACTION = 32  # bits of a float beyond its exponent that count
 BITS = 30
 AT_ONCE = 2**20
+MOST = 2**20  # weights that are all looked at; then those of one batch in STEP, but for the largest
+STEP = 16
 
 Ints = npt.NDArray[np.int64]
 
@@ -27,9 +29,11 @@ class Spread:
 
     Sums are whole numbers, so that they do not depend on the order of the weights: numbers and fractions `[EXPONENTS]` how many
     weights have each exponent, and how far beyond the power of two they lie in units of 2^-FRACTION of it; squares in units of
-    2^-BITS, None if they are beyond all numbers.
+    2^-BITS, None if they are beyond all numbers. all, largest: of all weights; the others of those that were looked at, count.
     """
 
+    all: int = 0
+    batches: int = 0
     count: int = 0
     zero: int = 0
     squares: int | None = 0
@@ -38,10 +42,14 @@ class Spread:
     fractions: Ints = field(default_factory=lambda: np.zeros(EXPONENTS, dtype=np.int64))
 
     def add(self, weights: Array) -> None:
-        """Add weights `[n]`."""
+        """Add the weights `[n]` of a batch."""
+        self.all += weights.size
+        self.batches += 1
+        self.largest = max(self.largest, float(weights.max(initial=0.0)))
+        if self.count >= MOST and self.batches % STEP:
+            return
         self.count += weights.size
         self.zero += weights.size - int(np.count_nonzero(weights))
-        self.largest = max(self.largest, float(weights.max(initial=0.0)))
         with np.errstate(over="ignore"):
             squares = whole_sum(weights * weights, BITS)
         self.squares = None if self.squares is None or squares is None else self.squares + squares
@@ -103,7 +111,7 @@ class Spread:
         used = np.flatnonzero(self.bins[1:]) + 1
         histogram = [[int(place - 1 + LOWEST), float(self.bins[place] / self.count)] for place in used] if self.count else []
         return {
-            "decisions": self.count,
+            "decisions": self.all,
             "ess_share": self.effective,
             "largest": self.largest,
             "top_share": self.top_share,

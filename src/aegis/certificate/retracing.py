@@ -3,7 +3,8 @@
 Contexts alone prove nothing: they come again in honest data too, as products or hours of the day do. But the action was drawn.
 Where the contexts of a certified decision are those of one that was learned from, it takes the same action with the logged
 probability p of that action, so that a bet which pays 1 / p if it does is fair. In a copy of the log it always does. So nothing
-has to be supposed of how often contexts repeat: an honest candidate is refused with probability ALPHA at most (Ville's inequality).
+has to be supposed of how often contexts repeat: an honest candidate is refused with probability ALPHA at most (Markov's
+inequality on the wealth of the bets).
 """
 
 from __future__ import annotations
@@ -25,17 +26,16 @@ Mask = npt.NDArray[np.bool_]
 class Retraced:
     """Bets on the actions of certified decisions whose contexts were seen. wealth `f64[stakes]`: logarithms, 0 at the start.
 
-    compared: decisions whose contexts were seen; same: those of them with the same action, `example` the episode of the first.
+    compared: decisions whose contexts were seen; same: those of them with the same action.
     """
 
     traces: Traces
     compared: int = 0
     same: int = 0
-    example: int | None = None
     wealth: Array = field(default_factory=lambda: np.zeros(STAKES.size))
 
     def add(self, batch: Batch, mask: Mask) -> int | None:
-        """Add the decisions of the episodes that `mask` `[E]` names; return one with an action that was seen too, or None."""
+        """Add the decisions of the episodes that `mask` `[E]` names; return an episode where an action is the same, or None."""
         example: int | None = None
         paths = [coarse_path_hashes(batch, self.traces.steps, offset) for offset in OFFSETS]
         for name, table in batch.levels.items():

@@ -96,7 +96,7 @@ def collect(
             found.evidence.append(Evidence.start(claim, grids, problem))  # a subgroup uses the grids of the claim before it
     while head:  # each is let go of when it has been added
         _add(request, found, head.pop(0))
-    for batch in ahead(_looked_at(rest, looks)):  # looks at the next batch while this one is added
+    for batch in ahead(_looked_at(rest, looks), 2):  # looks at the next batch while this one is added
         _add(request, found, batch)
     for item in (*found.evidence, *found.balances.values()):
         item.close()
@@ -142,7 +142,7 @@ def _nothing_yet(request: Request, claims: tuple[Claim, ...], sides: Sides) -> C
         [],
         {},
         {candidate.name: Behaviour(_levels(request)) for candidate in request.candidates if candidate.is_code},
-        *recognisers(request.problem, request.candidates),
+        *recognisers(request.problem, request.candidates, request.fresh),
     )
 
 
