@@ -20,6 +20,7 @@ TESTS = (
     "size-follows-action",
     "size-follows-reward",
     "reward-repeated",
+    "reward-at-end",
     "duplicated-episodes",
 )
 
@@ -60,7 +61,7 @@ def test_the_calibration_refuses_exactly_from_its_threshold() -> None:
     wrong = with_propensities(batch, "inner", full * np.where(np.arange(11) == 4, 1.2, 1.0))
     evidence = 10.0 ** float(audited(problem, wrong).figures["log10_calibration_evidence"])
     assert evidence > 1e4
-    assert audited(problem, wrong, alpha=1.99 / evidence).codes() == ()
+    assert audited(problem, wrong, alpha=1.99 / evidence).codes() == ("doubtful-propensities",)
     assert audited(problem, wrong, alpha=2.01 / evidence).codes() == ("miscalibrated-propensities",)
 
 

@@ -51,6 +51,19 @@ def miscalibrated() -> Log:
     return problem, with_taken(batch, "inner", batch.levels["inner"].mu_taken / 1.5)
 
 
+def doubtful() -> Log:
+    problem, batch = logged("additive", "uniform", 100, 3)
+    full = batch.levels["inner"].mu_full
+    assert full is not None
+    return problem, with_propensities(batch, "inner", full * np.where(np.arange(11) == 4, 1.4, 1.0))
+
+
+def at_end() -> Log:
+    problem, batch = base()
+    episode = batch.episode_of("inner")
+    return problem, replace(batch, reward=np.where(np.append(episode[1:] != episode[:-1], True), reward_of(batch), 0.0))
+
+
 def below_one() -> Log:
     problem, batch = taken_only(*base(300))
     return problem, with_taken(batch, "inner", batch.levels["inner"].mu_taken * 1.5)
@@ -196,6 +209,7 @@ FAULTS: dict[str, Callable[[], Log]] = {
     "no-propensity": no_propensity,
     "estimated-propensities": estimated,
     "miscalibrated-propensities": miscalibrated,
+    "doubtful-propensities": doubtful,
     "weights-below-one": below_one,
     "propensities-not-sequential": not_sequential,
     "actions-held": held,
@@ -220,6 +234,7 @@ FAULTS: dict[str, Callable[[], Log]] = {
     "missing-rewards": missing,
     "open-units": awaited,
     "reward-repeated": lambda: (base()[0], copied_reward(base()[1])),
+    "reward-at-end": at_end,
     "few-units": lambda: base(12),
     "drift": drifting,
     "several-versions": versioned,
@@ -264,7 +279,7 @@ REFUSED = {
     code for code in FAULTS if code.split("-")[0] in ("no", "estimated", "miscalibrated", "deterministic", "cluster", "size")
 }
 REFUSED |= {"propensity-below-least", "backdoor", "carry-over", "reward-outside-range", "guard-outside-range", "reward-repeated"}
-REFUSED |= {"actions-held", "episodes-interfere", "duplicated-episodes"}
+REFUSED |= {"actions-held", "reward-at-end", "episodes-interfere", "duplicated-episodes"}
 
 
 @pytest.mark.parametrize("code", FAULTS)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
+
+import pytest
 
 from aegis.audit import (
     CAVEAT,
     CODES,
+    at_end,
     calibration,
     carry_over,
     cells,
@@ -18,6 +22,7 @@ from aegis.audit import (
     history,
     neighbours,
     pairs,
+    propensities,
     sizes,
     sums,
 )
@@ -44,4 +49,5 @@ def test_numbers_on_the_page() -> None:
     assert sizes.MOST_DECISIONS == carry_over.MOST_DECISIONS == history.MOST_DECISIONS == 65_536
     assert (calibration.MOST_DECISIONS, sums.STEP, cuts.MOST_EPISODES, drift.KEPT) == (524_288, 32, 256, 16_384)
     assert (neighbours.MOST_EPISODES, pairs.MOST_PAIRS, copies.MOST) == (16_384, 32_768, 16_384)
+    assert (at_end.FEWEST, math.exp(at_end.CHANCE), math.exp(propensities.DOUBT)) == pytest.approx((20, 1000, 20))
     assert cells.MOST_PAIRS == 128 and held.LAGS == (1, 2, 3, 4, 5, 6, 8, 12)

@@ -1,4 +1,4 @@
-"""Decisions that were learned from are known again after harmless exports, and honest data never are, whatever repeats in them."""
+"""Decisions that were learned from are known again after harmless exports; honest data are not, whatever repeats in them."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_honest_actions_in_the_same_contexts_are_hardly_ever_refused() -> None:
     for _ in range(600):
         contexts, pair = rng.normal(size=12), rng.choice(3, (2, 12), p=shares)
         found = retraced(made(contexts, pair[0], 0.5), made(contexts, pair[1], shares[pair[1]]))
-        assert not found.beyond_chance and found.compared == 12
+        assert not found.beyond_chance and 8 <= found.compared <= 12
         wealth.append(np.exp(found.wealth[0]))
     assert abs(np.mean(wealth) - 1.0) < 5 * np.std(wealth) / np.sqrt(600) and ALPHA <= 1e-4
 

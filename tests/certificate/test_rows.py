@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from small_logs import better_policy, make_table, problem_of, replaced, saved
 
 from aegis.certificate import Candidate, certify, rows, verify
-from aegis.certificate.rows import LEAST_ROWS, MOST_BLOCKS, PRIME, RowSums, begins_with, changed_rows
+from aegis.certificate.rows import LEAST_ROWS, MOST_BLOCKS, PRIME, RowSums, begins_with, changed_rows, reordered
 from aegis.logs import Source
 
 
@@ -34,6 +34,20 @@ def test_one_changed_row_is_named(count: int, data: st.DataObject, most: int) ->
     other[row] = (other[row] + data.draw(st.integers(1, PRIME - 1))) % PRIME
     assert changed_rows(blocks(hashes, most), blocks(hashes, most, 1)) == []
     assert changed_rows(blocks(hashes, most), blocks(other, most, 2)) == [f"row {row + 1}: changed"]
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(2, 3000), st.integers(0, 100), st.sampled_from([1, 4, MOST_BLOCKS]))
+def test_rows_in_another_order_are_told_from_changed_ones(count: int, seed: int, most: int) -> None:
+    rng = np.random.default_rng(seed)
+    hashes = rng.integers(0, PRIME, count)
+    moved = np.roll(hashes, 1 + seed % (count - 1))
+    assert reordered(blocks(hashes, most), blocks(moved, most, 1)) and not reordered(
+        blocks(hashes, most), blocks(hashes, most, 1)
+    )
+    moved[0] = (moved[0] + 1) % PRIME
+    assert not reordered(blocks(hashes, most), blocks(moved, most, 1))
+    assert not reordered(blocks(hashes, most), blocks(hashes[1:], most, 1))
 
 
 def test_two_changes_are_not_taken_for_one_between_them() -> None:

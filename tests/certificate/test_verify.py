@@ -98,7 +98,33 @@ def test_the_same_rows_in_another_file_have_the_same_results(place: Path, tmp_pa
     """Only the digest of the file differs: every number is the same."""
     pq.write_table(make_table(90), tmp_path / "log.parquet", compression="gzip")
     content = stated(place)
-    assert differing(again(place, content, Source([tmp_path / "log.parquet"], stated_problem(content)))) == "the log: log.parquet"
+    found = again(place, content, Source([tmp_path / "log.parquet"], stated_problem(content)))
+    assert not found.holds and found.results == ()
+    assert differing(found) == "the log: log.parquet; log.parquet, the same rows as far as they are read, written otherwise"
+
+
+def test_reordered_rows_have_the_same_results(place: Path, tmp_path: Path) -> None:
+    """All but the path, which goes through the units in the order of the log."""
+    table = make_table(90)
+    order = np.random.default_rng(2).permutation(table.num_rows)
+    pq.write_table(table.take(pa.array(order)), tmp_path / "log.parquet")
+    content = stated(place)
+    found = again(place, content, Source([tmp_path / "log.parquet"], stated_problem(content)))
+    assert not found.holds and found.same_numbers and all(item.what.endswith(": path") for item in found.results)
+    assert [item.what for item in found.causes] == ["the log: log.parquet", "log.parquet, the same rows in another order"]
+    assert [item.detail for item in found.causes] == [False, True]
+
+
+def test_causes_are_told_from_what_follows(place: Path) -> None:
+    content = stated(place)
+    problem = stated_problem(content)
+    found = again(place, content, candidate=Candidate(worse_policy(problem), "mine"))
+    assert all("the policy mine" in item.what for item in found.causes) and found.causes
+    assert any(item.what == "mine at dose: gain_lower" for item in found.results) and not found.same_numbers
+    assert {item.what for item in (*found.causes, *found.results)} == {item.what for item in found.differences}
+    edited = {**content, "levels": [{**content["levels"][0], "gain_lower": 0.9}, *content["levels"][1:]]}
+    found = again(place, edited)
+    assert found.causes == () and len(found.results) == 1 and found.results[0].plain()["cause"] is False
 
 
 def test_another_policy_is_noticed(place: Path) -> None:

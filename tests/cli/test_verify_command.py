@@ -9,11 +9,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 from aegis.cli import main
+from aegis.files import digest_of
 
 
 def run(*arguments: object, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
@@ -80,6 +82,29 @@ def test_a_changed_reward_is_told(place: Path, tmp_path: Path, capsys: pytest.Ca
     code, out, _ = run("verify", place / "certificate.json", tmp_path / "log.parquet", capsys=capsys)
     assert code == 4 and out.startswith("Not verified") and "the log: log.parquet" in out
     assert "\n  log.parquet, row 12: changed\n" in out
+    assert out.startswith("Not verified: 1 thing differs from ")
+    follow = len([item for item in found["differences"] if not item["cause"]])
+    assert out.endswith(f"  {follow} results follow from it: --json lists all\n") and len(out.splitlines()) == 4 and follow > 4
+
+
+def test_rows_in_another_order_are_told_to_have_the_same_numbers(
+    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = pq.read_table(place / "log.parquet")
+    pq.write_table(table.take(pa.array(np.random.default_rng(1).permutation(table.num_rows))), tmp_path / "log.parquet")
+    code, out, _ = run("verify", place / "certificate.json", tmp_path / "log.parquet", capsys=capsys)
+    assert code == 4 and out.startswith("Not verified: 1 thing differs from ")
+    assert "\n  log.parquet, the same rows in another order\n  Every number is the same, but for the path" in out
+
+
+def test_an_edited_result_has_no_cause(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    content = json.loads((place / "certificate.json").read_text())
+    content["levels"][0]["gain_lower"] = 9.0
+    content["seal"] = digest_of({key: value for key, value in content.items() if key != "seal"})
+    (tmp_path / "sealed.json").write_text(json.dumps(content))
+    code, out, _ = run("verify", tmp_path / "sealed.json", place / "log.parquet", capsys=capsys)
+    assert code == 4 and "Not verified: 1 thing differs" in out and "gain_lower: the certificate says 9.0, found" in out
+    assert "it does not follow from them" in out
 
 
 MODULE = """
@@ -140,7 +165,7 @@ def test_what_cannot_be_read(place: Path, tmp_path: Path, capsys: pytest.Capture
         ([tmp_path / "nothing.json", place / "log.parquet"], "cannot be read"),
         ([place / "problem.yaml", place / "log.parquet"], "is not a certificate"),
         ([place / "certificate.json", tmp_path / "nothing.parquet"], "nothing.parquet"),
-        ([place / "certificate.json", place / "log.parquet", "--policy", "a", "--policy", "b"], "speaks of 1 candidates"),
+        ([place / "certificate.json", place / "log.parquet", "--policy", "a", "--policy", "b"], "speaks of 1 candidate ("),
         ([place / "certificate.json", place / "log.parquet", "--policy", tmp_path / "gone"], "gone"),
     ):
         code, _, err = verify(*arguments, capsys=capsys)

@@ -111,8 +111,9 @@ def test_blocks_make_no_difference_and_memory_is_bounded(seed: int) -> None:
     head, *rest = (batch.take_episodes(part) for part in np.array_split(np.arange(7000), 5))
     many, one = traced(head, *rest), Tracing("c")
     one.add(head.take_episodes(np.zeros(0, dtype=np.int64)))
-    one.steps = many.steps  # the first block tells the widths
-    one.add(batch)
+    assert one.steps is None
+    one.add(head)  # the first block that is not empty tells the widths
+    one.add(batch.take_episodes(np.arange(len(head), 7000)))
     assert one.done().plain() == many.plain()
     assert [kept.hashes.size for kept in many.levels["inner"]] == [MOST, MOST]
 

@@ -129,18 +129,22 @@ class EpisodeBets:
         owner `[p]`: the episode of each choice. A sign of 0 says nothing, for example because a reward is missing.
         """
         above = choices.excesses(np.maximum(sign, 0.0), owner, count)
-        self._add((above, choices.excesses(np.maximum(-sign, 0.0), owner, count)), owner, count)
+        below = choices.excesses(np.maximum(-sign, 0.0), owner, count)
+        self._add((above, below), np.bincount(owner, minlength=count))
 
     def add_repeats(self, choices: Choices, after: AnyArray, owner: AnyArray, count: int) -> None:
         """Add choices `[p]` of `count` episodes with the set `[p]` that was chosen next: the sign is whether it is the same."""
-        self._add(choices.repeats(after, owner, count), owner, count)
+        self._add(choices.repeats(after, owner, count), np.bincount(owner, minlength=count))
 
-    def _add(self, sums: tuple[Array, Array], owner: AnyArray, count: int) -> None:
-        if not owner.size:
-            return
-        number = np.bincount(owner, minlength=count)
+    def add_shares(self, choices: Choices, shares: tuple[Array, Array], owner: AnyArray, number: AnyArray) -> None:
+        """Add choices `[p]` with shares from 0, `[p]` or `[p, B]`, of either sign, which add up to `number` `[E]` at most."""
+        self._add((choices.excesses(shares[0], owner, number.size), choices.excesses(shares[1], owner, number.size)), number)
+
+    def _add(self, sums: tuple[Array, Array], number: AnyArray) -> None:
         some = number > 0
-        self.pairs += owner.size
+        if not some.any():
+            return
+        self.pairs += int(number.sum())
         for side, found in enumerate(sums):
             self.logs[:, side] += weight_logs(1.0 + found[some] / number[some][:, None]).sum(axis=1)
 

@@ -2,7 +2,8 @@
 
 `E[(w_earlier - 1) f(later)] = 0` for the weight of any policy at the earlier decision and any f of the later one's context or
 reward. f is a sign at a cut point, the policies are uniform choices from sets of actions, and the candidate where there is one.
-Looked at are next siblings, those after them, and the next outer decision after the last one below the one before it.
+Looked at are next siblings, those after them, all earlier siblings together, and the next outer decision after the last one below
+the one before it.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from aegis.audit.bets import Choices, EpisodeBets, mean_log, set_of
+from aegis.audit.earlier import Earlier
 from aegis.audit.finding import Finding, finding
-from aegis.audit.pairs import Pairs, pairs_of
+from aegis.audit.pairs import MOST_PAIRS, Pairs, pairs_of
 from aegis.audit.signs import context_signs, sign_at
 from aegis.audit.sums import Thinning
 from aegis.audit.view import View, in_reward_units
@@ -24,6 +26,8 @@ from aegis.problem import AnyArray, Array, Level, Problem
 
 MOST_DECISIONS = 2**16  # of a level that are all looked at; then some batches only
 REACTS = math.log(20.0)  # evidence from which the controller counts as reacting to earlier decisions
+
+EARLIER = {1: "all decisions before it", 3: "the decisions three or more before it"}  # taken together, by how near they come
 
 
 @dataclass(slots=True)
@@ -64,6 +68,8 @@ class CarryOver:
                 if name in weights:
                     policies["candidate"] = Choices.weighted(weights[name][pairs.rows])
                 self._bet(view, level, pairs, policies)
+            if every is not None and in_reward_units(self.problem, name):
+                self._bet_earlier(view, level, every, weights.get(name))
 
     def _bet(self, view: View, level: Level, pairs: Pairs, policies: dict[str, Choices]) -> None:
         bets = self.kinds.setdefault((level.name, pairs.words), _KindBets(pairs.target, pairs.words))
@@ -84,6 +90,33 @@ class CarryOver:
             outer = self.problem.level(pairs.target)
             high = view.batch.levels[pairs.target].action[pairs.later] >= outer.actions.count // 2
             _add(bets.action, pairs.target, policies[""], np.where(high, 1.0, -1.0), owner, count)
+
+    def _bet_earlier(self, view: View, level: Level, every: Choices, weights: Array | None) -> None:
+        """Bet on earlier siblings together: effects that add up, or that come late."""
+        table, count = view.batch.levels[level.name], len(view.batch)
+        for lag, words in EARLIER.items():
+            earlier = Earlier.of(table.parent, view.fresh_at(level.name), lag, MOST_PAIRS)
+            rows = earlier.rows
+            if not rows.size:
+                continue
+            key = f"the actions of {words} in the same parent"
+            bets = self.kinds.setdefault((level.name, key), _KindBets(level.name, key))
+            owner = view.episodes[level.name][rows]
+            number = np.bincount(owner[earlier.later], minlength=count)
+            bets.pairs += int(number.sum())
+            chosen = every.take(rows)
+            policies = {"": chosen} if weights is None else {"": chosen, "candidate": Choices.weighted(weights[rows])}
+            rewards = sign_at(view.rewards_below(level.name)[rows], view.cuts.reward[level.name])
+            for into, label, sign in [
+                *[(bets.context, label, sign) for label, sign in _contexts(view, level.name, rows).items()],
+                (bets.reward, "", rewards),
+            ]:
+                shares = earlier.shares(np.maximum(sign, 0.0)), earlier.shares(np.maximum(-sign, 0.0))
+                for name, choices in policies.items():
+                    into.setdefault(f"{label}{name}", EpisodeBets(choices.sets)).add_shares(choices, shares, owner, number)
+            comes = (np.arange(chosen.sets) == chosen.chosen[:, None]).astype(np.float64)
+            shares = earlier.shares(comes), earlier.shares(1.0 - comes)
+            bets.action.setdefault("", EpisodeBets(chosen.sets)).add_shares(chosen, shares, owner, number)
 
     def findings(self, wrong: Collection[str] = ()) -> list[Finding]:
         """Return what was found; levels whose propensities are `wrong` say nothing about carry-over."""

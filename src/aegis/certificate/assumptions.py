@@ -54,8 +54,9 @@ def _interference(problem: Problem, found: set[str]) -> Assumption:
     return Assumption(
         "carry-over",
         "A decision affects only what lies below it (carry_over: none).",
-        f"tested on siblings one and two apart, and from the last decision below an outer one to the next outer one: "
-        f"{_against('carry-over' in found)}; effects that come later were not tested; {_between(found)}",
+        "tested on siblings one and two apart, on all earlier siblings together, and from the last decision below an outer one "
+        f"to the next outer one: {_against('carry-over' in found)}; other effects that come later were not tested; "
+        f"{_between(found)}",
     )
 
 

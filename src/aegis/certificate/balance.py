@@ -21,7 +21,7 @@ from aegis.evidence.tally import BINS, DISTANCE, LOWEST
 from aegis.problem import Problem, Scope
 
 ALPHA = 0.001  # a candidate that is in order is refused with at most this probability by the mean of its weights
-NEVER_BELOW = 0.01  # and, if none of them is below one, by their product
+NEVER_BELOW = 0.05  # and, if none of them is below one, by their product: on no more evidence than a certificate usually takes
 
 
 def start_balance(problem: Problem, candidate: int, scope: Scope, measure: Measure) -> Evidence:

@@ -64,7 +64,7 @@ class Retraced:
     @property
     def beyond_chance(self) -> bool:
         """Say whether so many actions would be the same by chance with probability below ALPHA only."""
-        return float(np.logaddexp.reduce(self.wealth)) - np.log(STAKES.size) >= -np.log(ALPHA)
+        return bool(np.logaddexp.reduce(self.wealth) - np.log(STAKES.size) >= -np.log(ALPHA))
 
 
 def _drawn(table: LevelTable) -> Mask:

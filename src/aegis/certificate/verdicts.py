@@ -11,6 +11,8 @@ from aegis.certificate.results import FORESEEABLE
 from aegis.certificate.units import unit_word
 from aegis.problem import Problem
 
+SAME = 1e-9  # by which weights may differ from one, and candidate and legacy be the same
+
 
 def judge(problem: Problem, levels: Sequence[LevelResult], delta: float, fixes: Sequence[str]) -> Verdict:
     """Return the verdict over all results: that of the scope with the largest certified gain, or of the one nearest to it."""
@@ -27,10 +29,27 @@ def judge(problem: Problem, levels: Sequence[LevelResult], delta: float, fixes: 
             None, None, unit, 0 if best is None else best.units, word, delta, None, f"Do not hand over. {_sentence(fix)}",
         )  # fmt: skip
     sentence, step = _certified(problem, best, word, delta) if best.verdict == CERTIFIED else _not_yet(problem, best, word, delta)
+    sentence += _others_refused(levels)
     return Verdict(
         best.verdict, sentence, best.candidate, best.scope, best.gain_lower, best.estimate, unit, best.units, word, delta,
         best.further_units, step,
     )  # fmt: skip
+
+
+def _others_refused(levels: Sequence[LevelResult]) -> str:
+    """Return a sentence that says how many of the scopes are refused: a verdict on one of them is none on these."""
+    count = sum(level.verdict == REFUSED for level in levels)
+    if not count:
+        return ""
+    return f" {count} of {len(levels)} scopes {'is' if count == 1 else 'are'} refused: see the findings."
+
+
+def does_the_same(level: LevelResult) -> bool:
+    """Say whether the candidate did in the log what the legacy does: every weight is one, up to rounding."""
+    largest, effective = level.weights.get("largest"), level.weights.get("ess_share")
+    if largest is None or effective is None or level.estimate is None:
+        return False
+    return bool(abs(largest - 1.0) <= SAME and abs(effective - 1.0) <= SAME)
 
 
 def recommended(levels: Sequence[LevelResult]) -> LevelResult | None:
@@ -56,6 +75,8 @@ def blocking_level(weights: Sequence[Mapping[str, Any]], levels: Sequence[LevelR
     if not involved:
         return "No level's weights stand in the way."
     worst = min(involved, key=lambda item: item["ess_share"])
+    if worst["ess_share"] >= 1.0 - SAME:
+        return "No level's weights stand in the way: all are 1."
     others = [item for item in single if item["level"] != worst["level"]]
     text = (
         f"The weights at '{worst['level']}' slow things down most: the effective sample is {100 * worst['ess_share']:.3g} % of "
@@ -70,6 +91,11 @@ def blocking_level(weights: Sequence[Mapping[str, Any]], levels: Sequence[LevelR
 def listed(words: Sequence[str]) -> str:
     """Return words as one says them: a, b and c."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def counted(number: int, units: str, before: str = "") -> str:
+    """Return a number of units, given by their plural, as one says it: 1 episode, 2 further episodes."""
+    return f"{number} {before}{units.removesuffix('s') if number == 1 else units}"
 
 
 def amount(value: float | None, unit: str) -> str:
@@ -94,7 +120,7 @@ def _certified(problem: Problem, best: LevelResult, word: str, delta: float) -> 
     sentence = (
         f"Certified: with probability at least {_percent(1 - delta)}, {best.candidate} at {_scope(best)} {earns} at least "
         f"{at_least(best.gain_lower, problem.reward.unit)} {more} per {_per(problem)} than the legacy "
-        f"(estimate {amount(best.estimate, problem.reward.unit)}), on {best.units} {word}."
+        f"(estimate {amount(best.estimate, problem.reward.unit)}), on {counted(best.units, word)}."
     )
     return sentence, (
         f"Hand {_scope(best)} over to {best.candidate}, exactly as it was certified, and go on logging propensities so that the "
@@ -106,17 +132,26 @@ def _not_yet(problem: Problem, best: LevelResult, word: str, delta: float) -> tu
     unit = problem.reward.unit
     goal = f"more than {amount(best.margin, unit)} better" if best.margin else "better"
     sentence = (
-        f"Not yet: on {best.units} {word} it is not certified at risk {_percent(delta)} that {best.candidate} at {_scope(best)} "
-        f"is {goal} than the legacy; its gain per {_per(problem)} is at least {at_least(best.gain_lower, unit)} "
+        f"Not yet: on {counted(best.units, word)} it is not certified at risk {_percent(delta)} that {best.candidate} at "
+        f"{_scope(best)} is {goal} than the legacy; its gain per {_per(problem)} is at least {at_least(best.gain_lower, unit)} "
         f"(estimate {amount(best.estimate, unit)})."
     )
+    if does_the_same(best):
+        return sentence, (
+            f"Keep the legacy, or take {best.candidate}: in this log they do the same at {_scope(best)} (every weight is 1), so "
+            "that there is no gain to certify, however long the log. If they should differ, see that the policy is the one that "
+            "was meant and that its probabilities are not those of the log."
+        )
     if best.further_units is not None:
         return sentence, (
-            f"Keep the legacy. Log about {best.further_units} further {word} under it, if evidence goes on growing as it did, "
-            "and certify the same candidate on the whole log again."
+            f"Keep the legacy. Log about {counted(best.further_units, word, 'further ')} under it, if evidence goes on growing "
+            "as it did, and certify the same candidate on the whole log again."
         )
     if best.units < FORESEEABLE:
-        return sentence, f"Keep the legacy. {best.units} {word} are too few to foresee anything: log at least {FORESEEABLE}."
+        return sentence, (
+            f"Keep the legacy. {counted(best.units, word)} {'is' if best.units == 1 else 'are'} too few to foresee anything: log "
+            f"at least {FORESEEABLE}."
+        )
     return sentence, (
         "Keep the legacy. More of the same data would not do: learn another candidate (aegis learn --kind capped stays closer to "
         "the legacy), explore more, or declare a narrower reward range if it is true."

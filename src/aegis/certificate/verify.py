@@ -9,27 +9,38 @@ from typing import Any
 from aegis.certificate.candidate import Candidate
 from aegis.certificate.certificate import KIND, Certificate
 from aegis.certificate.certify import certify
-from aegis.certificate.rows import changed_rows
+from aegis.certificate.rows import changed_rows, reordered
 from aegis.logs import Source
 from aegis.problem import Problem, parse_problem
 from aegis.problem.strict_yaml import write_yaml
 from aegis.version import __version__
 
+PATH = ": path"
+
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing that is not as the certificate says: what, what it says, what was found (both None if `what` says it all)."""
+    """One thing that is not as the certificate says: what, what it says, what was found (both None if `what` says it all).
+
+    cause: whether it is something a certificate is computed from (a file, a row, a policy, the problem, a setting), not a result.
+    """
 
     what: str
     stated: Any
     found: Any
+    cause: bool = True
 
     def plain(self) -> dict[str, Any]:
         """Return plain data."""
-        return {"what": self.what, "stated": self.stated, "found": self.found}
+        return {"what": self.what, "stated": self.stated, "found": self.found, "cause": self.cause}
+
+    @property
+    def detail(self) -> bool:
+        """Say whether it only tells more about the difference before it."""
+        return self.stated is None and self.found is None
 
     def __str__(self) -> str:
-        if self.stated is None and self.found is None:
+        if self.detail:
             return self.what
         return f"{self.what}: the certificate says {self.stated}, found {self.found}"
 
@@ -46,6 +57,21 @@ class Verification:
     def holds(self) -> bool:
         """Say whether nothing differs."""
         return not self.differences
+
+    @property
+    def causes(self) -> tuple[Difference, ...]:
+        """Return what differs of that which a certificate is computed from."""
+        return tuple(item for item in self.differences if item.cause)
+
+    @property
+    def results(self) -> tuple[Difference, ...]:
+        """Return what differs of that which was computed: it follows from the causes, if there are any."""
+        return tuple(item for item in self.differences if not item.cause)
+
+    @property
+    def same_numbers(self) -> bool:
+        """Say whether every result is the same but for the path of the bound, which goes through the units in the log's order."""
+        return all(item.what.endswith(PATH) for item in self.results)
 
 
 def stated_problem(content: Mapping[str, Any], source: str = KIND) -> Problem:
@@ -114,9 +140,13 @@ def _files(content: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _rows(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
-    """Return in words which rows of a file differ; nothing if the checksums of either are not known."""
+    """Return in words what became of the rows of a file; nothing if the checksums of either are not known."""
     was, now = before.get("rows"), after.get("rows")
-    return [] if was is None or now is None else changed_rows(was, now)
+    if was is None or now is None:
+        return []
+    if reordered(was, now):
+        return ["the same rows in another order"]
+    return changed_rows(was, now) or ["the same rows as far as they are read, written otherwise"]
 
 
 def _same_rows(stated: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
@@ -158,17 +188,17 @@ def _results(stated: Mapping[str, Any], found: Mapping[str, Any]) -> list[Differ
     differences: list[Difference] = []
     for name in ("verdict", "summary", "splits", "counts", "settings", "assumptions", "blocking"):
         if stated[name] != found[name]:
-            differences.append(Difference(name, _short(stated[name]), _short(found[name])))
+            differences.append(Difference(name, _short(stated[name]), _short(found[name]), cause=name == "settings"))
     was, now = ([item for item in content["findings"] if item.get("code") != "earlier-looks"] for content in (stated, found))
     if was != now:  # earlier looks are in the ledger, which is not looked at here
-        differences.append(Difference("findings", _short(was), _short(now)))
+        differences.append(Difference("findings", _short(was), _short(now), cause=False))
     if len(stated["levels"]) != len(found["levels"]):
-        return [*differences, Difference("number of scopes", len(stated["levels"]), len(found["levels"]))]
+        return [*differences, Difference("number of scopes", len(stated["levels"]), len(found["levels"]), cause=False)]
     for before, after in zip(stated["levels"], found["levels"], strict=True):
         where = f"{before['candidate']} at {' + '.join(before['scope'])}"
         for key, value in before.items():
             if value != after.get(key):
-                differences.append(Difference(f"{where}: {key}", _short(value), _short(after.get(key))))
+                differences.append(Difference(f"{where}: {key}", _short(value), _short(after.get(key)), cause=False))
     return differences
 
 

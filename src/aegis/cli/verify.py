@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from aegis.cli import options
 from aegis.cli.show import console, print_json
 
+if TYPE_CHECKING:
+    from aegis.certificate import Verification
+
 BROKEN = 4
+MOST = 20  # differences on the screen
 
 
 @click.command("verify")
@@ -33,7 +38,8 @@ def command(certificate: Path, log: tuple[Path, ...], references: tuple[str, ...
     """Recompute CERTIFICATE from LOG and its policies; report a changed row, policy or setting.
 
     \b
-    Exit codes: 0 everything was found again bit for bit, 4 something differs, 2 bad input.
+    Exit codes: 0 everything was found again bit for bit, 4 something differs, 2 bad input. A log with the same rows in another
+    order has the same numbers, which is said, but is not the file that was certified: 4.
 
     \b
     Example:
@@ -50,7 +56,8 @@ def command(certificate: Path, log: tuple[Path, ...], references: tuple[str, ...
     places = list(references) or [item["reference"] for item in stated]
     if len(places) != len(stated) or not all(places):
         names = ", ".join(item["name"] for item in stated)
-        raise InputError(f"{certificate}: speaks of {len(stated)} candidates ({names}); name each with --policy, in this order")
+        count = "1 candidate" if len(stated) == 1 else f"{len(stated)} candidates"
+        raise InputError(f"{certificate}: speaks of {count} ({names}); name each with --policy, in this order")
     specified = stated_problem(content, str(certificate)) if problem is None else load_problem(problem)
     scope = content["settings"]["scopes"][0] if content["settings"]["asked"] else None
     candidates = [load_candidate(reference, specified, scope) for reference in places]
@@ -65,11 +72,30 @@ def command(certificate: Path, log: tuple[Path, ...], references: tuple[str, ...
         screen.print(f"Verified: {certificate} was found again bit for bit.", style="bold green", soft_wrap=True)
         screen.print(content["summary"]["sentence"], soft_wrap=True)
     else:
-        screen.print(
-            f"Not verified: {len(found.differences)} things differ from {certificate}.", style="bold red", soft_wrap=True
-        )
-        for item in found.differences[:20]:
-            screen.print(f"  {item}", soft_wrap=True, markup=False)
+        first, *rest = not_verified(found, certificate)
+        screen.print(first, style="bold red", soft_wrap=True)
+        for line in rest:
+            screen.print(f"  {line}", soft_wrap=True, markup=False)
     for note in found.notes:
         screen.print(f"note: {note}", soft_wrap=True)
     return 0 if found.holds else BROKEN
+
+
+def not_verified(found: Verification, certificate: Path) -> list[str]:
+    """Return lines on what differs: the causes alone, and how much follows from them; results only if nothing explains them."""
+    causes, results = found.causes, found.results
+    shown = causes or results
+    things = sum(not item.detail for item in shown)
+    lines = [f"Not verified: {'1 thing differs' if things == 1 else f'{things} things differ'} from {certificate}."]
+    lines += [str(item) for item in shown[:MOST]]
+    if len(shown) > MOST:
+        lines.append(f"and {len(shown) - MOST} more: --json lists them")
+    if not causes:
+        lines.append("Log, policies, problem and settings are those of the certificate: it does not follow from them.")
+    elif found.same_numbers:
+        but = ", but for the path of the bound on its way through the log" if results else ""
+        lines.append(f"Every number is the same{but}.")
+    else:
+        number = "1 result follows" if len(results) == 1 else f"{len(results)} results follow"
+        lines.append(f"{number} from {'it' if things == 1 else 'them'}: --json lists all")
+    return lines

@@ -88,6 +88,8 @@ class Tracing:
 
     def add(self, batch: Batch) -> None:
         """Add all decisions of a batch; the first one tells how wide the cells are."""
+        if not len(batch):
+            return
         if self.steps is None:
             self.steps = steps_of(batch)
             self.levels = {name: [_NOTHING for _ in OFFSETS] for name in batch.levels}
@@ -108,7 +110,7 @@ def steps_of(batch: Batch) -> dict[str, dict[str, list[float]]]:
     The more numbers count, the wider each may be and tell decisions apart still: all have to fall into their cells again.
     """
     numbers = {
-        (name, key): values.reshape(len(values), -1)
+        (name, key): values[:, None] if values.ndim == 1 else values
         for name, table in batch.levels.items()
         for key, values in table.context.items()
         if values.dtype.kind == "f"

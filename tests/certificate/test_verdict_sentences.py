@@ -1,0 +1,85 @@
+"""The verdict in words: what is refused beside it, candidates that do what the legacy does, and one of a thing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from small_logs import better_policy, legacy_dose, legacy_setting, make_table, problem_of, source_of
+
+from aegis.certificate import CERTIFIED, NOT_YET, REFUSED, certify
+from aegis.certificate.certificate import LevelResult
+from aegis.certificate.verdicts import blocking_level, counted, does_the_same, judge
+from aegis.policies import Function
+from aegis.problem import Level, Rows
+
+SPREAD = {"largest": 2.0, "ess_share": 0.7}
+
+
+def result(verdict: str, scope: str = "dose", units: int = 500, further: int | None = None, **more: Any) -> LevelResult:
+    values = dict.fromkeys(("estimate_error", "value_lower", "value_estimate", "legacy_value"), None)
+    given = {"estimate": 0.1, "gain_lower": 0.05, "weights": SPREAD, **more}
+    return LevelResult(
+        "mine", (scope,), verdict, "why", 0.05, 0.0, units=units, further_units=further, method="plain", **values, **given
+    )
+
+
+def judged(*levels: LevelResult) -> tuple[str, str]:
+    found = judge(problem_of(), levels, 0.05, ["look at it"])
+    return found.sentence, found.next_step
+
+
+@pytest.mark.parametrize("verdict", [CERTIFIED, NOT_YET])
+def test_a_verdict_on_one_scope_tells_of_the_refused_ones(verdict: str) -> None:
+    refused = [result(REFUSED, "recipe"), result(REFUSED, "other")]
+    assert judged(result(verdict), *refused)[0].endswith(". 2 of 3 scopes are refused: see the findings.")
+    assert judged(refused[0], result(verdict))[0].endswith(". 1 of 2 scopes is refused: see the findings.")
+    assert "refused" not in judged(result(verdict), result(NOT_YET, "recipe"))[0]
+    assert judged(*refused)[0] == "Refused: why"
+
+
+def test_one_unit_is_one_unit() -> None:
+    sentence, step = judged(result(NOT_YET, units=1))
+    assert "on 1 episode it" in sentence and step.startswith("Keep the legacy. 1 episode is too few")
+    assert "2 episodes are too few" in judged(result(NOT_YET, units=2))[1]
+    assert "on 1 episode." in judged(result(CERTIFIED, units=1))[0]
+    assert "Log about 1 further episode under it" in judged(result(NOT_YET, further=1))[1]
+    assert [counted(number, "clusters") for number in (0, 1, 2)] == ["0 clusters", "1 cluster", "2 clusters"]
+
+
+def test_a_candidate_that_does_what_the_legacy_does_is_told() -> None:
+    """As a function that gives back the probabilities of the log: there is nothing to gain, and nothing to learn from that."""
+
+    def legacy(level: Level, rows: Rows) -> np.ndarray[Any, Any]:
+        return legacy_setting(rows["task"]) if level.name == "recipe" else legacy_dose(rows["temperature"])
+
+    problem = problem_of()
+    found = certify(source_of(make_table(120)), Function(problem, legacy), ledger=False)
+    assert found.verdict.verdict == NOT_YET and all(does_the_same(level) for level in found.levels)
+    assert "they do the same" in found.verdict.next_step and "learn another" not in found.verdict.next_step
+    assert found.blocking == "No level's weights stand in the way: all are 1."
+    other = certify(source_of(make_table(120)), better_policy(problem), ledger=False)
+    assert not any(does_the_same(level) for level in other.levels)
+
+
+@pytest.mark.parametrize(
+    ("weights", "same"),
+    [
+        ({"largest": 1.0, "ess_share": 1.0}, True),
+        ({"largest": 1.0 + 1e-12, "ess_share": 1.0 - 1e-12}, True),
+        ({"largest": 1.0, "ess_share": 0.99}, False),  # some are smaller
+        ({"largest": 1.001, "ess_share": 1.0}, False),
+        ({}, False),
+    ],
+)
+def test_the_same_means_that_every_weight_is_one(weights: dict[str, float], same: bool) -> None:
+    level = result(NOT_YET, weights=weights)
+    assert does_the_same(level) == same
+    assert ("they do the same" in judged(level)[1]) == same
+
+
+def test_weights_that_differ_stand_in_the_way() -> None:
+    spread = {"level": "dose", "ess_share": 0.5, "largest": 3.0}
+    assert "at 'dose' slow things down" in blocking_level([spread], [result(NOT_YET)])
+    assert blocking_level([{**spread, "ess_share": 1.0}], [result(NOT_YET)]) == "No level's weights stand in the way: all are 1."
