@@ -14,8 +14,8 @@ DEPTH = 3  # more than one, so that neither side waits for the other's slow item
 def ahead(items: Generator[Item, None, None], depth: int = DEPTH) -> Iterator[Item]:
     """Yield what a generator yields, made ready before its use; what it raises is raised at that item's turn.
 
-    Decoding and most of the work on arrays runs outside Python's lock, so that a second core is put to use. `depth` more items are
-    in memory. Leaving early waits for the items that are being made, and closes the generator.
+    Decoding and most of the work on arrays runs outside Python's lock, so that a second core is put to use. `depth` more items
+    are in memory. Leaving early waits for the items that are being made, and closes the generator.
     """
     end = object()
     try:
