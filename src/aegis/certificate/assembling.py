@@ -146,7 +146,7 @@ def _own_findings(request: Request, outcome: Outcome, looks: Mapping[str, Any]) 
             finding(
                 "earlier-looks",
                 "warning",
-                f"{len(others)} other looks were taken at these data before{_parts(others)}, the last one "
+                f"{_looks(len(others))} taken at these data before{_parts(others)}, the last one "
                 f"{max(look['when'] for look in others)}; if a candidate here was chosen after seeing their results, its risk is "
                 "not the one stated",
                 looks=float(len(others)),
@@ -164,6 +164,10 @@ def _own_findings(request: Request, outcome: Outcome, looks: Mapping[str, Any]) 
     if outcome.found is not None and outcome.found.certified_episodes == 0:
         found.append(finding("nothing-certified", "refused", "no unit is left on the certification side of the split"))
     return found
+
+
+def _looks(count: int) -> str:
+    return "1 other look was" if count == 1 else f"{count} other looks were"
 
 
 def _parts(others: Sequence[Mapping[str, Any]]) -> str:
