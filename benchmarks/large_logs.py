@@ -57,34 +57,31 @@ class Clock:
         return result
 
 
-@dataclass(slots=True)
 class Asked:
-    """A policy that adds up the time in which it is asked; CPU of the asking thread only, since others read meanwhile."""
+    """Adds up the time in which policies of a class are asked; CPU of the asking thread only, since others read meanwhile.
 
-    policy: Policy
-    cpu: float = 0.0
-    wall: float = 0.0
+    The class itself is watched: a policy wrapped in another would be code to `certify`, whose behaviour it would have to record.
+    """
 
-    @property
-    def weights(self) -> Array:
-        """Return the particle weights."""
-        return self.policy.weights
+    def __init__(self, kind: type[Policy]) -> None:
+        self.cpu, self.wall, self.depth = 0.0, 0.0, 0
+        for name in ("taken", "full"):
+            setattr(kind, name, self._timed(getattr(kind, name)))
 
-    def taken(self, level: str, batch: Batch) -> Array:
-        """Return the probabilities of the actions taken."""
-        return self._timed(lambda: self.policy.taken(level, batch))
+    def _timed(self, method: Callable[..., Array]) -> Callable[..., Array]:
+        def timed(policy: Policy, level: str, batch: Batch) -> Array:
+            if self.depth:  # one asks the other
+                return method(policy, level, batch)
+            self.depth += 1
+            cpu, wall = time.thread_time(), time.perf_counter()
+            try:
+                return method(policy, level, batch)
+            finally:
+                self.depth -= 1
+                self.cpu += time.thread_time() - cpu
+                self.wall += time.perf_counter() - wall
 
-    def full(self, level: str, batch: Batch) -> Array:
-        """Return whole distributions."""
-        return self._timed(lambda: self.policy.full(level, batch))
-
-    def _timed(self, work: Callable[[], Array]) -> Array:
-        cpu, wall = time.thread_time(), time.perf_counter()
-        try:
-            return work()
-        finally:
-            self.cpu += time.thread_time() - cpu
-            self.wall += time.perf_counter() - wall
+        return timed
 
 
 def learned(path: Path, task: str) -> Learned:
@@ -99,12 +96,13 @@ def measure(task: str, path: Path, small: Path) -> dict[str, Any]:
     columns = list(dict.fromkeys([column.name for column in required_columns(problem)]))
     if task == "columns":
         columns += TARGETS
-        asked = Asked(TargetColumns(problem, {"recipe": TARGETS[0], "dose": TARGETS[1]}))
-        candidate = Candidate(asked, "target columns", columns=TARGETS)
+        policy: Policy = TargetColumns(problem, {"recipe": TARGETS[0], "dose": TARGETS[1]})
+        candidate = Candidate(policy, "target columns", columns=TARGETS)
     else:
         found = learned(small, task)
-        asked = Asked(found.policy)
-        candidate = Candidate(asked, "greedy policy", record=found.record, rewards=found.rewards)
+        policy = found.policy
+        candidate = Candidate(policy, "greedy policy", record=found.record, rewards=found.rewards)
+    asked = Asked(type(policy))
     scans = [Clock() for _ in range(2 * SCANS)]
     rows = [clock.time(lambda: scan(path, columns)) for clock in scans[:SCANS]][-1]
     digest, whole = Clock(), Clock()

@@ -45,10 +45,13 @@ class Blend:
         """Say whether the mean is certified to be above `mean` at risk delta; the same test that `lower` inverts."""
         return self.log_wealth(mean) >= math.log(1.0 / check_delta(delta))
 
-    def lower(self, delta: float, low: float, high: float) -> float:
-        """Return the largest mean in [low, high] that is certified to be exceeded, rounded down; see `Sketch.lower`."""
+    def lower(self, delta: float, low: float, high: float, within: float = 0.0) -> float:
+        """Return the largest mean in [low, high] that is certified to be exceeded, rounded down; see `Sketch.lower`.
+
+        within: how far below the largest one the answer may be.
+        """
         curve, threshold = self.curve(), math.log(1.0 / check_delta(delta))
-        return largest_certified(lambda mean: curve(mean) >= threshold, low, high)
+        return largest_certified(lambda mean: curve(mean) >= threshold, low, high, within)
 
     def units_needed(self, mean: float, delta: float) -> int | None:
         """Return how many units in all it would take to certify `mean` if evidence went on growing as so far; an estimate.

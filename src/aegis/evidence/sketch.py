@@ -118,8 +118,11 @@ class Curve:
         return float(best + math.log(np.exp(terms - best).sum()))
 
 
-def largest_certified(certifies: Callable[[float], bool], low: float, high: float) -> float:
-    """Return the largest mean in [low, high] that is certified, rounded down to a float; `low` if none is. See `Sketch.lower`."""
+def largest_certified(certifies: Callable[[float], bool], low: float, high: float, within: float = 0.0) -> float:
+    """Return the largest mean in [low, high] that is certified, rounded down to a float; `low` if none is. See `Sketch.lower`.
+
+    within: how far below the largest one the answer may be, for a picture.
+    """
     if not low < high:
         raise SettingError(f"a bound is looked for in [low, high] with low < high, found [{low}, {high}]")
     if certifies(high):
@@ -131,7 +134,7 @@ def largest_certified(certifies: Callable[[float], bool], low: float, high: floa
     inside, outside = low, high
     while True:
         middle = 0.5 * (inside + outside)
-        if not inside < middle < outside:
+        if not inside < middle < outside or outside - inside <= within:
             return inside
         if certifies(middle):
             inside = middle

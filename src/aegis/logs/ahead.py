@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 Item = TypeVar("Item")
-DEPTH = 3  # more than one, so that neither side waits for the other's slow items, such as the first ones
+DEPTH = 6  # more than one, so that neither side waits for the other's slow items, such as the first ones
 
 
 def ahead(items: Generator[Item, None, None], depth: int = DEPTH) -> Iterator[Item]:
