@@ -15,6 +15,7 @@ from small_logs import better, better_policy, make_table, problem_of, source_of,
 from aegis.agents import CandidateSettings, learn
 from aegis.certificate import Candidate, certify, verify
 from aegis.certificate.behaviour import Behaviour, code_digest, is_code
+from aegis.errors import PolicyError
 from aegis.logs import Source, Split
 from aegis.policies import Function, Hybrid, Logged, Mixture, TargetColumns
 from aegis.problem import Batch
@@ -44,7 +45,7 @@ class Own:
         return np.full((1, len(batch.levels[level])), 0.5)
 
     def full(self, level: str, batch: Batch) -> Any:
-        raise NotImplementedError
+        raise PolicyError("this policy knows the probability of the action taken only")
 
 
 def test_which_policies_are_code() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from typed import run
 
 from aegis.audit import CAVEAT, CODES
 from aegis.cli import main
@@ -31,14 +32,6 @@ problem = load_problem({problem!r})
 policy = Legacy(problem, {{name: Uniform() for name in problem.names}})
 number = 3
 """
-
-
-def run(*arguments: object, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as stop:
-        main([str(argument) for argument in arguments])
-    captured = capsys.readouterr()
-    code = stop.value.code
-    return (0 if code is None else int(code)), captured.out, captured.err
 
 
 @pytest.fixture(scope="module")

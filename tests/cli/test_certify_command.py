@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from typed import run
 
 from aegis.certificate import load_certificate
 from aegis.cli import main
@@ -29,14 +30,6 @@ def bold(level, rows):
 
 number = 7
 """
-
-
-def run(*arguments: object, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as stop:
-        main([str(argument) for argument in arguments])
-    captured = capsys.readouterr()
-    code = stop.value.code
-    return (0 if code is None else int(code)), captured.out, captured.err
 
 
 @pytest.fixture(scope="module")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from typed import run
 
 from aegis.cli import main
 from aegis.cli.compare_chart import marks_of
@@ -16,14 +17,6 @@ from aegis.cli.compare_rows import letter_of
 from aegis.comparison import Comparison, Estimate, LowerBound
 
 SVG = "{http://www.w3.org/2000/svg}"
-
-
-def run(*arguments: object, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as stop:
-        main([str(argument) for argument in arguments])
-    captured = capsys.readouterr()
-    code = stop.value.code
-    return (0 if code is None else int(code)), captured.out, captured.err
 
 
 @pytest.fixture(scope="module")

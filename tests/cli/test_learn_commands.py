@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from typed import run
 
 from aegis.cli import main
 from aegis.cli.learn import _progress as progress_of_learn
@@ -21,14 +22,6 @@ from aegis.policies import load_record
 from aegis.problem import load_problem
 
 EXPLAINED = ["logged_decisions", "action_value", "policy_probability", "legacy_probability"]
-
-
-def run(*arguments: object, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as stop:
-        main([str(argument) for argument in arguments])
-    captured = capsys.readouterr()
-    code = stop.value.code
-    return (0 if code is None else int(code)), captured.out, captured.err
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:

@@ -13,17 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from typed import run
 
 from aegis.cli import main
 from aegis.files import digest_of
-
-
-def run(*arguments: object, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as stop:
-        main([str(argument) for argument in arguments])
-    captured = capsys.readouterr()
-    code = stop.value.code
-    return (0 if code is None else int(code)), captured.out, captured.err
 
 
 @pytest.fixture(scope="module")

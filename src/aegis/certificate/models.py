@@ -33,7 +33,7 @@ def fit_models(problem: Problem, candidate: Candidate, claims: Sequence[Claim], 
         if candidate.rewards is not None and not measure.guard:
             models.rewards[measure.column] = candidate.rewards
         elif prior is not None:
-            fitted = _fitted(problem, measured(prior, measure))
+            fitted = fitted_rewards(problem, measured(prior, measure))
             if fitted is not None:
                 models.rewards[measure.column] = fitted
     if prior is not None:
@@ -61,7 +61,7 @@ def _mean(measure: Measure, prior: Batch | None) -> float:
     return 0.5 if not known.size else round(float(np.clip(measure.scaled(known).mean(), 0.0, 1.0)) * 2.0**20) / 2.0**20
 
 
-def _fitted(problem: Problem, prior: Batch, levels: Sequence[str] | None = None) -> LevelRewards | None:
+def fitted_rewards(problem: Problem, prior: Batch, levels: Sequence[str] | None = None) -> LevelRewards | None:
     """Return reward models fitted to a batch, the likeliest of a few for each level; None if nothing can be fitted."""
     try:
         scalings = fit_scalings(problem, [prior])
@@ -87,4 +87,4 @@ def _below(
     expected = (path_full(view, inner, prior, scope) * view.predicted(measure, inner)).sum(axis=1)
     rows = prior.ancestors(problem.innermost.name)[inner]
     pretend: Array = expected[rows]
-    return _fitted(problem, replace(prior, reward=pretend, observed=None), (outer,))
+    return fitted_rewards(problem, replace(prior, reward=pretend, observed=None), (outer,))

@@ -10,14 +10,11 @@ import numpy as np
 
 from aegis.certificate.candidate import Candidate
 from aegis.certificate.measures import Measure, observe
+from aegis.certificate.models import fitted_rewards
 from aegis.certificate.view import Models, View
 from aegis.certificate.weights import reward_level
-from aegis.errors import AegisError
-from aegis.mechanisms import LevelRewards, ModelSettings, fit_scalings
 from aegis.policies import path_full
 from aegis.problem import Array, Batch, Problem, RewardModel, Scope
-
-FEATURES = ("linear", "polynomial")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +62,7 @@ def predictions(problem: Problem, candidate: Candidate, scope: Scope, measure: M
     if candidate.rewards is not None:
         base.rewards[measure.column] = candidate.rewards
         words = "the reward models the candidate was learned with"
-    elif prior is not None and (fitted := _fitted(problem, prior)) is not None:
+    elif prior is not None and (fitted := fitted_rewards(problem, prior)) is not None:
         base.rewards[measure.column] = fitted
         words = f"regressions on {len(prior)} prior episodes"
     found = Predictions(base, {}, words)
@@ -76,7 +73,7 @@ def predictions(problem: Problem, candidate: Candidate, scope: Scope, measure: M
         view = View(problem, prior, candidate.policy, base)
         expected = np.einsum("na,na->n", _continuing(view, inner, scope), found.at(view, measure, inner))
         rows = prior.ancestors(problem.innermost.name)[inner]
-        fitted = _fitted(problem, replace(prior, reward=expected[rows], observed=None), outer)
+        fitted = fitted_rewards(problem, replace(prior, reward=expected[rows], observed=None), (outer,))
         if fitted is not None:
             found = replace(found, outer={**found.outer, outer: fitted})
     return found
@@ -96,18 +93,3 @@ def _continuing(view: View, level: str, scope: Scope) -> Array:
 
 def _mean(measure: Measure, prior: Batch | None) -> float:
     return 0.5 if prior is None else float(observe(measure, prior).low.mean())
-
-
-def _fitted(problem: Problem, prior: Batch, level: str | None = None) -> LevelRewards | None:
-    """Return regressions fitted to a batch, the likelier of two for each level; None if nothing can be fitted."""
-    levels = None if level is None else (level,)
-    try:
-        scalings = fit_scalings(problem, [prior])
-        if problem.reward.column not in scalings:
-            return None
-        fitted = [
-            LevelRewards.prior(problem, ModelSettings(features=features), scalings, levels).update(prior) for features in FEATURES
-        ]
-        return LevelRewards.likeliest(fitted)[0]
-    except AegisError:  # too few or too odd for a regression: the constant does, and the estimate says so
-        return None

@@ -119,7 +119,7 @@ class _Entries:
 
         try:
             return convert_all(self.found)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # a bad value, or a type for which Arrow has no such cast
             wrong, more = unreadable(self.found, convert_all)
             self.findings.add(wrong, self.column.name, text, more)
             return None

@@ -60,6 +60,7 @@ def as_table(value: Any, name: str) -> pa.Table:
     """
     try:
         table = _handed_over(value)
+    # Frames of other libraries say in all of these ways that a column cannot be handed over.
     except (pa.ArrowException, TypeError, ValueError, NotImplementedError) as error:
         said = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise LogError(

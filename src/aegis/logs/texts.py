@@ -101,7 +101,7 @@ def unreadable(column: pa.Array, convert: Callable[[pa.Array], object]) -> tuple
         trials += 1
         try:
             convert(column.slice(start, stop - start))
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # the two ways in which Arrow refuses a cast
             if stop - start == 1:
                 found.append(start)
             else:

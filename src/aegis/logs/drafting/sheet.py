@@ -161,7 +161,7 @@ def _look(name: str, position: int, column: pa.ChunkedArray) -> Look:
 def _as_text(array: pa.Array) -> pa.Array:
     try:
         return array.cast(pa.large_string())
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # lists and the like, for which Arrow has no such cast
         return pa.nulls(len(array), pa.large_string())
 
 
