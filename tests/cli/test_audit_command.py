@@ -10,10 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from typed import run
+from typed import done, run
 
 from aegis.audit import CAVEAT, CODES
-from aegis.cli import main
 from aegis.cli.candidates import load_candidate
 from aegis.errors import PolicyError
 from aegis.policies import Function, Legacy, TargetColumns
@@ -42,9 +41,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ["simulate", "--world", "additive", "--episodes", "80", "--out", folder],
         ["learn", folder / "log.parquet", "--problem", folder / "problem.yaml", "--scope", "inner", "--out", folder / "policy"],
     ):
-        with pytest.raises(SystemExit) as stop:
-            main([str(word) for word in call])
-        assert not stop.value.code
+        assert done(*call) == 0
     table = pq.read_table(folder / "log.parquet")
     even = pa.array(np.full(table.num_rows, 1 / 11))
     pq.write_table(

@@ -7,17 +7,9 @@ import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
-
-from aegis.cli import main
+from typed import done, run
 
 QUICK = ("--explore", "0.5,1", "--caps", "2,inf")
-
-
-def run(*arguments: object, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as stop:
-        main([str(argument) for argument in arguments])
-    captured = capsys.readouterr()
-    return int(stop.value.code or 0), captured.out, captured.err
 
 
 @pytest.fixture(scope="module")
@@ -34,9 +26,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ],
     ]
     for call in calls:
-        with pytest.raises(SystemExit) as stop:
-            main(call)
-        assert not stop.value.code
+        assert done(*call) == 0
     return folder
 
 
