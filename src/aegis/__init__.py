@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from aegis.audit import audit_log
     from aegis.certificate import Candidate, Certificate, certificate_schema, certify, load_certificate, verify
     from aegis.cli.candidates import load_candidate
-    from aegis.cli.validating import validate
     from aegis.comparison import Comparison, ComparisonSettings, compare
     from aegis.logs import Source, Split, draft_problem, write_log
     from aegis.mechanisms import Belief, LevelRewards, ModelSettings, build_belief, fit_scalings
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from aegis.policies import Capped, Function, Hybrid, Legacy, Logged, Mixture, TargetColumns, save_policy
     from aegis.problem import Batch, Level, Problem, Scope, load_problem, save_problem
     from aegis.report import write_report
-    from aegis.validation import Plan, Validation, plan
+    from aegis.validation import Plan, Validation, plan, validate
     from aegis.worlds import WORLDS, OraclePolicy, make_world, oracle_value, true_value
 
 _ROOMS = {
@@ -31,7 +30,6 @@ _ROOMS = {
     "audit": ("audit_log",),
     "certificate": ("Candidate", "Certificate", "certificate_schema", "certify", "load_certificate", "verify"),
     "cli.candidates": ("load_candidate",),
-    "cli.validating": ("validate",),
     "comparison": ("Comparison", "ComparisonSettings", "compare"),
     "logs": ("Source", "Split", "draft_problem", "write_log"),
     "mechanisms": ("Belief", "LevelRewards", "ModelSettings", "build_belief", "fit_scalings"),
@@ -39,7 +37,7 @@ _ROOMS = {
     "policies": ("Capped", "Function", "Hybrid", "Legacy", "Logged", "Mixture", "TargetColumns", "save_policy"),
     "problem": ("Batch", "Level", "Problem", "Scope", "load_problem", "save_problem"),
     "report": ("write_report",),
-    "validation": ("Plan", "Validation", "plan"),
+    "validation": ("Plan", "Validation", "plan", "validate"),
     "worlds": ("WORLDS", "OraclePolicy", "make_world", "oracle_value", "true_value"),
 }  # fmt: skip
 _HOME = {name: f"aegis.{room}" for room, names in _ROOMS.items() for name in names}

@@ -150,6 +150,7 @@ def test_capped_needs_the_whole_distribution(tmp_path: Path) -> None:
     taken = with_propensity(CLINIC.problem, dose=Propensity(column="p"))
     log = source(CLINIC, tmp_path, problem=taken)
     refused(log, PolicyError, "level 'dose': a capped candidate needs", settings=quick("capped"))
+    refused(log, PolicyError, r"learn kind 'greedy' \(--kind greedy\)", settings=quick("capped"))
     assert isinstance(learn(log, settings=quick("capped"), scope=["plan"]), Learned)
     assert isinstance(learn(log, settings=quick("greedy")), Learned)
 

@@ -242,7 +242,13 @@ FAULTS: dict[str, Callable[[], Log]] = {
     "duplicated-episodes": copied_episodes,
 }
 BY_POLICY = {"outside-support", "poor-overlap"}
-BY_CERTIFICATE = {"cannot-certify", "earlier-looks", "nothing-certified", "no-fingerprints"}  # found while certifying
+BY_CERTIFICATE = {
+    "cannot-certify",
+    "earlier-looks",
+    "damaged-ledger",
+    "nothing-certified",
+    "no-fingerprints",
+}  # found while certifying
 
 
 def found(audit: Audit, code: str) -> Finding:
@@ -377,3 +383,10 @@ def test_what_does_not_fit_is_an_error() -> None:
     with pytest.raises(SettingError, match="at least one level"):
         audited(problem, batch, scope=[])
     assert audited(problem).codes("refused") == ("few-units",)
+
+
+def test_a_log_without_any_reward_is_refused_with_words_of_its_own() -> None:
+    problem, batch = base()
+    nothing = replace(batch, reward=np.full(reward_of(batch).size, np.nan))
+    item = found(audited(problem, nothing), "missing-rewards")
+    assert item.severity == "refused" and "no reward was observed" in item.message and "exported" in item.fix

@@ -24,7 +24,7 @@ from aegis.audit import (
     pairs,
     propensities,
     sizes,
-    sums,
+    thinning,
 )
 
 PAGE = (Path(__file__).parents[2] / "docs" / "audit.md").read_text(encoding="utf-8")
@@ -47,7 +47,7 @@ def test_the_page_says_what_the_audit_cannot_do() -> None:
 
 def test_numbers_on_the_page() -> None:
     assert sizes.MOST_DECISIONS == carry_over.MOST_DECISIONS == history.MOST_DECISIONS == 65_536
-    assert (calibration.MOST_DECISIONS, sums.STEP, cuts.MOST_EPISODES, drift.KEPT) == (524_288, 32, 256, 16_384)
+    assert (calibration.MOST_DECISIONS, thinning.STEP, cuts.MOST_EPISODES, drift.KEPT) == (524_288, 32, 256, 16_384)
     assert (neighbours.MOST_EPISODES, pairs.MOST_PAIRS, copies.MOST) == (16_384, 32_768, 16_384)
     assert (at_end.FEWEST, math.exp(at_end.CHANCE), math.exp(propensities.DOUBT)) == pytest.approx((20, 1000, 20))
     assert cells.MOST_PAIRS == 128 and held.LAGS == (1, 2, 3, 4, 5, 6, 8, 12)

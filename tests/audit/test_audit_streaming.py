@@ -17,7 +17,9 @@ from aegis.audit.cuts import Cut, Cuts
 from aegis.audit.history import LevelHistory
 from aegis.audit.overlap import Histogram
 from aegis.audit.sizes import Contrast
-from aegis.audit.sums import Thinning, followed, places
+from aegis.audit.sums import followed, places
+from aegis.audit.thinning import Thinning
+from aegis.audit.view import View
 from aegis.audit.weights import decision_weights, unit_weights
 from aegis.policies import Legacy, Uniform
 from aegis.problem import Scope, augmented
@@ -155,6 +157,28 @@ def test_thinning_looks_at_all_and_then_at_some() -> None:
     thinning = Thinning(100)
     wanted = [thinning.wants(60) for _ in range(66)]
     assert wanted[:2] == [True, True] and [place for place, want in enumerate(wanted) if want][2:] == [31, 63]
+
+
+def test_thinning_looks_at_the_first_episodes_of_a_large_batch() -> None:
+    problem, batch = logged("clinic", "natural", 60, 3)
+    view, level = View.of(problem, batch, None), problem.innermost.name
+    rows = len(batch.levels[level])
+    assert Thinning(rows).part(view, level) is view
+    thinning = Thinning(rows // 3)
+    part = thinning.part(view, level)
+    assert part is not None and part is view.first(level, rows // 3)
+    count = len(part.batch)
+    assert len(part.batch.levels[level]) <= rows // 3 < len(batch.take_episodes(np.arange(count + 1)).levels[level])
+    alone = View.of(problem, batch.take_episodes(np.arange(count)), view.cuts)
+    for name in problem.names:
+        np.testing.assert_array_equal(part.episodes[name], alone.episodes[name])
+        np.testing.assert_array_equal(part.starts[name], alone.starts[name])
+        np.testing.assert_array_equal(part.above[name], alone.above[name])
+        np.testing.assert_array_equal(part.rewards_below(name), alone.rewards_below(name))
+    np.testing.assert_array_equal(part.reward, alone.reward)
+    assert not part.fresh[: view.cuts.used].any() and part.fresh[view.cuts.used :].all()
+    assert len(view.first(level, 0).batch) == 1
+    assert [thinning.part(view, level) is None for _ in range(3)] == [True, True, True]
 
 
 def test_contrast_is_the_plain_difference() -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -13,9 +14,11 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from small_logs import better, better_policy, make_table, problem_of, replaced, saved, source_of, worse_policy
 
-from aegis.certificate import certify, run
+from aegis.certificate import Candidate, certify, run, verify
 from aegis.certificate.ledger import Ledger, default_folder, summary
 from aegis.errors import InputError, OutputError
 from aegis.files import LOCK, digest_of
@@ -69,13 +72,95 @@ def test_the_folder_is_the_users_own_unless_one_is_named(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"looks": [1]}', '{"looks": [{"key": "k"}]}', '{"others": []}', "\xff"])
-def test_a_damaged_ledger_stops_everything(tmp_path: Path, text: str) -> None:
+def test_a_damaged_ledger_counts_as_a_look_and_stops_nobody(tmp_path: Path, text: str) -> None:
     ledger = book(tmp_path)
     ledger.open(DECLARED, "monday")
     ledger.path.write_bytes(text.encode("latin-1"))
-    with pytest.raises(OutputError, match="cannot be read"):
-        ledger.open(OTHER, "tuesday")
+    for number, when in enumerate(("tuesday", "wednesday")):
+        earlier = ledger.open(OTHER, when)
+        damaged = [look for look in earlier if look.damaged]
+        assert len(damaged) == 1 and damaged[0].damaged == f"{ledger.path}, line 1" and len(earlier) == 1 + number
+        ledger.close(OTHER, when, "not yet")
+    assert summary(ledger.looks(), DECLARED, ledger)["number"] == 3  # this one, the other one, and what cannot be read
     assert ledger.path.read_bytes() == text.encode("latin-1")  # nothing is mended in silence
+    beside = tmp_path / f"{ledger.path.stem}-2.json"
+    assert [look["verdict"] for look in json.loads(beside.read_text())["looks"]] == ["not yet", "not yet"]
+
+
+def three_looks(folder: Path) -> tuple[Ledger, list[str]]:
+    ledger = book(folder)
+    for when in ("monday", "tuesday", "wednesday"):
+        ledger.open({**DECLARED, "delta": len(when) / 100}, when)
+    return ledger, ledger.path.read_text().splitlines()
+
+
+@pytest.mark.parametrize("how", ["broken", "renamed", "cut", "byte"])
+def test_the_damaged_line_is_named_and_all_other_looks_still_count(tmp_path: Path, how: str) -> None:
+    ledger, lines = three_looks(tmp_path)
+    (place,) = [number for number, line in enumerate(lines) if '"when": "tuesday"' in line]
+    expected = {"broken": place + 1, "renamed": place - 1, "byte": place + 1}
+    if how == "broken":
+        lines[place] = lines[place].replace(":", "=")
+    elif how == "renamed":
+        lines[place] = lines[place].replace("when", "wen")
+    elif how == "byte":
+        lines[place] = lines[place].replace("tuesday", "tues\udcffday")
+    else:
+        lines = lines[: place + 1]
+        expected["cut"] = place + 1
+    ledger.path.write_bytes("\n".join(lines).encode("utf-8", errors="surrogateescape"))
+    found = ledger.looks()
+    (damaged,) = [look for look in found if look.damaged]
+    readable = [look.when for look in found if not look.damaged and "\ufffd" not in look.when]
+    assert readable == (["monday"] if how == "cut" else ["monday", "wednesday"])
+    assert damaged.damaged == f"{ledger.path}, line {expected[how]}" or (how == "cut" and "line" in damaged.damaged)
+
+
+def test_what_is_damaged_counts_at_all_data_and_a_restored_file_brings_all_looks_back(tmp_path: Path) -> None:
+    ledger, lines = three_looks(tmp_path)
+    whole = ledger.path.read_bytes()
+    ledger.path.write_text("\n".join(lines[:-8]))
+    other = Ledger.of("e" * 64, tmp_path)
+    (look,) = other.sharing()
+    assert look.part and look.damaged and summary([look], OTHER, other)["number"] == 2
+    ledger.path.write_text("\n".join(lines[3:-8]))  # nor can it be read which data it is about: all that is there counts
+    assert {look.when for look in other.sharing() if not look.damaged} == {"monday", "tuesday"}
+    ledger.path.write_text("\n".join(lines[:-8]))
+    ledger.open(OTHER, "thursday")
+    assert len(other.sharing()) == 1
+    ledger.path.write_bytes(whole)
+    assert [look.when for look in ledger.looks()] == ["monday", "tuesday", "wednesday", "thursday"]
+    assert other.sharing() == []
+    ledger.open(OTHER, "friday")
+    assert len(ledger.looks()) == 5
+
+
+@settings(max_examples=60, deadline=None)
+@given(cut=st.integers(0, 2000), junk=st.binary(max_size=4))
+def test_no_damage_forgets_that_there_were_looks(cut: int, junk: bytes) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        ledger, _ = three_looks(Path(name))
+        raw = ledger.path.read_bytes()
+        place = min(cut, len(raw))
+        ledger.path.write_bytes(raw[:place] + junk)
+        found = ledger.looks()
+        if place < len(raw.rstrip()):
+            assert any(look.damaged for look in found)
+
+
+def test_a_certificate_says_that_the_ledger_is_damaged(tmp_path: Path) -> None:
+    source = source_of(make_table(40))
+    certified(source, tmp_path)
+    (path,) = tmp_path.glob("*.json")
+    path.write_text(path.read_text()[:-40])
+    again = certified(source, tmp_path)
+    (said,) = [found for found in again.findings if found["code"] == "damaged-ledger"]
+    assert said["severity"] == "warning" and f"{path}, line " in said["message"] and "restore the file" in said["fix"]
+    assert again.looks["number"] == 2 and again.looks["earlier"][0]["verdict"] == "cannot be read"
+    assert not any(found["code"] == "earlier-looks" for found in again.findings)
+    other = certified(source_of(make_table(40, seed=5)), tmp_path)
+    assert [found["code"] for found in other.findings if "ledger" in found["code"]] == ["damaged-ledger"]
+    assert verify(again.to_json(), source, [Candidate.of(better_policy(source.problem))]).holds
 
 
 def certified(source: Source, folder: Path, **more: Any) -> Any:

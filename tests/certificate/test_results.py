@@ -9,7 +9,7 @@ import pytest
 from small_logs import best_dose, better_policy, make_table, problem_of, replaced, source_of, worse_policy
 
 from aegis.certificate import CERTIFIED, NOT_YET, REFUSED, Candidate, certify
-from aegis.certificate.balance import ALPHA, start_balance, unbalanced
+from aegis.certificate.balance import ALPHA, doubtful, start_balance, unbalanced
 from aegis.certificate.groups import check_variables
 from aegis.certificate.measures import Measure, check_totals, observe, reward_measure
 from aegis.errors import RefusedError, SettingError
@@ -127,6 +127,30 @@ def test_weights_of_policies_are_hardly_ever_refused() -> None:
     light = start_balance(problem, 0, Scope("dose"), measure)
     light.add([np.full(400, 0.4)], None)
     assert not unbalanced(light)  # actions out of reach are no fault
+
+
+def test_some_evidence_against_the_weights_is_a_warning() -> None:
+    problem = problem_of(full=False)
+    found = start_balance(problem, 0, Scope("dose"), reward_measure(problem))
+    assert not doubtful(found)
+    found.add([np.repeat([0.8, 1.9], [30, 18])], None)
+    assert doubtful(found) and not unbalanced(found)
+    found.add([np.repeat([0.8, 1.9], [60, 60])], None)
+    assert unbalanced(found) and not doubtful(found)
+
+
+def test_doubtful_weights_stand_in_the_certificate() -> None:
+    table, problem = make_table(200), problem_of(full=False)
+    columns = TargetColumns(problem, {"dose": "new_dose"})
+    stated = []
+    for factor in (1.0, 1.1, 1.2, 1.3, 1.5):
+        more = replaced(table, "new_dose", np.minimum(factor * table["new_dose"].to_numpy(), 1.0))
+        certificate = certify(source_of(more, problem), columns, scopes=[["dose"]], ledger=False)
+        warned = [item["message"] for item in certificate.findings if item["code"] == "doubtful-weights"]
+        stated.append((certificate.level("dose").verdict, warned))
+    assert not stated[0][1] and stated[-1] == (REFUSED, [])
+    assert any("'dose'" in message for _, warned in stated for message in warned)
+    assert all(verdict != REFUSED for verdict, warned in stated if warned)
 
 
 def test_no_units_no_refusal() -> None:

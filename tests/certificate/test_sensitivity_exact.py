@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 from tiny_episodes import Place, Tiny, TinyModel, TinyPolicy, draw
 
+from aegis.certificate.doubt import doubted, doubted_gains
 from aegis.certificate.filled import filled_gains
 from aegis.certificate.measures import reward_measure
 from aegis.certificate.plain import plain_gains
-from aegis.certificate.sensitivity_trial import Asked, doubted, doubted_gains
+from aegis.certificate.sensitivity_trial import Asked
 from aegis.certificate.view import Models, View
 from aegis.evidence import FLOOR, doubted_filled, gain_grid, least_weights
 from aegis.policies import Logged
@@ -82,7 +83,7 @@ def test_the_plain_gain_is_at_most_the_true_one(case: str, missing: bool) -> Non
         assert chance.sum() == pytest.approx(1.0, abs=1e-12)
         for scope in scopes(truth):
             gain = truth.value_of(scope) - legacy
-            found = plain_gains(doubted(view, scope, truth.gamma), scope, measure)
+            found = plain_gains(doubted(view, dict.fromkeys(scope, truth.gamma)), scope, measure)
             assert (found >= -1.0).all()
             assert chance @ found <= gain + 1e-12
             believed.append(chance @ plain_gains(view, scope, measure) - gain)
@@ -104,10 +105,10 @@ def test_the_mean_of_a_water_filled_factor_is_at_most_what_the_true_gain_allows(
             gain = truth.value_of(scope) - legacy
             asked = Asked.of(view, scope, True)
             assert asked.chances is not None
-            found = doubted_gains(asked.view, asked.chances, scope, measure, bets, truth.gamma)
+            found = doubted_gains(asked.view, scope, measure, bets, truth.gamma, asked.chances)
             assert (found >= FLOOR - 1e-12).all()
             assert (chance @ found <= 1.0 + bets * gain + 1e-10).all()
-            ordinary = doubted_gains(asked.view, asked.chances, scope, measure, bets, 1.0)
+            ordinary = doubted_gains(asked.view, scope, measure, bets, 1.0, asked.chances)
             believed.append((chance @ ordinary - 1.0 - bets * gain).max())
     assert missing or case == "per slow" or max(believed) > 1e-4
 
@@ -117,7 +118,7 @@ def test_gains_fall_with_the_factor_and_start_from_the_logged_ones(case: str) ->
     truth, _, view = listed(case, 1)
     measure = reward_measure(truth.problem)
     for scope in scopes(truth):
-        found = [plain_gains(doubted(view, scope, gamma), scope, measure) for gamma in (1.0, 1.2, 2.0, 9.0)]
+        found = [plain_gains(doubted(view, dict.fromkeys(scope, gamma)), scope, measure) for gamma in (1.0, 1.2, 2.0, 9.0)]
         np.testing.assert_array_equal(found[0], plain_gains(view, scope, measure))
         assert all((after <= before + 1e-15).all() for before, after in itertools.pairwise(found))
 
@@ -125,7 +126,7 @@ def test_gains_fall_with_the_factor_and_start_from_the_logged_ones(case: str) ->
 def test_naive_weights() -> None:
     truth, _, view = listed("two levels", 3)
     scope = Scope(truth.names)
-    found = doubted(view, scope, 1.7).node_weights(scope)
+    found = doubted(view, dict.fromkeys(scope, 1.7)).node_weights(scope)
     told, rows = truth.logged(), view.batch.ancestors("fast")["slow"]
     wanted: list[Any] = []
     chances = {name: TinyPolicy(told).taken(name, view.batch)[0] for name in told.names}
@@ -144,7 +145,7 @@ def test_a_candidate_stays_what_it_is_where_it_depends_on_the_log() -> None:
     truth, _, view = listed("two levels", 2)
     told = truth.logged()
     own = View(told.problem, view.batch, Logged(told.problem), view.models)
-    lowered = doubted(own, Scope(told.names), 2.0)
+    lowered = doubted(own, dict.fromkeys(told.names, 2.0))
     for name in told.names:
         np.testing.assert_array_equal(lowered.taken(name, lowered.batch)[0], view.batch.levels[name].mu_taken)
         np.testing.assert_array_equal(lowered.full(name, lowered.batch), own.full(name, view.batch))
@@ -159,7 +160,7 @@ def test_at_a_factor_of_one_they_are_the_factors_of_the_claim(case: str) -> None
         scope = Scope({name})
         asked = Asked.of(view, scope, True)
         assert asked.chances is not None
-        found = doubted_gains(asked.view, asked.chances, scope, measure, bets, 1.0)
+        found = doubted_gains(asked.view, scope, measure, bets, 1.0, asked.chances)
         np.testing.assert_allclose(found, filled_gains(view, scope, measure, bets), rtol=1e-9)
 
 
@@ -184,4 +185,4 @@ def test_what_went_before_has_its_least_weight_if_decisions_carry_over() -> None
     reward = view.subtree(measure, "fast").low
     factors = doubted_filled(least, nu, view.predicted(measure, "fast"), table.action, reward, bets, gamma)
     wanted = factors.reshape(len(batch), 3, -1).mean(axis=1)
-    np.testing.assert_allclose(doubted_gains(asked.view, asked.chances, scope, measure, bets, gamma), wanted, rtol=1e-9)
+    np.testing.assert_allclose(doubted_gains(asked.view, scope, measure, bets, gamma, asked.chances), wanted, rtol=1e-9)

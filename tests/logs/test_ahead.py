@@ -7,7 +7,7 @@ from collections.abc import Generator
 
 import pytest
 
-from aegis.logs.ahead import DEPTH, ahead
+from aegis.logs.ahead import DEPTH, Beside, ahead
 
 
 def counting(stop: int, log: list[str], fail: int | None = None) -> Generator[int, None, None]:
@@ -54,3 +54,66 @@ def test_items_are_made_in_another_thread() -> None:
         yield threading.current_thread().name
 
     assert next(ahead(who())).startswith("aegis-read")
+
+
+def lookers() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name.startswith("aegis-look")]
+
+
+def test_items_are_shown_beside_in_order() -> None:
+    seen: list[int] = []
+    with Beside(seen.append, 2) as beside:
+        for number in range(20):
+            beside.show(number)
+    assert seen == list(range(20)) and not lookers()
+
+
+def test_no_more_items_wait_than_agreed() -> None:
+    gate = threading.Event()
+    seen: list[int] = []
+
+    def look(number: int) -> None:
+        gate.wait(20)
+        seen.append(number)
+
+    with Beside(look, 2) as beside:
+        beside.show(0)
+        beside.show(1)
+        third = threading.Thread(target=beside.show, args=(2,))
+        third.start()
+        third.join(0.05)
+        assert third.is_alive() and not seen
+        gate.set()
+        third.join()
+    assert seen == [0, 1, 2]
+
+
+def refuse(number: int) -> None:
+    if number == 1:
+        raise ValueError(f"item {number}")
+
+
+def show_all(count: int, most: int) -> None:
+    with Beside(refuse, most) as beside:
+        for number in range(count):
+            beside.show(number)
+
+
+@pytest.mark.parametrize(("count", "most"), [(2, 8), (3, 1)])
+def test_what_is_raised_beside_is_raised(count: int, most: int) -> None:
+    with pytest.raises(ValueError, match="item 1"):
+        show_all(count, most)
+    assert not lookers()
+
+
+def test_an_error_of_the_caller_is_the_one_that_is_raised() -> None:
+    seen: list[int] = []
+
+    def fail() -> None:
+        with Beside(seen.append, 8) as beside:
+            beside.show(0)
+            raise KeyError("the caller's own")
+
+    with pytest.raises(KeyError):
+        fail()
+    assert seen == [0] and not lookers()  # what was shown has been seen

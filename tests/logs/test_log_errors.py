@@ -251,6 +251,7 @@ def test_a_reward_of_an_episode_is_one_number(tmp_path: Path) -> None:
     problem = parse_problem(text)
     said = refused(problem, {"v": [1, 2, 1], "x": [0, 0, 0], "r": [1.0, 1.0, None]}, tmp_path)
     assert said.startswith(", row 3, column 'r': found None, but 1.0 at ") and "row 1" in said
+    assert said.endswith("(reward 'per: episode' says so): copy the value into all rows of the episode")
     pq.write_table(pa.table({"v": [1, 2, 1], "x": [0, 0, 0], "r": [None, 1.0, None]}), tmp_path / "log.parquet")
     assert len(Source(tmp_path / "log.parquet", problem).read()) == 2
 

@@ -139,12 +139,14 @@ reward: {column: paid, range: [0, 9], clip: true, closed: final}
 levels:
   - name: offer
     action: {column: price, values: [1, 2]}
-    propensity: {column: p, least: 0.05, estimated: true}
+    propensity: {column: p, least: 0.05, estimated: true, wrong_by: 2}
 """
     )
     assert (problem.cluster, problem.cluster_most) == ("shop", 30)
     assert problem.reward == Reward("paid", (0.0, 9.0), clip=True, closed="final")
-    assert problem.levels[0].propensity == Propensity(column="p", least=0.05, estimated=True)
+    assert problem.levels[0].propensity == Propensity(column="p", least=0.05, estimated=True, wrong_by=2.0)
+    assert problem.wrong_by() == {"offer": 2.0} and problem.wrong_by(()) == {}
+    assert dump_problem(problem)["levels"][0]["propensity"]["wrong_by"] == 2.0
     assert dump_problem(problem)["cluster"] == {"column": "shop", "most": 30}
     assert parse_problem(SHORT + "cluster: {column: shop}\n") == parse_problem(SHORT + "cluster: shop\n")
 
@@ -196,6 +198,7 @@ def propensities(draw: st.DrawFn, index: int, count: int) -> Propensity | None:
                 Propensity(policy="uniform"),
                 Propensity(base=f"meant{index}", epsilon=draw(st.floats(1e-12, 1))),
                 Propensity(column=f"p{index}", least=draw(st.floats(1e-12, 1 / count)), estimated=draw(st.booleans())),
+                Propensity(column=f"p{index}", estimated=True, wrong_by=draw(st.floats(1, 1e9))),
             ]
         )
     )
@@ -375,6 +378,9 @@ def test_all_mistakes_are_reported_at_once() -> None:
         ("{column: p_dose}", "{column: p_dose, least: 2}", "'least' is a probability above 0 and at most 1, found 2"),
         ("{column: p_dose}", "{column: p_dose, least: 0.2}", "promises 0.2 for each of 21 actions"),
         ("{column: p_dose}", "{column: p_dose, estimated: 1}", "'levels.2.propensity.estimated' should be true or false"),
+        ("{column: p_dose}", "{column: p_dose, wrong_by: 2}", "'wrong_by' is for estimated probabilities: add 'estimated: true'"),
+        ("{column: p_dose}", "{column: p_dose, estimated: true, wrong_by: 0.9}", "may be too large or too small, from 1"),
+        ("{column: p_dose}", "{column: p_dose, estimated: true, wrong_by: .inf}", "found inf"),
     ],
 )
 def test_a_wrong_value_is_named_with_its_place(right: str, wrong: str, expected: str) -> None:

@@ -94,9 +94,11 @@ def _capped(problem: Problem, fitted: Fitted, scope: Scope, settings: CandidateS
     for name in sorted(scope):
         propensity = problem.level(name).propensity
         if propensity is None or not propensity.full:
+            planned = problem.carry_over == "within" and plannable(problem, scope)
+            other = "" if planned else "learn kind 'greedy' (--kind greedy), which needs no probabilities; or "
             raise PolicyError(
                 f"level '{name}': a capped candidate needs the legacy's probabilities of all actions, the log has that of the "
-                "action taken only; log one column per action (propensity 'columns'), or learn another kind"
+                f"action taken only; {other}log one column per action (propensity 'columns')"
             )
     return Capped(problem, fitted.rewards, acting_legacy(problem, Scope()), settings.cap, scope)
 

@@ -13,6 +13,7 @@ from aegis.audit.cuts import Cuts
 from aegis.audit.drift import Drift
 from aegis.audit.duplicates import Duplicates
 from aegis.audit.finding import Audit, Finding, finding
+from aegis.audit.lenient import Lenient
 from aegis.audit.neighbours import Neighbours
 from aegis.audit.overlap import Overlap
 from aegis.audit.propensities import Propensities
@@ -87,6 +88,7 @@ class Auditor:
     def result(self) -> Audit:
         """Return what was found so far."""
         repeated, propensities = self._repeats.findings(), self._propensities.findings()
+        lenient, strongest = Lenient(self.problem), self._propensities.strongest()
         wrong = {found.level for found in propensities if found.level and found.code == "miscalibrated-propensities"}
         found = [
             *self._backdoors(),
@@ -94,9 +96,9 @@ class Auditor:
             *self._rewards.findings(),
             *repeated,
             *self._at_end.findings(),
-            *self._neighbours.findings(self._propensities.strongest(), wrong),
-            *self._carry_over.findings(wrong),
-            *self._sizes.findings(wrong),
+            *lenient.findings(lambda levels: self._neighbours.findings(strongest, levels), wrong),
+            *lenient.findings(self._carry_over.findings, wrong),
+            *lenient.findings(self._sizes.findings, wrong),
             *self._clusters.findings(),
             *self._units(),
             *self._drift.findings(),

@@ -13,8 +13,8 @@ import numpy as np
 
 from aegis.audit.cells import Cells, counted, grouped, summed
 from aegis.audit.cuts import Cut
-from aegis.audit.sums import Thinning
-from aegis.audit.view import Mask
+from aegis.audit.thinning import Thinning
+from aegis.audit.view import Mask, View
 from aegis.evidence.calibration import (
     SHORT_STAKES,
     WEIGHT_STAKES,
@@ -63,9 +63,9 @@ class LevelCalibration:
         self._full: list[_FullSums] = []
         self._taken: list[_TakenSums] = []
 
-    def wants(self, decisions: int) -> bool:
-        """Say whether to add a batch with so many decisions; asked once for each batch."""
-        return self._thinning.wants(decisions)
+    def part(self, view: View) -> View | None:
+        """Return what to add of a batch, None if nothing; asked once for each batch."""
+        return self._thinning.part(view, self.level.name)
 
     def add(self, table: LevelTable, rows: Rows, fresh: Mask) -> None:
         """Add the decisions of a batch; rows is what they looked at. Decisions without a propensity are left out."""

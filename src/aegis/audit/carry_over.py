@@ -19,7 +19,7 @@ from aegis.audit.earlier import Earlier
 from aegis.audit.finding import Finding, finding
 from aegis.audit.pairs import MOST_PAIRS, Pairs, pairs_of
 from aegis.audit.signs import context_signs, sign_at
-from aegis.audit.sums import Thinning
+from aegis.audit.thinning import Thinning
 from aegis.audit.view import View, in_reward_units
 from aegis.logs.order import order_words
 from aegis.problem import AnyArray, Array, Level, Problem
@@ -55,21 +55,22 @@ class CarryOver:
         if self.problem.carry_over != "none":
             return
         for name, thinning in self.thinning.items():
-            table = view.batch.levels[name]
-            if not thinning.wants(len(table)) or not np.isfinite(table.mu_taken).all():
+            part = thinning.part(view, name)
+            if part is None or not np.isfinite(part.batch.levels[name].mu_taken).all():
                 continue
-            level = self.problem.level(name)
+            table, level = part.batch.levels[name], self.problem.level(name)
+            own = weights[name][: len(table)] if name in weights else None
             every: Choices | None = None
-            for pairs in pairs_of(self.problem, view, name):
+            for pairs in pairs_of(self.problem, part, name):
                 if not pairs.rows.size or not in_reward_units(self.problem, pairs.target):
                     continue
                 every = Choices.of(level, table) if every is None else every
                 policies = {"": every.take(pairs.rows)}
-                if name in weights:
-                    policies["candidate"] = Choices.weighted(weights[name][pairs.rows])
-                self._bet(view, level, pairs, policies)
+                if own is not None:
+                    policies["candidate"] = Choices.weighted(own[pairs.rows])
+                self._bet(part, level, pairs, policies)
             if every is not None and in_reward_units(self.problem, name):
-                self._bet_earlier(view, level, every, weights.get(name))
+                self._bet_earlier(part, level, every, own)
 
     def _bet(self, view: View, level: Level, pairs: Pairs, policies: dict[str, Choices]) -> None:
         bets = self.kinds.setdefault((level.name, pairs.words), _KindBets(pairs.target, pairs.words))

@@ -21,8 +21,9 @@ CODES: dict[str, Code] = {
         "without this level",
     ),
     "estimated-propensities": Code(
-        "The propensities were fitted, not logged: they give an estimate, never a certificate.",
-        "log the probabilities that the controller used; or certify a scope without this level",
+        "The propensities were fitted, not logged: they give an estimate; a certificate only within a declared factor.",
+        "log the probabilities that the controller used; or declare by which factor they may be wrong, 'wrong_by: 1.5' beside "
+        "'estimated: true'; or certify a scope without this level",
     ),
     "miscalibrated-propensities": Code(
         "Actions were taken more or less often than their logged propensities say, beyond chance.",
@@ -176,10 +177,21 @@ CODES: dict[str, Code] = {
         "An assumption of the certificate does not hold in these data, or was not declared.",
         "see the message",
     ),
+    "doubtful-weights": Code(
+        "There is some evidence that a candidate's weights average more than one, which those of no policy do; too little to "
+        "refuse.",
+        "see that its probabilities and the logged ones belong to the actions of their rows and sum to one, and that no "
+        "rows were left out of the log, such as those of failed runs; log more episodes, which will tell",
+    ),
     "earlier-looks": Code(
         "Other claims were tested on these data before. If a candidate was chosen after seeing their results, its risk is not "
         "the one stated, and no arithmetic repairs that.",
         "certify a candidate that was chosen after a look on data that came later",
+    ),
+    "damaged-ledger": Code(
+        "A file of the ledger cannot be read at some place: looks may have been written there that nobody can count any more.",
+        "restore the file from a copy of the folder; if there is none, say so where you report the certificate, and move the "
+        "file away to go on without this warning",
     ),
     "nothing-certified": Code(
         "No unit is left to certify on: all are on the prior side of the split, or still open.",

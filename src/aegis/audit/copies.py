@@ -112,7 +112,8 @@ class Copies:
         for values in table.context.values():
             for column in values.reshape(len(values), -1).T:
                 found = _mixed(found, _bits(column[rows]))
-        chance = table.mu_taken[rows]
+        # Where propensities may be wrong by a factor, the largest chance that is possible.
+        chance = np.minimum(1.0, self.problem.wrong_by().get(level, 1.0) * table.mu_taken[rows])
         return found, np.where(some & np.isfinite(chance) & (chance > 0), chance, 1.0)
 
     def _whole(self, view: View, chosen: AnyArray, context: Hashes, reward: Hashes) -> Hashes:

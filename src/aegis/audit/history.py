@@ -13,8 +13,9 @@ from scipy.stats import norm
 from aegis.audit.bets import Choices, set_count
 from aegis.audit.cuts import Cut
 from aegis.audit.same_again import SameAgain
-from aegis.audit.sums import Thinning, followed
-from aegis.audit.view import Mask
+from aegis.audit.sums import followed
+from aegis.audit.thinning import Thinning
+from aegis.audit.view import Mask, View
 from aegis.problem import AnyArray, Array, Level, LevelTable, Rows
 
 MOST_DECISIONS = 2**16  # of a level that are all looked at; then some batches only
@@ -32,9 +33,9 @@ class LevelHistory:
         self.sums = np.zeros((3, len(self.labels), set_count(level)))  # episodes, sums, squares
         self.one_sided = False
 
-    def wants(self, decisions: int) -> bool:
-        """Say whether to add a batch with so many decisions; asked once for each batch."""
-        return self.thinning.wants(decisions)
+    def part(self, view: View) -> View | None:
+        """Return what to add of a batch, None if nothing; asked once for each batch."""
+        return self.thinning.part(view, self.level.name)
 
     def add(self, table: LevelTable, rows: Rows, fresh: Mask, owner: AnyArray, count: int) -> None:
         """Add the decisions of `count` episodes; owner `[m]` is the episode of each, rows what they looked at."""

@@ -14,7 +14,7 @@ import numpy as np
 from aegis.audit.finding import Finding, finding
 from aegis.audit.held import LAGS, Held
 from aegis.audit.interference import Interference
-from aegis.audit.sums import Thinning
+from aegis.audit.thinning import Thinning
 from aegis.audit.view import View
 from aegis.problem import AnyArray, Array, Batch, Problem, Scope, concat
 

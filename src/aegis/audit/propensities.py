@@ -11,6 +11,7 @@ from scipy.stats import norm
 from aegis.audit.calibration import LevelCalibration, SliceEvidence
 from aegis.audit.finding import Finding, Severity, finding
 from aegis.audit.history import LevelHistory
+from aegis.audit.lenient import Lenient
 from aegis.audit.randomisation import LevelRandomisation
 from aegis.audit.shares import SliceShares
 from aegis.audit.view import View
@@ -26,6 +27,7 @@ class Propensities:
 
     def __init__(self, problem: Problem, scope: Scope, alpha: float) -> None:
         self.problem, self.scope, self.alpha = problem, scope, alpha
+        self.lenient = Lenient(problem)
         declared = [level for level in problem.levels if level.propensity is not None]
         self.randomisation = {level.name: LevelRandomisation(level) for level in problem.levels}
         self.declared = [level.name for level in declared]
@@ -43,14 +45,12 @@ class Propensities:
                 level, cuts = self.problem.level(name), view.cuts.context[name]
                 self.calibrations[name], self.histories[name] = LevelCalibration(level, cuts), LevelHistory(level, cuts)
             calibration, history = self.calibrations[name], self.histories[name]
-            often, seldom = calibration.wants(len(table)), history.wants(len(table))
-            if not (often or seldom):
-                continue
-            rows, fresh = view.looks(name), view.fresh_at(name)
-            if often:
-                calibration.add(table, rows, fresh)
-            if seldom:
-                history.add(table, rows, fresh, view.episodes[name], len(view.batch))
+            often, seldom = calibration.part(view), history.part(view)
+            if often is not None:
+                calibration.add(often.batch.levels[name], often.looks(name), often.fresh_at(name))
+            if seldom is not None:
+                rows, owner = seldom.looks(name), seldom.episodes[name]
+                history.add(seldom.batch.levels[name], rows, seldom.fresh_at(name), owner, len(seldom.batch))
 
     def findings(self) -> list[Finding]:
         """Return what was found."""
@@ -59,11 +59,15 @@ class Propensities:
             found += self.randomisation[level.name].findings(level.name in self.scope)
         dependent = [name for name, history in self.histories.items() if history.depends() >= REACTS]
         slices = {name: calibration.slices() for name, calibration in self.calibrations.items()}
-        wrong = [*self._per_decision(slices, dependent), *self._per_episode(slices, dependent)]
+        doubted = [*dependent, *self.lenient.factors]
+        own = {name: parts for name, parts in slices.items() if name in self.lenient.factors}
+        wrong = [*self._per_decision(slices, doubted), *self._per_episode(slices, dependent)]
+        wrong += self._per_decision(own, dependent) if own else []
+        wrong = [self.lenient.softened(item) for item in wrong]
         refuted = [part.level for part in wrong if part.level is not None]
         found += wrong
         found += [self._dependent(name) for name in dependent if name not in refuted]
-        found += self._doubtful(slices, [*refuted, *dependent])
+        found += self._doubtful(slices, [*refuted, *doubted])
         for name, parts in slices.items():
             found += [] if name in refuted else self._below_one(name, parts)
         return found

@@ -65,7 +65,14 @@ class LevelRandomisation:
             return [finding("no-propensity", grave, f"level '{level}' has no propensity; nothing can be certified there", level)]
         column = given.log_columns[0] if given.log_columns else None
         found: list[Finding] = []
-        if given.estimated:
+        if given.wrong_by is not None:
+            message = (
+                f"level '{level}': the propensities are declared as estimated and wrong by a factor of up to {given.wrong_by:g}; "
+                "a certificate rests on that factor, which is not checked"
+            )
+            fix = "see that the factor holds in every context; where the controller can log its probabilities, log them"
+            found.append(finding("estimated-propensities", "warning" if in_scope else "note", message, level, column, fix))
+        elif given.estimated:
             message = f"level '{level}': the propensities are declared as estimated; they allow an estimate, not a certificate"
             found.append(finding("estimated-propensities", grave, message, level, column))
         if self.below:

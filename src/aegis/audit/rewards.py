@@ -119,10 +119,24 @@ class Rewards:
     def _missing(self) -> list[Finding]:
         if not self.missing:
             return []
+        if not self.extent.known:
+            return [self._all_missing()]
         share = self.missing / self.rows
         message = f"{self.missing} of {self.rows} rewards ({share:.2%}) are missing; they count as the worst possible"
         column = self.problem.reward.column
         return [finding("missing-rewards", "warning" if share >= MISSING else "note", message, column=column, share=share)]
+
+    def _all_missing(self) -> Finding:
+        column = self.problem.reward.column
+        return finding(
+            "missing-rewards",
+            "refused",
+            f"no reward was observed: column '{column}' is empty in all {self.rows} rows; nothing can be learned or certified",
+            column=column,
+            fix="see that the reward's column is the one named and that it was exported; if rewards are only late, name a flag "
+            "under 'closed'",
+            share=1.0,
+        )
 
 
 def _outside(what: str, column: str, extent: _Extent, limits: tuple[float, float]) -> str:

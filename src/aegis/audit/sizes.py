@@ -15,7 +15,8 @@ from scipy.stats import norm
 
 from aegis.audit.bets import Choices, EpisodeBets, mean_log, set_count
 from aegis.audit.finding import Finding, finding
-from aegis.audit.sums import Thinning, followed, places
+from aegis.audit.sums import followed, places
+from aegis.audit.thinning import Thinning
 from aegis.audit.view import Mask, View, in_reward_units
 from aegis.problem import AnyArray, Array, Problem
 
@@ -75,13 +76,12 @@ class Sizes:
 
     def add(self, view: View) -> None:
         """Add the decisions of a batch; episodes that are still open may grow, and do not count."""
-        finished = ~view.open_episodes()
         for name in self.problem.names:
-            table = view.batch.levels[name]
-            if not self.thinning[name].wants(len(table)):
+            part = self.thinning[name].part(view, name)
+            if part is None:
                 continue
-            owner = view.episodes[name]
-            kept = finished[owner]
+            table, owner = part.batch.levels[name], part.episodes[name]
+            kept = ~part.open_episodes()[owner]
             numbers = np.bincount(table.parent)
             numbers = numbers[numbers > 0]
             low, high = self.extremes[name]
@@ -89,13 +89,13 @@ class Sizes:
             next_one = followed(table.parent)
             if not next_one.any():
                 continue
-            self.contrasts[name].add(view.scaled_below(name), table.parent, kept)
+            self.contrasts[name].add(part.scaled_below(name), table.parent, kept)
             bets = self.bets.get(name)
             if bets is None or not np.isfinite(table.mu_taken).all():
                 continue
             rows = np.flatnonzero(kept)
             choices = Choices.of(self.problem.level(name), table).take(rows)
-            bets.add(choices, np.where(next_one, 1.0, -1.0)[rows], owner[rows], len(view.batch))
+            bets.add(choices, np.where(next_one, 1.0, -1.0)[rows], owner[rows], len(part.batch))
 
     def findings(self, wrong: Collection[str] = ()) -> list[Finding]:
         """Return what was found; actions at levels whose propensities are `wrong` say nothing about sizes."""

@@ -8,7 +8,6 @@ import numpy.typing as npt
 from aegis.problem import AnyArray, Array, Batch
 
 Mask = npt.NDArray[np.bool_]
-STEP = 32  # batches, of which a costly check looks at one when it has seen enough
 
 
 def means_below(batch: Batch, level: str, values: Array) -> Array:
@@ -54,23 +53,3 @@ def places(parent: AnyArray) -> AnyArray:
     started = np.ones(parent.size, dtype=np.bool_)
     started[1:] = parent[1:] != parent[:-1]
     return rows - np.maximum.accumulate(np.where(started, rows, 0))
-
-
-class Thinning:
-    """Says which batches a costly check looks at: all until it has seen so many decisions, then one in `STEP`.
-
-    What it says depends on counts only, never on content, so that bets stay fair.
-    """
-
-    def __init__(self, most: int) -> None:
-        self.most = most
-        self.seen = 0
-        self.batches = 0
-
-    def wants(self, decisions: int) -> bool:
-        """Say whether to look at a batch with so many decisions."""
-        self.batches += 1
-        if self.seen >= self.most and self.batches % STEP:
-            return False
-        self.seen += decisions
-        return True

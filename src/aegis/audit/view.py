@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -35,6 +35,7 @@ class View:
     episodes: Mapping[str, AnyArray]
     starts: Mapping[str, AnyArray]
     above: Mapping[str, AnyArray]
+    _parts: dict[int, View] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
     def of(cls, problem: Problem, batch: Batch, cuts: Cuts | None) -> View:
@@ -58,6 +59,27 @@ class View:
         episodes = _episodes(batch)
         starts = {name: np.searchsorted(rows, np.arange(len(batch) + 1, dtype=rows.dtype)) for name, rows in episodes.items()}
         return cls(problem, batch, placed, reward, closed, fresh, episodes, starts, _above(batch))
+
+    def first(self, level: str, most: int) -> View:
+        """Return the view of the first episodes, with at most so many decisions of a level, or of the first one alone."""
+        starts = self.starts[level]
+        if starts[-1] <= most:
+            return self
+        count = max(1, int(np.searchsorted(starts, most, side="right")) - 1)
+        if count not in self._parts:
+            rows = int(self.starts[self.problem.innermost.name][count])
+            self._parts[count] = View(
+                self.problem,
+                self.batch.take_episodes(np.arange(count)),
+                self.cuts,
+                self.reward[:rows],
+                self.closed[:rows],
+                self.fresh[:count],
+                {name: found[: self.starts[name][count]] for name, found in self.episodes.items()},
+                {name: found[: count + 1] for name, found in self.starts.items()},
+                {name: found[:rows] for name, found in self.above.items()},
+            )
+        return self._parts[count]
 
     def fresh_at(self, level: str) -> Mask:
         """Return which decisions `[m]` of a level may be bet on with the cuts."""

@@ -12,11 +12,12 @@ import pyarrow as pa
 
 from aegis.audit.finding import SEVERITIES, Audit, Finding, finding
 from aegis.certificate.assumptions import assumptions
+from aegis.certificate.balance import doubtful, mean_weight
 from aegis.certificate.candidate import Candidate
 from aegis.certificate.certificate import Assumption, Certificate, LevelResult
 from aegis.certificate.claims import margin_of
 from aegis.certificate.data import DataDigest
-from aegis.certificate.ledger import Behaviours
+from aegis.certificate.looks import Behaviours
 from aegis.certificate.measures import guard_measures, reward_measure
 from aegis.certificate.request import Request
 from aegis.certificate.results import level_result, refused_result, subgroup_results
@@ -140,7 +141,8 @@ def _own_findings(request: Request, outcome: Outcome, looks: Mapping[str, Any]) 
     found = []
     if outcome.refusal is not None and not outcome.audit.refused:
         found.append(finding("cannot-certify", "refused", outcome.refusal, fix=_after_semicolon(outcome.refusal)))
-    others = [look for look in looks.get("earlier", []) if not look["same"]]
+    found += [_damaged(look) for look in looks.get("earlier", []) if look.get("damaged")]
+    others = [look for look in looks.get("earlier", []) if not look["same"] and not look.get("damaged")]
     if others:
         found.append(
             finding(
@@ -161,9 +163,29 @@ def _own_findings(request: Request, outcome: Outcome, looks: Mapping[str, Any]) 
                 "of them is certified rests on their ids",
             )
         )
+    for (index, scope), balance in ({} if outcome.found is None else outcome.found.balances).items():
+        if doubtful(balance):
+            found.append(
+                finding(
+                    "doubtful-weights",
+                    "warning",
+                    f"the weights of {request.candidates[index].name} at {', '.join(map(repr, request.named(scope)))} average "
+                    f"{mean_weight(balance):.4g}, those of a policy average one: some evidence that propensities are wrong "
+                    "or that rows were left out",
+                )
+            )
     if outcome.found is not None and outcome.found.certified_episodes == 0:
         found.append(finding("nothing-certified", "refused", "no unit is left on the certification side of the split"))
     return found
+
+
+def _damaged(look: Mapping[str, Any]) -> Finding:
+    return finding(
+        "damaged-ledger",
+        "warning",
+        f"the ledger of looks is damaged: {look['damaged']}; what stood there counts as one look, which it was at least. Looks "
+        "that can be read still count, and new ones go into a file beside it",
+    )
 
 
 def _looks(count: int) -> str:

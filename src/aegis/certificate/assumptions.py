@@ -34,13 +34,27 @@ def assumptions(
 def _propensities(problem: Problem, levels: Sequence[str], found: set[str]) -> list[Assumption]:
     noticed = bool(found & {"miscalibrated-propensities", "actions-held"})
     doubtful = "doubtful-propensities" in found
+    wrong_by = problem.wrong_by(levels)
+    exact = [name for name in levels if name not in wrong_by]
+    declared = [
+        Assumption(
+            "propensities-wrong-by",
+            f"Recorded propensities of level '{name}' may be wrong by a factor of up to {factor:g} in either direction, given "
+            "all that the controller used. They were not fitted to the certified units (for --method plain they may be).",
+            f"declared by the user, not checked; tests that take propensities as exact only warn: {_against(noticed, doubtful)}",
+        )
+        for name, factor in wrong_by.items()
+    ]
+    if not exact:
+        return declared
     return [
         Assumption(
             "propensities",
-            f"The logged probabilities at {_listed(levels)} are those with which the controller chose, given all it used.",
+            f"The logged probabilities at {_listed(exact)} are those with which the controller chose, given all it used.",
             "tested by betting, per action in slices of one and two contexts, and against the actions of earlier episodes: "
             + _against(noticed, doubtful),
-        )
+        ),
+        *declared,
     ]
 
 

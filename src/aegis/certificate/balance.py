@@ -14,6 +14,7 @@ import numpy as np
 
 from aegis.certificate.claims import Claim
 from aegis.certificate.collecting import Evidence, RunningValues
+from aegis.certificate.doubt import doubted
 from aegis.certificate.measures import Measure
 from aegis.certificate.parts import Part
 from aegis.evidence import value_grid
@@ -23,10 +24,13 @@ from aegis.problem import Problem, Scope
 ALPHA = 0.001  # a candidate that is in order is refused with at most this probability by the mean of its weights
 NEVER_BELOW = 0.05  # and, if none of them is below one, by their product: on no more evidence than a certificate usually takes
 
+DOUBT = 20.0  # evidence from which one is warned
+
 
 def start_balance(problem: Problem, candidate: int, scope: Scope, measure: Measure) -> Evidence:
-    """Return no evidence yet that the weights of a candidate at a scope average more than one."""
-    part = Part("weights", "values", 1.0, lambda view, _, __: view.unit_weights(scope))
+    """Return no evidence yet that the weights of a candidate at a scope, at their least, average more than one."""
+    factors = problem.wrong_by(scope)
+    part = Part("weights", "values", 1.0, lambda view, _, __: doubted(view, factors).unit_weights(scope))
     return Evidence.start(Claim(candidate, scope, "weights", measure, 0.0, ALPHA, (part,)), (value_grid(0),), problem)
 
 
@@ -36,6 +40,14 @@ def unbalanced(found: Evidence) -> bool:
     if blend is None or not blend.count:
         return False
     return blend.certifies(found.claim.margin, found.claim.delta) or _log_product(found) >= math.log(1.0 / NEVER_BELOW)
+
+
+def doubtful(found: Evidence) -> bool:
+    """Say whether there is some evidence that the weights average more than one, too little to refuse them."""
+    blend = found.blend
+    if blend is None or not blend.count or unbalanced(found):
+        return False
+    return blend.log_wealth(found.claim.margin) >= math.log(DOUBT)
 
 
 def _log_product(found: Evidence) -> float:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,8 @@ from aegis.certificate.candidate import Candidate, Learned
 from aegis.certificate.certificate import Certificate
 from aegis.certificate.claims import WHAT
 from aegis.certificate.data import DataDigest
-from aegis.certificate.ledger import Behaviours, Ledger, Look, summary
+from aegis.certificate.ledger import Ledger, check_folder, summary
+from aegis.certificate.looks import Behaviours, Look
 from aegis.certificate.measures import check_totals, reward_measure
 from aegis.certificate.request import Request
 from aegis.certificate.rows import RowSums
@@ -51,11 +54,18 @@ def certify(
     certified, not yet or refused; bad input raises InputError.
     """
     request = Request.of(source.problem, candidates, scopes, delta, method, what, fresh, by)
-    data = DataDigest.of(source)
+    folder = None if isinstance(ledger, bool) else ledger
+    if ledger is not False:
+        check_folder(folder)
+    with ThreadPoolExecutor(1) as pool:  # the log is digested while its first rows are read
+        digest = pool.submit(DataDigest.of, source)
+        batches = source.batches(request.columns)
+        first = list(itertools.islice(batches, 1))
+        data = digest.result()
     when = now or datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    book = None if ledger is False else Ledger.of(data.total, None if isinstance(ledger, bool) else ledger, data.files)
+    book = None if ledger is False else Ledger.of(data.total, folder, data.files)
     looking = Looking(book, request.declared(), when)
-    outcome = _run(source, request, data, looking, report)
+    outcome = _run(source, itertools.chain(first, batches), request, data, looking, report)
     data, looks = outcome.data, looking.summary(outcome.data, outcome.behaviour)
     certificate = assemble(request, outcome, looks, data, when)
     looking.close(data, certificate.verdict.verdict, outcome.behaviour)
@@ -66,8 +76,8 @@ def certify(
 class Looking:
     """A look on its way: written down as soon as certified units are opened, and closed with the verdict.
 
-    What is wrong with the request, the policies or the columns of the log comes to light before, and is not a look. Whether the
-    ledger can be written comes to light at once.
+    What is wrong with the request, the policies or the columns of the log comes to light before, and is not a look. So
+    does whether the ledger can be written.
     """
 
     book: Ledger | None
@@ -75,10 +85,6 @@ class Looking:
     when: str
     earlier: list[Look] | None = None
     opened: bool = False
-
-    def __post_init__(self) -> None:
-        if self.book is not None:
-            self.book.check()
 
     def open(self, batch: Batch) -> None:
         """Write the look down when the first batch comes by, before anybody has looked at it."""
@@ -100,7 +106,9 @@ class Looking:
             replace(self.book, files=data.files).close(self.declared, self.when, verdict, behaviour)
 
 
-def _run(source: Source, request: Request, data: DataDigest, looking: Looking, report: Report | None) -> Outcome:
+def _run(
+    source: Source, batches: Iterator[Batch], request: Request, data: DataDigest, looking: Looking, report: Report | None
+) -> Outcome:
     """Return what one pass over the log finds, or why there is none."""
     problem = request.problem
     auditor = Auditor(problem, scope={name for scope in request.scopes for name in scope})
@@ -110,8 +118,8 @@ def _run(source: Source, request: Request, data: DataDigest, looking: Looking, r
         if "value" in request.what:
             check_totals(problem, measure)
         sides = Sides(learned_splits(source, request.candidates, request.fresh, data), first_open(source))
-        looks = [looking.open, auditor.add, rows.add, *([] if report is None else [_counting(report)])]
-        found = collect(request, source.batches(request.columns), sides, None, looks)
+        looks = [auditor.add, rows.add, *([] if report is None else [_counting(report)])]
+        found = collect(request, batches, sides, None, looks, looking.open)
     except RefusedError as error:
         # An audit that saw nothing has nothing to say.
         return Outcome(None, auditor.result() if looking.opened else Audit.of([], {}), str(error), data)

@@ -47,7 +47,7 @@ def joint_gains(view: View, scope: Scope, measure: Measure, inner_cap: float, be
     place = np.arange(len(rows))
     sign = candidate * inner.taken(inner.candidate) - comparator
     predicted = view.predicted(measure, inner_name)
-    reward = _widened(view.subtree(measure, inner_name).worst(sign), predicted[place, inner.action], widened)
+    reward = widen(view.subtree(measure, inner_name).worst(sign), predicted[place, inner.action], widened)
     factors = inner_factors(inner, candidate, comparator, stakes[rows], predicted, reward, bets)
     return nested_means(batch, inner_name, factors)
 
@@ -56,7 +56,7 @@ def _unit_factors(view: View, level: str, measure: Measure, stakes: Stakes, nu: 
     predicted, action = view.predicted(measure, level), view.batch.levels[level].action
     rows = np.arange(len(nu))
     reward = view.subtree(measure, level).worst(stakes.weights[rows, action])
-    factors = water_filled(stakes, nu, predicted, action, _widened(reward, predicted[rows, action], widened), bets)
+    factors = water_filled(stakes, nu, predicted, action, widen(reward, predicted[rows, action], widened), bets)
     return nested_means(view.batch, level, factors)
 
 
@@ -73,5 +73,6 @@ def _choice(view: View, level: str, scope: Scope) -> Choice:
     return Choice(path_full(view, level, view.batch, scope), nu, nu, view.batch.levels[level].action)
 
 
-def _widened(reward: Array, predicted: Array, factor: float) -> Array:
+def widen(reward: Array, predicted: Array, factor: float) -> Array:
+    """Return rewards `[n]` with their residuals multiplied by a factor, in [0, 1]."""
     return reward if factor == 1.0 else np.clip(predicted + factor * (reward - predicted), 0.0, 1.0)

@@ -2,7 +2,8 @@
 
 A candidate that was chosen after seeing a result on some data needs other data: no arithmetic repairs that. The ledger cannot
 forbid it, but it makes it visible: every look is written down before a certified unit is opened, under the digest of the data,
-and every later certificate on the same data, or on data that share a part with them, prints the earlier ones.
+and every later certificate on the same data, or on data that share a part with them, prints the earlier ones. A ledger that is
+damaged stops nobody, and nothing in it is forgotten: see `aegis.certificate.looks`.
 """
 
 from __future__ import annotations
@@ -12,19 +13,17 @@ import json
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from aegis.certificate.looks import Behaviours, Files, Look, read_looks
 from aegis.certificate.rows import begins_with
 from aegis.errors import OutputError
 from aegis.files import digest_of, locked, write_text
 
 PATIENCE = 10.0  # seconds to wait for another process that writes into the folder
 FOLDER = "AEGIS_LEDGER"  # environment variable that names the folder
-
-Behaviours = Mapping[str, Mapping[str, str]]  # by candidate and level
-Files = Sequence[Mapping[str, Any]]  # name, digest and, once they are known, checksums of the rows
 
 
 def default_folder() -> Path:
@@ -36,42 +35,10 @@ def default_folder() -> Path:
     return (Path(state) if state else Path.home() / ".local" / "state") / "aegis" / "looks"
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
-    """A look that was declared: what would be tested, when, and, once they are known, the verdict and how code behaved.
-
-    part: it was taken at data that share only a part with those of the ledger that was asked.
-    """
-
-    key: str
-    when: str
-    declared: Mapping[str, Any]
-    verdict: str | None = None
-    behaviour: Behaviours = field(default_factory=dict)
-    part: bool = False
-
-    def plain(self) -> dict[str, Any]:
-        """Return plain data."""
-        named = {name: dict(levels) for name, levels in self.behaviour.items()}
-        return {
-            "key": self.key,
-            "when": self.when,
-            "declared": dict(self.declared),
-            "verdict": self.verdict,
-            "behaviour": named,
-        }
-
-    def same(self, key: str, behaviour: Behaviours) -> bool:
-        """Say whether a look under `key` repeats this one: the same claims about policies that are known to be the same.
-
-        A policy that has no digest is never known to be; one that is code has to behave as it did.
-        """
-        if self.key != key or self.part:
-            return False
-        if any(candidate.get("digest") is None for candidate in self.declared.get("candidates", [])):
-            return False
-        both = set(self.behaviour) & set(behaviour)
-        return all(dict(self.behaviour[name]) == dict(behaviour[name]) for name in both)
+def check_folder(folder: str | Path | None = None) -> None:
+    """Raise OutputError if a look could not be written down in the folder of ledgers; writes nothing."""
+    with _held(default_folder() if folder is None else Path(folder)):
+        pass
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,67 +54,67 @@ class Ledger:
         place = default_folder() if folder is None else Path(folder)
         return cls(place / f"{data_digest[:32]}.json", tuple(files))
 
-    def looks(self) -> list[Look]:
-        """Return the looks so far; OutputError if the file is damaged: a look that cannot be read cannot be printed."""
-        return _read(self.path)[0] if self.path.exists() else []
+    @property
+    def paths(self) -> list[Path]:
+        """Return the files of this data set: its own, and those that looks went into while an earlier one was damaged."""
+        return [self.path, *sorted(self.path.parent.glob(f"{self.path.stem}-*.json"))]
 
-    def check(self) -> None:
-        """Raise OutputError if a look could not be written down, or if earlier ones cannot be read; writes nothing."""
-        with _held(self.path.parent):
-            self.looks()
+    def looks(self) -> list[Look]:
+        """Return the looks so far; what is damaged counts as a look of its own."""
+        kept = [read_looks(path) for path in self.paths]
+        return [look for item in kept for look in (*item.looks, *item.damaged)]
 
     def open(self, declared: Mapping[str, Any], when: str) -> list[Look]:
         """Write down a look before it is taken and return the earlier ones, a repetition of this one among them."""
         key = digest_of(dict(declared))
         with _held(self.path.parent):
-            earlier = self.looks()
-            self._write([*earlier, Look(key, when, dict(declared))])
+            earlier, path = self.looks(), self._whole()
+            self._write(path, [*read_looks(path).looks, Look(key, when, dict(declared))])
         return earlier
 
     def close(self, declared: Mapping[str, Any], when: str, verdict: str, behaviour: Behaviours | None = None) -> None:
         """Write down what a look found, and how the candidates that are code behaved."""
         key = digest_of(dict(declared))
         with _held(self.path.parent):
-            done = [
-                replace(look, verdict=verdict, behaviour=behaviour or {}) if (look.key, look.when) == (key, when) else look
-                for look in self.looks()
-            ]
-            self._write(done)
+            for path in self.paths:
+                kept = read_looks(path)
+                if kept.damaged or not any((look.key, look.when) == (key, when) for look in kept.looks):
+                    continue
+                done = [
+                    replace(look, verdict=verdict, behaviour=behaviour or {}) if (look.key, look.when) == (key, when) else look
+                    for look in kept.looks
+                ]
+                self._write(path, done)
 
     def sharing(self) -> list[Look]:
-        """Return the looks at other data that share a part with these: a file, or the rows a file begins with."""
+        """Return the looks at other data that share a part with these: a file, or the rows a file begins with.
+
+        What is damaged in the ledgers of other data may be about these: it counts.
+        """
         found: list[Look] = []
-        if not self.files or not self.path.parent.is_dir():
-            return found
+        own = self.paths
         for path in sorted(self.path.parent.glob("*.json")):
-            if path == self.path:
+            if path in own:
                 continue
-            with contextlib.suppress(OutputError):  # what is damaged stops those who look at its own data
-                looks, files = _read(path)
-                if any(_shared(one, other) for one in self.files for other in files):
-                    found += [replace(look, part=True) for look in looks]
+            kept = read_looks(path)
+            shared = kept.files is None or any(_shared(one, other) for one in self.files for other in kept.files)
+            found += [replace(look, part=True) for look in (*(kept.looks if shared else ()), *kept.damaged)]
         return sorted(found, key=lambda look: look.when)
 
-    def _write(self, looks: list[Look]) -> None:
-        known = {file.get("digest"): file for file in _read(self.path)[1]} if self.path.exists() else {}
+    def _whole(self) -> Path:
+        """Return the file that the next look goes into: a damaged one is left as it is, until it is restored."""
+        path, number = self.path, 1
+        while read_looks(path).damaged:
+            number += 1
+            path = self.path.with_name(f"{self.path.stem}-{number}.json")
+        return path
+
+    def _write(self, path: Path, looks: Sequence[Look]) -> None:
+        known = {file.get("digest"): file for file in read_looks(path).files or ()}
         # A pass that was broken off knows no rows; what an earlier one wrote stays.
         files = [dict(file if file.get("rows") else known.get(file["digest"], file)) for file in self.files]
         content = {"files": files, "looks": [look.plain() for look in looks]}
-        write_text(self.path, json.dumps(content, indent=1) + "\n")
-
-
-def _read(path: Path) -> tuple[list[Look], Files]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        looks = [
-            Look(item["key"], item["when"], item["declared"], item["verdict"], dict(item.get("behaviour") or {}))
-            for item in content["looks"]
-        ]
-        return looks, list(content.get("files", []))
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise OutputError(
-            f"the ledger {path} cannot be read ({error}); restore it, or move it away and say so in your report"
-        ) from error
+        write_text(path, json.dumps(content, indent=1) + "\n")
 
 
 def _shared(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
@@ -155,7 +122,10 @@ def _shared(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     if one.get("digest") == other.get("digest"):
         return True
     rows, others = one.get("rows"), other.get("rows")
-    return rows is not None and others is not None and begins_with(rows, others)
+    try:
+        return rows is not None and others is not None and begins_with(rows, others)
+    except (TypeError, ValueError, KeyError, AttributeError):
+        return True  # checksums of rows that cannot be read: nobody knows that they are not shared
 
 
 @contextlib.contextmanager
@@ -192,6 +162,7 @@ def summary(
                 "verdict": look.verdict,
                 "same": same,
                 "part": look.part,
+                **({"damaged": look.damaged} if look.damaged else {}),
             }
             for look, same in listed
         ],

@@ -25,7 +25,7 @@ def fit_models(problem: Problem, candidate: Candidate, claims: Sequence[Claim], 
     A prediction can be as wrong as it likes: the certificate stays valid, it only takes longer.
     """
     models = Models()
-    needed = [claim for claim in claims if any(part.name != "plain" for part in claim.parts)]
+    needed = [claim for claim in claims if any(part.modelled for part in claim.parts)]
     for measure in dict.fromkeys(claim.measure for claim in needed):
         if prior is not None:
             observe(measure, prior)  # refuses what lies outside the range before a model meets it

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from aegis.certificate.doubt import doubted, doubted_gains, largest_gain
 from aegis.certificate.filled import filled_gains, filled_values, joint_gains
 from aegis.certificate.measures import Measure
 from aegis.certificate.plain import plain_gains, plain_values
@@ -20,6 +21,8 @@ SLACK = 1e-9  # offsets are a hair larger than needed, so that rounding never ma
 SCALED_RANGES = (1.0, 1.25, 1.5, 2.0)
 VALUE_RANGES = (0.5, 2.0, 8.0)
 CUTS = (0.25, 0.5, 1.0)
+PLAIN, FILLED = "plain", "water-filled"
+LOWERED = ", lowered"  # with the least weights that a declared error of the propensities allows
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,11 @@ class Part:
     offset: float
     compute: Callable[[View, Array, float], Array]
     largest: float = 1.0
+
+    @property
+    def modelled(self) -> bool:
+        """Say whether it uses predictions of the reward and the whole logging distribution."""
+        return not self.name.startswith(PLAIN)
 
     @property
     def base(self) -> float:
@@ -59,10 +67,12 @@ class Reach:
 
 def gain_parts(problem: Problem, scope: Scope, measure: Measure, reach: Reach, method: str) -> tuple[Part, ...]:
     """Return the parts of a gain claim by method; where water-filled or robust bets do not apply, what does."""
+    if problem.wrong_by(scope):
+        return _lowered_gains(problem, scope, measure, reach, method)
     if method in ("auto", "water-filled") and fillable(problem, scope, reach):
         largest = reach.total_variation() if problem.carry_over == "none" else 1.0
         return (_filled_gain(problem, scope, measure, reach, largest),) if largest > 0 else ()
-    plain = _plain_gain(scope, measure)
+    plain = plain_gain(scope, measure)
     if method == "plain" or not robustable(problem, scope, reach):
         return (plain,)
     if len(scope) == 1:
@@ -72,9 +82,12 @@ def gain_parts(problem: Problem, scope: Scope, measure: Measure, reach: Reach, m
 
 def value_parts(problem: Problem, scope: Scope, measure: Measure, reach: Reach, method: str) -> tuple[Part, ...]:
     """Return the parts of a value claim."""
+    factors = problem.wrong_by(scope)
+    if factors:
+        return (Part(PLAIN + LOWERED, "values", 0.0, lambda view, _, __: plain_values(doubted(view, factors), scope, measure)),)
     if method in ("auto", "water-filled") and len(scope) == 1 and fillable(problem, scope, reach):
-        return (Part("water-filled", "value", 0.0, lambda view, bets, wide: filled_values(view, scope, measure, bets, wide)),)
-    plain = Part("plain", "values", 0.0, lambda view, _, __: plain_values(view, scope, measure))
+        return (Part(FILLED, "value", 0.0, lambda view, bets, wide: filled_values(view, scope, measure, bets, wide)),)
+    plain = Part(PLAIN, "values", 0.0, lambda view, _, __: plain_values(view, scope, measure))
     if method == "plain" or not robustable(problem, scope, reach):
         return (plain,)
     if len(scope) == 1:
@@ -102,16 +115,46 @@ def _rewards_below(problem: Problem, scope: Scope) -> bool:
     return per != "episode" and all(problem.index(per) <= problem.index(name) for name in scope)
 
 
-def _plain_gain(scope: Scope, measure: Measure) -> Part:
-    return Part("plain", "values", 1.0, lambda view, _, __: plain_gains(view, scope, measure) + 1.0)
+def plain_gain(scope: Scope, measure: Measure) -> Part:
+    """Return the paired gain, which needs the propensity of the action taken only."""
+    return Part(PLAIN, "values", 1.0, lambda view, _, __: plain_gains(view, scope, measure) + 1.0)
+
+
+def _lowered_gains(problem: Problem, scope: Scope, measure: Measure, reach: Reach, method: str) -> tuple[Part, ...]:
+    """Return the parts of a gain claim that is valid if propensities in scope are wrong by what was declared.
+
+    Plain, and averaged with it water-filled bets at one level. The doubly robust term is left out: its control variate has mean
+    zero only if the propensities are right.
+    """
+    factors = problem.wrong_by(scope)
+    filled = method in ("auto", "water-filled") and len(scope) == 1 and fillable(problem, scope, reach)
+    largest = largest_gain(reach.caps[0], factors) if filled and problem.carry_over == "none" else 1.0
+    if not largest > 0:
+        return ()
+    plain = Part(
+        PLAIN + LOWERED, "values", 1.0, lambda view, _, __: plain_gains(doubted(view, factors), scope, measure) + 1.0, largest
+    )
+    if not filled:
+        return (plain,)
+    (factor,) = factors.values()
+    return (
+        plain,
+        Part(
+            FILLED + LOWERED,
+            "gain",
+            0.0,
+            lambda view, bets, wide: doubted_gains(view, scope, measure, bets, factor, widened=wide),
+            largest,
+        ),
+    )
 
 
 def _filled_gain(problem: Problem, scope: Scope, measure: Measure, reach: Reach, largest: float) -> Part:
     if len(scope) == 1:
-        return Part("water-filled", "gain", 0.0, lambda view, bets, wide: filled_gains(view, scope, measure, bets, wide), largest)
+        return Part(FILLED, "gain", 0.0, lambda view, bets, wide: filled_gains(view, scope, measure, bets, wide), largest)
     inner_cap = reach.caps[-1]
     return Part(
-        "water-filled, two levels",
+        f"{FILLED}, two levels",
         "gain",
         0.0,
         lambda view, bets, wide: joint_gains(view, scope, measure, inner_cap, bets, wide),

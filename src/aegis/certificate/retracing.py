@@ -9,6 +9,7 @@ inequality on the wealth of the bets).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,10 +27,12 @@ Mask = npt.NDArray[np.bool_]
 class Retraced:
     """Bets on the actions of certified decisions whose contexts were seen. wealth `f64[stakes]`: logarithms, 0 at the start.
 
-    compared: decisions whose contexts were seen; same: those of them with the same action.
+    compared: decisions whose contexts were seen; same: those of them with the same action. wrong_by: by level, the factor by
+    which logged probabilities may be wrong; the bet then pays for the largest that is possible, which is fair or worse.
     """
 
     traces: Traces
+    wrong_by: Mapping[str, float] = field(default_factory=dict)
     compared: int = 0
     same: int = 0
     wealth: Array = field(default_factory=lambda: np.zeros(STAKES.size))
@@ -43,7 +46,8 @@ class Retraced:
             actions = self._seen_actions(name, [found[name] for found in paths])
             known = (actions >= 0) & mask[owner] & _drawn(table)
             matched = table.action[known] == actions[known]
-            pays = np.where(matched, 1.0 / table.mu_taken[known], 0.0)
+            chance = np.minimum(1.0, self.wrong_by.get(name, 1.0) * table.mu_taken[known])
+            pays = np.where(matched, 1.0 / chance, 0.0)
             self.wealth += np.log1p(STAKES[:, None] * (pays - 1.0)).sum(axis=1)
             self.compared += int(known.sum())
             self.same += int(matched.sum())

@@ -6,8 +6,9 @@ collected. Memory does not grow with the log, but for one row per cluster.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ from aegis.certificate.units import Clusters
 from aegis.certificate.view import Models, View
 from aegis.certificate.weights import level_weights, reward_level
 from aegis.errors import RefusedError
-from aegis.logs.ahead import ahead
+from aegis.logs.ahead import Beside
 from aegis.problem import Array, Batch, Policy, Problem, Scope
 
 CELLS = 2**23  # particles x rows x actions held in memory at once
@@ -67,18 +68,42 @@ class Collected:
 
 
 def collect(
-    request: Request, batches: Iterator[Batch], sides: Sides, total_rows: int | None = None, looks: Sequence[Look] = ()
+    request: Request,
+    batches: Iterator[Batch],
+    sides: Sides,
+    total_rows: int | None = None,
+    looks: Sequence[Look] = (),
+    opening: Look | None = None,
 ) -> Collected:
-    """Run the whole pass. looks: called with every batch, such as the audit. total_rows: of the log, to foresee its units."""
-    problem = request.problem
+    """Run the whole pass.
+
+    total_rows: of the log, to foresee its units. looks: called with every batch, one after the other, in a thread, such as the
+    audit. opening: called with the first batch, when the candidates have answered for it and before anything is looked at.
+    """
     head, rest, whole = head_of(batches)
     if not head:
         raise RefusedError("the log has no episodes: there is nothing to certify on")
     sample = head[0].take_episodes(np.arange(min(2, len(head[0]))))
     _try_policies(request, sample)
-    for batch in head:  # before anything can be refused, so that what they find stands beside the refusal
-        for look in looks:
-            look(batch)
+    if opening is not None:
+        opening(head[0])
+    with Beside(partial(_look_at, looks)) as beside:  # what they have seen when something is refused stands beside the refusal
+        for batch in head:
+            beside.show(batch)
+        return _collect(request, sample, head, rest, whole, sides, total_rows, beside)
+
+
+def _collect(
+    request: Request,
+    sample: Batch,
+    head: list[Batch],
+    rest: Iterator[Batch],
+    whole: bool,
+    sides: Sides,
+    total_rows: int | None,
+    beside: Beside[Batch],
+) -> Collected:
+    problem = request.problem
     sides = with_placing(sides, head, whole)
     prior = prior_units(problem, sides, head)
     claims = declare(request, sample, groups_of(problem, request.by, prior))
@@ -96,7 +121,8 @@ def collect(
             found.evidence.append(Evidence.start(claim, grids, problem))  # a subgroup uses the grids of the claim before it
     while head:  # each is let go of when it has been added
         _add(request, found, head.pop(0))
-    for batch in ahead(_looked_at(rest, looks), 2):  # looks at the next batch while this one is added
+    for batch in rest:
+        beside.show(batch)
         _add(request, found, batch)
     for item in (*found.evidence, *found.balances.values()):
         item.close()
@@ -107,11 +133,9 @@ def collect(
     return found
 
 
-def _looked_at(batches: Iterator[Batch], looks: Sequence[Look]) -> Generator[Batch, None, None]:
-    for batch in batches:
-        for look in looks:
-            look(batch)
-        yield batch
+def _look_at(looks: Sequence[Look], batch: Batch) -> None:
+    for look in looks:
+        look(batch)
 
 
 def _try_policies(request: Request, sample: Batch) -> None:
@@ -182,7 +206,7 @@ def _add_view(request: Request, found: Collected, index: int, view: View, certif
             values = item.compute(view)
         item.add(values, cluster, certified if claim.group is None else _both(claim.group.members(view.batch), certified))
         if claim.what == "gain" and claim.group is None:
-            robust = request.problem.carry_over == "none" and any(part.name != "plain" for part in claim.parts)
+            robust = request.problem.carry_over == "none" and any(part.modelled for part in claim.parts)
             estimates = episode_estimates(view, claim.scope, claim.measure, robust)
             found.moments[index, claim.scope].add(estimates, cluster, certified)
             weights = view.node_weights(claim.scope)

@@ -1,7 +1,7 @@
 """How wrong the logged probabilities may be: the largest factor Gamma that a certificate survives.
 
 Let nu be the logged probability of an action at a level in scope and nu' the true one, `nu / Gamma <= nu' <= min(1, Gamma nu)`. A
-test at Gamma is one that is valid whatever nu' is in between (`aegis.certificate.sensitivity_trial`). Where the certificate rests
+test at Gamma is one that is valid whatever nu' is in between (`aegis.certificate.doubt`). Where the certificate rests
 on water-filled bets at one level the wealths of these and of the plain test are averaged: the former need less data, the latter
 survive more where there are plenty. Everywhere else the plain test stands alone and may survive less than the certificate would.
 
@@ -10,6 +10,9 @@ risk. 'It survives Gamma' is false only if the truth is wrong by a factor of som
 margin. Let Gamma_i be the smallest on the list with Gamma_i >= G (the claim itself, at a factor of one, heads the list). Its test
 is valid, because the truth lies within Gamma_i, and it must have been certified on the way to Gamma: the probability of that is
 at most the risk of the claim. If G = 1 it is even the same event as that of a false certificate.
+
+Where a factor is declared for every level in scope (`wrong_by`) the claim itself is certified at it: the smallest of them heads
+the list. A level with a larger one keeps it.
 """
 
 from __future__ import annotations
@@ -36,17 +39,20 @@ def sensitivity(request: Request, found: Collected, items: Sequence[Evidence]) -
     index, scope = items[0].claim.candidate, items[0].claim.scope
     policy, models = request.candidates[index].policy, found.models[index]
     prior = None if held.prior is None else View(problem, held.prior, policy, models)
-    trials = [Trial.of(item, problem, prior, held.foreseen) for item in items]
+    trials = [Trial.of(item, prior, held.foreseen) for item in items]
     filled = trials[0].filled
     units = [
         Asked.of(View(problem, piece, policy, models), scope, filled) for piece, _ in pieces(problem, policy, held.units, None)
     ]
-    survived, count = 1.0, 0
-    for gamma in GAMMAS:
-        tested = [trial.evidence(units, gamma, problem) for trial in trials]
+    declared = {name: problem.wrong_by().get(name, 1.0) for name in scope}
+    survived, count = min(declared.values()), 0
+    tried = tuple(gamma for gamma in GAMMAS if gamma > survived)
+    for gamma in tried:
+        factors = {name: max(gamma, own) for name, own in declared.items()}
+        tested = [trial.evidence(units, factors, problem) for trial in trials]
         count = tested[0].running[0].count
         if not all(trial.survives(item) for trial, item in zip(trials, tested, strict=True)):
             break
         survived = gamma
-    names, own = [part.name for part in trials[0].parts], [part.name for part in items[0].claim.parts]
-    return Sensitivity(survived, "" if filled or names == own else PLAIN_ONLY, GAMMAS, " + ".join(names), count)
+    plain = not any(part.modelled for part in items[0].claim.parts)
+    return Sensitivity(survived, "" if filled or plain else PLAIN_ONLY, tried, trials[0].method, count)

@@ -29,11 +29,20 @@ def judge(problem: Problem, levels: Sequence[LevelResult], delta: float, fixes: 
             None, None, unit, 0 if best is None else best.units, word, delta, None, f"Do not hand over. {_sentence(fix)}",
         )  # fmt: skip
     sentence, step = _certified(problem, best, word, delta) if best.verdict == CERTIFIED else _not_yet(problem, best, word, delta)
-    sentence += _others_refused(levels)
+    sentence += _wrong_by(problem, best) + _others_refused(levels)
     return Verdict(
         best.verdict, sentence, best.candidate, best.scope, best.gain_lower, best.estimate, unit, best.units, word, delta,
         best.further_units, step,
     )  # fmt: skip
+
+
+def _wrong_by(problem: Problem, best: LevelResult) -> str:
+    """Return a sentence on the propensities that are declared to be wrong by a factor."""
+    factors = problem.wrong_by(best.scope)
+    if not factors:
+        return ""
+    words = listed([f"{factor:g} at '{name}'" for name, factor in factors.items()])
+    return f" Propensities may be wrong by a factor of up to {words}, as declared."
 
 
 def _others_refused(levels: Sequence[LevelResult]) -> str:

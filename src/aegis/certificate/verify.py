@@ -16,6 +16,7 @@ from aegis.problem.strict_yaml import write_yaml
 from aegis.version import __version__
 
 PATH = ": path"
+LOOKS = ("earlier-looks", "damaged-ledger")  # findings about the ledger
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +190,7 @@ def _results(stated: Mapping[str, Any], found: Mapping[str, Any]) -> list[Differ
     for name in ("verdict", "summary", "splits", "counts", "settings", "assumptions", "blocking"):
         if stated[name] != found[name]:
             differences.append(Difference(name, _short(stated[name]), _short(found[name]), cause=name == "settings"))
-    was, now = ([item for item in content["findings"] if item.get("code") != "earlier-looks"] for content in (stated, found))
+    was, now = ([item for item in content["findings"] if item.get("code") not in LOOKS] for content in (stated, found))
     if was != now:  # earlier looks are in the ledger, which is not looked at here
         differences.append(Difference("findings", _short(was), _short(now), cause=False))
     if len(stated["levels"]) != len(found["levels"]):

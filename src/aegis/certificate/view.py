@@ -44,6 +44,7 @@ class View:
     _siblings: dict[str, Siblings] = field(default_factory=dict)
     _series: dict[Hashable, Array] = field(default_factory=dict)
     _below: dict[tuple[str, str | None], Observed] = field(default_factory=dict)
+    _doubted: dict[Hashable, View] = field(default_factory=dict)
 
     @property
     def weights(self) -> Array:

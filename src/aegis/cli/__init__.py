@@ -13,7 +13,7 @@ from aegis.version import __version__
 
 # command name -> (module under aegis.cli, one line for the list of commands)
 COMMANDS = {
-    "demo": ("demo", "Watch a nested agent learn on a simulated plant, next to the legacy and the oracle."),
+    "demo": ("demo", "Watch control being handed over on a simulated plant, and a policy certified from a log alone."),
     "simulate": ("simulate", "Write the log of a simulated plant under a legacy, or under a learning agent."),
     "init": ("init", "Draft a commented problem file from the columns of a log."),
     "audit": ("audit", "Check whether a log is fit to certify from: findings, and what to do about each."),
@@ -24,6 +24,7 @@ COMMANDS = {
     "verify": ("verify", "Recompute a certificate bit for bit; report a changed row, policy or setting."),
     "explain": ("explain", "Show where a policy differs from the logged behaviour, by level and context."),
     "decide": ("decide", "Apply a policy to a table of contexts: probabilities of every action, and a drawn one."),
+    "handover": ("handover", "Run the gate on a simulated plant, or your own: levels change hands once a gain is certified."),
     "validate": ("validate", "Measure on a simulated plant, or your own, how often every bound is wrong and how wide it is."),
     "doctor": ("doctor", "Check the environment: versions, threads, and whether things work."),
 }

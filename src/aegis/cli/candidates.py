@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import functools
-import importlib
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from aegis.cli.references import importable, load_object
 from aegis.errors import PolicyError
 from aegis.problem import Policy, Problem
 
@@ -25,7 +24,7 @@ def load_candidate(reference: str, problem: Problem, scope: Iterable[str] | None
 
     columns: one target-probability column for each level of the scope, outermost first (or for each level of the problem).
     module:object: a policy, or a callable `function(level, rows) -> [n, A]` that acts at the levels of the scope; modules in
-    the current folder are found.
+    the current folder are found, those in another one as `folder/module:object`.
     """
     if reference.startswith(COLUMNS):
         return _columns(reference, problem, scope)
@@ -39,7 +38,8 @@ def load_candidate(reference: str, problem: Problem, scope: Iterable[str] | None
 def candidate_files(references: Iterable[str]) -> list[Path]:
     """Return the folders and the files of code that loaded candidates came from."""
     found = [Path(reference) for reference in references if Path(reference).is_dir()]
-    modules = [sys.modules.get(reference.partition(":")[0]) for reference in references]
+    objects = [reference for reference in references if not reference.startswith(COLUMNS) and not Path(reference).is_dir()]
+    modules = [sys.modules.get(importable(reference).partition(":")[0]) for reference in objects]
     return [*found, *[Path(module.__file__) for module in modules if module is not None and module.__file__]]
 
 
@@ -83,19 +83,8 @@ def _object(reference: str, problem: Problem, scope: Iterable[str] | None) -> Ca
     from aegis.certificate.candidate import Candidate
     from aegis.policies import Function, load_callable
 
-    here = str(Path.cwd())
-    if here not in sys.path:  # an installed command does not look in the current folder by itself
-        sys.path.insert(0, here)
-    found = _resolved(reference)
+    found = load_object(reference, "a callable", "plant.control:dose", PolicyError)
     if isinstance(found, Policy) and not isinstance(found, type):
         return Candidate(found, reference, reference)
-    return Candidate(Function(problem, load_callable(reference), scope, name=reference), reference, reference)
-
-
-def _resolved(reference: str) -> object | None:
-    """Return the object named, or None if there is none: `load_callable` then says why."""
-    module, _, path = reference.partition(":")
-    try:
-        return functools.reduce(getattr, path.split("."), importlib.import_module(module))
-    except Exception:  # whatever the user's module raises; told by load_callable
-        return None
+    name = importable(reference)  # without its folder: a policy is the same wherever it lies
+    return Candidate(Function(problem, load_callable(name), scope, name=name), reference, reference)

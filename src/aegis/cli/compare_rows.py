@@ -11,6 +11,7 @@ from aegis.comparison import Comparison, Estimate, LowerBound, Missing
 from aegis.comparison.results import ScopeChoice
 
 NONE = "-"
+ROUNDING = 1e-12  # standard errors below this share of the estimate come from sums of equal numbers
 HOLDS = {"anytime": "anytime", "fixed time": "at this K"}
 
 
@@ -82,7 +83,11 @@ def _grouped(bounds: Iterable[LowerBound]) -> dict[str, dict[str, LowerBound]]:
 
 
 def _with_error(found: Estimate | None) -> str:
-    return NONE if found is None else f"{found.value:.4g} ± {found.error:.2g}"
+    """Return a number with its standard error; without one where all units have the same value, as some models say."""
+    if found is None:
+        return NONE
+    same = found.error <= ROUNDING * abs(found.value)
+    return f"{found.value:.4g} ± {NONE if same else f'{found.error:.2g}'}"
 
 
 def _nominal(bound: LowerBound | None) -> str:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import functools
-import importlib
-import sys
-from pathlib import Path
 from typing import Any
 
 from aegis.cli.candidates import load_candidate
+from aegis.cli.references import load_object
 from aegis.errors import SettingError
 from aegis.problem import Plant, Policy
 from aegis.worlds import World
@@ -19,20 +16,7 @@ NEEDS = "a plant has a 'problem' and a method 'episodes(first, count, policy, se
 
 def load_plant(reference: str) -> Plant:
     """Return the plant called `module:object`: an object, or a class or function that gives one when called without arguments."""
-    module, colon, path = reference.partition(":")
-    if not (module and colon and path):
-        raise SettingError(f"a plant of your own is named 'module:object', for example 'greenhouse:plant'; found '{reference}'")
-    here = str(Path.cwd())
-    if here not in sys.path:  # an installed command does not look in the current folder by itself
-        sys.path.insert(0, here)
-    try:
-        found: Any = importlib.import_module(module)
-    except Exception as error:  # whatever the user's module raises while it is imported
-        raise SettingError(f"cannot import the module '{module}' of '{reference}': {type(error).__name__}: {error}") from error
-    try:
-        found = functools.reduce(getattr, path.split("."), found)
-    except AttributeError as error:
-        raise SettingError(f"the module '{module}' has no '{path}'; check the name after the colon in '{reference}'") from error
+    found = load_object(reference, "a plant of your own", "greenhouse:plant", SettingError)
     return _plant(found, reference)
 
 

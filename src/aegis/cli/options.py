@@ -51,19 +51,22 @@ def spare_inputs(outputs: Mapping[str, Path | None], inputs: Iterable[Path | str
             raise OutputError(f"{option} {path} would overwrite an input of this very command: name a new file")
 
 
-def parse_settings(overrides: tuple[str, ...]) -> dict[str, Any]:
-    """Return `KEY=VALUE` pairs as a mapping; values are read as in a problem file: 3 and 1e-3 are numbers."""
+def parse_settings(overrides: tuple[str, ...], option: str = "--set") -> dict[str, Any]:
+    """Return `KEY=VALUE` pairs as a mapping; values are read as in a problem file: 3 and 1e-3 are numbers.
+
+    option: by which they were given.
+    """
     from aegis.problem.strict_yaml import read_yaml
 
     found: dict[str, Any] = {}
     for pair in overrides:
         key, equals, value = pair.partition("=")
         if not equals or not key.strip():
-            raise SettingError(f"--set takes KEY=VALUE, found '{pair}'")
+            raise SettingError(f"{option} takes KEY=VALUE, found '{pair}'")
         if key.strip() in found:
-            raise SettingError(f"--set: '{key.strip()}' is given twice")
+            raise SettingError(f"{option}: '{key.strip()}' is given twice")
         try:
-            found[key.strip()] = read_yaml(value, f"--set {pair}")
+            found[key.strip()] = read_yaml(value, f"{option} {pair}")
         except ProblemError as error:
             raise SettingError(str(error)) from error
     return found

@@ -19,11 +19,13 @@ from aegis.errors import OutputError, SettingError
 @click.argument("log", nargs=-1, type=click.Path(path_type=Path))
 @options.problem
 @click.option("--gain", type=float, help="How much better the best action is than the legacy's own, per decision, on average.")
-@click.option("--loss", type=float, help="How much worse a random action is than the legacy's own. Default: 0, costs bounded.")
+@click.option(
+    "--loss", type=float, help="How much worse a random action is than the legacy's own, below 0 if better. Default: 0."
+)
 @click.option(
     "--spread", type=float, help="Standard deviation of a reward given context and action. Default: a tenth of the range."
 )
-@click.option("--typical", type=float, help="What the legacy earns per decision. Default: the middle of the range.")
+@click.option("--typical", type=float, help="What the legacy earns (or costs) per decision. Default: the middle of the range.")
 @click.option("--decisions", type=int, help="Decisions of the level in one episode. Default: 1.")
 @click.option("--level", "levels", multiple=True, metavar="LEVEL", help="Plan for this level; repeatable. Default: all.")
 @click.option("--explore", default="0.05,0.1,0.2,0.5,1", show_default=True, metavar="RATES", help="Exploration rates to compare.")
@@ -146,6 +148,7 @@ def _show(found: Any, prior_only: bool) -> None:
 
 def _show_level(found: Any, level: Any) -> None:
     screen, unit = console(), f" {found.unit}" if found.unit else ""
+    costly, what = ("exploring adds", "saving") if found.goal == "minimise" else ("exploring costs", "gain")
     if level.rows:
         risk = (
             f"one test at risk {found.delta:g}"
@@ -154,9 +157,9 @@ def _show_level(found: Any, level: Any) -> None:
         )
         title = f"{level.level}: {found.unit_word} until half of all studies (nine in ten of them) have a certificate; {risk}"
         screen.print(title, soft_wrap=True, style="bold")
-        screen.print(_pivot(level.rows, _episodes, level.cost_known, unit))
+        screen.print(_pivot(level.rows, _episodes, f"{costly}{'' if level.cost_known else ' ≤'}{unit}"))
         title = (
-            f"{level.level}: gain over the exploring legacy (over the legacy without exploration){' in' if unit else ''}{unit}"
+            f"{level.level}: {what} over the exploring legacy (over the legacy without exploration){' in' if unit else ''}{unit}"
         )
         screen.print(title, soft_wrap=True, style="bold")
         screen.print(_pivot(level.rows, lambda row: _gain(row, level.cost_known)))
@@ -178,9 +181,10 @@ def _enough(found: Any, level: Any, unit: str) -> str:
     end = f"has a certificate within {found.wanted} {found.unit_word} in nine of ten studies (in half of them by {row.episodes})"
     if row.explore is None:
         return f"{level.level}: the exploration in the log is enough: with {cap} a candidate {end}."
-    costs = "costs" if level.cost_known else "costs at most"
     total = f"{row.total:.3g}{unit} in all over {row.likely} {found.unit_word}"
-    price = f"Exploring {costs} {row.cost:.3g}{unit} of the mean reward of each of them, {total}"
+    verb, of = ("adds", "to the mean cost") if found.goal == "minimise" else ("costs", "of the mean reward")
+    amount = f"{'' if level.cost_known else 'at most '}{row.cost:.3g}{unit}"
+    price = f"Exploring {verb} {amount} {of} of each of them, {total}"
     return f"{level.level}: with an exploration rate of {row.explore:.3g} and {cap} a candidate {end}. {price}."
 
 
@@ -194,17 +198,17 @@ def _gain(row: Any, cost_known: bool) -> str:
     return f"{row.gain:.3g}" + (f" ({row.net:.3g})" if row.net is not None and cost_known else "")
 
 
-def _pivot(rows: Sequence[Any], cell: Callable[[Any], str], cost_known: bool | None = None, unit: str = "") -> Any:
-    """Return a table with a line for each exploration rate and a column for each cap, and what exploring costs if asked."""
+def _pivot(rows: Sequence[Any], cell: Callable[[Any], str], costs: str = "") -> Any:
+    """Return a table with a line for each exploration rate and a column for each cap, and one of costs if they have a head."""
     rates = list(dict.fromkeys(row.explore for row in rows))
     caps = list(dict.fromkeys(row.cap for row in rows))
     at = {(row.explore, row.cap): row for row in rows}
     head = ["explore", *["no cap" if math.isinf(cap) else f"W = {cap:g}" for cap in caps]]
-    if cost_known is not None:
-        head.append(f"exploring costs{'' if cost_known else ' ≤'}{unit}")
+    if costs:
+        head.append(costs)
     lines = []
     for rate in rates:
         line = ["as logged" if rate is None else f"{rate:g}", *[cell(at[rate, cap]) for cap in caps]]
         cost = at[rate, caps[0]].cost
-        lines.append(line if cost_known is None else [*line, "-" if cost is None else f"{cost:.3g}"])
+        lines.append([*line, "-" if cost is None else f"{cost:.3g}"] if costs else line)
     return table("", head, lines)

@@ -31,7 +31,7 @@ def draw(plan: Plan, path: Path) -> None:
     whole = tag(
         "svg",
         tag("title", "Plan of a study"),
-        tag("desc", told + "dashed: nine in ten."),
+        tag("desc", f"{told}dashed: nine in ten{'' if plan.wanted is None else f'; dotted: the {plan.wanted} that are wanted'}."),
         tag("style", STYLE),
         white,
         *panels,
@@ -55,6 +55,9 @@ def _panel(plan: Plan, level: LevelPlan, top: float) -> Markup:
     shapes += _frame(across, up, rows)
     if plan.wanted is not None:
         shapes.append(line(LEFT, up(math.log10(plan.wanted)), RIGHT, up(math.log10(plan.wanted)), "wanted"))
+        height = TOP + 10 + 18 * len(dict.fromkeys(row.cap for row in level.rows))
+        shapes += [line(RIGHT + 8, height, RIGHT + 24, height, "wanted")]
+        shapes.append(label(RIGHT + 28, height + 4, f"≤ {plan.wanted}", anchor="start"))
     if now:
         shapes.append(label(LEFT + 8, BOTTOM + 18, "as logged"))
     for place, cap in enumerate(dict.fromkeys(row.cap for row in level.rows)):

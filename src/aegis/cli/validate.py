@@ -76,7 +76,7 @@ def command(
     With --out, an interrupted validation goes on where it was.
 
     \b
-    Exit codes: 0 all certificates hold, 4 one is violated, 2 bad input.
+    Exit codes: 0 no certificate is violated, 4 one is, 2 bad input.
 
     \b
     Examples:
@@ -85,8 +85,8 @@ def command(
       aegis validate --plant greenhouse:plant --legacy greenhouse:legacy --runs 100
     """
     from aegis.cli.objects import load_legacy, load_plant
-    from aegis.cli.validating import make_trial, run_validation
     from aegis.errors import SettingError
+    from aegis.validation import make_trial, run_validation
     from aegis.worlds import make_world
 
     settings = options.parse_settings(overrides)
@@ -115,11 +115,11 @@ def show(result: Any) -> None:
     screen, about = console(), result.about
     good = [row for row in result.rows if row.certificate]
     bad = [row for row in good if row.verdict == "violated"]
-    words = f"{len(good)} certificates hold" if not bad else f"Violated: {', '.join(sorted({row.bound for row in bad}))}"
     screen.print(
-        f"{words}: {result.runs} runs on '{about['plant']}' under {about['legacy']}, candidate {about['candidate']} at "
-        f"{' + '.join(about['scope'])}, {about['episodes']} episodes each, risk {result.delta:g}",
-        style="bold red" if bad else "bold green",
+        f"{_verdict(result, good, bad)}: {counted(result.runs, 'run')} on '{about['plant']}' under {about['legacy']}, candidate "
+        f"{about['candidate']} at {' + '.join(about['scope'])}, {about['episodes']} episodes each, risk {result.delta:g}"
+        f"{_worst(result)}",
+        style="bold red" if bad else "bold green" if result.holds else "bold yellow",
         soft_wrap=True,
     )
     head = ["bound", "of", "end", "ever", "p", "false", "width", "units", "verdict"]
@@ -132,10 +132,36 @@ def show(result: Any) -> None:
         screen.print(f"left out, because certify would refuse: {line}", soft_wrap=True, markup=False)
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _verdict(result: Any, good: list[Any], bad: list[Any]) -> str:
+    if bad:
+        return f"Violated: {', '.join(sorted({row.bound for row in bad}))}"
+    if not good:
+        return "No certificates among these bounds"
+    if not result.holds:
+        return f"Too few runs to tell whether {counted(len(good), 'certificate')} {'holds' if len(good) == 1 else 'hold'}"
+    return f"{counted(len(good), 'certificate')} {'holds' if len(good) == 1 else 'hold'}"
+
+
+def _worst(result: Any) -> str:
+    """Return how often the worst certificate may be wrong, were the runs enough to say so."""
+    row = result.worst
+    if row is None or not result.holds:
+        return ""
+    return (
+        f"; the worst, {row.bound} ({row.claim}), was wrong in {row.wrong} of {counted(row.runs, 'run')}: a rate "
+        f"of at most {row.wrong_at_most:.2g} (upper 95 % limit)"
+    )
+
+
 def _cells(row: Any) -> list[str]:
     fixed = row.validity == "fixed time"
     false = "-" if not row.nulls else f"{row.false} of {row.nulls}"
-    units = "-" if row.above is None else "more" if math.isinf(row.above) else f"{row.above:g}"
+    units = "-" if row.units is None else "more" if math.isinf(row.units) else f"{row.units:g}"
     p = f"{row.at_end_p if fixed else row.ever_p:.2g}"
     name = f"{row.bound} *" if fixed else row.bound
     return [name, row.claim, str(row.at_end), str(row.ever), p, false, f"{row.width:.3f}", units, row.verdict or "-"]
@@ -144,7 +170,7 @@ def _cells(row: Any) -> list[str]:
 def _candidate(spec: str, problem: Any, scope: tuple[str, ...]) -> Any:
     """Return the word itself for a kind of candidate that runs learn, else the user's own."""
     from aegis.cli.candidates import load_candidate
-    from aegis.cli.learners import LEARNERS
+    from aegis.validation import LEARNERS
 
     if spec.partition(":")[0] in LEARNERS or (":" not in spec and not Path(spec).is_dir()):
         return spec  # a misspelt kind is told with the list of kinds

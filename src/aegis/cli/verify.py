@@ -9,9 +9,13 @@ import click
 
 from aegis.cli import options
 from aegis.cli.show import console, print_json
+from aegis.errors import PolicyError
 
 if TYPE_CHECKING:
-    from aegis.certificate import Verification
+    from collections.abc import Sequence
+
+    from aegis.certificate import Candidate, Verification
+    from aegis.problem import Problem
 
 BROKEN = 4
 MOST = 20  # differences on the screen
@@ -25,7 +29,8 @@ MOST = 20  # differences on the screen
     "references",
     multiple=True,
     metavar="POLICY",
-    help="Where the policies are now, in the certificate's order; by default where they were when it was issued.",
+    help="Where the policies are now, in the certificate's order, also FOLDER/module:object; by default where they were when it "
+    "was issued.",
 )
 @click.option(
     "--problem",
@@ -44,9 +49,9 @@ def command(certificate: Path, log: tuple[Path, ...], references: tuple[str, ...
     \b
     Example:
       aegis verify certificate.json log.parquet
+      aegis verify certificate.json log.parquet --policy ../control/mine:policy
     """
     from aegis.certificate import load_certificate, stated_problem, verify
-    from aegis.cli.candidates import load_candidate
     from aegis.errors import InputError
     from aegis.logs import Source
     from aegis.problem import load_problem
@@ -60,7 +65,7 @@ def command(certificate: Path, log: tuple[Path, ...], references: tuple[str, ...
         raise InputError(f"{certificate}: speaks of {count} ({names}); name each with --policy, in this order")
     specified = stated_problem(content, str(certificate)) if problem is None else load_problem(problem)
     scope = content["settings"]["scopes"][0] if content["settings"]["asked"] else None
-    candidates = [load_candidate(reference, specified, scope) for reference in places]
+    candidates = [_candidate(reference, specified, scope, bool(references)) for reference in places]
     found = verify(content, Source(log, specified), candidates)
     if as_json:
         print_json(
@@ -79,6 +84,22 @@ def command(certificate: Path, log: tuple[Path, ...], references: tuple[str, ...
     for note in found.notes:
         screen.print(f"note: {note}", soft_wrap=True)
     return 0 if found.holds else BROKEN
+
+
+def _candidate(reference: str, problem: Problem, scope: Sequence[str] | None, named: bool) -> Candidate:
+    """Return a candidate of the certificate; if it is not where it was, say how to name its place."""
+    from aegis.cli.candidates import COLUMNS, load_candidate
+
+    try:
+        return load_candidate(reference, problem, scope)
+    except PolicyError as error:
+        if named or reference.startswith(COLUMNS):
+            raise
+        place = f"FOLDER/{reference.rpartition('/')[2]}"
+        raise PolicyError(
+            f"{error}. The certificate speaks of '{reference}', as seen from where it was issued: say where it is now, such as "
+            f"--policy {place}; with several candidates name all of them, in the certificate's order"
+        ) from error
 
 
 def not_verified(found: Verification, certificate: Path) -> list[str]:

@@ -1,14 +1,14 @@
-"""Reading ahead: the next blocks are made ready in a thread while the present one is worked on."""
+"""Work beside work: the next blocks are made ready in a thread, or looked at in another, while the present one is worked on."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
+from collections.abc import Callable, Generator, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Generic, TypeVar
 
 Item = TypeVar("Item")
-DEPTH = 6  # more than one, so that neither side waits for the other's slow items, such as the first ones
+DEPTH = 2  # more than one, so that neither side waits for the other's slow items, such as the first ones
 
 
 def ahead(items: Generator[Item, None, None], depth: int = DEPTH) -> Iterator[Item]:
@@ -26,3 +26,34 @@ def ahead(items: Generator[Item, None, None], depth: int = DEPTH) -> Iterator[It
                 yield item  # type: ignore[misc]
     finally:
         items.close()
+
+
+class Beside(Generic[Item]):
+    """Shows items to somebody in a thread, one after the other, while the caller goes on working with them.
+
+    A context: leaving it waits until all have been seen. What is raised there is raised at the next item, or on leaving.
+    """
+
+    def __init__(self, look: Callable[[Item], None], most: int = 2) -> None:
+        """Show items to `look`; at most `most` of them wait."""
+        self._look, self._most = look, most
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="aegis-look")
+        self._waiting: deque[Future[None]] = deque()
+
+    def show(self, item: Item) -> None:
+        """Show an item soon; waits if too many are waiting."""
+        while len(self._waiting) >= self._most:
+            self._waiting.popleft().result()
+        self._waiting.append(self._pool.submit(self._look, item))
+
+    def __enter__(self) -> Beside[Item]:
+        """Return itself."""
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """Wait for all items; what was raised on the way is raised, unless the caller has raised something already."""
+        self._pool.shutdown(wait=True)
+        while self._waiting:
+            waiting = self._waiting.popleft()
+            if error is None:
+                waiting.result()

@@ -171,7 +171,8 @@ def _check_repeated(table: pa.Table, columns: Sequence[Column], problem: Problem
             check_agreement(table, column, tree.levels[column.level], unit, findings, advice)
         elif column.role in ("reward", "closed") and problem.reward.per not in ("decision", problem.innermost.name):
             groups = tree.episodes if problem.reward.per == "episode" else tree.levels[problem.reward.per]
-            advice = " (reward 'per' says so; repeat it in each row)"
+            unit = "episode" if problem.reward.per == "episode" else f"'{problem.reward.per}' decision"
+            advice = f" (reward 'per: {problem.reward.per}' says so): copy the value into all rows of the {unit}"
             check_agreement(table, column, groups, problem.reward.per, findings, advice)
 
 

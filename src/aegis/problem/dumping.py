@@ -90,6 +90,8 @@ def _dump_propensity(given: Propensity) -> dict[str, Any]:
         content["least"] = float(given.least)
     if given.estimated:
         content["estimated"] = True
+    if given.wrong_by is not None:
+        content["wrong_by"] = float(given.wrong_by)
     return content
 
 

@@ -71,10 +71,11 @@ class _Propensity(_Section):
     epsilon: float | None = None
     least: float | None = None
     estimated: bool = False
+    wrong_by: float | None = None
 
     def build(self) -> Propensity:
         forms = (self.column, tuple(self.columns), self.policy, self.base, self.epsilon)
-        return Propensity(*forms, self.least, self.estimated)
+        return Propensity(*forms, self.least, self.estimated, self.wrong_by)
 
 
 class _Level(_Section):

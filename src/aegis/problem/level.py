@@ -20,7 +20,8 @@ class Propensity:
     mixed with a uniform choice at rate `epsilon`.
 
     least: a promise that every available action had at least this probability in every context, so that weights are at
-    most 1 / least. estimated: the probabilities were fitted to the log, not logged by the controller.
+    most 1 / least. estimated: the probabilities were fitted, not logged by the controller. wrong_by: the factor from 1 by which
+    each estimated probability may be wrong, in either direction; without one they give an estimate, never a certificate.
     """
 
     column: str | None = None
@@ -30,6 +31,7 @@ class Propensity:
     epsilon: float | None = None
     least: float | None = None
     estimated: bool = False
+    wrong_by: float | None = None
 
     def __post_init__(self) -> None:
         forms = [self.column is not None, bool(self.columns), self.policy is not None, self.base is not None]
@@ -44,7 +46,22 @@ class Propensity:
             raise ProblemError(f"propensity: 'epsilon' is an exploration rate above 0 and at most 1, found {self.epsilon}")
         if self.least is not None and not 0 < self.least <= 1:
             raise ProblemError(f"propensity: 'least' is a probability above 0 and at most 1, found {self.least}")
+        self._check_wrong_by()
         no_duplicates(self.columns, "propensity 'columns'")
+
+    def _check_wrong_by(self) -> None:
+        if self.wrong_by is None:
+            return
+        if not (math.isfinite(self.wrong_by) and self.wrong_by >= 1):
+            raise ProblemError(
+                "propensity: 'wrong_by' is the factor by which an estimated probability may be too large or too small, from 1 "
+                f"(they are right), found {self.wrong_by}"
+            )
+        if not self.estimated:
+            raise ProblemError(
+                "propensity: 'wrong_by' is for estimated probabilities: add 'estimated: true'; or leave it out if the controller "
+                "logged them"
+            )
 
     @property
     def full(self) -> bool:

@@ -143,6 +143,12 @@ class Problem:
         index = self.index(name)
         return None if index == 1 else self.levels[len(self.levels) - index + 1]
 
+    def wrong_by(self, names: Iterable[str] | None = None) -> dict[str, float]:
+        """Return by level, outermost first, the declared factors by which propensities may be wrong; no entry without."""
+        inside = self.scope(names)
+        declared = {level.name: level.propensity.wrong_by for level in self.levels if level.propensity is not None}
+        return {name: factor for name, factor in declared.items() if factor is not None and name in inside}
+
     def scope(self, names: Iterable[str] | None = None) -> Scope:
         """Return a checked scope; all levels if `names` is None."""
         if names is None:
