@@ -113,18 +113,19 @@ def speed_lines() -> list[str]:
         ["mixture of 61 bets (`lower_path`)", f"{ours * 1e3:.1f} ms", "1"],
         ["hedged, all candidates at once, step by step (`hedged_path`)", f"{stepwise * 1e3:.0f} ms", f"{stepwise / ours:.0f}"],
         [
-            "hedged, candidate by candidate, as in its reference implementation",
+            "hedged, candidate by candidate, as confseq arranges it",
             f"{candidate * 1e3:.0f} ms",
             f"{candidate / ours:.0f}",
         ],
     ]
     return [
-        f"The lower bound after each of {UNITS} units, hedged sequence at breaks = {BREAKS}, smallest CPU time of several calls:",
+        f"The whole anytime path, the lower bound after each of {UNITS} units, against the betting confidence sequence of",
+        f"confseq (hedged capital at breaks = {BREAKS}, its formula transcribed), smallest CPU time of several calls:",
         "",
         *table(["whole path", "CPU time", "times ours"], rows),
         "",
-        "The reference implementation computes the bets anew for every candidate and side; so does its arrangement here. Step by",
-        "step is the fastest arrangement of the same formula that was found.",
+        "confseq computes the bets anew for every candidate and side; so does its arrangement here. Step by step is the fastest",
+        "arrangement of the same formula that was found.",
     ]
 
 

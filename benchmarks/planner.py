@@ -26,8 +26,9 @@ from aegis.certificate.view import View
 from aegis.engine import map_parts, one_thread
 from aegis.logs import Source, Split
 from aegis.logs.tidy import to_table
+from aegis.mechanisms import subtree_means
 from aegis.policies import Capped, Hybrid, Legacy, Uniform
-from aegis.problem import Policy, RewardModel
+from aegis.problem import Array, Batch, Policy, RewardModel
 from aegis.rng import stream
 from aegis.validation import Oracle, crossing, handed_over, wealth_path
 from aegis.validation.planner import plan
@@ -38,6 +39,7 @@ FILE = Path(__file__).parents[1] / "build" / "planner.jsonl"
 PRIOR = 100  # episodes of a pilot, which are learned from as well
 DELTA = 0.0101
 SPLIT = Split("time", cut=PRIOR)
+UNCAPPED = 1e9  # a number of JSON, which infinity is not
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,7 @@ class Setting:
     def name(self) -> str:
         """Return the setting in words."""
         effect = "" if self.effect is None else f", f_a = {self.effect:g}"
-        return f"{self.world}{effect}, {self.legacy}, {self.level}, W = {self.cap:g}"
+        return f"{self.world}{effect}, {self.legacy}, {self.level}, {'no cap' if self.cap == UNCAPPED else f'W = {self.cap:g}'}"
 
     def make(self) -> World:
         """Return the world."""
@@ -81,6 +83,7 @@ SETTINGS = (
     Setting("clinic", None, "natural", "dose", 2.0, 300, None),
     Setting("clinic", None, "uniform", "plan", 2.0, 500, 1.0),
     Setting("plant", None, "natural:epsilon=0.3", "batch", 1.5, 300, None),
+    Setting("additive", 1.0, "constant:value=-1,epsilon=0.4", "inner", UNCAPPED, 800, 0.4),
 )
 
 
@@ -109,7 +112,7 @@ def perform(job: tuple[Setting, int]) -> dict[str, Any]:
         "pilot": row.episodes,
         "likely": row.likely,
         **_truth(setting, world, legacy, learned.fitted.rewards),
-        "spread": float(_residuals(setting, learned.fitted.rewards, pilot).std()),
+        "spread": float(_residuals(setting, learned.fitted.rewards, rest).std()),
         "decisions": max(1, round(len(pilot.levels[setting.level]) / PRIOR)),
     }
 
@@ -175,20 +178,18 @@ def _truth(setting: Setting, world: World, legacy: Policy, rewards: RewardModel)
     value, random = (Oracle(world, policy, 2000).legacy_value for policy in (own, _random(setting, world, legacy)))
     best = Capped(world.problem, rewards, Legacy(world.problem, {name: Uniform() for name in world.problem.names}), np.inf)
     found = Oracle(world, legacy, 2000).truth(best, (setting.level,)).value
-    return {"gain": found - value, "loss": max(value - random, 0.0), "typical": value}
+    return {"gain": found - value, "loss": value - random, "typical": value}
 
 
 def _random(setting: Setting, world: World, legacy: Policy) -> Policy:
     return Hybrid(world.problem, (setting.level,), Legacy(world.problem, {n: Uniform() for n in world.problem.names}), legacy)
 
 
-def _residuals(setting: Setting, rewards: Any, pilot: Any) -> Any:
-    """Return rewards below the decisions of the level minus what the model predicts."""
-    from aegis.mechanisms import subtree_means
-
-    table_ = pilot.levels[setting.level]
-    predicted = rewards.predict(setting.level, pilot)[np.arange(len(table_)), table_.action]
-    return subtree_means(pilot)[setting.level] - predicted
+def _residuals(setting: Setting, rewards: RewardModel, fresh: Batch) -> Array:
+    """Return rewards below the decisions of the level minus what the model predicts, in episodes that it has not seen."""
+    decisions = fresh.levels[setting.level]
+    predicted = rewards.predict(setting.level, fresh)[np.arange(len(decisions)), decisions.action]
+    return np.asarray(subtree_means(fresh)[setting.level] - predicted)
 
 
 def stored(path: Path) -> list[dict[str, Any]]:

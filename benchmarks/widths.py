@@ -11,10 +11,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from aegis.cli.validating import make_trial
 from aegis.engine import one_thread
 from aegis.files import write_text
-from aegis.validation import Trial, judged, run_tasks, stored, timed
+from aegis.validation import Trial, judged, make_trial, run_tasks, stored, timed
 from aegis.worlds import WORLDS
 from results import machine, record
 from widths_page import PAGE, WIDTHS, lines, rewrite_page

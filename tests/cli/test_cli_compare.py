@@ -164,3 +164,14 @@ def test_marks_keep_their_kind_and_text_is_escaped(goal: str, tmp_path: Path) ->
 
 def test_letters_go_on_after_z() -> None:
     assert [letter_of(number) for number in (0, 25, 26, 27, 52)] == ["a", "z", "aa", "ab", "ba"]
+
+
+def test_an_estimate_that_does_not_vary_shows_no_error() -> None:
+    """A model that says the same of all units has a standard error of 0 by construction, which is no precision."""
+    from aegis.cli.compare_rows import _with_error
+    from aegis.comparison import Estimate
+
+    assert _with_error(Estimate("direct method", "value", 0.25, 0.0, 100)) == "0.25 ± -"
+    assert _with_error(Estimate("direct method", "value", 0.25, 1e-17, 100)) == "0.25 ± -"
+    assert _with_error(Estimate("direct method", "value", 0.25, 0.01, 100)) == "0.25 ± 0.01"
+    assert _with_error(None) == "-"

@@ -37,8 +37,23 @@ def test_a_plan_from_a_guess(place: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "inner: episodes until half of all studies" in out
     assert "W = 2" in out and "no cap" in out and "exploring costs" in out
     assert "has a certificate within 100 episodes in nine of ten studies" in out
-    assert "assumed: from a guess: the best action earns 2 more than the legacy's own, a random one 1 less" in out
+    said = "assumed: level 'inner', from a guess: the best action earns 2 more than the legacy's own, a random one earns 1 less"
+    assert said in out
+    assert "assumed: level 'inner', from a guess: rewards vary by 2 (a tenth of the range)" in out
+    assert "taken 1.25 times as large" in out
     assert "A plan is a forecast, not a certificate." in out
+
+
+def test_a_plan_for_costs(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    problem = tmp_path / "costs.yaml"
+    problem.write_text((place / "problem.yaml").read_text().replace("goal: maximise", "goal: minimise"))
+    given = ["--problem", problem, "--level", "inner", "--gain", 2, "--loss", 1, *QUICK, "--within", 100]
+    code, out, _ = run("plan", *given, capsys=capsys)
+    assert code == 0
+    assert "the best action costs 2 less than the legacy's own, a random one costs 1 more" in out
+    assert "the legacy costs the middle of the range" in out and "costs vary by 2" in out
+    assert "inner: saving over the exploring legacy" in out and "exploring adds" in out
+    assert "to the mean cost of each of them" in out and "earns" not in out
 
 
 def test_a_plan_as_json(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -96,7 +111,7 @@ def test_the_picture_is_well_formed(place: Path, tmp_path: Path, capsys: pytest.
     assert drawn.tag == f"{space}svg" and len(panels) == 2
     assert len(panels[1].findall(f"{space}polyline")) == 4  # two caps, half of the studies and nine in ten
     words = [text.text for text in panels[1].iter(f"{space}text")]
-    assert {"as logged", "W = 2", "no cap"} <= set(words)
+    assert {"as logged", "W = 2", "no cap", "≤ 500"} <= set(words)  # the dotted line is what was wanted
     certain = [place / "certain" / "log.parquet", "--problem", place / "certain" / "problem.yaml", "--level", "inner"]
     code, _, _ = run("plan", *certain, "--plot", tmp_path / "none.svg", capsys=capsys)
     assert code == 0 and "no exploration rate and cap" in (tmp_path / "none.svg").read_text()
@@ -108,6 +123,7 @@ def test_the_picture_is_well_formed(place: Path, tmp_path: Path, capsys: pytest.
         ((), "--gain"),
         (("--gain", "0"), "above 0"),
         (("--gain", "50"), "declared range"),
+        (("--gain", "1", "--spread", "10.5"), "standard deviation above 10"),
         (("--gain", "1", "--level", "iner"), "did you mean 'inner'"),
         (("--gain", "1", "--caps", "1"), "above 1"),
         (("--gain", "1", "--explore", "2"), "at most 1"),

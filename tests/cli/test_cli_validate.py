@@ -82,7 +82,18 @@ def test_the_table_and_going_on(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert code == 0 and "validating: 1/1" in err
     assert (tmp_path / "runs.jsonl").read_text().splitlines()[:3] == lines
     code, _, err = run(*SMALL, *only, "--episodes", 41, capsys=capsys)
-    assert code == 2 and "other settings" in err
+    assert code == 2 and "other settings: episodes (40 there, 41 now); move it away" in err
+    code, _, err = run(*SMALL, *only, "--set", "f_a=1.5", capsys=capsys)
+    assert code == 2 and "other settings: plant; move it away" in err
+
+
+def test_the_headline_says_how_much_the_runs_can_tell(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(*SMALL, "--bound", "plain", "--runs", 1, capsys=capsys)
+    assert code == 0 and out.startswith("Too few runs to tell whether 2 certificates hold: 1 run on 'additive'")
+    assert "upper 95 % limit" not in out
+    code, out, _ = run(*SMALL, "--bound", "PRISM, lambda fixed", capsys=capsys)
+    assert code == 0 and out.startswith("1 certificate holds: 3 runs on")
+    assert "the worst, PRISM, lambda fixed (value), was wrong in 0 of 3 runs: a rate of at most 0.63 (upper 95 % limit)" in out
 
 
 def test_a_plant_of_ones_own(greenhouse: None, capsys: pytest.CaptureFixture[str]) -> None:
@@ -137,7 +148,7 @@ def test_classes_that_make_plants(greenhouse: None, capsys: pytest.CaptureFixtur
 
 
 def test_the_python_example_runs(tmp_path: Path) -> None:
-    quick = BLOCKS[0].replace("runs=10, episodes=100", "runs=2, episodes=40, judged=300")
+    quick = BLOCKS[0].replace("runs=10, episodes=100", "runs=3, episodes=40, judged=300")
     done = subprocess.run([sys.executable, "-c", quick], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("True 0.")

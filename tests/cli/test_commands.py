@@ -9,10 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-from aegis.agents import Online
 from aegis.cli import COMMANDS, main
 from aegis.logs import Source
 from aegis.problem import load_problem
@@ -131,40 +129,6 @@ def test_features_tempering_and_nodes_change_the_agent(tmp_path: Path, capsys: p
         # the same run with another value is another run
         code, _, err = aegis("simulate", *few, option, value, "--out", tmp_path / "plain", capsys=capsys)
         assert code == 2 and "other settings (agent" in err
-
-
-def test_demo_tells_the_story(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = aegis("demo", "--episodes", 16, "--out", tmp_path, capsys=capsys)
-    assert code == 0
-    assert "legacy" in out and "oracle" in out and "not a certificate" in out
-    code, out, _ = aegis("demo", "--episodes", 16, "--seed", 2, "--out", tmp_path, "--json", capsys=capsys)
-    found = json.loads(out)
-    assert found["legacy_value"] < found["agent_last"] < found["oracle_value"] + 0.5
-    assert Path(found["log"]).exists()
-
-
-def test_a_finished_demo_is_run_again_and_anything_else_stays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    steps, begun = Online.steps, []
-
-    def counted(self: Online, belief: Any, first: int, last: int) -> Any:
-        begun.append(first)
-        return steps(self, belief, first, last)
-
-    monkeypatch.setattr(Online, "steps", counted)
-    for slow, value in (("worlds.oracle_value", 5.0), ("worlds.true_value", 4.0), ("cli.demo._oracle_means", np.full(2, 5.0))):
-        monkeypatch.setattr(f"aegis.{slow}", lambda *_, value=value: value)
-    arguments = ["demo", "--episodes", 2, "--out", tmp_path, "--json"]
-    code, first, _ = aegis(*arguments, capsys=capsys)
-    assert (code, begun) == (0, [0])
-    code, second, _ = aegis(*arguments, capsys=capsys)
-    assert (code, begun) == (0, [0, 0])
-    assert json.loads(second) == json.loads(first)
-    folder = tmp_path / "seed-1-episodes-2"
-    (folder / "summary.json").unlink()  # not finished: whatever is there stays
-    code, _, err = aegis(*arguments, capsys=capsys)
-    assert code == 2 and "incomplete" in err and (folder / "log.parquet").exists()
 
 
 def test_doctor_is_content_here(capsys: pytest.CaptureFixture[str]) -> None:

@@ -129,6 +129,29 @@ def test_a_function_that_was_changed_under_its_name_is_told(
     assert code == 4 and "the policy my_changing_policy:bold behaves differently at inner" in what(found)
 
 
+def test_code_in_another_folder_is_named_with_its_place(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Issued in one folder, verified in another, where the module cannot be imported."""
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    there.mkdir()
+    (here / "my_distant_policy.py").write_text(MODULE.format(share=0.9))
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.chdir(here)
+    log = [place / "log.parquet", "--problem", place / "problem.yaml", "--scope", "inner"]
+    assert run("certify", *log, "--policy", "my_distant_policy:bold", "--out", there / "c.json", capsys=capsys)[0] == 3
+    monkeypatch.chdir(there)
+    sys.path.remove(str(here))
+    sys.modules.pop("my_distant_policy")
+    code, _, err = verify("c.json", place / "log.parquet", capsys=capsys)
+    assert code == 2 and "--policy FOLDER/my_distant_policy:bold" in err and len(err.splitlines()) == 1
+    for reference in ("../here/my_distant_policy:bold", here / "my_distant_policy.py:bold"):
+        code, found, err = verify("c.json", place / "log.parquet", "--policy", reference, capsys=capsys)
+        assert code == 0, (err, found)
+        sys.modules.pop("my_distant_policy")
+
+
 def test_another_policy_is_told(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = [place / "certificate.json", place / "log.parquet", "--policy", place / "other"]
     code, found, _ = verify(*arguments, capsys=capsys)

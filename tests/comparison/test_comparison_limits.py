@@ -9,7 +9,7 @@ from comparison_cases import Tiny, TinyPolicy
 
 from aegis.certificate.candidate import Candidate
 from aegis.comparison import ComparisonSettings
-from aegis.comparison.limits import declared_limit
+from aegis.comparison.limits import Limit, declared_limit
 from aegis.errors import SettingError
 from aegis.mechanisms import LevelRewards
 from aegis.policies import Capped, Hybrid, Legacy, Uniform
@@ -83,6 +83,26 @@ def test_products_without_an_end_have_no_limit(more, reward):
     assert not declared_limit(problem, candidate, Scope("fast")).known
     assert declared_limit(problem, candidate, Scope("fast"), 7.0).weight == 7.0
     assert declared_limit(problem, candidate, Scope("slow")).known == (reward == ", per: slow")
+
+
+def test_a_declaration_below_the_caps_of_the_candidate_is_broken():
+    problem = problem_of(UNIFORM, COLUMN)
+    both = Candidate(capped(problem, 2.0, ("slow", "fast")))
+    low, just, high = (declared_limit(problem, both, Scope(problem.names), asked) for asked in (3.9, 4.0, 9.0))
+    assert low.weight == 3.9 and "let its weights reach 4" in low.broken[0]
+    assert not just.broken and not high.broken
+    wide = Candidate(capped(problem, 9.0, ("slow",)))
+    assert not declared_limit(problem, wide, Scope("slow"), 4.0).broken  # four uniform actions: no weight is above 4
+    assert declared_limit(problem, wide, Scope("slow"), 3.0).broken
+    assert not declared_limit(problem, Candidate(uniform(problem)), Scope("slow"), 1.5).broken  # no caps, nothing to contradict
+
+
+def test_a_limit_is_held_against_what_was_observed():
+    limit = Limit(2.0, "declared by the user")
+    assert limit.against(2.0 + 1e-12) == limit  # weights are quotients
+    broken = limit.against(2.5)
+    assert broken.weight == 2.0 and broken.broken == ("a weight of 2.5 was observed, above the largest that was declared, 2",)
+    assert len(broken.against(3.0).broken) == 2
 
 
 def test_policies_without_a_cap_have_none():

@@ -9,7 +9,7 @@ from pathlib import Path
 import comparison_cases  # noqa: F401  (puts the small logs of the certificates on the path)
 import numpy as np
 import pytest
-from small_logs import better_policy, make_table, problem_of, replaced, source_of
+from small_logs import better_policy, make_table, problem_of, problem_text, replaced, source_of
 
 import aegis
 from aegis.agents import CandidateSettings, learn
@@ -18,6 +18,7 @@ from aegis.comparison import Comparison, ComparisonSettings, compare
 from aegis.errors import RefusedError
 from aegis.logs import Source
 from aegis.policies import TargetColumns
+from aegis.problem import parse_problem
 
 TABLE = make_table(200, seed=4)
 OURS = "AEGIS certificate"
@@ -108,6 +109,36 @@ def test_a_declared_weight_opens_the_bounds_that_need_one(source, plain):
     assert "not in the declared range" in broken.bound("Hoeffding", "value").label
 
 
+NEED_A_LIMIT = (
+    *("Hoeffding", "empirical Bernstein", "anytime empirical Bernstein", "sharp PAC-Bayes, lam and B of PRISM"),
+    *("PRISM: prior lam, B declared", "PRISM: 1/sqrt(K), B declared", "PRISM: lam*, B declared"),
+)
+
+
+def test_weights_that_were_seen_break_a_declaration_although_episodes_stay_below_it(source):
+    """Nested episodes: means of w r are below B in all of them, single weights are not."""
+    limit = 2.6
+    settings = ComparisonSettings(largest_weight=limit, clip=math.inf)
+    found = compare(source, better_policy(source.problem), scope=["dose"], settings=settings)
+    for method in NEED_A_LIMIT:
+        for what in ("value", "gain"):
+            bound = found.bound(method, what)
+            if bound is None:
+                assert what == "gain"
+                continue
+            assert not bound.certificate and "was observed, above the largest that was declared, 2.6" in bound.label, method
+            assert not any("not in the declared range" in words or "values lie in" in words for words in bound.unmet), method
+    assert found.bound("betting, plain values", "value").certificate  # it needs no limit
+    assert not any("was observed" in words for words in found.bound("PRISM: lam*, B observed", "value").unmet)
+
+
+def test_a_declaration_below_the_cap_of_the_candidate_is_no_promise(source, learned):
+    found = compare(source, learned, scope=["dose"], settings=ComparisonSettings(largest_weight=1.9))
+    for method in NEED_A_LIMIT:
+        bound = found.bound(method, "value")
+        assert not bound.certificate and any("own caps let its weights reach 2" in words for words in bound.unmet), method
+
+
 def test_learned_candidates_are_compared_on_the_other_side(source, learned):
     found = compare(source, learned, scope=["dose"])
     assert found.units == certify(source, learned, scopes=[["dose"]], ledger=False).level("dose").units < 160
@@ -153,6 +184,20 @@ def test_costs_are_turned(source, plain):
         assert found.bound(method, "value").value == pytest.approx(1 - plain.bound(method, "value").value, abs=1e-4)
     assert found.estimate("SNIPS", "value").value == pytest.approx(1 - plain.estimate("SNIPS", "value").value)
     assert found.estimate("SNIPS", "gain").error == pytest.approx(plain.estimate("SNIPS", "gain").error)
+
+
+def test_only_the_certificate_heeds_a_declared_error_of_the_propensities():
+    given = "{columns: [p_1, p_2, p_3]"
+    problem = parse_problem(problem_text().replace(given, given + ", estimated: true, wrong_by: 1.1"))
+    found = compare(source_of(make_table(160), problem), better_policy(problem), scope=["dose"])
+    assert {item.method for item in found.bounds if item.certificate} == {"AEGIS certificate"}
+    assert all("'dose' are estimated" in item.label for item in found.bounds if item.method != "AEGIS certificate")
+    (sharp,) = [choice for choice in found.choices if choice.method.startswith("sharp")]
+    assert {name: item.certificate for name, item in sharp.bounds.items()} == {
+        "dose": False, "recipe": True, "recipe + dose": False,
+    }  # fmt: skip
+    other = compare(source_of(make_table(160), problem), better_policy(problem), scope=["recipe"])
+    assert len([item for item in other.bounds if item.certificate]) > 2
 
 
 def test_what_certify_refuses_is_not_compared():

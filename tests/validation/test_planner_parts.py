@@ -10,14 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aegis.errors import SettingError
-from aegis.evidence import gain_grid, gain_stakes, water_filled
+from aegis.evidence import Grid, gain_grid, gain_stakes, water_filled
 from aegis.problem import Array, LevelTable
 from aegis.rng import stream
 from aegis.validation.planner.forecast import NO_GAIN, NOTHING, forecast
+from aegis.validation.planner.growth import PLACINGS, Growth, growth, placed_grids
 from aegis.validation.planner.guess import guessed_play, spacing
 from aegis.validation.planner.legacy import Behaviour
 from aegis.validation.planner.paths import STATIONS, SUMMED, crossings
-from aegis.validation.planner.play import Growth, Play, growth
+from aegis.validation.planner.play import Play
 from aegis.validation.planner.rates import enough
 from aegis.validation.planner.results import Row
 from aegis.validation.planner.settings import Guess, Settings
@@ -30,7 +31,8 @@ from aegis.validation.planner.settings import Guess, Settings
         ({"gain": -1.0}, "above 0"),
         ({"gain": math.nan}, "gain"),
         ({"gain": True}, "gain"),
-        ({"loss": -0.1}, "loss"),
+        ({"loss": math.nan}, "loss"),
+        ({"gain": 1.0, "loss": -0.6}, "-0.5 or more, found -0.6"),
         ({"spread": -0.1}, "spread"),
         ({"spread": math.inf}, "spread"),
         ({"typical": math.inf}, "typical"),
@@ -119,9 +121,10 @@ def test_a_level_without_a_choice_in_some_contexts_is_not_deterministic_for_that
     st.floats(0.01, 1.0),
     st.sampled_from([1.5, 2.0, 3.0, math.inf]),
     st.floats(0.01, 0.2),
-    st.floats(0.0, 0.2),
+    st.floats(-0.4, 1.0),
 )
-def test_a_guessed_world_is_as_guessed(actions: int, explore: float, cap: float, gain: float, loss: float) -> None:
+def test_a_guessed_world_is_as_guessed(actions: int, explore: float, cap: float, gain: float, share: float) -> None:
+    loss = share * gain  # below 0: random actions earn more than the legacy's own
     play = guessed_play(actions, explore, cap, gain, loss, 0.1, 0.5, 2, stream(1, "guess"))
     assert play.mean.min() >= -1e-12 and play.mean.max() <= 1 + 1e-12
     assert np.ptp(play.mean) == pytest.approx(spacing(gain, loss))
@@ -171,15 +174,42 @@ def test_a_mean_that_rests_on_what_was_not_drawn_does_not_lift_the_rest() -> Non
     mean = np.tile([0.2, 0.8], (count, 1))
     play = Play(logging, candidate, mean, mean, np.zeros(count), 1.0, lambda values: values)
     assert play.gain == pytest.approx(0.6)
-    found = growth((play,), 0.0, stream(1, "rare"))
+    found = growth((play,), 0.0, 100, stream(1, "rare"))
     assert found.logs.mean(axis=0).max() < 1e-4
 
 
 def test_a_margin_slows_growth_down() -> None:
     play = some_play(1)
-    free, held = (growth((play,), margin, stream(1, "margin")) for margin in (0.0, 0.01))
-    assert free.grid.digest == held.grid.digest
-    np.testing.assert_allclose(free.logs - held.logs, np.tile(np.log1p(free.grid.bets * 0.01), (len(free.logs), 1)), atol=1e-12)
+    free, held = (growth((play,), margin, 100, stream(1, "margin")) for margin in (0.0, 0.001))
+    assert np.array_equal(free.bets, held.bets)
+    np.testing.assert_allclose(free.logs - held.logs, np.tile(np.log1p(free.bets * 0.001), (len(free.logs), 1)), atol=1e-12)
+
+
+def test_few_prior_units_place_bets_worse_than_many() -> None:
+    """Rare large weights: on a few units the growth of the largest bets is a matter of luck."""
+    play = guessed_play(11, 0.4, math.inf, 0.16, -0.06, 0.03, 0.5, 20, stream(1, "play"))
+    few, many = (placed_grids((play,), 0.0, prior, stream(1, "placing")) for prior in (20, 2000))
+    assert len(few) == len(many) == PLACINGS
+    assert np.ptp([grid.centre for grid in few]) > np.ptp([grid.centre for grid in many])
+    taken = [forecast((play,), 0.4, math.inf, 0.0, 0.01, 1.0, prior, 1).episodes for prior in (20, 2000)]
+    assert taken[0] is not None and taken[1] is not None and taken[0] > 1.1 * taken[1]
+
+
+def test_every_grid_has_its_share_of_the_paths() -> None:
+    """Two grids, one of which has next to no weight on the only bet that grows."""
+    logs = np.tile([0.2, -10.0], (50, 1))
+    weights = np.log([[0.5, 0.5], [1e-4, 1 - 1e-4]])
+    found = crossings(Growth(logs, np.array([1.0, 0.5]), weights), 0.05, stream(1, "paths"), 10)
+    wanted = [math.ceil((math.log(1 / 0.05) - weight) / 0.2) for weight in weights[:, 0]]
+    assert found.tolist() == wanted * 5
+    lacking = np.array([[0.0, -np.inf], [-np.inf, 0.0]])  # the second grid does not have the bet at all
+    found = crossings(Growth(logs, np.array([1.0, 0.5]), lacking), 0.05, stream(1, "paths"), 10)
+    assert np.isfinite(found).tolist() == [True, False] * 5
+
+
+def grown(logs: Array, grid: Grid) -> Growth:
+    """What grows under one grid."""
+    return Growth(logs, grid.bets, grid.log_weights[None])
 
 
 def test_constant_growth_crosses_when_it_must() -> None:
@@ -187,7 +217,7 @@ def test_constant_growth_crosses_when_it_must() -> None:
     rate = 0.2
     logs = np.where(np.arange(grid.bets.size) == 0, rate, -10.0) * np.ones((50, 1))
     needed = math.ceil((math.log(1 / 0.05) - grid.log_weights[0]) / rate)
-    assert (crossings(Growth(logs, grid), 0.05, stream(1, "paths")) == needed).all()
+    assert (crossings(grown(logs, grid), 0.05, stream(1, "paths")) == needed).all()
 
 
 @pytest.mark.parametrize("rate", [0.05, 0.0025])
@@ -195,9 +225,9 @@ def test_long_paths_agree_with_paths_unit_by_unit(rate: float, monkeypatch: pyte
     grid = gain_grid(0.5)
     noise = stream(3, "noise").standard_normal((2000, 1)) * math.sqrt(2 * rate)
     logs = rate + (noise - noise.mean()) * np.linspace(1.0, 0.2, grid.bets.size)
-    quick = np.median(crossings(Growth(logs, grid), 0.05, stream(1, "paths")))
+    quick = np.median(crossings(grown(logs, grid), 0.05, stream(1, "paths")))
     monkeypatch.setattr("aegis.validation.planner.paths.STATIONS", 10**6)
-    exact = np.median(crossings(Growth(logs, grid), 0.05, stream(2, "paths")))
+    exact = np.median(crossings(grown(logs, grid), 0.05, stream(2, "paths")))
     assert quick == pytest.approx(exact, rel=0.12)
     if rate < 0.01:
         assert quick > STATIONS * SUMMED  # the quick way was not taken in vain
@@ -206,25 +236,25 @@ def test_long_paths_agree_with_paths_unit_by_unit(rate: float, monkeypatch: pyte
 def test_evidence_that_does_not_grow_never_crosses() -> None:
     grid = gain_grid(0.5)
     logs = np.full((20, grid.bets.size), -0.01)
-    assert np.isinf(crossings(Growth(logs, grid), 0.05, stream(1, "paths"))).all()
+    assert np.isinf(crossings(grown(logs, grid), 0.05, stream(1, "paths"))).all()
     logs[:, 0] = 0.5
     logs[3, 0] = -np.inf  # a bet that dies now and then is no bet to count on
-    assert np.isinf(crossings(Growth(logs, grid), 0.05, stream(1, "paths"))).all()
+    assert np.isinf(crossings(grown(logs, grid), 0.05, stream(1, "paths"))).all()
 
 
 def test_a_forecast_says_why_there_is_none() -> None:
     play = some_play(1)
     same = Play(play.logging, play.logging, play.control, play.mean, play.residual, 0.5, play.pool)
-    assert forecast((same,), 0.4, 2.0, 0.0, 0.05, 1.0, 1).why == NOTHING
-    assert forecast((play,), 0.4, 2.0, 0.5, 0.05, 1.0, 1).why == NO_GAIN
-    found = forecast((play,), 0.4, 2.0, 0.0, 0.05, 10.0, 1)
+    assert forecast((same,), 0.4, 2.0, 0.0, 0.05, 1.0, 100, 1).why == NOTHING
+    assert forecast((play,), 0.4, 2.0, 0.5, 0.05, 1.0, 100, 1).why == NO_GAIN
+    found = forecast((play,), 0.4, 2.0, 0.0, 0.05, 10.0, 100, 1)
     assert found.episodes is not None and found.likely is not None and found.episodes < found.likely
     assert found.gain == pytest.approx(10 * play.gain)
 
 
 def test_fewer_episodes_than_the_largest_bet_allows_are_never_promised() -> None:
     play = some_play(1)
-    found = forecast((play,), 0.4, 2.0, 0.0, 0.05, 1.0, 1)
+    found = forecast((play,), 0.4, 2.0, 0.0, 0.05, 1.0, 100, 1)
     least = math.log(1 / 0.05) / math.log1p(gain_grid(play.largest).bets[0] * play.gain)
     assert found.episodes is not None and found.episodes >= least
 

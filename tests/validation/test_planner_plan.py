@@ -66,6 +66,14 @@ def test_more_is_needed_for_less_risk_less_gain_more_spread_and_more_tests() -> 
     assert needed(decisions=20) <= base
 
 
+def test_a_spread_has_the_allowance_whether_it_was_said_or_not() -> None:
+    """A tenth of the range is 2; what a log shows already contains the differences between contexts."""
+    given = {"gain": 0.5, "explore": [0.3], "caps": [math.inf], "levels": ["inner"]}
+    assert plan(PROBLEM, spread=2.0, **given).levels == plan(PROBLEM, **given).levels  # type: ignore[arg-type]
+    lifted, more = (episodes(plan(PROBLEM, spread=spread, **given))[0] for spread in (2.0, 2.5))  # type: ignore[arg-type]
+    assert lifted < more
+
+
 def test_guards_share_the_risk_unless_told_otherwise() -> None:
     guarded = replace(PROBLEM, guards=(Guard("scrap", (0.0, 1.0), 0.1),))
     assert plan(guarded, gain=1.0, explore=[1.0], caps=[2.0], levels=["inner"]).delta == pytest.approx(0.025)
@@ -97,6 +105,18 @@ def test_the_same_plan_for_rewards_and_for_costs() -> None:
     straight = plan(PROBLEM, batch, explore=[0.5], caps=[2.0])
     assert episodes(mirrored) == pytest.approx(episodes(straight), rel=0.1)
     assert mirrored.level("inner").rows[1].cost == pytest.approx(straight.level("inner").rows[1].cost, abs=0.01)
+
+
+def test_a_plan_says_that_estimated_propensities_take_longer() -> None:
+    def of(given: Propensity | None) -> Propensity | None:
+        return None if given is None else replace(given, estimated=True, wrong_by=1.5)
+
+    levels = tuple(
+        replace(level, propensity=of(level.propensity)) if level.name == "inner" else level for level in PROBLEM.levels
+    )
+    found = plan(replace(PROBLEM, levels=levels), log("sign:epsilon=0.3"), explore=[0.5], caps=[2.0])
+    assert any("are estimated" in note and "takes longer" in note for note in found.level("inner").notes)
+    assert not any("are estimated" in note for note in found.level("meta").notes)
 
 
 def test_a_pilot_gives_rows_as_logged_and_at_other_rates() -> None:
@@ -153,7 +173,70 @@ def test_no_gain_no_number() -> None:
     batch = log("uniform")
     noise = np.random.default_rng(1).normal(size=len(batch.levels["inner"]))
     found = plan(PROBLEM, replace(batch, reward=noise), caps=[2.0], levels=["inner"]).level("inner")
-    assert any("shows no gain yet" in note for note in found.notes)
+    (note,) = [note for note in found.notes if "shows no gain yet" in note]
+    assert f"what is counted on is {found.rows[0].gain:.3g}, as in the table" in note and "--gain" in note
+
+
+def weak(episodes: int = 40, seed: int = 1) -> Batch:
+    """A pilot that explores and whose rewards are noise."""
+    batch = log("sign:epsilon=0.3", episodes)
+    return replace(batch, reward=2 * stream(seed, "weak").normal(size=len(batch.levels["inner"])))
+
+
+def test_a_pilot_without_a_gain_is_planned_from_the_one_that_was_given() -> None:
+    given = {"explore": [0.5], "caps": [2.0], "levels": ["inner"]}
+    batch = weak()
+    found = plan(PROBLEM, batch, gain=2.0, **given)  # type: ignore[arg-type]
+    (level,) = found.levels
+    assert level.source == "guess" and not level.deterministic
+    assert [row.explore for row in level.rows] == [0.5]
+    assert batch.reward is not None
+    typical, spread = float(batch.reward.mean()), float(batch.reward.std())
+    alone = plan(PROBLEM, gain=2.0, typical=typical, spread=spread / 1.25, decisions=4, **given)  # type: ignore[arg-type]
+    assert level.rows[0].gain == pytest.approx(alone.levels[0].rows[0].gain)
+    assert episodes(found)[0] == pytest.approx(episodes(alone)[0], rel=0.1)
+    assert "shows no gain yet at level 'inner'" in level.notes[0] and "best action earns 2 more" in level.notes[1]
+    guessed = [sentence for sentence in found.assumed if "guess" in sentence or "log: " in sentence]
+    assert len(guessed) == 2 and all(sentence.startswith("level 'inner', ") for sentence in guessed)
+    assert "taken from the log" in guessed[1]
+    assert plan(PROBLEM, batch, gain=4.0, **given).level("inner").rows[0].gain > 1.9 * level.rows[0].gain  # type: ignore[arg-type]
+
+
+def test_a_gain_that_is_not_used_is_told() -> None:
+    given = {"explore": [0.5], "caps": [2.0], "levels": ["inner"]}
+    batch = log("sign:epsilon=0.3")
+    told = plan(PROBLEM, batch, gain=0.5, **given).level("inner")  # type: ignore[arg-type]
+    silent = plan(PROBLEM, batch, **given).level("inner")  # type: ignore[arg-type]
+    assert told.source == "pilot" and told.rows == silent.rows
+    (note,) = set(told.notes) - set(silent.notes)
+    assert "gain of 0.5 that was given is not used at level 'inner'" in note
+    assert f"gains {told.rows[0].gain:.3g} there, which is what counts" in note  # the table has the same
+    own = plan(PROBLEM, weak(), gain=0.5, policy=Function(PROBLEM, _largest, ("inner",)), **given)  # type: ignore[arg-type]
+    assert own.level("inner").source == "pilot" and "for the policy that was given" in own.level("inner").notes[0]
+    inner = batch.levels["inner"]
+    taken = batch.with_level("inner", replace(inner, mu_full=None))
+    assert "not used at level 'inner'" in plan(PROBLEM, taken, gain=0.5, **given).level("inner").notes[1]  # type: ignore[arg-type]
+
+
+def test_every_assumption_names_its_levels() -> None:
+    """One level plans from its guess, the other from the pilot."""
+    batch = log("sign:epsilon=0.3")
+    inner = batch.levels["inner"]
+    certain = replace(inner, mu_full=np.eye(inner.mu_full.shape[1])[inner.action], mu_taken=np.ones(len(inner)))  # type: ignore[union-attr]
+    found = plan(PROBLEM, batch.with_level("inner", certain), gain=2.0, explore=[0.5], caps=[2.0])
+    assert [level.source for level in found.levels] in (["pilot", "guess"], ["guess", "guess"])
+    for sentence in found.assumed[2:]:
+        assert sentence.startswith(("level 'inner'", "level 'meta'", "levels 'meta' and 'inner'"))
+    both = plan(PROBLEM, gain=2.0, explore=[0.5], caps=[2.0])
+    assert all(sentence.startswith("levels 'meta' and 'inner', from a guess") for sentence in both.assumed[2:])
+
+
+def test_random_actions_may_be_better_than_the_legacy() -> None:
+    given = {"gain": 2.0, "explore": [0.5], "caps": [2.0], "levels": ["inner"]}
+    found = plan(PROBLEM, loss=-0.5, **given).levels[0].rows[0]  # type: ignore[arg-type]
+    same = plan(PROBLEM, loss=0.0, **given).levels[0].rows[0]  # type: ignore[arg-type]
+    assert found.cost == pytest.approx(-0.25) and found.gain < same.gain
+    assert found.episodes is not None and same.episodes is not None and found.episodes > same.episodes
 
 
 def test_optimism_is_taken_off() -> None:

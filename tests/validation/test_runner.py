@@ -80,6 +80,48 @@ def test_runs_of_another_study_are_refused(tmp_path: Path) -> None:
         run_tasks({"one": Drawing("b")}, 1, tmp_path)
 
 
+@pytest.mark.parametrize("cut", [1, 7, 25, 60])
+def test_what_was_cut_off_is_dropped_when_runs_go_on(tmp_path: Path, cut: int) -> None:
+    run_tasks({"one": Drawing()}, 2, tmp_path)
+    path = tmp_path / file_name("one")
+    whole = path.read_text()
+    path.write_bytes(path.read_bytes()[:-cut])
+    run_tasks({"one": Drawing()}, 2, tmp_path)
+    assert path.read_text() == whole  # nothing of the line that was cut off is left
+
+
+@dataclass(frozen=True)
+class Telling(Drawing):
+    """A task that says what it is made of."""
+
+    seed: int = 1
+    code: str = "x" * 50
+
+    @property
+    def parts(self) -> dict[str, str]:
+        return {"seed": str(self.seed), "plant": self.code}
+
+
+def test_a_refusal_names_what_differs(tmp_path: Path) -> None:
+    run_tasks({"one": Telling("a")}, 1, tmp_path)
+    run_tasks({"one": Telling("a")}, 2, tmp_path)
+    for other, words in (
+        (Telling("b", seed=2), r"other settings: seed \(1 there, 2 now\); move"),
+        (Telling("b", code="y" * 50), "other settings: plant; move"),
+        (Telling("b", seed=3, code="y"), r"seed \(1 there, 3 now\), plant; move"),
+        (Drawing("b"), "other settings; move"),
+    ):
+        with pytest.raises(InputError, match=words):
+            run_tasks({"one": other}, 1, tmp_path)
+    (tmp_path / "one.study.json").write_text("[")
+    with pytest.raises(InputError, match="other settings; move"):
+        run_tasks({"one": Telling("b", seed=2)}, 1, tmp_path)
+    (tmp_path / file_name("one")).unlink()
+    run_tasks({"one": Telling("b", seed=2)}, 1, tmp_path)  # a new study in the same folder is told from then on
+    with pytest.raises(InputError, match=r"seed \(2 there, 1 now\)"):
+        run_tasks({"one": Telling("a")}, 1, tmp_path)
+
+
 def test_one_writer_at_a_time_and_whole_numbers(tmp_path: Path) -> None:
     with locked(tmp_path), pytest.raises(OutputError, match="another process is writing"):
         run_tasks({"one": Drawing()}, 1, tmp_path)

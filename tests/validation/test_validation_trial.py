@@ -11,12 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aegis.certificate.measures import Measure
-from aegis.cli.learners import named_learner
-from aegis.cli.validating import make_trial, validate
 from aegis.errors import RefusedError, SettingError
 from aegis.evidence import Bound
 from aegis.problem import Batch, Policy, Problem, Reward
-from aegis.validation import Oracle, Setting
+from aegis.validation import Oracle, Setting, make_trial, named_learner, validate
 from aegis.validation.candidates import Fixed, context_hash, null_share
 from aegis.validation.plant_truth import LongRuns, judge_of
 from aegis.validation.sample import declared_largest
@@ -86,6 +84,10 @@ def test_keys_tell_trials_apart() -> None:
         key(seed=2),
     ]
     assert len(set(keys)) == len(keys)
+    parts = make_trial(WORLD, "uniform", "capped", **QUICK).parts
+    other = make_trial(WORLD, "sign:epsilon=0.3", "capped", **{**QUICK, "delta": 0.1}).parts
+    assert {name for name in parts if parts[name] != other[name]} == {"legacy", "delta"}
+    assert "f_a" in parts["plant"]
     assert key() == keys[0]
     assert make_trial(Faulty(), WORLD.legacy("uniform"), "capped", **QUICK).key != keys[0]
 

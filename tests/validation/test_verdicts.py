@@ -30,7 +30,7 @@ def test_rates_and_medians() -> None:
         [replace(GOOD, above=10)], [replace(GOOD, above=None, value=0.0)], [replace(GOOD, at_end=True, ever=True, value=0.2)]
     )
     row = found.row("plain")
-    assert (row.runs, row.at_end, row.ever, row.above) == (3, 1, 1, 40)
+    assert (row.runs, row.at_end, row.ever, row.units) == (3, 1, 1, 40)
     assert row.ever_p == pytest.approx(1 - 0.95**3)
     assert row.width == pytest.approx(0.05) and row.truth == pytest.approx(0.1)
     assert (row.nulls, row.false, row.false_p, row.verdict) == (0, 0, 1.0, "holds")
@@ -98,4 +98,31 @@ def test_medians_with_infinite_ones(finite: list[float], infinite: int) -> None:
         assert math.isinf(found)
     else:
         assert found == pytest.approx(np.median([*finite, *[1e9] * infinite]))
-    assert validation([replace(GOOD, above=None)]).row("plain").plain()["above"] is None
+    assert validation([replace(GOOD, above=None)]).row("plain").plain()["units"] is None
+
+
+def test_too_few_runs_never_hold() -> None:
+    """Two runs that are both wrong have a p-value of 0.0025: nothing could have been called violated."""
+    for number, verdict in ((1, "too few runs"), (2, "too few runs"), (3, "holds")):
+        found = validation(*[[GOOD, GUESS] for _ in range(number)])
+        assert (found.row("plain").verdict, found.verdict, found.to_json()["verdict"]) == (verdict, verdict, verdict)
+        assert found.holds == (verdict == "holds") and found.exit_code == 0
+        assert found.row("Student t").verdict is None
+    wrong = replace(GOOD, ever=True)
+    assert validation([wrong], [wrong]).verdict == "too few runs"
+    assert validation([wrong], [wrong], [wrong]).verdict == "violated"
+    # One bound has a number in one run only, the others in all of them.
+    some = validation([GOOD, FIXED], [GOOD], [GOOD])
+    assert some.row("plain").verdict == "holds" and some.row("Hoeffding").verdict == some.verdict == "too few runs"
+
+
+def test_how_often_the_worst_may_be_wrong() -> None:
+    found = validation(*[[replace(GOOD, ever=number < 2), replace(FIXED, ever=True)] for number in range(60)])
+    assert found.worst is not None and found.worst.bound == "plain" and found.worst.wrong == 2
+    limit = found.worst.wrong_at_most
+    assert binom.cdf(2, 60, limit) == pytest.approx(0.05)  # Clopper and Pearson
+    assert found.row("plain").plain()["wrong_at_most"] == limit
+    assert found.row("Hoeffding").wrong == 0  # on the way does not count against it
+    assert found.row("Hoeffding").wrong_at_most == pytest.approx(1 - 0.05 ** (1 / 60))
+    assert validation(*[[replace(GOOD, ever=True)] for _ in range(5)]).row("plain").wrong_at_most == 1.0
+    assert validation(*[[GUESS] for _ in range(5)]).worst is None

@@ -54,7 +54,7 @@ def adaptive_posterior(
         np.ones(1),
         prior,
         units.peaks["weight"],
-        declared_limit(problem, hybrid, everywhere, settings.largest_weight),
+        declared_limit(problem, hybrid, everywhere, settings.largest_weight).against(units.peaks["weight"]),
         "Q = p0: the candidate in scope, the incumbent elsewhere, weighted at every level",
         Reading(logging="adaptive"),
         claim="the value of the candidate in scope with the incumbent elsewhere",

@@ -17,7 +17,7 @@ from aegis.certificate.view import Models
 from aegis.comparison.adaptive import adaptive_posterior
 from aegis.comparison.estimators import estimates, mean_estimate, note_of
 from aegis.comparison.evidence_bounds import Case, evidence_bounds
-from aegis.comparison.found import Findings
+from aegis.comparison.found import Findings, not_exact
 from aegis.comparison.learned_posterior import hyper_prior, learn_posterior, split_posterior
 from aegis.comparison.limits import declared_limit
 from aegis.comparison.models import Predictions, not_modelled, predictions
@@ -92,12 +92,15 @@ def compare(
         found.lacks(method, str(reason))
     units, prior = _units(log, own, levels, measure, scopes, chosen, modelled)
     share = next(test.delta for test in result.tests if test.what == "gain")
-    limit = declared_limit(problem, own, levels, chosen.largest_weight)
+    seen = max(found_in.peaks["weight"] for found_in in (units, prior) if found_in is not None)
+    limit = declared_limit(problem, own, levels, chosen.largest_weight).against(seen)
     case = Case(units, prior, own.policy.weights, limit, share, _split_words(log), chosen.seed)
-    certified_bounds(result, found)
+    ours = certified_bounds(result, found)
     evidence_bounds(case, found)
     _published(case, log, levels, measure, chosen, found)
     _adaptive(case, source, own, incumbent, levels, measure, chosen, fresh, found)
+    found.unmet(not_exact(problem, levels))
+    found.bounds[:0] = ours  # a certificate heeds what was declared of them
     listed = _estimates(problem, measure, units, chosen, modelled, found)
     return Comparison(
         own.name,
@@ -132,13 +135,13 @@ def _units(
     """Return the series of certified and of prior units."""
     problem, policy = log.problem, candidate.policy
     always: Series = {**basic_series(scope, measure, settings.clip), **particle_series(scope, measure), **scopes.series()}
-    peaks: Peaks = {"weight": lambda view: largest_weight(view, scope), **scopes.peaks()}
+    weight: Peaks = {"weight": lambda view: largest_weight(view, scope)}
     series = always if modelled is None else {**always, **model_series(scope, measure, modelled, settings.switch)}
     models = Models() if modelled is None else modelled.base
-    units = gather(problem, views_of(problem, policy, models, log.batches()), series, peaks)
+    units = gather(problem, views_of(problem, policy, models, log.batches()), series, {**weight, **scopes.peaks()})
     if log.prior is None:
         return units, None
-    return units, gather(problem, views_of(problem, policy, models, [log.prior]), always, {})
+    return units, gather(problem, views_of(problem, policy, models, [log.prior]), always, weight)
 
 
 def _published(

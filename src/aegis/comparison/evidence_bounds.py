@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from aegis.comparison.found import Findings, Found
+from aegis.comparison.found import Findings, Found, lacking
 from aegis.comparison.limits import Limit
 from aegis.comparison.results import What
 from aegis.comparison.series import Units
@@ -146,8 +146,8 @@ def _classic(case: Case, quantity: Quantity, found: Findings) -> None:
 
 
 def _ranged(case: Case, quantity: Quantity, method: str) -> Found:
-    span = (-quantity.shift, max(case.limit.weight - quantity.shift, 0.0))
-    bound = RANGED[method](case.units[quantity.series], case.delta, span)
+    span = (0.0 - quantity.shift, max(case.limit.weight - quantity.shift, 0.0))
+    bound = lacking(RANGED[method](case.units[quantity.series], case.delta, span), case.limit.broken)
     return Found(method, quantity.what, bound, 0.0, {"range": list(span), "range_from": case.limit.words})
 
 

@@ -10,6 +10,7 @@ from aegis.certificate.measures import Measure
 from aegis.comparison.results import LowerBound, Missing, What
 from aegis.errors import ModelError, SettingError
 from aegis.evidence import Bound
+from aegis.problem import Problem, Scope
 
 CLAIM = {"value": "the value of the candidate", "gain": "the gain of the candidate over the legacy"}
 
@@ -44,12 +45,28 @@ class Found:
         )
 
 
+def not_exact(problem: Problem, scope: Scope) -> tuple[str, ...]:
+    """Return which condition of every method that takes propensities as exact is not met at a scope; empty if it is."""
+    levels = [level for level in problem.levels if level.name in scope and level.propensity is not None]
+    estimated = [f"'{level.name}'" for level in levels if level.propensity is not None and level.propensity.estimated]
+    return (f"the propensities at {', '.join(estimated)} are estimated, and taken as exact here",) if estimated else ()
+
+
+def lacking(bound: Bound, words: tuple[str, ...]) -> Bound:
+    """Return the bound with further conditions that it does not meet."""
+    return replace(bound, unmet=(*bound.unmet, *words)) if words else bound
+
+
 @dataclass(slots=True)
 class Findings:
     """Bounds found so far, and what could not be computed."""
 
     bounds: list[Found] = field(default_factory=list)
     missing: list[Missing] = field(default_factory=list)
+
+    def unmet(self, words: tuple[str, ...]) -> None:
+        """Add conditions that none of the bounds so far meets."""
+        self.bounds = [replace(item, bound=lacking(item.bound, words)) for item in self.bounds]
 
     def lacks(self, method: str, reason: str) -> None:
         """Note that a method has no number, once."""

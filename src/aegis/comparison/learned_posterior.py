@@ -71,7 +71,7 @@ def split_posterior(
     series = {"particles": particle_series(scope, measure)["particles"]}
     peaks = {"weight": lambda view: largest_weight(view, scope)}
     units = gather(problem, views_of(problem, policy, Models(), log.batches()), series, peaks)
-    limit = declared_limit(problem, Candidate(policy), scope, settings.largest_weight)
+    limit = declared_limit(problem, Candidate(policy), scope, settings.largest_weight).against(units.peaks["weight"])
     return Posterior(
         "PRISM, posterior Q",
         units["particles"],

@@ -1,36 +1,53 @@
-"""The largest weight a candidate can have: from what was declared beforehand, never from the weights that were seen."""
+"""The largest weight a candidate can have: from what was declared beforehand, never from the weights that were seen.
+
+Weights that were seen, and the candidate's own caps, can contradict a declaration; a bound that relies on it then is no
+certificate. The values of units do not show it: the mean of an episode may stay below the limit while its weights do not.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from aegis.certificate.candidate import Candidate
 from aegis.certificate.weights import reward_level
 from aegis.problem import Level, Problem, Scope
 
+ROUNDING = 1.0 + 1e-9  # weights are quotients
+
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """A bound on the weight of every reward, infinite if nothing was promised; words say who promised it."""
+    """A bound on the weight of every reward, infinite if nothing was promised; words say who promised it.
+
+    broken: what contradicts it, in words; a bound that relies on the limit does not meet its conditions then.
+    """
 
     weight: float
     words: str
+    broken: tuple[str, ...] = ()
 
     @property
     def known(self) -> bool:
         """Say whether there is one."""
         return math.isfinite(self.weight)
 
+    def against(self, observed: float) -> Limit:
+        """Return the limit held against the largest weight that was observed."""
+        if observed <= self.weight * ROUNDING:
+            return self
+        seen = f"a weight of {observed:.4g} was observed, above the largest that was declared, {self.weight:.4g}"
+        return replace(self, broken=(*self.broken, seen))
+
 
 def declared_limit(problem: Problem, candidate: Candidate, scope: Scope, asked: float | None = None) -> Limit:
     """Return the product over the levels in scope of the smaller of the candidate's cap and one over the least propensity.
 
-    asked: what the user declares, which goes before all else. Where several decisions of one level lead to one reward the
-    product has no end, and nothing is known.
+    asked: what the user declares, which goes before all else, and which the candidate's caps may contradict. Where several
+    decisions of one level lead to one reward the product has no end, and nothing is known.
     """
     if asked is not None:
-        return Limit(asked, "declared by the user")
+        return Limit(asked, "declared by the user", _above(problem, candidate, scope, asked))
     per = reward_level(problem)
     if problem.carry_over != "none" or per is None or any(problem.index(per) > problem.index(name) for name in scope):
         return Limit(
@@ -41,6 +58,16 @@ def declared_limit(problem: Problem, candidate: Candidate, scope: Scope, asked: 
     if unknown:
         return Limit(math.inf, "; ".join(unknown))
     return Limit(math.prod(limit.weight for limit in found), "; ".join(limit.words for limit in found))
+
+
+def _above(problem: Problem, candidate: Candidate, scope: Scope, asked: float) -> tuple[str, ...]:
+    """Return that the candidate may have larger weights than was declared, if all its levels in scope are capped."""
+    if not all(math.isfinite(candidate.cap(name)) for name in scope):
+        return ()
+    own = math.prod(_level_limit(candidate, problem.level(name)).weight for name in scope)
+    if own <= asked * ROUNDING:
+        return ()
+    return (f"the candidate's own caps let its weights reach {own:.4g}, above the largest that was declared, {asked:.4g}",)
 
 
 def _level_limit(candidate: Candidate, level: Level) -> Limit:

@@ -12,8 +12,9 @@ QUANTITIES: tuple[What, ...] = ("value", "gain")
 MET = ("candidate, bets and models were fixed without the certified units", "the assumptions that the certificate lists")
 
 
-def certified_bounds(result: LevelResult, found: Findings) -> None:
-    """Add value and gain of a certificate at one scope; what is refused has no number."""
+def certified_bounds(result: LevelResult, found: Findings) -> list[Found]:
+    """Return value and gain of a certificate at one scope; what is refused has no number, which is noted."""
+    bounds = []
     for what in QUANTITIES:
         test = next((item for item in result.tests if item.what == what), None)
         if test is None or test.lower_scaled is None:
@@ -21,4 +22,5 @@ def certified_bounds(result: LevelResult, found: Findings) -> None:
             continue
         bound = Bound(CERTIFICATE, test.lower_scaled, test.delta, test.units, "anytime", MET, ())
         told = {"evidence": list(test.method), "centres": list(test.centres), "verdict": result.verdict}
-        found.bounds.append(Found(CERTIFICATE, what, bound, 0.0, told))
+        bounds.append(Found(CERTIFICATE, what, bound, 0.0, told))
+    return bounds

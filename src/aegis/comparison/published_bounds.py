@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from aegis.comparison.evidence_bounds import Case
-from aegis.comparison.found import Findings, Found
+from aegis.comparison.found import Findings, Found, lacking
 from aegis.comparison.limits import Limit
 from aegis.evidence import (
     PublishedBound,
@@ -99,7 +99,7 @@ def matched_bound(case: Case, posterior: Posterior, found: Findings) -> None:
     bet = matching_bet(lam, largest)
     draws = posterior.reading.particles == "draws"
     bound = sharp_bound(posterior.values, bet, case.delta, posterior.kl, posterior.weights, posterior.reading.prior_fixed, draws)
-    bound = replace(bound, unmet=(*bound.unmet, *posterior.unmet))
+    bound = replace(bound, unmet=(*bound.unmet, *posterior.unmet, *posterior.limit.broken))
     told = {"bet": bet, "lam": lam, "lam_from": how, "B": largest, "B_from": posterior.limit.words, **_origin(case, posterior)}
     found.bounds.append(Found(SHARP_ONE, "value", bound, 0.0, told, posterior.claim))
 
@@ -142,7 +142,9 @@ def prior_lam(case: Case, posterior: Posterior) -> tuple[float, str]:
 
 def _declared(case: Case, posterior: Posterior, lam: Temperature | None, bound: Any = published_bound) -> Found:
     used, how = prior_lam(case, posterior) if lam is None else (lam, None)
-    return _computed(case, posterior, bound, used, posterior.limit.weight, posterior.reading, posterior.limit.words, how)
+    limit = posterior.limit
+    found = _computed(case, posterior, bound, used, limit.weight, posterior.reading, limit.words, how)
+    return replace(found, bound=lacking(found.bound, limit.broken))
 
 
 def _observed(case: Case, posterior: Posterior, bound: Any) -> Found:

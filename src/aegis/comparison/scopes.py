@@ -11,7 +11,7 @@ from aegis.certificate.measures import Measure
 from aegis.certificate.plain import plain_values
 from aegis.certificate.view import View
 from aegis.comparison.evidence_bounds import QUANTITIES, Case, placed_grid
-from aegis.comparison.found import Found
+from aegis.comparison.found import Found, lacking, not_exact
 from aegis.comparison.results import ScopeChoice
 from aegis.comparison.series import Units, largest_weight
 from aegis.errors import SettingError
@@ -24,15 +24,17 @@ PUBLISHED, SHARP = "PRISM: lam*, B observed, Q = p0", "sharp PAC-Bayes, Q = p0"
 
 @dataclass(frozen=True, slots=True)
 class Scopes:
-    """The scopes to choose from, by name, and the series that each needs."""
+    """The scopes to choose from, by name, and the series that each needs. unmet: conditions that no method meets there."""
 
     named: Mapping[str, Scope]
     measure: Measure
+    unmet: Mapping[str, tuple[str, ...]]
 
     @classmethod
     def of(cls, problem: Problem, scopes: Iterable[Scope], measure: Measure) -> Scopes:
         """Return scopes under names that list their levels, outermost first."""
-        return cls({SEPARATOR.join(name for name in problem.names if name in scope): scope for scope in scopes}, measure)
+        named = {SEPARATOR.join(name for name in problem.names if name in scope): scope for scope in scopes}
+        return cls(named, measure, {name: not_exact(problem, scope) for name, scope in named.items()})
 
     def series(self) -> dict[str, Callable[[View], Array]]:
         """Return the values of each scope."""
@@ -50,7 +52,7 @@ class Scopes:
         found = []
         for method, bound in methods.items():
             try:
-                chosen = select_scope({name: bound(case, name) for name in self.named}, case.delta)
+                chosen = select_scope({name: bound(case, name, words) for name, words in self.unmet.items()}, case.delta)
             except SettingError:  # a scope whose weights are all 0 has no B
                 continue
             shown = {
@@ -62,21 +64,22 @@ class Scopes:
         return tuple(found)
 
 
-def _published(case: Case, name: str) -> Callable[[float], Bound]:
+def _published(case: Case, name: str, unmet: tuple[str, ...]) -> Callable[[float], Bound]:
     def bound(delta: float) -> Bound:
         largest = largest_observed(np.array([case.units.peaks[_key(name)]]))
-        return published_bound(case.units[_key(name)], delta, "closed form", largest, reading=Reading("observed"))
+        found = published_bound(case.units[_key(name)], delta, "closed form", largest, reading=Reading("observed"))
+        return lacking(found, unmet)
 
     return bound
 
 
-def _sharp(case: Case, name: str) -> Callable[[float], Bound]:
+def _sharp(case: Case, name: str, unmet: tuple[str, ...]) -> Callable[[float], Bound]:
     def bound(delta: float) -> Bound:
         prior: Units | None = case.prior
         own = None if prior is None else Units({"value": prior[_key(name)]}, {})
         placed = Case(case.units, own, case.weights, case.limit, delta, case.split, case.seed)
         grid, _ = placed_grid(placed, QUANTITIES[0])
-        return sharp_grid_bound(case.units[_key(name)], grid, delta)
+        return lacking(sharp_grid_bound(case.units[_key(name)], grid, delta), unmet)
 
     return bound
 

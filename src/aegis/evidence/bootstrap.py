@@ -37,6 +37,8 @@ def bca_bootstrap(values: Array, delta: float, rng: np.random.Generator, resampl
         if not 0 < below < 1:
             raise ModelError(f"all {resamples} resampled means lie on one side of the mean; take more resamples or another bound")
         bias, apart = float(ndtri(below)), found - centre
+        # Skewness has no unit: brought near 1 by a power of two, tiny or huge values have cubes and squares as well.
+        apart = np.ldexp(apart, -int(np.frexp(np.abs(apart).max())[1]))
         skew = float((apart**3).sum() / (6.0 * np.square(apart).sum() ** 1.5))
         shifted = bias + float(ndtri(level))
         level = float(ndtr(bias + shifted / (1.0 - skew * shifted)))

@@ -1,7 +1,7 @@
 """Replications that survive an interruption: runs in a folder, one line each; what is missing is run, on one or more processes.
 
 A run depends on its task and its number alone, so that it does not matter where, when and in which order runs are done. A line
-that was cut off, by a full disk or a killed process, counts for nothing and is run again.
+that was cut off, by a full disk or a killed process, counts for nothing: it is dropped and run again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from typing import Any, Protocol
 
 from aegis.engine import map_parts
 from aegis.errors import InputError, OutputError, SettingError
-from aegis.files import locked
+from aegis.files import locked, write_text
+from aegis.validation.described import differences, keep
 
 Found = list[dict[str, Any]]  # what one run gives: plain data
 Run = Callable[[int], Found]
@@ -49,7 +50,7 @@ def run_tasks(
     if isinstance(runs, bool) or not isinstance(runs, int) or runs < 1:
         raise SettingError(f"'runs' is a whole number from 1, found {runs!r}")
     with contextlib.nullcontext() if folder is None else locked(folder):
-        found = {name: stored(name, task.key, folder) for name, task in tasks.items()}
+        found = {name: _resumed(name, task, folder) for name, task in tasks.items()}
         missing = [(name, run) for name in tasks for run in range(runs) if run not in found[name]]
         if report is not None and missing:
             report(0, len(missing), missing[0][0])
@@ -76,8 +77,11 @@ def timed(say: Callable[[str], None], every: float = 5.0) -> Report:
     return report
 
 
-def stored(name: str, key: str, folder: Path | None) -> dict[int, Found]:
-    """Return the runs of a task that are in the folder, in the order of their numbers."""
+def stored(name: str, key: str, folder: Path | None, differs: str = "") -> dict[int, Found]:
+    """Return the runs of a task that are in the folder, in the order of their numbers.
+
+    differs: what is to be said if they belong to another one.
+    """
     found: dict[int, Found] = {}
     path = None if folder is None else folder / file_name(name)
     for text in path.read_text(encoding="utf-8").splitlines() if path is not None and path.exists() else []:
@@ -87,9 +91,36 @@ def stored(name: str, key: str, folder: Path | None) -> dict[int, Found]:
         except (ValueError, KeyError, TypeError):
             continue
         if study != key:
-            raise InputError(f"{path}: holds runs of a study with other settings; move it away and start anew")
+            what = f": {differs}" if differs else ""
+            raise InputError(f"{path}: holds runs of a study with other settings{what}; move it away and start anew")
         found[run] = outcomes
     return {run: found[run] for run in sorted(found)}
+
+
+def _resumed(name: str, task: Task, folder: Path | None) -> dict[int, Found]:
+    """Return the runs of a task in the folder, without what was cut off; of another task, InputError says what differs."""
+    if folder is None:
+        return {}
+    path = folder / file_name(name)
+    drop_cut_line(path)
+    found = stored(name, task.key, folder, differences(task, path))
+    keep(task, path)
+    return found
+
+
+def drop_cut_line(path: Path) -> None:
+    """Take a last line that was cut off out of a file of runs; one that only lacks its end gets it."""
+    text = path.read_bytes() if path.is_file() else b""
+    if not text or text.endswith(b"\n"):
+        return
+    start = text.rfind(b"\n") + 1
+    try:
+        json.loads(text[start:])
+    except ValueError:
+        text = text[:start]
+    else:
+        text += b"\n"
+    write_text(path, text.decode())
 
 
 def append(name: str, key: str, found: Mapping[int, Found], folder: Path) -> None:

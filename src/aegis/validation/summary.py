@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import binomtest
+from scipy.stats import beta, binomtest
 
 from aegis.validation.coverage import Outcome
+
+CONFIDENT = 0.95
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,11 @@ def together(outcomes: Sequence[Outcome]) -> dict[str, tuple[int, int]]:
         runs = found.setdefault(outcome.method, {})
         runs[outcome.run] = runs.get(outcome.run, False) or outcome.shared
     return {method: (sum(runs.values()), len(runs)) for method, runs in found.items()}
+
+
+def rate_limit(violations: int, runs: int) -> float:
+    """Return the upper 95 % limit of the rate of violations (Clopper and Pearson): no larger one is compatible with so few."""
+    return 1.0 if violations >= runs else float(beta.ppf(CONFIDENT, violations + 1, runs - violations))
 
 
 def excess(violations: int, runs: int, delta: float) -> float:

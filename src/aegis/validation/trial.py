@@ -111,6 +111,26 @@ class Trial:
         settings = [self.scope, self.episodes, self.prior, self.delta, self.judging, self._names, self.claims, self.only_end]
         return digest_of([__version__, self.identity, repr(self.learner), settings, self.seed])
 
+    @property
+    def parts(self) -> dict[str, str]:
+        """Return everything that the key is a digest of, in words, so that a refusal can say what differs."""
+        plant, _, legacy = self.identity.rpartition("; ")  # a policy is told by digests and names, which have no such sign
+        return {
+            "version": __version__,
+            "plant": plant,
+            "legacy": legacy,
+            "candidate": repr(self.learner),
+            "scope": " + ".join(self.scope),
+            "episodes": str(self.episodes),
+            "prior": str(self.prior),
+            "delta": f"{self.delta:g}",
+            "judged": str(self.judging),
+            "bounds": ", ".join(self._names),
+            "claims": ", ".join(self.claims),
+            "looks": "at the end" if self.only_end else "on the way",
+            "seed": str(self.seed),
+        }
+
     def prepare(self) -> Callable[[int], Found]:
         """Return what does one run: the outcomes of all bounds as plain data, or why the run was refused."""
         judge = judge_of(self.plant, self.legacy, self.judging)

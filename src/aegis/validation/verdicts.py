@@ -11,11 +11,11 @@ import numpy as np
 
 from aegis.errors import RefusedError
 from aegis.validation.runner import Found
-from aegis.validation.summary import excess
+from aegis.validation.summary import excess, rate_limit
 from aegis.validation.trial import Outcome
 
 SIGNIFICANT = 0.001  # about thirty certificates are tested at once: a sound one is called violated in few validations
-HOLDS, VIOLATED = "holds", "violated"
+HOLDS, VIOLATED, TOO_FEW = "holds", "violated", "too few runs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +24,9 @@ class BoundRow:
 
     at_end, ever: runs in which it was above the truth, in the end and at any time. nulls: runs in which there was nothing to
     certify; false: those of them in which a gain was certified, ever if the bound holds at any time and in the end otherwise.
-    width: median of truth minus bound, scaled. above: median units to a certified gain; infinite if it takes more than there are,
-    None of a value. verdict: of a certificate, None of what is none.
+    width: median of truth minus bound, scaled. units: median number to a certified gain; infinite if it takes more than there
+    are, None of a value. verdict: of a certificate, None of what is none; 'too few runs' if no number of violations would be too
+    many.
     """
 
     bound: str
@@ -43,13 +44,24 @@ class BoundRow:
     false_p: float
     width: float
     truth: float
-    above: float | None
+    units: float | None
     verdict: str | None
+
+    @property
+    def wrong(self) -> int:
+        """Return the runs that count against the promise: at any time, or in the end if it speaks of one number of units."""
+        return self.ever if self.validity == "anytime" else self.at_end
+
+    @property
+    def wrong_at_most(self) -> float:
+        """Return the upper 95 % limit of the rate at which the bound is wrong."""
+        return rate_limit(self.wrong, self.runs)
 
     def plain(self) -> dict[str, Any]:
         """Return plain data; units that are infinite are null."""
         found = asdict(self)
-        return found | {"above": None if self.above is None or math.isinf(self.above) else self.above}
+        units = None if self.units is None or math.isinf(self.units) else self.units
+        return found | {"units": units, "wrong_at_most": self.wrong_at_most}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +76,24 @@ class Validation:
 
     @property
     def holds(self) -> bool:
-        """Say whether no certificate was violated more often than promised, beyond chance."""
-        return all(row.verdict != VIOLATED for row in self.rows)
+        """Say whether no certificate was violated more often than promised, beyond chance, and there were runs enough to tell."""
+        return self.verdict == HOLDS
+
+    @property
+    def verdict(self) -> str:
+        """Return that of all certificates together: the worst of theirs."""
+        found = {row.verdict for row in self.rows}
+        return next((verdict for verdict in (VIOLATED, TOO_FEW) if verdict in found), HOLDS)
+
+    @property
+    def worst(self) -> BoundRow | None:
+        """Return the certificate whose rate of violations may be the largest; None if there are no certificates."""
+        return max((row for row in self.rows if row.certificate), key=lambda row: row.wrong_at_most, default=None)
 
     @property
     def exit_code(self) -> int:
-        """Return 0 if all certificates hold, 4 if one is violated."""
-        return 0 if self.holds else RefusedError.exit_code
+        """Return 4 if a certificate is violated, else 0."""
+        return RefusedError.exit_code if self.verdict == VIOLATED else 0
 
     def row(self, bound: str, claim: str = "gain") -> BoundRow:
         """Return the row of a bound."""
@@ -83,7 +106,7 @@ class Validation:
             **self.about,
             "delta": self.delta,
             "runs": self.runs,
-            "verdict": HOLDS if self.holds else VIOLATED,
+            "verdict": self.verdict,
             "certificates": [row for row in rows if row["certificate"]],
             "not_certificates": [row for row in rows if not row["certificate"]],
             "refused": list(self.refused),
@@ -131,8 +154,15 @@ def _row(outcomes: Sequence[Outcome], delta: float) -> BoundRow:
         float(np.median([outcome.truth - outcome.value for outcome in outcomes])),
         float(np.median([outcome.truth for outcome in outcomes])),
         median(reached) if first.claim == "gain" else None,
-        (VIOLATED if broken else HOLDS) if certificate else None,
+        _verdict(broken, runs, delta) if certificate else None,
     )
+
+
+def _verdict(broken: bool, runs: int, delta: float) -> str:
+    if broken:
+        return VIOLATED
+    # Were the bound wrong in every single run, the p-value would be delta to the power of their number.
+    return TOO_FEW if delta**runs >= SIGNIFICANT else HOLDS
 
 
 def median(values: Sequence[float]) -> float:

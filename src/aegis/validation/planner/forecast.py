@@ -7,8 +7,9 @@ import math
 import numpy as np
 
 from aegis.rng import stream
+from aegis.validation.planner.growth import growth
 from aegis.validation.planner.paths import crossings
-from aegis.validation.planner.play import Play, growth
+from aegis.validation.planner.play import Play
 from aegis.validation.planner.results import Row
 
 LIKELY = 0.9  # of all studies have their certificate by then
@@ -18,18 +19,28 @@ NO_GROWTH = "evidence would not grow: this candidate moves too much for what it 
 
 
 def forecast(
-    plays: tuple[Play, ...], explore: float | None, cap: float, margin: float, delta: float, width: float, seed: int
+    plays: tuple[Play, ...],
+    explore: float | None,
+    cap: float,
+    margin: float,
+    delta: float,
+    width: float,
+    prior: int,
+    seed: int,
 ) -> Row:
-    """Return the row of a study, simulated; plays: the same study in equally likely worlds. width: of the reward's range."""
+    """Return the row of a study, simulated; plays: the same study in equally likely worlds.
+
+    width: of the reward's range. prior: how many units bets are placed on.
+    """
     gain = float(np.mean([play.gain for play in plays]))
     if not any(play.moved > 0 for play in plays):
         return Row(explore, cap, None, None, gain * width, why=NOTHING)
     if gain <= margin:
         return Row(explore, cap, None, None, gain * width, why=NO_GAIN)
     # One stream for all rows: they differ by what is compared, not by luck.
-    found = growth(plays, margin, stream(seed, "plan", "units"))
+    found = growth(plays, margin, prior, stream(seed, "plan", "units"))
     reached = np.sort(crossings(found, delta, stream(seed, "plan", "paths")))
-    least = _least(found.grid.bets, gain, margin, delta)
+    least = _least(found.bets, gain, margin, delta)
     half, likely = (_at(reached, share, least) for share in (0.5, LIKELY))
     return Row(explore, cap, half, likely, gain * width, why=NO_GROWTH if half is None else "")
 

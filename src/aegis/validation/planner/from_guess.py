@@ -15,21 +15,26 @@ from aegis.validation.planner.forecast import forecast
 from aegis.validation.planner.guess import guessed_play, spacing
 from aegis.validation.planner.rates import all_rows, enough
 from aegis.validation.planner.results import LevelPlan, Row
-from aegis.validation.planner.settings import SPREAD_SHARE, Guess, Settings
+from aegis.validation.planner.settings import ALLOWANCE, SPREAD_SHARE, Guess, Settings
+from aegis.validation.planner.words import better_by, verb
 
 MIDDLE = 0.5
+PRIOR_UNITS = 100  # that bets are placed on, where nobody has logged any
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
     """What is known of a level where nobody guesses it, scaled to [0, 1]: what the legacy earns, how rewards vary, decisions.
 
-    typical: None if it is not known; the middle of the range then stands for it.
+    typical: None if it is not known; the middle of the range then stands for it. spread: of all rewards in a log, in which the
+    differences between contexts are contained, or a share of the range with the allowance for these. units: that bets are placed
+    on, before anything is certified.
     """
 
     typical: float | None = None
-    spread: float = SPREAD_SHARE
+    spread: float = ALLOWANCE * SPREAD_SHARE
     decisions: int = 1
+    units: int = PRIOR_UNITS
 
 
 def guessed_level(
@@ -45,9 +50,9 @@ def guessed_level(
 ) -> LevelPlan:
     """Return the plan; SettingError if the gain is larger than the range or does not exceed the margin. told: after every row."""
     width = measure.width
-    gain, loss = _checked_gain(level, guess, width), guess.loss or 0.0
+    gain, loss = _checked_gain(level, guess, width, measure.goal), guess.loss or 0.0
     typical = known.typical if guess.typical is None else _checked_typical(guess.typical, measure)
-    spread = known.spread if guess.spread is None else guess.spread / width
+    spread = known.spread if guess.spread is None else ALLOWANCE * _checked_spread(guess.spread, width) / width
     decisions = guess.decisions or known.decisions
     lost = guess.loss if guess.loss is not None else _most_lost(gain, typical, width)
 
@@ -57,7 +62,7 @@ def guessed_level(
         rng = stream(settings.seed, "plan", "guess")
         centre = MIDDLE if typical is None else typical
         play = guessed_play(level.actions.count, rate, cap, gain / width, loss / width, spread, centre, decisions, rng)
-        row = forecast((play,), rate, cap, level.margin / width, delta, width, settings.seed)
+        row = forecast((play,), rate, cap, level.margin / width, delta, width, known.units, settings.seed)
         told()
         return replace(row, cost=rate * lost)
 
@@ -72,13 +77,13 @@ def rates_of(level: Level, settings: Settings) -> tuple[float, ...]:
     return settings.explore if declared is None else tuple(sorted({*settings.explore, declared}))
 
 
-def _checked_gain(level: Level, guess: Guess, width: float) -> float:
+def _checked_gain(level: Level, guess: Guess, width: float, goal: str) -> float:
     if guess.gain is None:
         raise SettingError("say which gain is hoped for, in the reward's units (--gain), or give a pilot log to take it from")
     if spacing(guess.gain, guess.loss or 0.0) > width:
-        random = "" if guess.loss is None else f" and a random one {guess.loss:g} less"
+        random = "" if guess.loss is None else f" and a random one {better_by(-guess.loss, goal)}"
         raise SettingError(
-            f"gain: if the best action earns {guess.gain:g} more than the legacy's own{random}, actions differ by "
+            f"gain: if the best action {better_by(guess.gain, goal)} than the legacy's own{random}, actions differ by "
             f"{spacing(guess.gain, guess.loss or 0.0):g} or so, more than the declared range of the reward, {width:g} from end "
             "to end; gains are counted in the reward's units per decision"
         )
@@ -88,6 +93,15 @@ def _checked_gain(level: Level, guess: Guess, width: float) -> float:
             "certificate has to show; hope for more, or declare a smaller margin"
         )
     return guess.gain
+
+
+def _checked_spread(spread: float, width: float) -> float:
+    if spread > width / 2:
+        raise SettingError(
+            f"spread: no reward within the declared range, {width:g} from end to end, has a standard deviation above "
+            f"{width / 2:g}; found {spread:g}. Give the standard deviation, not the variance, in the reward's units"
+        )
+    return spread
 
 
 def _most_lost(gain: float, typical: float | None, width: float) -> float:
@@ -101,7 +115,7 @@ def _most_lost(gain: float, typical: float | None, width: float) -> float:
 def _checked_typical(typical: float, measure: Measure) -> float:
     if not measure.low <= typical <= measure.high:
         raise SettingError(
-            f"typical: what the legacy earns lies within the declared range of the reward, [{measure.low:g}, {measure.high:g}]; "
-            f"found {typical:g}"
+            f"typical: what the legacy {verb(measure.goal)} lies within the declared range of the reward, "
+            f"[{measure.low:g}, {measure.high:g}]; found {typical:g}"
         )
     return float(measure.scaled(np.array(typical)))

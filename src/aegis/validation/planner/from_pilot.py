@@ -17,12 +17,11 @@ from aegis.problem import Batch, Level, Problem, Scope
 from aegis.validation.planner.forecast import forecast
 from aegis.validation.planner.from_guess import Known, guessed_level, rates_of
 from aegis.validation.planner.legacy import Behaviour
-from aegis.validation.planner.pilot import REFERENCE_CAP, PilotLevel, cut_in_halves, fit_half, pilot_level
+from aegis.validation.planner.pilot import PilotLevel, cut_in_halves, fit_half, pilot_level
+from aegis.validation.planner.pilot_notes import instead, no_gain, not_used, pilot_notes
 from aegis.validation.planner.rates import all_rows, enough
 from aegis.validation.planner.results import LevelPlan, Row
 from aegis.validation.planner.settings import Guess, Settings
-
-NOTABLE = 0.05  # share of the modelled differences from which it is said that it was taken off
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,38 +43,59 @@ class Pilot:
         models = fit_half(problem, measure, name, first), fit_half(problem, measure, name, second)
         return cls(problem, measure, batch, (first, second), models, given)
 
+    @property
+    def units(self) -> int:
+        """Return the number of episodes or clusters."""
+        return len(np.unique(self.batch.episode if self.batch.cluster is None else self.batch.cluster))
+
     def level(
         self, level: Level, guess: Guess, settings: Settings, delta: float, told: Callable[[], None] = lambda: None
     ) -> LevelPlan:
         """Return the plan of a level; where the log cannot tell, from the guess, or without rows but with the reason."""
         problem, name = self.problem, level.name
         if not fillable(problem, Scope(name), Reach(True, (math.inf,))) or problem.carry_over != "none":
-            return _untold(name, _not_fillable(name))
+            return _untold(name, guess, _not_fillable(name))
         behaviour = Behaviour.of(self.batch.levels[name], level.actions.count)
         if behaviour is None:
-            return _untold(name, _taken_only(name))
+            return _untold(name, guess, _taken_only(name))
         if behaviour.deterministic:
             return self._deterministic(level, guess, settings, delta, told)
         found = pilot_level(problem, self.measure, self.halves, self.models, name, self.given)
         if found is None:
-            return _untold(name, _taken_only(name))
-        return self._explored(level, found, behaviour, settings, delta, told)
+            return _untold(name, guess, _taken_only(name))
+        modelled = bool(self.models[0].rewards and self.models[1].rewards)
+        guessed = guess.gain is not None and self.given is None and not found.shows_gain
+        notes = pilot_notes(level, self.batch, found, behaviour, modelled, self.given, counts=not guessed)
+        if guess.gain is not None and guessed:
+            told_by = (no_gain(level.name, found, self.measure, counts=False), instead(guess.gain, self.measure))
+            return guessed_level(level, guess, self._known(level), settings, delta, self.measure, (*told_by, *notes), False, told)
+        return self._explored(level, guess, found, behaviour, notes, settings, delta, told)
 
     def _explored(
-        self, level: Level, found: PilotLevel, behaviour: Behaviour, settings: Settings, delta: float, told: Callable[[], None]
+        self,
+        level: Level,
+        guess: Guess,
+        found: PilotLevel,
+        behaviour: Behaviour,
+        notes: tuple[str, ...],
+        settings: Settings,
+        delta: float,
+        told: Callable[[], None],
     ) -> LevelPlan:
         width = self.measure.width
         caps = found.caps or settings.caps
 
         def evaluate(rate: float | None, cap: float) -> Row:
-            row = forecast(found.plays(rate, cap), rate, cap, level.margin / width, delta, width, settings.seed)
+            row = forecast(found.plays(rate, cap), rate, cap, level.margin / width, delta, width, self.units, settings.seed)
             told()
             return row if rate is None else replace(row, cost=found.cost(rate) * width)
 
         rates: tuple[float | None, ...] = (None,) if behaviour.uniform_already else (None, *rates_of(level, settings))
         rows = all_rows(evaluate, rates, caps)
         within = None if settings.within is None else enough(evaluate, rows, settings.within, caps)
-        return LevelPlan(level.name, "pilot", False, rows, True, within, self._notes(level, found, behaviour))
+        unused = () if guess.gain is None else (not_used(level.name, guess.gain, found, self.measure, self.given),)
+        weak = () if found.shows_gain else (no_gain(level.name, found, self.measure, counts=True),)
+        return LevelPlan(level.name, "pilot", False, rows, True, within, (*unused, *weak, *notes))
 
     def _deterministic(self, level: Level, guess: Guess, settings: Settings, delta: float, told: Callable[[], None]) -> LevelPlan:
         note = (
@@ -90,44 +110,13 @@ class Pilot:
     def _known(self, level: Level) -> Known:
         seen = View(self.problem, self.batch, Logged(self.problem), self.models[0]).subtree(self.measure, level.name)
         reward = (seen.low + seen.high) / 2
-        units = len(np.unique(self.batch.episode if self.batch.cluster is None else self.batch.cluster))
-        return Known(float(reward.mean()), float(reward.std()), max(1, round(reward.size / units)))
-
-    def _notes(self, level: Level, found: PilotLevel, behaviour: Behaviour) -> tuple[str, ...]:
-        width, notes = self.measure.width, []
-        if not self.models[0].rewards or not self.models[1].rewards:
-            notes.append(
-                "no reward model could be fitted to the pilot, so that no candidate can be learned from it; make it longer"
-            )
-        if found.robust <= 2 * found.error:
-            who = f"a candidate capped at {REFERENCE_CAP:g}" if found.caps is None else "the candidate"
-            notes.append(
-                f"the pilot itself shows no gain yet at level '{level.name}': {who} gains {found.robust * width:.3g} there, "
-                f"give or take {2 * found.error * width:.3g}; take these numbers for a guess"
-            )
-        if 0 < found.shrink < 1 - NOTABLE:
-            notes.append(
-                f"the fitted model is optimistic: {1 - found.shrink:.0%} was taken off its differences between actions, so that "
-                "they make the gain that the other half of the pilot shows"
-            )
-        if behaviour.uniform_already:
-            notes.append(
-                "the legacy chooses uniformly already: it cannot explore more, and what it would do otherwise is not known"
-            )
-        if self.batch.observed is not None and not self.batch.observed.all():
-            missing = 1 - float(self.batch.observed.mean())
-            notes.append(
-                f"{missing:.1%} of the rewards are missing; a certificate counts each at its worst, which takes longer than shown"
-            )
-        if self.given is not None and self.given.record:
-            notes.append(
-                "if the policy was learned from this very log, the pilot flatters it: take the numbers for a lower limit"
-            )
-        return tuple(notes)
+        return Known(float(reward.mean()), float(reward.std()), max(1, round(reward.size / self.units)), self.units)
 
 
-def _untold(level: str, why: str) -> LevelPlan:
-    return LevelPlan(level, "pilot", False, (), False, None, (why,))
+def _untold(level: str, guess: Guess, why: str) -> LevelPlan:
+    """Return a level without rows; a gain that was given is not used then, which is said."""
+    unused = () if guess.gain is None else (f"the gain of {guess.gain:g} that was given is not used at level '{level}'",)
+    return LevelPlan(level, "pilot", False, (), False, None, (why, *unused))
 
 
 def _not_fillable(level: str) -> str:

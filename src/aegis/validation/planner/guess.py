@@ -16,7 +16,7 @@ from aegis.validation.planner.play import Play
 ROWS = 4000
 CELLS = 2**20  # rows x actions
 LEAST_UNITS = 200
-STEEPEST = 1e4  # beyond it the legacy's own action is the best one
+STEEPEST = 1e4  # beyond it the legacy's own action is the best one, or the worst
 HALVINGS = 60
 
 
@@ -38,9 +38,9 @@ def guessed_play(
 ) -> Play:
     """Return the study of a guess; everything is scaled to rewards in [0, 1], and spacing(gain, loss) is at most 1.
 
-    gain: of the best action over the legacy's own, on average. loss: of a random action against it. typical: what the legacy's
-    own action earns; it is moved where rewards would leave the range. decisions: of the level in one unit; they share the
-    legacy's own action, so that they tell less than as many units would.
+    gain: of the best action over the legacy's own, on average. loss: of a random action against it, below 0 if that earns more.
+    typical: what the legacy's own action earns; it is moved where rewards would leave the range. decisions: of the level in one
+    unit; they share the legacy's own action, so that they tell less than as many units would.
     """
     apart = spacing(gain, loss)
     scores = np.linspace(-0.5, 0.5, actions)
@@ -62,7 +62,7 @@ def guessed_play(
 
 def own_chances(scores: Array, place: float) -> Array:
     """Return with which chances `[A]` each action is the legacy's own: any of them, tilted until their mean score is `place`."""
-    low, high = 0.0, STEEPEST
+    low, high = -STEEPEST, STEEPEST
     for _ in range(HALVINGS):
         tilt = 0.5 * (low + high)
         if _tilted(scores, tilt) @ scores < place:
@@ -73,5 +73,6 @@ def own_chances(scores: Array, place: float) -> Array:
 
 
 def _tilted(scores: Array, tilt: float) -> Array:
-    weights = np.exp(tilt * (scores - scores.max()))
+    powers = tilt * scores
+    weights = np.exp(powers - powers.max())
     return np.asarray(weights / weights.sum())

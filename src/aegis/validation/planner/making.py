@@ -61,8 +61,9 @@ def plan(
     by the range); spread: standard deviation of a reward given context and action (a tenth of the declared range if None);
     typical: what the legacy earns (the middle of the range if None); decisions: of the level in an episode (1 if None, which is
     careful). With a pilot log all of that comes from the log, and the guess is used only where the legacy leaves nothing to
-    chance. policy: the candidate; None stands for capped ones learned from the pilot. split: an `aegis.Split` whose prior side is
-    all that is read, so that the other side may be certified afterwards; None reads the whole log, which then has been seen.
+    chance or the pilot shows no gain. policy: the candidate; None stands for capped ones learned from the pilot. split: an
+    `aegis.Split` whose prior side is all that is read, so that the other side may be certified afterwards; None reads the whole
+    log, which then has been seen.
 
     levels: their names, all if None. explore: probabilities of a uniform choice, mixed into the legacy. caps: W, the most by
     which a candidate raises a probability. delta: the risk; tests: how many claims share it (None: the gain and each guard).
@@ -99,7 +100,8 @@ def plan(
         shared,
         within,
         None if batch is None else len(batch),
-        assumed(problem, measure, guess, found),
+        assumed(problem, measure, guess, found, batch is not None),
+        problem.reward.goal,
     )
 
 

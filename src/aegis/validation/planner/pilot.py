@@ -79,6 +79,16 @@ class PilotLevel:
     robust: float
     error: float
 
+    @property
+    def shows_gain(self) -> bool:
+        """Say whether the gain of the reference candidate stands out of its error."""
+        return self.robust > 2 * self.error
+
+    @property
+    def counted(self) -> float:
+        """Return the scaled gain that the reference candidate has in the worlds of the plan, as logged."""
+        return self.shrink * self.plug_in
+
     def plays(self, explore: float | None, limit: float) -> tuple[Play, ...]:
         """Return the studies at an exploration rate and a cap, one for each half."""
         return tuple(self._play(half, explore, limit) for half in self.halves)

@@ -10,15 +10,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aegis.evidence import FLOOR, Grid, gain_bets, gain_stakes, placed_gain_grid
+from aegis.evidence import FLOOR, gain_stakes
 from aegis.evidence.waterfill import water_levels
 from aegis.problem import Array
-
-PLACING_ROWS = 600  # decisions that a grid is placed on
-CELLS = 2**21  # decisions x actions x bets simulated for one row of the plan
-LEAST_UNITS = 200
-MOST_REPEATS = 100
-TRUSTED = 2.0  # standard errors by which a simulated mean is corrected upwards at most
 
 Pool = Callable[[Array], Array]
 
@@ -76,48 +70,13 @@ class Play:
         """Return the mean `[J]` of a unit's factor under each bet, which needs no simulation: one plus bet times gain."""
         return np.asarray(self.pool(1.0 + self._gains()[:, None] * bets).mean(axis=0))
 
+    @property
+    def units(self) -> int:
+        """Return how many units the decisions belong to."""
+        return len(self.pool(np.ones((len(self.logging), 1))))
+
     def _gains(self) -> Array:
         return np.asarray(((self.candidate - self.logging) * self.mean).sum(axis=1))
 
     def _over_units(self, values: Array) -> float:
         return float(self.pool(1.0 + values[:, None]).mean() - 1.0)
-
-
-@dataclass(frozen=True, slots=True)
-class Growth:
-    """Logarithms `[U, J]` of simulated factors against a margin, and the grid they are spread over."""
-
-    logs: Array
-    grid: Grid
-
-
-def growth(plays: tuple[Play, ...], margin: float, rng: np.random.Generator) -> Growth:
-    """Return what the evidence of simulated units grows by; plays: the same study in worlds that are equally likely.
-
-    The grid is placed as a certificate places it, on units of its own.
-    """
-    largest = plays[0].largest
-    placing = [play.factors(gain_bets(largest), _repeats(play, PLACING_ROWS), rng) for play in plays]
-    grid = placed_gain_grid(largest, np.concatenate(placing), margin)
-    found = []
-    for play in plays:
-        cells = play.logging.shape[1] * grid.bets.size
-        factors = play.factors(grid.bets, _repeats(play, CELLS // cells), rng)
-        found.append(np.log(factors) + _correction(factors, play.expected(grid.bets)))
-    return Growth(np.concatenate(found) - np.log1p(grid.bets * margin), grid)
-
-
-def _correction(factors: Array, mean: Array) -> Array:
-    """Return what the logarithms `[J]` are off by because the factors `[U, J]` do not have their known mean `[J]`.
-
-    Chance in the mean would otherwise be most of the error of a small growth. Where the mean rests on rare large factors that
-    were not drawn, the others must not be lifted in their place: upwards it goes by two standard errors at most.
-    """
-    error = factors.std(axis=0) / np.sqrt(len(factors))
-    return np.asarray(np.minimum(mean - factors.mean(axis=0), TRUSTED * error) / mean)
-
-
-def _repeats(play: Play, rows: int) -> int:
-    units = len(play.pool(np.ones((len(play.logging), 1))))
-    least = -(-LEAST_UNITS // units)
-    return int(min(max(rows // len(play.logging), least), MOST_REPEATS))

@@ -93,7 +93,7 @@ class Plan:
     """How much exploration and how many episodes it takes until a gain is certified: a forecast, never a certificate.
 
     unit_word: what is counted, episodes or clusters. delta: the risk of one test, after it was shared. assumed: what the forecast
-    takes for granted, in sentences.
+    takes for granted, in sentences. goal: maximise, or minimise if rewards are costs; a gain above 0 is better all the same.
     """
 
     levels: tuple[LevelPlan, ...]
@@ -104,6 +104,7 @@ class Plan:
     wanted: int | None
     pilot_episodes: int | None
     assumed: tuple[str, ...]
+    goal: str = "maximise"
 
     def level(self, name: str) -> LevelPlan:
         """Return the plan of a level; KeyError if there is none."""
@@ -115,6 +116,7 @@ class Plan:
         return {
             "levels": [level.plain() for level in self.levels],
             "unit": self.unit,
+            "goal": self.goal,
             "counted_in": self.unit_word,
             "delta_per_test": self.delta,
             "tests": self.tests,

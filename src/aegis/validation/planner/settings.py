@@ -13,6 +13,9 @@ from aegis.evidence.sketch import check_delta
 RATES = (0.05, 0.1, 0.2, 0.5, 1.0)
 CAPS = (1.5, 2.0, 3.0, math.inf)
 SPREAD_SHARE = 0.1  # of the declared range, where nobody says how much rewards vary
+# A guess stands for a level where all contexts are alike. Where gains and spreads differ from one context to the next, and the
+# reward model is a learned one, evidence grows more slowly: it does, measured, if rewards are taken to vary more by this factor.
+ALLOWANCE = 1.25
 MOST = 10**7  # episodes, tests, decisions
 
 
@@ -21,8 +24,9 @@ class Guess:
     """What somebody expects, in the reward's units, above 0 being better. None: not said.
 
     gain: how much more the best action earns than the one the legacy takes when it does not explore, on average over decisions.
-    loss: how much less a random action earns than the legacy's own. spread: standard deviation of a reward around what its
-    context and action explain. typical: what the legacy earns per decision. decisions: how many the level has in an episode.
+    loss: how much less a random action earns than the legacy's own, below 0 if it earns more. spread: standard deviation of a
+    reward around what its context and action explain. typical: what the legacy earns per decision. decisions: how many the level
+    has in an episode.
     """
 
     gain: float | None = None
@@ -36,8 +40,10 @@ class Guess:
             object.__setattr__(self, "gain", _above("gain", self.gain, 0.0, "the gain that is hoped for, in the reward's units"))
         if self.loss is not None:
             object.__setattr__(
-                self, "loss", _from_zero("loss", self.loss, "what a random action earns less than the legacy's own")
+                self, "loss", _above("loss", self.loss, -math.inf, "what a random action earns less than the legacy's own")
             )
+            if self.gain is not None:
+                _check_loss(self.loss, self.gain)
         if self.spread is not None:
             object.__setattr__(self, "spread", _from_zero("spread", self.spread, "the standard deviation of a reward"))
         if self.typical is not None:
@@ -82,6 +88,16 @@ class Settings:
             _whole("tests", self.tests, "how many claims share the risk")
         if self.within is not None:
             _whole("within", self.within, "how many episodes the study may take")
+
+
+def _check_loss(loss: float, gain: float) -> None:
+    """Refuse a legacy whose own action would be worse than the worst one, actions being evenly spaced."""
+    least = -gain / 2
+    if loss < least:
+        raise SettingError(
+            f"loss: with a gain of {gain:g} it is {least:g} or more, found {loss:g}; at {least:g} the legacy's own action is the "
+            "worst there is, and a random one lies half way between that and the best"
+        )
 
 
 def _numbers(name: str, found: Sequence[float], allowed: str) -> tuple[float, ...]:
