@@ -20,7 +20,7 @@ ARROWS: dict[str, set[str]] = {
     "comparison": {"certificate", "agents", "audit", "problem", "logs", "policies", "evidence", "mechanisms"},
     "handover": {"agents", "certificate", "problem", "policies", "logs", "mechanisms", "planning", "audit", "evidence"},
     "worlds": {"problem", "policies"},
-    "validation": {"certificate", "handover", "worlds", "problem", "policies", "evidence"},
+    "validation": {"agents", "certificate", "handover", "worlds", "problem", "policies", "logs", "mechanisms", "evidence"},
     "report": {"certificate", "handover"},
     "experiments": {"validation", "report", "worlds", "agents", "handover", "certificate", "problem", "policies"},
     "adapters": {"policies", "logs", "problem"},

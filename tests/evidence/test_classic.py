@@ -110,6 +110,9 @@ def test_bootstrap_resamples_in_parts_and_says_what_it_cannot_do(monkeypatch):
     assert means.shape == (500,)
     assert means.std() == pytest.approx(x.std() / math.sqrt(30), rel=0.2)
     assert bca_bootstrap(np.full(5, 0.3), 0.05, stream(1, "c")).value == 0.3
+    for scale in (2.0**-1000, 2.0**-500, 1e-300, 2.0**500):  # where cubes and squares of values are no numbers any more
+        found = bca_bootstrap(x * scale, 0.05, stream(1, "e")).value / scale
+        assert found == pytest.approx(bca_bootstrap(x, 0.05, stream(1, "e")).value, rel=1e-12)
     with pytest.raises(SettingError, match="two resamples"):
         percentile_bootstrap(x, 0.05, stream(1, "b"), 1)
     monkeypatch.setattr("aegis.evidence.bootstrap.resampled_means", lambda *_: np.full(10, 9.0))

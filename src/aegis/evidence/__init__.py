@@ -26,7 +26,7 @@ from aegis.evidence.posterior import particle_kl
 from aegis.evidence.published import PublishedBound, Reading, published_bound, published_estimate
 from aegis.evidence.published_gain import Gate, algorithm_2_gate, published_gain
 from aegis.evidence.scopes import Selection, SplitSizes, select_scope, split_sizes
-from aegis.evidence.sketch import Sketch
+from aegis.evidence.sketch import Sketch, unit_logs
 from aegis.evidence.smoothed import closed_form_lam, largest_observed, ls_estimate
 from aegis.evidence.tally import Tally
 from aegis.evidence.waterfill import Stakes, gain_stakes, value_stakes, water_filled
@@ -83,6 +83,7 @@ __all__ = [
     "split_sizes",
     "student_t",
     "taken_evidence",
+    "unit_logs",
     "value_bets",
     "value_centre",
     "value_grid",

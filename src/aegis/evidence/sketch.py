@@ -21,6 +21,7 @@ from aegis.evidence.grid import Array, Grid
 
 UNIT = 2.0**32
 LARGEST = 2.0**30  # no single log-factor is allowed beyond this
+TOO_EXTREME = "a unit's factor is too extreme to be counted"
 AT_ONCE = 2**13  # units whose logarithms are held in memory at once
 
 
@@ -40,9 +41,7 @@ class Sketch:
     def add_values(self, values: Array) -> Sketch:
         """Return the sketch after units with values `[k]` >= 0: the factor under bet g is 1 + g value."""
         found = np.asarray(values, dtype=np.float64)
-        if not (np.isfinite(found).all() and (found >= 0).all()):
-            bad = int(np.argmax(~(np.isfinite(found) & (found >= 0))))
-            raise RefusedError(f"unit {bad}: a unit's value is a finite number from 0, found {found[bad]}")
+        _check_values(found)
         grown = [0] * self.grid.bets.size
         for start in range(0, found.size, AT_ONCE):
             part = _floor_sums(np.log1p(self.grid.bets[:, None] * found[start : start + AT_ONCE]))
@@ -53,11 +52,8 @@ class Sketch:
     def add_factors(self, factors: Array) -> Sketch:
         """Return the sketch after units whose factors `[k, J]` are given; a factor of 0 or nan kills its bet for good."""
         found = np.asarray(factors, dtype=np.float64)
-        if found.ndim != 2 or found.shape[1] != self.grid.bets.size:
-            raise SettingError(f"factors have one column per bet: expected {self.grid.bets.size}, found shape {found.shape}")
-        if (found < 0).any() or np.isposinf(found).any():
-            raise RefusedError("a unit's factor is a finite number from 0")
-        alive = np.asarray((found > 0).all(axis=0))  # a nan is not above 0
+        _check_factors(found, self.grid)
+        alive = np.asarray((found - 1.0 > -1.0).all(axis=0))  # so small that it cannot be told from 0 counts as 0; nan too
         grown = [0] * self.grid.bets.size
         for start in range(0, len(found), AT_ONCE):
             some = np.where(alive[:, None], found[start : start + AT_ONCE].T, 1.0)
@@ -149,10 +145,48 @@ def check_delta(delta: float) -> float:
     return delta
 
 
+def unit_logs(grid: Grid, found: Array) -> list[tuple[int | None, ...]]:
+    """Return what each unit adds to the sums of a sketch, one number per bet, from values `[k]` or factors `[k, J]`.
+
+    None kills the bet. Adding them one by one is the same as `add_values` or `add_factors` of all units, except that a
+    factor of 0 kills its bet from that unit on.
+    """
+    values = np.asarray(found, dtype=np.float64)
+    if values.ndim == 1:
+        _check_values(values)
+        alive, logs = np.ones((values.size, grid.bets.size), dtype=np.bool_), np.log1p(grid.bets * values[:, None])
+    else:
+        _check_factors(values, grid)
+        alive = values - 1.0 > -1.0  # so small that it cannot be told from 0 counts as 0; a nan is not above 0
+        logs = np.log1p(np.where(alive, values, 1.0) - 1.0)
+    if logs.size and np.abs(logs).max() > LARGEST:
+        raise RefusedError(TOO_EXTREME)
+    whole = np.floor(logs * UNIT).astype(np.int64).tolist()
+    if alive.all():
+        return [tuple(unit) for unit in whole]
+    return [
+        tuple(value if live else None for value, live in zip(unit, row, strict=True))
+        for unit, row in zip(whole, alive.tolist(), strict=True)
+    ]
+
+
+def _check_values(found: Array) -> None:
+    if not (np.isfinite(found).all() and (found >= 0).all()):
+        bad = int(np.argmax(~(np.isfinite(found) & (found >= 0))))
+        raise RefusedError(f"unit {bad}: a unit's value is a finite number from 0, found {found[bad]}")
+
+
+def _check_factors(found: Array, grid: Grid) -> None:
+    if found.ndim != 2 or found.shape[1] != grid.bets.size:
+        raise SettingError(f"factors have one column per bet: expected {grid.bets.size}, found shape {found.shape}")
+    if (found < 0).any() or np.isposinf(found).any():
+        raise RefusedError("a unit's factor is a finite number from 0")
+
+
 def _floor_sums(logs: Array) -> list[int]:
     """Return the sums `[J]` over each row of logs `[J, k]`, k <= AT_ONCE, in units of 2^-32, each log rounded down."""
     if logs.size and np.abs(logs).max() > LARGEST:
-        raise RefusedError("a unit's factor is too extreme to be counted")
+        raise RefusedError(TOO_EXTREME)
     whole = np.floor(logs * UNIT).astype(np.int64)
     # Terms of up to 2^62 would overflow when added, so their halves are added apart.
     high, low = (whole >> 32).sum(axis=1), (whole & 0xFFFFFFFF).sum(axis=1)

@@ -14,6 +14,7 @@ from aegis.planning.integration import Integration
 from aegis.planning.kinds import KINDS, load_policy, load_rewards
 from aegis.planning.lcb import Lcb
 from aegis.planning.planned import Planned, plan
+from aegis.planning.planned_values import PlannedValues
 from aegis.planning.recursion import Recursion
 from aegis.planning.rules import Choice, Rule
 from aegis.planning.states import States
@@ -36,6 +37,6 @@ RULES: dict[str, Callable[..., Rule]] = {
 
 __all__ = [
     "COMMITS", "KINDS", "RULES", "BernoulliMix", "ByLevel", "Choice", "Commit", "DOptimal", "Greedy", "Ids", "Information",
-    "Integration", "Lcb", "Planned", "Recursion", "Rule", "States", "Thompson", "Together", "TopK", "Ucb", "load_policy",
-    "load_rewards", "plan", "suited",
+    "Integration", "Lcb", "Planned", "PlannedValues", "Recursion", "Rule", "States", "Thompson", "Together", "TopK", "Ucb",
+    "load_policy", "load_rewards", "plan", "suited",
 ]  # fmt: skip

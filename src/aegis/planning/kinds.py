@@ -7,11 +7,17 @@ from pathlib import Path
 from aegis.errors import PolicyError
 from aegis.mechanisms import LevelRewards
 from aegis.planning.planned import Planned
+from aegis.planning.planned_values import PlannedValues
 from aegis.policies import POLICIES, Storable, load_stored
 from aegis.policies import load_policy as load_one_of
 from aegis.problem import Policy, Problem
 
-KINDS: dict[str, type[Storable]] = {**POLICIES, "planned": Planned, "level_rewards": LevelRewards}
+KINDS: dict[str, type[Storable]] = {
+    **POLICIES,
+    "planned": Planned,
+    "planned_values": PlannedValues,
+    "level_rewards": LevelRewards,
+}
 
 
 def load_policy(folder: str | Path, problem: Problem) -> Policy:

@@ -3,6 +3,7 @@
 from aegis.policies.capped import Capped, cap
 from aegis.policies.columns import TargetColumns
 from aegis.policies.contrast import Cell, Difference, LevelContrast, contrast, level_chances, lookup
+from aegis.policies.floored import Floored
 from aegis.policies.functions import Function, load_callable
 from aegis.policies.hybrid import Hybrid
 from aegis.policies.kinds import POLICIES
@@ -29,6 +30,7 @@ __all__ = [
     "Constant",
     "Difference",
     "Epsilon",
+    "Floored",
     "Function",
     "Hybrid",
     "Legacy",

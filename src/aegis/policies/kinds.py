@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from aegis.policies.capped import Capped
 from aegis.policies.columns import TargetColumns
+from aegis.policies.floored import Floored
 from aegis.policies.functions import Function
 from aegis.policies.hybrid import Hybrid
 from aegis.policies.legacy import Legacy
@@ -17,6 +18,7 @@ POLICIES: dict[str, type[Storable]] = {
     "mixture": Mixture,
     "hybrid": Hybrid,
     "capped": Capped,
+    "floored": Floored,
     "columns": TargetColumns,
     "function": Function,
 }

@@ -1,0 +1,146 @@
+"""`aegis handover`: the gate on a simulated plant or on your own, level by level, kept so that it can be interrupted."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+
+from aegis.cli import options
+from aegis.cli.exits import Terminated
+from aegis.cli.show import console, print_json
+
+REPORT = "report.html"
+PAUSED = 4  # the exit code of a run whose gate paused, because an assumption failed
+
+
+@click.command("handover")
+@click.option("--world", metavar="NAME", help="unified, additive, linear, plant or clinic.  [default: additive]")
+@click.option("--preset", metavar="NAME", help="Parameters of the world that go together, as in 'aegis simulate'.")
+@click.option("--plant", metavar="MODULE:OBJECT", help="A plant of your own, in the place of a world; needs --legacy.")
+@click.option(
+    "--legacy",
+    metavar="SPEC",
+    help="Who is in control first: one of the world's, such as sign:epsilon=0.3, or your own module:object.  [default: uniform]",
+)
+@click.option(
+    "--host",
+    metavar="NAME",
+    help="Who proposes challengers: greedy, ncts, ucb, ids, pb, or your own policy folder or module:object.  [default: ncts]",
+)
+@click.option(
+    "--gate", metavar="NAME", help="challenger, pac-bayes, or published (which is not a certificate).  [default: challenger]"
+)
+@click.option("--episodes", type=click.IntRange(min=1), help="[default: 1000]")
+@click.option("--seed", type=click.IntRange(min=0), help="Everything random follows from it.  [default: 1]")
+@click.option("--delta", type=float, help="Probability of any wrong handover, over the life of the gate.  [default: 0.05]")
+@click.option("--first", type=int, help="Episodes before challengers are frozen for the first time.")
+@click.option("--caps", metavar="W,W", help="How far challengers may differ from the legacy, such as 1.5,2,3 or 2,inf.")
+@click.option("--patience", type=float, help="How long to wait for a larger cap: 1.5 is half as long again.")
+@click.option("--floor", type=float, help="Share of decisions that a deployed policy leaves to the legacy.")
+@click.option("--mode", metavar="NAME", help="live, approve (shows what waits) or shadow (never flips).  [default: live]")
+@click.option("--margin", multiple=True, metavar="[LEVEL=]GAIN", help="Gain that makes a switch worth it; repeatable.")
+@click.option("--gate-set", multiple=True, metavar="KEY=VALUE", help="Any setting of the gate (docs/handover.md); repeatable.")
+@click.option("--out", type=options.Place(path_type=Path), metavar="FOLDER", help="Keeps the run, to go on from; and its files.")
+@click.option(
+    "--report", type=options.Place(path_type=Path), metavar="FILE", help="Write the page. With --out: FOLDER/report.html."
+)
+@click.option("--config", type=options.Place(path_type=Path), metavar="FILE", help="A YAML file with these options by name.")
+@options.settings
+@options.as_json
+def command(
+    config: Path | None,
+    margin: tuple[str, ...],
+    gate_set: tuple[str, ...],
+    caps: str | None,
+    overrides: tuple[str, ...],
+    as_json: bool,
+    **typed: Any,
+) -> int:
+    """Run a gate: the legacy acts, a host learns beside it, and each level changes hands once a gain is certified there.
+
+    With --out every event is kept: interrupted in any way, the same command goes on where it was and ends with the same bytes.
+
+    \b
+    Exit codes: 0 done (whether or not anything was handed over), 4 the gate paused because an assumption failed, 2 bad input.
+
+    \b
+    Examples:
+      aegis handover --world additive --legacy uniform --episodes 1000 --seed 1 --out run/
+      aegis handover --world unified --preset stress --legacy natural:epsilon=0.3 --margin meta=0.05 --report page.html
+      aegis handover --mode shadow --caps 2,3 --gate-set generations=2 --episodes 300
+      aegis handover --plant greenhouse:plant --legacy greenhouse:legacy --host greedy --out run/
+      aegis handover --config run.yaml
+    """
+    from aegis.cli.handover_asked import asked, parse_caps, parse_margins
+
+    given = {
+        **typed,
+        "caps": None if caps is None else parse_caps(caps),
+        "margin": parse_margins(margin),
+        "set": options.parse_settings(overrides),
+        "gate-set": options.parse_settings(gate_set, "--gate-set"),
+    }
+    wanted = asked(given, config)
+    result = run(wanted, as_json)
+    if as_json:
+        print_json(result)
+    return PAUSED if result["paused"] is not None else 0
+
+
+def run(wanted: Any, quiet: bool) -> dict[str, Any]:
+    """Run what is asked for, show it unless quiet, write its page; return the result as plain data."""
+    from aegis.cli.handover_live import watching
+    from aegis.cli.handover_made import make
+    from aegis.cli.handover_shown import result_of, show
+    from aegis.handover import handover_to, summary
+
+    page = wanted.report or (None if wanted.out is None else wanted.out / REPORT)
+    options.spare_inputs({"--report": page}, [])
+    made = make(wanted)
+    gate = made.gate
+    with _resumable(wanted.out), watching(gate, wanted.episodes, made.certificate, quiet) as watch:
+        if wanted.out is None:
+            gate.advance(wanted.episodes, watch)
+            found = summary(gate)
+        else:
+            found = handover_to(wanted.out, gate, wanted.episodes, wanted.about, watch)
+    result = result_of(made, found)
+    if page is not None:
+        from aegis.report import write_handover_report
+
+        write_handover_report(gate, page, wanted.about, result["values"], made.certificate)
+        result["report"] = str(page)
+    if not quiet:
+        show(made, result, console())
+    return result
+
+
+@contextlib.contextmanager
+def _resumable(out: Path | None) -> Iterator[None]:
+    """Say, if what is inside is interrupted, from where the same command would go on."""
+    try:
+        yield
+    except (KeyboardInterrupt, Terminated) as stop:
+        kept = 0 if out is None else episodes_kept(out)
+        if out is None:
+            stop.add_note("nothing was kept; --out FOLDER keeps the run")
+        elif kept:
+            stop.add_note(f"{kept} episodes are kept in {out}, and the same command goes on from there")
+        else:
+            stop.add_note("no episodes were kept yet, so the same command starts from the beginning")
+        raise
+
+
+def episodes_kept(folder: Path) -> int:
+    """Return how many closed episodes the run in a folder has kept."""
+    from aegis.handover.folder import EVENTS
+
+    try:
+        with (folder / EVENTS).open("rb") as file:
+            return sum(line.startswith(b'{"kind": "unit"') and line.endswith(b"\n") for line in file)
+    except OSError:
+        return 0

@@ -1,0 +1,107 @@
+"""From what is asked of a run to its parts: plant with margins, legacy, host, settings, and the gate itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from aegis.cli.handover_asked import Asked
+from aegis.errors import SettingError, choose
+from aegis.policies import Legacy
+from aegis.problem import Batch, Plant, Policy, Problem
+from aegis.worlds import World
+
+EXTERNAL = "external"
+
+
+@dataclass(frozen=True, slots=True)
+class WithMargins:
+    """A plant whose levels change hands for a larger gain than it says itself."""
+
+    plant: Plant
+    problem: Problem
+
+    def episodes(self, first: int, count: int, policy: Policy, seed: int) -> Batch:
+        """Run episodes as the plant does."""
+        return self.plant.episodes(first, count, policy, seed)
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A run that can begin. world: the simulated one, whose truth is known; None for a plant of the user's own.
+
+    certificate: whether what this gate says is one.
+    """
+
+    asked: Asked
+    gate: Any
+    legacy: Policy
+    world: World | None
+    certificate: bool
+
+
+def make(asked: Asked) -> Made:
+    """Return the run; SettingError or PolicyError for what does not exist or does not fit."""
+    from aegis.cli.objects import load_plant
+    from aegis.handover.gates import is_certificate, make_gate
+    from aegis.worlds import make_world
+
+    for name in ("preset", "shift"):
+        if name in asked.settings:
+            raise SettingError(f"--set changes parameters of the world; write --{name} {asked.settings[name]} instead")
+    plant: Plant = (
+        load_plant(asked.plant) if asked.plant is not None else make_world(asked.world, preset=asked.preset, **asked.settings)
+    )
+    judged = _with_margins(plant, asked.margins)
+    legacy = _legacy(asked.legacy, plant, judged)
+    host = _host(asked.host, judged)
+    gate = make_gate(asked.gate, judged, legacy, host, asked.gate_settings, asked.seed)
+    return Made(asked, gate, legacy, plant if isinstance(plant, World) else None, is_certificate(gate))
+
+
+def _legacy(reference: str, plant: Plant, judged: Plant) -> Policy:
+    """Return the legacy, made for the problem with its margins."""
+    from aegis.cli.objects import load_legacy
+
+    if not isinstance(plant, World):
+        return load_legacy(reference, judged)
+    found = load_legacy(reference, plant)
+    return replace(found, problem=judged.problem) if isinstance(found, Legacy) else found
+
+
+def _host(name: str, plant: Plant) -> Any:
+    """Return a host by its name, or the user's own policy or learner as one."""
+    from aegis.handover import HOSTS
+
+    if ":" in name or Path(name).is_dir():
+        return HOSTS[EXTERNAL](_own(name, plant.problem))
+    choose(name, HOSTS, "host")
+    if name == EXTERNAL:
+        raise SettingError("host 'external' is a policy or a learner of your own: write --host module:object, or a policy folder")
+    return HOSTS[name]()
+
+
+def _own(reference: str, problem: Problem) -> Any:
+    """Return the object with `propose` that a reference names, else the policy."""
+    from aegis.cli.candidates import load_candidate
+    from aegis.cli.references import load_object
+
+    if not Path(reference).is_dir():
+        found = load_object(reference, "a host of your own", "greenhouse:learner", SettingError)
+        found = found() if isinstance(found, type) else found
+        if callable(getattr(found, "propose", None)):
+            return found
+    return load_candidate(reference, problem).policy
+
+
+def _with_margins(plant: Plant, margins: Mapping[str, float]) -> Plant:
+    if not margins:
+        return plant
+    problem = plant.problem
+    for level in margins:
+        if level:
+            choose(level, problem.names, "level of --margin")
+    levels = tuple(replace(level, margin=margins.get(level.name, margins.get("", level.margin))) for level in problem.levels)
+    return WithMargins(plant, replace(problem, levels=levels))

@@ -1,0 +1,219 @@
+"""Challenges, the tests of one challenger each, as the gate sees them: thresholds, grids and whole numbers, no policies."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from aegis.errors import SettingError
+from aegis.evidence import Blend, Grid, Sketch
+
+GAIN, VALUE = "gain", "value"
+Logs = tuple[int | None, ...]  # one unit under each bet: the logarithm of its factor in units of 2^-32; None kills the bet
+UNIT = 2.0**32
+SLACK = 1e-6  # by how much two ways to add the same logarithms may differ, and far more
+
+
+@dataclass(frozen=True, slots=True)
+class PartState:
+    """One of the tests that a claim averages. offset: by how much its values were lifted. sums: over the units so far."""
+
+    offset: float
+    bets: tuple[float, ...]
+    log_weights: tuple[float, ...]
+    sums: Logs
+
+    @classmethod
+    def start(cls, offset: float, grid: Grid) -> PartState:
+        """Return the test before its first unit."""
+        return cls(offset, tuple(map(float, grid.bets)), tuple(map(float, grid.log_weights)), (0,) * grid.bets.size)
+
+    def add(self, logs: Sequence[int | None]) -> PartState:
+        """Return the test after one more unit."""
+        if len(logs) != len(self.sums):
+            raise SettingError(f"evidence has one number for each of {len(self.sums)} bets, found {len(logs)}")
+        try:
+            sums: Logs = tuple(map(operator.add, self.sums, logs))
+        except TypeError:  # some bets are dead, which is rare
+            pairs = zip(self.sums, logs, strict=True)
+            sums = tuple(None if a is None or b is None else a + b for a, b in pairs)
+        return PartState(self.offset, self.bets, self.log_weights, sums)
+
+    def at_most(self, count: int, mean: float) -> float:
+        """Return a number that the log wealth against `mean` after `count` units does not exceed, found without arrays."""
+        known = zip(self.sums, self.log_weights, _drifts(self.bets, mean + self.offset), strict=True)
+        logs = [weight + total / UNIT - count * drift for total, weight, drift in known if total is not None]
+        return max(logs, default=-math.inf) + math.log(len(self.bets))
+
+    def sketch(self, count: int) -> Sketch:
+        """Return the sketch of `count` units."""
+        return Sketch(Grid(np.array(self.bets), np.array(self.log_weights), 0), count, self.sums)
+
+    def plain(self) -> dict[str, Any]:
+        """Return plain data; sums are not in it, since a claim starts without units."""
+        return {"offset": self.offset, "bets": list(self.bets), "log_weights": list(self.log_weights)}
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> PartState:
+        """Return the test before its first unit, from plain data."""
+        bets = tuple(map(float, given["bets"]))
+        return cls(float(given["offset"]), bets, tuple(map(float, given["log_weights"])), (0,) * len(bets))
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimState:
+    """A claim about a challenger: that its gain exceeds `margin` (scaled), or a bound of its value.
+
+    what: 'gain', 'value' or the column of a guard. delta: its risk. low, high: the bracket of the bound. No parts: the challenger
+    does the same as what it is compared with, and nothing is ever certified.
+    """
+
+    what: str
+    margin: float
+    delta: float
+    low: float
+    high: float
+    parts: tuple[PartState, ...]
+    count: int = 0
+
+    def add(self, logs: Sequence[Sequence[int | None]]) -> ClaimState:
+        """Return the claim after one more unit: the numbers of each part."""
+        if len(logs) != len(self.parts):
+            raise SettingError(f"evidence for '{self.what}' has {len(self.parts)} parts, found {len(logs)}")
+        added = tuple(part.add(own) for part, own in zip(self.parts, logs, strict=True))
+        return ClaimState(self.what, self.margin, self.delta, self.low, self.high, added, self.count + 1)
+
+    @property
+    def blend(self) -> Blend | None:
+        """Return the evidence; None if there is nothing to test."""
+        if not self.parts:
+            return None
+        return Blend(tuple(part.sketch(self.count) for part in self.parts), tuple(part.offset for part in self.parts))
+
+    @property
+    def log_evidence(self) -> float:
+        """Return the logarithm of the evidence against the hypothesis that the margin is not exceeded."""
+        blend = self.blend
+        return -math.inf if blend is None or not self.count else blend.log_wealth(self.margin)
+
+    @property
+    def certified(self) -> bool:
+        """Say whether the margin is certified to be exceeded now.
+
+        A margin below the bracket is exceeded whatever the data are, unless a dead bet shows that the bracket is wrong; one at
+        its upper end cannot be.
+        """
+        if not self.parts or not self.count or self.margin >= self.high:
+            return False
+        if self.margin < self.low:
+            return self.lower > self.low or all(total is not None for part in self.parts for total in part.sums)
+        threshold = math.log(1.0 / self.delta)
+        # At most units most tests are far from their threshold, which is seen at a fraction of the cost.
+        for part in self.parts:
+            if part.at_most(self.count, self.margin) >= threshold - SLACK:
+                return self.log_evidence >= threshold
+        return False
+
+    @property
+    def lower(self) -> float:
+        """Return the lower bound of the scaled gain or value; the lowest possible without evidence."""
+        blend = self.blend
+        return self.low if blend is None or not self.count else blend.lower(self.delta, self.low, self.high)
+
+    def plain(self) -> dict[str, Any]:
+        """Return plain data of the claim as it is opened."""
+        found = {name: getattr(self, name) for name in ("what", "margin", "delta", "low", "high")}
+        return {**found, "parts": [part.plain() for part in self.parts]}
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> ClaimState:
+        """Return the claim as it is opened, from plain data."""
+        margin, delta, low, high = (float(given[name]) for name in ("margin", "delta", "low", "high"))
+        return cls(str(given["what"]), margin, delta, low, high, tuple(PartState.of(part) for part in given["parts"]))
+
+
+@dataclass(frozen=True, slots=True)
+class Challenge:
+    """A frozen challenger at one level and all that was claimed of it.
+
+    kind: 'handover' from the legacy, or 'upgrade' of a deployed policy. policy: its digest. since: the first unit that counts,
+    the first to start after the freeze. crossed: units it took until everything was certified, None before. gain_lower: the
+    bound of the gain at that moment.
+    """
+
+    name: str
+    freeze: int
+    level: str
+    kind: str
+    cap: float
+    policy: str
+    since: int
+    claims: tuple[ClaimState, ...]
+    crossed: int | None = None
+    gain_lower: float | None = None
+
+    @property
+    def units(self) -> int:
+        """Return how many units have counted."""
+        return max((claim.count for claim in self.claims), default=0)
+
+    @property
+    def certified(self) -> bool:
+        """Say whether the gain and every guard are certified now."""
+        return all(claim.certified for claim in self.claims if claim.what != VALUE)
+
+    def claim(self, what: str) -> ClaimState:
+        """Return a claim by what it is about."""
+        return next(claim for claim in self.claims if claim.what == what)
+
+    @property
+    def spent(self) -> float:
+        """Return the risk of all its claims that handing over rests on."""
+        return sum(claim.delta for claim in self.claims if claim.what != VALUE)
+
+    def add(self, evidence: Mapping[str, Sequence[Sequence[int | None]]]) -> Challenge:
+        """Return the challenge after one more unit; evidence: by claim, the numbers of each part."""
+        if len(evidence) != len(self.claims) or not all(claim.what in evidence for claim in self.claims):
+            raise SettingError(
+                f"evidence for challenge '{self.name}' has numbers for {[claim.what for claim in self.claims]}, "
+                f"found {list(evidence)}"
+            )
+        claims = tuple(claim.add(evidence[claim.what]) for claim in self.claims)
+        return Challenge(
+            self.name,
+            self.freeze,
+            self.level,
+            self.kind,
+            self.cap,
+            self.policy,
+            self.since,
+            claims,
+            self.crossed,
+            self.gain_lower,
+        )
+
+    def plain(self) -> dict[str, Any]:
+        """Return plain data of the challenge as it is opened."""
+        found = {name: getattr(self, name) for name in ("name", "freeze", "level", "kind", "policy", "since")}
+        cap = None if math.isinf(self.cap) else self.cap
+        return {**found, "cap": cap, "claims": [claim.plain() for claim in self.claims]}
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> Challenge:
+        """Return the challenge as it is opened, from plain data."""
+        name, level, kind, policy = (str(given[word]) for word in ("name", "level", "kind", "policy"))
+        cap = math.inf if given["cap"] is None else float(given["cap"])
+        claims = tuple(ClaimState.of(claim) for claim in given["claims"])
+        return cls(name, int(given["freeze"]), level, kind, cap, policy, int(given["since"]), claims)
+
+
+@lru_cache(maxsize=4096)
+def _drifts(bets: tuple[float, ...], lifted: float) -> tuple[float, ...]:
+    """Return by how much each bet's log wealth falls per unit at a mean `lifted` by its offset; -inf if it cannot be said."""
+    return tuple(math.log1p(bet * lifted) if bet * lifted > -1.0 else -math.inf for bet in bets)

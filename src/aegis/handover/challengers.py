@@ -1,0 +1,144 @@
+"""Challengers: a frozen policy at one level, the tests of it, and what each closed episode contributes to them.
+
+All of it is fixed at the freeze: the policy, the predictions that its bets use, the grids of bets. What the gate gets to see is
+whole numbers.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from aegis.certificate.claims import Claim, margin_of
+from aegis.certificate.collecting import place_grid
+from aegis.certificate.measures import Measure, guard_measures, reward_measure
+from aegis.certificate.models import fitted_rewards, measured
+from aegis.certificate.parts import Part, Reach, gain_parts, value_parts
+from aegis.certificate.view import Models, View
+from aegis.errors import PolicyError, SettingError
+from aegis.evidence import Grid, unit_logs
+from aegis.handover.challenge import ClaimState, Logs, PartState
+from aegis.handover.gate import Proposed
+from aegis.policies import path_full, policy_digest
+from aegis.problem import Batch, Policy, Problem, RewardModel, Scope
+
+SUM_TOLERANCE = 1e-6
+FORESEEN = 2.0  # a value grid is placed for so many times the units that there are
+
+
+@dataclass(frozen=True, slots=True)
+class Challenger:
+    """A policy that would act at `level`, everything else staying as it is, with its tests.
+
+    policy: as it would be deployed, floor included. cap: W of the part of it that is new. claims: parts and grids of the gain,
+    the value and the guards, in that order.
+    """
+
+    problem: Problem
+    level: str
+    cap: float
+    policy: Policy
+    digest: str
+    models: Models
+    claims: tuple[tuple[Claim, tuple[Grid, ...]], ...]
+
+    @property
+    def proposed(self) -> Proposed:
+        """Return what the gate is told."""
+        return Proposed(self.level, self.cap, self.digest, tuple(_state(claim, grids) for claim, grids in self.claims))
+
+    def evidence(self, batch: Batch) -> list[dict[str, tuple[Logs, ...]]]:
+        """Return what each episode of a batch contributes, by claim, the numbers of each part.
+
+        Raises RefusedError if rewards lie outside their range or logged probabilities cannot be, PolicyError if the policy is no
+        longer the one that was frozen.
+        """
+        if policy_digest(self.policy) != self.digest:
+            raise PolicyError(
+                f"the challenger at level '{self.level}' was altered after it was frozen: its digest was {self.digest[:16]}, now "
+                f"it is {policy_digest(self.policy)[:16]}; the policy that is certified must be the one that is deployed"
+            )
+        view = View(self.problem, batch, self.policy, self.models)
+        found = {
+            name_of(claim): [
+                unit_logs(grid, part.compute(view, grid.bets, 1.0)) for part, grid in zip(claim.parts, grids, strict=True)
+            ]
+            for claim, grids in self.claims
+        }
+        return [{name: tuple(part[unit] for part in parts) for name, parts in found.items()} for unit in range(len(batch))]
+
+
+def name_of(claim: Claim) -> str:
+    """Return what the gate calls a claim: gain, value, or the guard with its column."""
+    return f"guard {claim.measure.column}" if claim.what == "guard" else claim.what
+
+
+def make_challenger(
+    problem: Problem,
+    level: str,
+    cap: float,
+    policy: Policy,
+    variation: float,
+    prediction: RewardModel | None,
+    prior: Batch,
+) -> Challenger:
+    """Freeze a policy at a level.
+
+    variation: the largest total variation between its choice there and the logged one. prediction: of the reward below each
+    action, in logged units. prior: episodes of the present phase, that place the grids; none of them is counted later.
+    """
+    # The value is only watched, and a plain bound of it is many times quicker than a water-filled one.
+    if problem.cluster is not None:
+        raise SettingError(
+            f"the gate counts episodes as they start; in this problem they depend on each other within '{problem.cluster}'. Log "
+            "them and certify from the log (aegis certify), whose units are clusters"
+        )
+    check_distribution(policy, level, prior)
+    scope, reward = Scope(level), reward_measure(problem)
+    reach = Reach(True, (1.0 / (1.0 - variation) if variation < 1.0 else math.inf,))
+    margin = margin_of(problem, scope) / reward.width
+    claims = [
+        Claim(0, scope, "gain", reward, margin, 0.5, gain_parts(problem, scope, reward, reach, "auto")),
+        Claim(0, scope, "value", reward, 0.0, 0.5, value_parts(problem, scope, reward, reach, "plain")),
+    ]
+    for guard in guard_measures(problem):
+        parts = gain_parts(problem, scope, guard, reach, "auto")
+        claims.append(Claim(0, scope, "guard", guard, -guard.allowed / guard.width, 0.5, parts))
+    models = _models(problem, [claim.measure for claim in claims], prediction, prior)
+    view, units = View(problem, prior, policy, models), math.ceil(FORESEEN * len(prior))
+    placed = tuple((claim, tuple(_placed(part, claim, view, units) for part in claim.parts)) for claim in claims)
+    return Challenger(problem, level, cap, policy, policy_digest(policy), models, placed)
+
+
+def check_distribution(policy: Policy, level: str, batch: Batch) -> None:
+    """Raise PolicyError unless a policy's probabilities at a level are finite, not negative, and sum to one."""
+    chances = path_full(policy, level, batch)
+    wrong = ~(np.isfinite(chances).all(axis=1) & (chances >= 0).all(axis=1))
+    wrong |= ~(np.abs(chances.sum(axis=1) - 1.0) <= SUM_TOLERANCE)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise PolicyError(
+            f"a challenger at level '{level}', row {row}: its probabilities {np.round(chances[row], 6).tolist()} are not a "
+            "distribution; they must be finite, not negative and sum to one"
+        )
+
+
+def _placed(part: Part, claim: Claim, view: View, units: int) -> Grid:
+    return place_grid(part, replace(claim, delta=0.05), view, units)
+
+
+def _models(problem: Problem, measures: list[Measure], prediction: RewardModel | None, prior: Batch) -> Models:
+    models = Models()
+    for measure in dict.fromkeys(measures):
+        model = prediction if not measure.guard else fitted_rewards(problem, measured(prior, measure))
+        if model is not None:
+            models.rewards[measure.column] = model
+    return models
+
+
+def _state(claim: Claim, grids: tuple[Grid, ...]) -> ClaimState:
+    low, high = claim.bracket
+    parts = tuple(PartState.start(part.offset, grid) for part, grid in zip(claim.parts, grids, strict=True))
+    return ClaimState(name_of(claim), claim.margin, 0.5, low, high, parts)

@@ -1,0 +1,109 @@
+"""A run of the gate that survives being killed: its events, one line each, are all that is needed to go on.
+
+A folder holds `settings.json`, `problem.yaml` and `events.jsonl`; when the run is done also `log.parquet` (every episode with the
+exact probability of every action), `policies/LEVEL/` (what is in control) and `summary.json`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from aegis.agents.folder import LOG, SUMMARY, claim
+from aegis.agents.identity import identity
+from aegis.errors import AegisError, InputError, OutputError
+from aegis.files import locked, write_text
+from aegis.handover.events import Event, Opened, event_of, plain
+from aegis.handover.run import Handover
+from aegis.handover.summary import summary
+from aegis.logs import write_log
+from aegis.policies import save_policy
+from aegis.problem import concat
+from aegis.version import __version__
+
+EVENTS, POLICIES = "events.jsonl", "policies"
+Watch = Callable[[Sequence[Event]], None]
+
+
+def handover_to(
+    folder: str | Path, handover: Handover, episodes: int, about: dict[str, Any] | None = None, watch: Watch | None = None
+) -> dict[str, Any]:
+    """Run a gate with everything kept in `folder`, going on where an earlier, interrupted run of the same settings stopped.
+
+    about: plain data about the run, stored and compared on resuming. watch: told the events of every block. Returns the summary.
+    Raises OutputError if the folder holds another run or another process writes into it, InputError if its events are damaged.
+    """
+    place = Path(folder)
+    with locked(place):
+        claim(place, _settings(handover, episodes, about or {}), handover.problem)
+        kept = read_events(place / EVENTS)
+        if kept:
+            handover.restore(kept)
+        else:
+            _append(place / EVENTS, handover.events)
+
+        def keep(events: Sequence[Event]) -> None:
+            _append(place / EVENTS, events)
+            if watch is not None:
+                watch(events)
+
+        handover.advance(episodes, keep)
+        return _finish(place, handover, episodes)
+
+
+def read_events(path: Path) -> list[Event]:
+    """Return the events in a file; a last line that was not written to its end is cut off. InputError if one is damaged."""
+    if not path.exists():
+        return []
+    text = path.read_bytes()
+    whole = text[: text.rfind(b"\n") + 1]
+    found = []
+    for number, line in enumerate(whole.splitlines(), start=1):
+        try:
+            found.append(event_of(json.loads(line)))
+        except (ValueError, AegisError) as error:
+            raise InputError(
+                f"{path}, line {number}: not an event of a gate ({error}); restore the file or start anew"
+            ) from error
+    if found and not isinstance(found[0], Opened):
+        raise InputError(f"{path}, line 1: the events of a gate begin with 'opened', found '{found[0].kind}'")
+    if len(whole) < len(text):
+        with path.open("rb+") as file:
+            file.truncate(len(whole))
+    return found
+
+
+def _append(path: Path, events: Sequence[Event]) -> None:
+    """Add events to the file and wait until they are on the disk."""
+    lines = "".join(json.dumps(plain(event), allow_nan=False) + "\n" for event in events)
+    try:
+        with path.open("ab") as file:
+            file.write(lines.encode("utf-8"))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror or error}; what was written before is kept") from error
+
+
+def _settings(handover: Handover, episodes: int, about: dict[str, Any]) -> dict[str, Any]:
+    return {
+        **about,
+        "episodes": episodes,
+        "seed": handover.seed,
+        "gate": handover.settings.plain(),
+        "host": handover.host.name,
+        "identity": {"plant": identity(handover.plant), "legacy": identity(handover.legacy), "host": identity(handover.host)},
+        "aegis": __version__,
+    }
+
+
+def _finish(place: Path, handover: Handover, episodes: int) -> dict[str, Any]:
+    write_log(concat(list(handover.batches)), handover.problem, place / LOG)
+    for level, policy in handover.deployed.items():
+        save_policy(policy, place / POLICIES / level, {"level": level, "challenge": handover.state.at(level).challenge})  # type: ignore[union-attr]
+    found = summary(handover)
+    write_text(place / SUMMARY, json.dumps(found, indent=2, allow_nan=False) + "\n")
+    return found

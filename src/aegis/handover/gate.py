@@ -1,0 +1,271 @@
+"""The gate as a pure transition: `step(state, given) -> (state, events)` (theory section 6).
+
+Given is one closed episode with its evidence, challengers to be frozen, an operator's word, or a reason to pause. What cannot be
+true raises and changes nothing: whoever is in control stays in control.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from aegis.errors import InputError, RefusedError, SettingError, choose
+from aegis.handover.budget import challenge_share
+from aegis.handover.challenge import GAIN, VALUE, Challenge, ClaimState
+from aegis.handover.checks import check_claim, check_logs
+from aegis.handover.events import (
+    Alarm,
+    Certified,
+    Event,
+    Flipped,
+    Frozen,
+    Operator,
+    Paused,
+    Restarted,
+    Reverted,
+    Unit,
+    Waiting,
+)
+from aegis.handover.state import GateState, apply
+from aegis.policies.capped import check_limit
+
+ARMS = ("agent", "before", "legacy")
+ACTIONS = ("approve", "pause", "resume", "revert")
+HANDOVER, UPGRADE = "handover", "upgrade"
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """A challenger at a level, frozen already: the digest of its policy, its cap, and what would be claimed of it.
+
+    claims: a gain, a value and one for each guard; their risks are set by the gate.
+    """
+
+    level: str
+    cap: float
+    policy: str
+    claims: tuple[ClaimState, ...]
+
+
+Given = Unit | Sequence[Proposed] | Operator | Paused
+
+
+def step(state: GateState, given: Given, started: int | None = None) -> tuple[GateState, tuple[Event, ...]]:
+    """Return the state after what is given, and the events that lead to it.
+
+    started: how many episodes have started so far, if some of them are still open; what is decided now holds for later ones.
+    """
+    if isinstance(given, Unit):
+        return _closed(state, given, _latest(started, max(state.started, given.episode)))
+    latest = _latest(started, state.started)
+    if isinstance(given, Operator):
+        events = _operator(state, given, latest)
+    elif isinstance(given, Paused):
+        events = _pause(state, given)
+    else:
+        events = [_freeze(state, tuple(given), latest)]
+    return _after(state, events), tuple(events)
+
+
+def _after(state: GateState, events: Sequence[Event]) -> GateState:
+    for event in events:
+        state = apply(state, event)
+    return state
+
+
+def _latest(said: int | None, known: int) -> int:
+    if said is not None and said < known:
+        raise InputError(f"{said} episodes are said to have started, but {known} are known to have: give the larger number")
+    return known if said is None else said
+
+
+def _pause(state: GateState, given: Paused) -> list[Event]:
+    if not given.why.strip():
+        raise InputError("a gate that pauses says why")
+    return [] if state.paused is not None else [replace(given, episode=state.episode)]
+
+
+def share_of_risk(state: GateState, challenges: int, guards: int) -> float:
+    """Return the risk of each claim if so many challenges of one kind were opened now, each with so many guards."""
+    return challenge_share(state.settings.delta, state.freeze + 1, challenges) / (1 + guards)
+
+
+# ---- freezing ----------------------------------------------------------------------------------------------------------------
+
+
+def _freeze(state: GateState, proposed: tuple[Proposed, ...], started: int) -> Frozen:
+    if not state.freeze_is_due:
+        why = state.paused or f"the next freeze is due after episode {state.next_freeze}"
+        raise InputError(f"challengers cannot be frozen now, after episode {state.episode}: {why}")
+    freeze, since = state.freeze + 1, started + 1
+    upgrades = sum(state.at(item.level) is not None for item in proposed)
+    opened = tuple(_challenge(state, item, freeze, since, len(proposed), upgrades) for item in proposed)
+    names = [item.name for item in opened]
+    if len(set(names)) < len(names):
+        raise SettingError(f"challengers of one freeze differ in level or cap, found {', '.join(sorted(names))}")
+    return Frozen(freeze, state.episode, since, opened)
+
+
+def _challenge(state: GateState, item: Proposed, freeze: int, since: int, count: int, upgrades: int) -> Challenge:
+    choose(item.level, state.levels, "level of a challenger")
+    deployed = state.at(item.level)
+    if deployed is not None and not state.settings.upgrades:
+        raise SettingError(f"level '{item.level}' has been handed over, and this gate makes no upgrades")
+    tested = [claim for claim in item.claims if claim.what != VALUE]
+    names = [claim.what for claim in item.claims]
+    if GAIN not in names or len(set(names)) < len(names):
+        raise SettingError(f"a challenger claims one gain, and everything else at most once; found {names}")
+    for claim in item.claims:
+        check_claim(claim)
+    own, others = (count - upgrades, upgrades) if deployed is None else (upgrades, count - upgrades)
+    risk = challenge_share(state.settings.delta, freeze, own, deployed is not None, others) / len(tested)
+    watch = challenge_share(state.settings.alarm_floor, freeze, count)
+    claims = tuple(replace(claim, delta=watch if claim.what == VALUE else risk) for claim in item.claims)
+    kind = HANDOVER if deployed is None else UPGRADE
+    cap = check_limit(item.cap)
+    return Challenge(f"{freeze}-{item.level}-{cap:g}", freeze, item.level, kind, cap, item.policy, since, claims)
+
+
+# ---- units -------------------------------------------------------------------------------------------------------------------
+
+
+def _closed(state: GateState, unit: Unit, started: int) -> tuple[GateState, tuple[Event, ...]]:
+    _check(state, unit)
+    counted = unit if state.paused is None else replace(unit, evidence={})
+    events: list[Event] = [counted]
+    after = apply(state, counted)
+    if state.paused is None:
+        try:
+            decided = _decisions(after, unit.episode, started)
+        except RefusedError as error:
+            decided = [_contradicted(unit.episode, error)]
+        events += decided
+        after = _after(after, decided)
+    # Also while the gate is paused, since the policies in control stay in control.
+    if after.monitor is not None and after.monitor.alarm(after.settings.alarm):
+        events.append(Alarm(unit.episode, after.monitor.evidence, after.monitor.floor))
+        after = apply(after, events[-1])
+    return after, tuple(events)
+
+
+def _contradicted(episode: int, error: RefusedError) -> Paused:
+    """Return the pause after evidence that cannot be: more of it would not help, and nothing may be decided by it."""
+    return Paused(episode, f"the evidence contradicts what it rests on: {error}")
+
+
+def _decisions(state: GateState, episode: int, started: int) -> list[Event]:
+    """Return what follows from one more unit: what is certified now, and the flip or the wait that this leads to."""
+    events: list[Event] = []
+    for item in state.counting(episode):
+        if item.crossed is None and item.certified:
+            events.append(Certified(item.name, item.level, episode, item.units, item.claim(GAIN).lower))
+            state = apply(state, events[-1])
+    for level in state.levels:
+        winner = _winner(state, level)
+        if winner is not None:
+            events += _decided(state, winner, episode, started)
+            if events and isinstance(events[-1], Flipped):
+                return events  # a new phase: what else was certified is certified again, on data of the new hybrid
+    return events
+
+
+def _check(state: GateState, unit: Unit) -> None:
+    if unit.episode != state.episode + 1:
+        raise InputError(
+            f"episodes are counted in the order in which they started: expected episode {state.episode + 1}, found {unit.episode}"
+        )
+    choose(unit.arm, ARMS, "arm of an episode", InputError)
+    if unit.reward is not None and not (isinstance(unit.reward, int | float) and 0.0 <= unit.reward <= 1.0):
+        raise InputError(f"episode {unit.episode}: the scaled reward lies between 0 and 1, found {unit.reward!r}")
+    if state.paused is not None:
+        return  # nothing is counted
+    expected = {item.name for item in state.counting(unit.episode)} if unit.arm == "agent" else set()
+    if set(unit.evidence) != expected:
+        raise InputError(
+            f"episode {unit.episode}: expected evidence for the challenges {sorted(expected)}, found {sorted(unit.evidence)}"
+        )
+    for claims in unit.evidence.values():
+        for parts in claims.values():
+            for logs in parts:
+                check_logs(logs)
+
+
+def _winner(state: GateState, level: str) -> Challenge | None:
+    """Return the challenge that wins a level now: the largest certified cap, once patience is over."""
+    crossed = [item for item in state.challenges if item.level == level and item.crossed is not None]
+    if not any(item.units >= _wait(state.settings.patience, item.crossed or 0) for item in crossed):
+        return None
+    return max(crossed, key=lambda item: (item.cap, item.freeze))
+
+
+def _wait(patience: float, crossed: int) -> int:
+    """Return after how many units patience with a first crossing is over; 2.2 times 25 is 55, whatever binary numbers say."""
+    return math.ceil(round(patience * crossed, 9))
+
+
+def _decided(state: GateState, winner: Challenge, episode: int, started: int) -> list[Event]:
+    if state.settings.mode == "live":
+        return [_flip(winner, episode, started)]
+    if any(item.challenge == winner.name for item in state.waiting):
+        return []
+    why = "an operator has to approve it" if state.settings.mode == "approve" else "the gate is in shadow: the legacy acts"
+    return [Waiting(winner.level, winner.name, episode, why)]
+
+
+def _flip(winner: Challenge, episode: int, started: int) -> Flipped:
+    """Return the flip. The bound of the gain holds at all units at once: that of the crossing is not lost while waiting."""
+    gain = max(winner.claim(GAIN).lower, -math.inf if winner.gain_lower is None else winner.gain_lower)
+    values = [claim.lower for claim in winner.claims if claim.what == VALUE]
+    return Flipped(
+        winner.level,
+        winner.name,
+        winner.kind,
+        None if math.isinf(winner.cap) else winner.cap,
+        winner.policy,
+        episode,
+        started + 1,
+        winner.units,
+        gain,
+        max(values, default=0.0),
+    )
+
+
+# ---- operators ---------------------------------------------------------------------------------------------------------------
+
+
+def _operator(state: GateState, said: Operator, started: int) -> list[Event]:
+    choose(said.action, ACTIONS, "action of an operator", InputError)
+    if not said.who.strip() or not said.why.strip():
+        raise InputError(f"an operator who wants to {said.action} says who and why")
+    said = replace(said, episode=state.episode)
+    if said.action == "pause":
+        return [said] if state.paused is not None else [said, Paused(state.episode, f"by {said.who}: {said.why}")]
+    if said.action == "resume":
+        if state.paused is None:
+            raise InputError("the gate is not paused: there is nothing to resume")
+        # What happened meanwhile was not counted; tests that it was left out of are given up.
+        return [said, Restarted(state.episode, started + 1, f"resumed by {said.who}")]
+    if said.level is None:
+        raise InputError(f"an operator who wants to {said.action} names a level of {', '.join(state.levels)}")
+    choose(said.level, state.levels, "level", InputError)
+    if said.action == "approve":
+        winner = _approved(state, said.level)
+        try:
+            return [said, _flip(winner, state.episode, started)]
+        except RefusedError as error:
+            return [said, _contradicted(state.episode, error)]
+    if state.at(said.level) is None:
+        raise InputError(f"level '{said.level}' is controlled by the legacy: there is nothing to revert")
+    return [said, Reverted(said.level, state.episode, started + 1)]
+
+
+def _approved(state: GateState, level: str) -> Challenge:
+    if state.settings.mode != "approve":
+        raise InputError(f"this gate is in the mode '{state.settings.mode}': nothing waits for an operator")
+    if state.paused is not None:
+        raise InputError(f"the gate is paused ({state.paused}): resume it first")
+    waiting = next((item for item in state.waiting if item.level == level), None)
+    if waiting is None:
+        raise InputError(f"no certified flip of level '{level}' waits for approval")
+    return state.challenge(waiting.challenge)

@@ -1,0 +1,110 @@
+"""What a host is asked for: a proposal for each level, checked before anything is frozen."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from aegis.errors import AegisError, PolicyError
+from aegis.handover.history import History
+from aegis.policies import Capped, path_full, policy_digest
+from aegis.policies.support import open_actions
+from aegis.problem import Array, Batch, Policy, Problem, RewardModel
+
+LOOKED_AT = 32  # episodes, the latest, on which a proposal is tried out
+SUM_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """What a host thinks of a level: scores that a capped challenger fills from the best action down, and a prediction.
+
+    scores: in the units of the reward as logged, small ones being good if the goal is to minimise; only their order counts.
+    prediction: of the reward below each action, in logged units: what bets are placed by. It may be wrong: that only takes
+    longer; None bets on a constant. policy: to be challenged with as it is, beside the capped ones; None if there is none.
+    """
+
+    scores: RewardModel
+    prediction: RewardModel | None
+    policy: Policy | None = None
+
+
+def steps(problem: Problem, legacy: Policy, level: str, proposal: Proposal, caps: Sequence[float]) -> dict[float, Policy]:
+    """Return the policies to challenge with at a level, by cap: capped steps over the legacy, and the policy as it is.
+
+    The latter, which has no cap, takes the place of the step without one.
+    """
+    found: dict[float, Policy] = {limit: Capped(problem, proposal.scores, legacy, limit, [level]) for limit in caps}
+    return found if proposal.policy is None else {**found, math.inf: proposal.policy}
+
+
+class Host(Protocol):
+    """Proposes challengers. `propose` depends on what it is given and on nothing else, so that a run can be resumed."""
+
+    @property
+    def name(self) -> str:
+        """Return its name."""
+        ...
+
+    def propose(self, history: History, levels: Sequence[str], seed: int) -> Mapping[str, Proposal]:
+        """Return a proposal for each level it has one for; everything else is supposed to go on as it is."""
+        ...
+
+
+def check_proposals(host: str, proposals: Mapping[str, Proposal], history: History, levels: Sequence[str]) -> None:
+    """Raise PolicyError, naming host and level, unless every proposal is for a level asked about and can be acted on.
+
+    Tried out on the latest episodes: a policy's probabilities must be distributions, scores and predictions finite numbers of
+    the right shape, and everything must be storable, since what is certified is known by its digest.
+    """
+    whole = history.everything()
+    latest = whole.take_episodes(np.arange(max(0, len(whole) - LOOKED_AT), len(whole)))
+    for level, proposal in proposals.items():
+        where = f"host '{host}', level '{level}'"
+        if level not in levels:
+            raise PolicyError(f"{where}: nothing was asked about this level; levels asked about: {', '.join(levels)}")
+        try:
+            _check(proposal, level, latest, where)
+        except AegisError as error:
+            raise PolicyError(str(error) if str(error).startswith(where) else f"{where}: {error}") from error
+        except Exception as error:  # whatever a user's own model or policy raises
+            raise PolicyError(f"{where}: raised {type(error).__name__}: {error}") from error
+
+
+def _check(proposal: Proposal, level: str, batch: Batch, where: str) -> None:
+    table = batch.levels[level]
+    count = table.mu_full.shape[1] if table.mu_full is not None else None
+    _check_model(proposal.scores, "score", level, batch, where, count)
+    if proposal.prediction is not None and proposal.prediction is not proposal.scores:
+        _check_model(proposal.prediction, "prediction", level, batch, where, count)
+    if proposal.policy is not None:
+        check_chances(path_full(proposal.policy, level, batch), where)
+        policy_digest(proposal.policy)
+
+
+def _check_model(model: RewardModel, what: str, level: str, batch: Batch, where: str, actions: int | None) -> None:
+    found = np.asarray(model.predict(level, batch))
+    table = batch.levels[level]
+    if found.ndim != 2 or len(found) != len(table) or (actions is not None and found.shape[1] != actions):
+        expected = [len(table), "A" if actions is None else actions]
+        raise PolicyError(f"{where}: {what}s have the shape {list(found.shape)}, expected [decisions, actions] = {expected}")
+    wrong = ~np.isfinite(found) & open_actions(table.available, len(found), found.shape[1], where)
+    if wrong.any():
+        row, action = (int(place) for place in np.argwhere(wrong)[0])
+        raise PolicyError(f"{where}, row {row}: the {what} of action {action} is {found[row, action]}, expected a finite number")
+
+
+def check_chances(chances: Array, where: str) -> None:
+    """Raise PolicyError unless probabilities `[n, A]` are finite, not negative, and sum to one."""
+    wrong = ~(np.isfinite(chances).all(axis=1) & (chances >= 0).all(axis=1))
+    wrong |= ~(np.abs(chances.sum(axis=1) - 1.0) <= SUM_TOLERANCE)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise PolicyError(
+            f"{where}, row {row}: the probabilities {np.round(chances[row], 6).tolist()} are not a distribution; they must be "
+            "finite, not negative and sum to one"
+        )

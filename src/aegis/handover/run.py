@@ -1,0 +1,231 @@
+"""The gate on a plant: legacy and challengers act, episodes close, levels are handed over.
+
+Episodes are run in blocks, and what is decided between them is decided one by one; if a level flips within a block, the rest of
+the block is run again with the new policy in control. Every number depends on the seed and on what came before, so that a run
+can be restored from its events.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from aegis.certificate.measures import reward_measure
+from aegis.certificate.view import Models, View
+from aegis.errors import InputError, PolicyError
+from aegis.handover.acting import AGENT, BEFORE, LEGACY, acting_policy, arm_of, policy_before
+from aegis.handover.challengers import Challenger, make_challenger
+from aegis.handover.events import Event, Flipped, Frozen, Operator, Paused, Restarted, Reverted, Unit
+from aegis.handover.gate import Given, step
+from aegis.handover.history import History, joined
+from aegis.handover.hosts import Host
+from aegis.handover.settings import GateSettings
+from aegis.handover.state import GateState, apply, open_gate, replay
+from aegis.policies import Capped, Floored, policy_digest
+from aegis.problem import Array, Batch, Plant, Policy, Problem, concat
+
+BLOCK = 64  # episodes that are run at a time
+Watch = Callable[[Sequence[Event]], None]
+
+
+@dataclass(slots=True)
+class Handover:
+    """A run of the gate: `advance` it, or `restore` it from its events and go on.
+
+    events: everything that happened. batches, arms, rewards: the closed episodes, who acted in each, and their scaled mean
+    rewards (nan where they are missing). challengers: of open challenges, by name. deployed, retired: policies by level.
+    """
+
+    plant: Plant
+    legacy: Policy
+    host: Host
+    settings: GateSettings
+    seed: int
+    state: GateState = field(init=False)
+    events: list[Event] = field(default_factory=list, init=False)
+    batches: tuple[Batch, ...] = field(default=(), init=False)
+    arms: list[str] = field(default_factory=list, init=False)
+    rewards: list[float] = field(default_factory=list, init=False)
+    challengers: dict[str, Challenger] = field(default_factory=dict, init=False)
+    deployed: dict[str, Policy] = field(default_factory=dict, init=False)
+    retired: dict[str, Policy] = field(default_factory=dict, init=False)
+
+    def __post_init__(self) -> None:
+        names = tuple(reversed(self.plant.problem.names))
+        self.state, opened = open_gate(self.settings, names, self.host.name)
+        self.events.append(opened)
+
+    @property
+    def problem(self) -> Problem:
+        """Return the plant's problem."""
+        return self.plant.problem
+
+    @property
+    def acting(self) -> Policy:
+        """Return who is in control now: deployed policies at their levels, the legacy elsewhere."""
+        return acting_policy(self.problem, self.legacy, self.deployed)
+
+    # ---- going on ----------------------------------------------------------------------------------------------------------
+
+    def advance(self, episodes: int, watch: Watch | None = None) -> None:
+        """Run until so many episodes have closed. watch: told the events of every block, to keep or to show."""
+        while self.state.episode < episodes:
+            told: list[Event] = []
+            if self.state.freeze_is_due:
+                told += self._freeze()
+            stop = min(episodes, self.state.episode - self.state.episode % BLOCK + BLOCK)
+            if self.state.paused is None:
+                stop = min(stop, self.state.next_freeze)
+            told += self._block(stop)
+            if watch is not None:
+                watch(told)
+
+    def say(self, said: Operator | Paused) -> Sequence[Event]:
+        """Do what an operator says, or pause; return what happened."""
+        return self._step(said)
+
+    def _block(self, stop: int) -> list[Event]:
+        first = self.state.episode
+        arms = [arm_of(self.settings, self.state, self.seed, episode) for episode in range(first + 1, stop + 1)]
+        batch = self._run(first, arms)
+        rewards = episode_rewards(self.problem, batch)
+        counting = [] if self.state.paused is not None else self.state.counting(stop)
+        evidence = {item.name: self.challengers[item.name].evidence(batch) for item in counting}
+        told: list[Event] = []
+        for place, arm in enumerate(arms):
+            found = {name: units[place] for name, units in evidence.items()} if arm == AGENT else {}
+            reward = None if math.isnan(rewards[place]) else float(rewards[place])
+            events = self._step(Unit(first + place + 1, reward, arm, found))
+            told += events
+            if any(isinstance(event, Flipped) for event in events):
+                break  # whoever acts in the rest of the block is somebody else
+        done = self.state.episode - first
+        self._keep(batch if done == len(batch) else batch.take_episodes(np.arange(done)), arms[:done], rewards[:done])
+        return told
+
+    def _run(self, first: int, arms: Sequence[str]) -> Batch:
+        """Return the episodes after the first ones, each run by whoever its arm says."""
+        found = []
+        for arm, group in itertools.groupby(arms):
+            count = len(list(group))
+            found.append(self.plant.episodes(first, count, self._policy(arm), self.seed))
+            first += count
+        return found[0] if len(found) == 1 else concat(found)
+
+    def _policy(self, arm: str) -> Policy:
+        if arm == LEGACY:
+            return self.legacy
+        if arm == BEFORE:
+            return policy_before(self.problem, self.legacy, self.deployed, self.state, self.retired)
+        return self.acting
+
+    def _keep(self, batch: Batch, arms: Sequence[str], rewards: Array) -> None:
+        self.batches = joined([*self.batches, batch])
+        self.arms += arms
+        self.rewards += rewards.tolist()
+
+    # ---- deciding ----------------------------------------------------------------------------------------------------------
+
+    def _step(self, given: Given) -> tuple[Event, ...]:
+        self.state, events = step(self.state, given)
+        self.events += events
+        for event in events:
+            self._carry_out(event)
+        return events
+
+    def _carry_out(self, event: Event) -> None:
+        if isinstance(event, Flipped):
+            challenger = self.challengers[event.challenge]
+            if policy_digest(challenger.policy) != event.policy:
+                raise PolicyError(
+                    f"the challenger {event.challenge} was altered after it was frozen; whoever is in control stays in control"
+                )
+            if event.level in self.deployed:
+                self.retired[event.level] = self.deployed[event.level]
+            self.deployed[event.level] = challenger.policy
+        if isinstance(event, Reverted):
+            self.deployed.pop(event.level)
+            self.retired.pop(event.level, None)
+        if isinstance(event, Flipped | Reverted | Restarted):
+            self.challengers.clear()
+
+    def _freeze(self) -> list[Event]:
+        made = self._challengers()
+        before = {item.name for item in self.state.challenges}
+        events = self._step([item.proposed for item in made])
+        names = [item.name for item in self.state.challenges if item.name not in before]
+        self.challengers |= dict(zip(names, made, strict=True))
+        kept = {item.name for item in self.state.challenges}
+        self.challengers = {name: item for name, item in self.challengers.items() if name in kept}
+        return list(events)
+
+    def _challengers(self) -> list[Challenger]:
+        """Return what the host proposes now, frozen: one challenger for each level and cap."""
+        history = History(self.problem, self.legacy, self.acting, self.batches, tuple(self.arms), self.state.start)
+        floor, upgrades = self.settings.floor, self.settings.upgrades and self.settings.floor > 0
+        levels = [name for name in self.state.levels if self.state.at(name) is None or upgrades]
+        proposals = self.host.propose(history, levels, self.seed)
+        prior, made = history.phase(), []
+        for level, proposal in proposals.items():
+            for cap in self.settings.caps:
+                new = Capped(self.problem, proposal.scores, self.legacy, cap, [level])
+                policy = Floored(self.problem, new, self.legacy, floor, [level])
+                # Over the legacy a capped policy moves at most 1 - 1/W of the probability; over another one it may move all.
+                variation = (1.0 - floor) * (1.0 - 1.0 / cap if self.state.at(level) is None else 1.0)
+                made.append(make_challenger(self.problem, level, cap, policy, variation, proposal.prediction, prior))
+        return made
+
+    # ---- restoring ---------------------------------------------------------------------------------------------------------
+
+    def restore(self, events: Iterable[Event]) -> None:
+        """Take up a run from its events: episodes are run again, challengers that still matter are frozen again.
+
+        Raises InputError if the events are of another run, PolicyError if a challenger comes out differently.
+        """
+        told = list(events)
+        if not told or told[0] != self.events[0]:
+            raise InputError(
+                "these events are of a gate with other settings, levels or host; give the settings it was opened with"
+            )
+        last = replay(told)
+        wanted = {item.name for item in last.challenges} | {item.challenge for item in told if isinstance(item, Flipped)}
+        pending: list[str] = []
+        for event in told[1:]:
+            if isinstance(event, Unit):
+                pending.append(event.arm)
+                self.state = apply(self.state, event)
+                continue
+            self._run_again(pending)
+            if isinstance(event, Frozen):
+                self._freeze_again(event, wanted)
+            self.state = apply(self.state, event)
+            self._carry_out(event)
+        self._run_again(pending)
+        self.events = told
+
+    def _run_again(self, pending: list[str]) -> None:
+        if pending:
+            batch = self._run(len(self.arms), pending)
+            self._keep(batch, pending, episode_rewards(self.problem, batch))
+            pending.clear()
+
+    def _freeze_again(self, event: Frozen, wanted: set[str]) -> None:
+        if not any(item.name in wanted for item in event.challenges):
+            return
+        for challenge, challenger in zip(event.challenges, self._challengers(), strict=True):
+            if challenge.policy != challenger.digest:
+                raise PolicyError(
+                    f"the challenger {challenge.name} is not what was frozen: plant, host or code have changed since"
+                )
+            self.challengers[challenge.name] = challenger
+
+
+def episode_rewards(problem: Problem, batch: Batch) -> Array:
+    """Return the scaled nested-mean reward `[E]` of each episode; nan where rewards are missing."""
+    view = View(problem, batch, None, Models())  # type: ignore[arg-type]  # no policy is asked
+    found = view.below(reward_measure(problem), None)
+    return np.where(found.low == found.high, found.low, np.nan)

@@ -1,0 +1,106 @@
+"""What is declared about a gate before it opens: its risk, its schedule, and how carefully control is handed over."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from aegis.errors import SettingError, choose
+from aegis.policies.capped import check_limit
+
+MODES = ("live", "approve", "shadow")
+
+
+@dataclass(frozen=True, slots=True)
+class GateSettings:
+    """Settings of the gate; none of them may change while it runs.
+
+    delta: the probability with which anything worse than its comparison is ever put in control, over the whole life of the gate.
+    first: k0, episodes before challengers are frozen for the first time; after a flip it starts again.
+    caps: W of the challengers at each freeze. patience: how long to wait for a larger cap, as a multiple of the units that
+    the first crossing took; 1 deploys at once. floor: share of decisions that a deployed policy leaves to the legacy.
+    generations: freezes whose tests are kept going at a time. upgrades: whether deployed policies are challenged too.
+    levels: that may be handed over, all if empty. mode: 'live' flips when certified, 'approve' waits for an operator, 'shadow'
+    only says that it would.
+    share, stage: of the first `stage` episodes after a flip only this share goes to the new policy, the others stay with the one
+    before. holdback: share of all later episodes that stay with the legacy at every level, for comparison.
+    alarm, alarm_floor: each time the monitor starts, at a flip or after an alarm, it raises a false alarm with probability at
+    most `alarm`; all the floors that it ever watches hold but with probability `alarm_floor`.
+    """
+
+    delta: float = 0.05
+    first: int = 14
+    caps: tuple[float, ...] = (1.5, 2.0, 3.0)
+    patience: float = 1.2
+    floor: float = 0.05
+    generations: int = 4
+    upgrades: bool = True
+    levels: tuple[str, ...] = ()
+    mode: str = "live"
+    share: float = 1.0
+    stage: int = 0
+    holdback: float = 0.0
+    alarm: float = 0.01
+    alarm_floor: float = 0.01
+
+    def __post_init__(self) -> None:
+        for name in ("caps", "levels"):
+            if not isinstance(getattr(self, name), list | tuple):
+                raise SettingError(f"gate: '{name}' is a list, found {getattr(self, name)!r}")
+        object.__setattr__(self, "caps", tuple(check_limit(cap) for cap in self.caps))
+        object.__setattr__(self, "levels", tuple(self.levels))
+        choose(self.mode, MODES, "mode of a gate")
+        _within(self, "delta", 0.0, 1.0)
+        _within(self, "alarm", 0.0, 1.0)
+        _within(self, "alarm_floor", 0.0, 1.0)
+        _within(self, "floor", 0.0, 1.0, low_too=True)
+        _within(self, "holdback", 0.0, 1.0, low_too=True)
+        _within(self, "share", 0.0, 1.0, high_too=True)
+        _whole(self, "first", 1)
+        _whole(self, "generations", 1)
+        _whole(self, "stage", 0)
+        if not isinstance(self.upgrades, bool):
+            raise SettingError(f"gate: 'upgrades' is true or false, found {self.upgrades!r}")
+        if self.share < 1 and not self.stage:
+            raise SettingError(f"gate: a 'share' of {self.share:g} is of the first 'stage' episodes after a flip: give both")
+        if not (_number(self.patience) and self.patience >= 1):
+            raise SettingError(f"gate: 'patience' is a number from 1, found {self.patience!r}")
+        if not self.caps or len(set(self.caps)) < len(self.caps):
+            raise SettingError(f"gate: 'caps' are one or more different numbers from 1, found {list(self.caps)}")
+        if min(self.caps) == 1.0:
+            raise SettingError("gate: a cap of 1 is the legacy itself; leave it out of 'caps'")
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> GateSettings:
+        """Return settings from plain data; SettingError for a name that does not exist."""
+        known = [item.name for item in fields(cls)]
+        for name in given:
+            choose(name, known, "setting of a gate")
+        found: dict[str, Any] = dict(given)
+        if isinstance(found.get("caps"), list | tuple):
+            found["caps"] = [math.inf if cap is None else cap for cap in found["caps"]]
+        return cls(**found)
+
+    def plain(self) -> dict[str, Any]:
+        """Return plain data, from which `of` makes the same settings; no cap at all is None, since JSON has no infinity."""
+        found = {item.name: getattr(self, item.name) for item in fields(self)}
+        return {**found, "caps": [None if math.isinf(cap) else cap for cap in self.caps], "levels": list(self.levels)}
+
+
+def _number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _within(settings: GateSettings, name: str, low: float, high: float, low_too: bool = False, high_too: bool = False) -> None:
+    value = getattr(settings, name)
+    if not (_number(value) and (low < value < high or (low_too and value == low) or (high_too and value == high))):
+        ends = f"{'from' if low_too else 'above'} {low:g} {'up to' if high_too else 'and below'} {high:g}"
+        raise SettingError(f"gate: '{name}' is a number {ends}, found {value!r}")
+
+
+def _whole(settings: GateSettings, name: str, least: int) -> None:
+    value = getattr(settings, name)
+    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+        raise SettingError(f"gate: '{name}' is a whole number from {least}, found {value!r}")

@@ -1,0 +1,250 @@
+"""The state of a gate: what its events add up to. `replay(events)` is the only way to get one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from aegis.errors import InputError
+from aegis.evidence import Monitor
+from aegis.handover.budget import freeze_due
+from aegis.handover.challenge import Challenge
+from aegis.handover.events import (
+    Alarm,
+    Certified,
+    Event,
+    Flipped,
+    Frozen,
+    Opened,
+    Paused,
+    Restarted,
+    Reverted,
+    Unit,
+    Waiting,
+)
+from aegis.handover.settings import GateSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Deployed:
+    """The policy in control of a level: the challenge it won, and since which episode it acts."""
+
+    level: str
+    challenge: str
+    policy: str
+    cap: float | None
+    since: int
+    gain_lower: float
+
+
+@dataclass(frozen=True, slots=True)
+class MonitorState:
+    """A monitor as plain numbers, so that states can be compared. floor: the value it watches for. wealth: of each stake."""
+
+    floor: float
+    count: int
+    wealth: tuple[float, ...]
+
+    @classmethod
+    def start(cls, floor: float) -> MonitorState:
+        """Return the monitor before its first unit."""
+        return cls._of(Monitor(floor))
+
+    @classmethod
+    def _of(cls, monitor: Monitor) -> MonitorState:
+        return cls(monitor.floor, monitor.count, tuple(monitor.wealth.tolist()))
+
+    @property
+    def _monitor(self) -> Monitor:
+        return Monitor(self.floor, self.count, np.array(self.wealth))
+
+    def step(self, value: float) -> MonitorState:
+        """Return the monitor after one more unit."""
+        return self._of(self._monitor.step(value))
+
+    @property
+    def evidence(self) -> float:
+        """Return the evidence that the value has fallen."""
+        return self._monitor.evidence
+
+    def alarm(self, alpha: float) -> bool:
+        """Say whether an alarm is due at level alpha."""
+        return self._monitor.alarm(alpha)
+
+
+@dataclass(frozen=True, slots=True)
+class GateState:
+    """Where a gate stands.
+
+    levels: that may be handed over, innermost first. episode: the last unit that was counted; units come in the order in which
+    they started. start: the phase began with the first unit after it, at the opening, a flip or a restart. freeze: t, the global
+    counter. freezes: since the phase began. spent: risk of all challenges ever opened. deployed: by level. retired: policies that
+    acted before the last flip at their level. monitor: None before the first flip. paused: why, None if it counts.
+    waiting: certified flips that wait for an operator, by level.
+    """
+
+    settings: GateSettings
+    levels: tuple[str, ...]
+    episode: int = 0
+    start: int = 0
+    freeze: int = 0
+    freezes: int = 0
+    spent: float = 0.0
+    challenges: tuple[Challenge, ...] = ()
+    deployed: tuple[Deployed, ...] = ()
+    retired: tuple[Deployed, ...] = ()
+    monitor: MonitorState | None = None
+    monitored_since: int = 0
+    alarms: int = 0
+    paused: str | None = None
+    waiting: tuple[Waiting, ...] = ()
+
+    @property
+    def next_freeze(self) -> int:
+        """Return the unit after which challengers are to be frozen next."""
+        return freeze_due(self.start, self.settings.first, self.freezes)
+
+    @property
+    def freeze_is_due(self) -> bool:
+        """Say whether challengers are to be frozen now."""
+        return self.paused is None and self.episode >= self.next_freeze
+
+    @property
+    def started(self) -> int:
+        """Return how many episodes are known to have started: all that closed, and those in flight at what was decided."""
+        return max([self.episode, self.start, *(item.since - 1 for item in self.challenges)])
+
+    def at(self, level: str) -> Deployed | None:
+        """Return the policy in control of a level; None for the legacy."""
+        return next((item for item in self.deployed if item.level == level), None)
+
+    def challenge(self, name: str) -> Challenge:
+        """Return an open challenge by its name."""
+        found = next((item for item in self.challenges if item.name == name), None)
+        if found is None:
+            raise InputError(f"there is no open challenge '{name}'; open: {', '.join(item.name for item in self.challenges)}")
+        return found
+
+    def counting(self, episode: int) -> tuple[Challenge, ...]:
+        """Return the challenges that count an episode: it started after they were frozen."""
+        return tuple(item for item in self.challenges if item.since <= episode)
+
+
+def apply(state: GateState, event: Event) -> GateState:
+    """Return the state after an event; InputError if it cannot have happened in this state."""
+    if isinstance(event, Unit):
+        return _unit(state, event)
+    if isinstance(event, Frozen):
+        return _frozen(state, event)
+    if isinstance(event, Certified):
+        return _certified(state, event)
+    if isinstance(event, Flipped):
+        return _flipped(state, event)
+    if isinstance(event, Waiting):
+        others = tuple(item for item in state.waiting if item.level != event.level)
+        return replace(state, waiting=(*others, event))
+    if isinstance(event, Alarm):
+        floor = event.floor
+        return replace(state, monitor=MonitorState.start(floor), monitored_since=event.episode + 1, alarms=state.alarms + 1)
+    if isinstance(event, Paused):
+        return replace(state, paused=event.why)
+    if isinstance(event, Restarted):
+        return _new_phase(replace(state, paused=None), event.since)
+    if isinstance(event, Reverted):
+        left = tuple(item for item in state.deployed if item.level != event.level)
+        retired = tuple(item for item in state.retired if item.level != event.level)
+        return _new_phase(replace(state, deployed=left, retired=retired, monitor=None), event.since)
+    return state  # what operators say is carried out by other events
+
+
+def replay(events: Iterable[Event]) -> GateState:
+    """Return the state that events add up to; InputError unless they begin with that a gate was opened."""
+    state: GateState | None = None
+    for event in events:
+        if isinstance(event, Opened):
+            if state is not None:
+                raise InputError("a gate is opened once; found a second 'opened' among its events")
+            state = GateState(event.settings, event.levels)
+        elif state is None:
+            raise InputError(f"the events of a gate begin with 'opened', found '{event.kind}'")
+        else:
+            state = apply(state, event)
+    if state is None:
+        raise InputError("the events of a gate begin with 'opened', found none")
+    return state
+
+
+def _unit(state: GateState, event: Unit) -> GateState:
+    if event.episode != state.episode + 1:
+        raise InputError(
+            "episodes are counted in the order in which they started: "
+            f"expected episode {state.episode + 1}, found {event.episode}"
+        )
+    counting = {item.name for item in state.challenges if item.since <= event.episode}
+    for name in event.evidence:
+        if name not in counting:
+            raise InputError(f"episode {event.episode} started before challenge '{name}' was frozen, or it is not open")
+    challenges = tuple(item.add(event.evidence[item.name]) if item.name in event.evidence else item for item in state.challenges)
+    monitor = state.monitor
+    if monitor is not None and event.arm == "agent" and event.episode >= state.monitored_since:
+        monitor = monitor.step(1.0 if event.reward is None else event.reward)  # a missing reward may be the best
+    return replace(state, episode=event.episode, challenges=challenges, monitor=monitor)
+
+
+def _certified(state: GateState, event: Certified) -> GateState:
+    winner = replace(state.challenge(event.challenge), crossed=event.units, gain_lower=event.gain_lower)
+    return replace(state, challenges=tuple(winner if item.name == winner.name else item for item in state.challenges))
+
+
+def _frozen(state: GateState, event: Frozen) -> GateState:
+    if event.freeze != state.freeze + 1:
+        raise InputError(f"freezes are counted over the life of a gate: expected freeze {state.freeze + 1}, found {event.freeze}")
+    oldest = event.freeze - state.settings.generations
+    # What has been certified and waits for a larger cap stays.
+    kept = tuple(item for item in state.challenges if item.freeze > oldest or item.crossed is not None)
+    return replace(
+        state,
+        freeze=event.freeze,
+        freezes=state.freezes + 1,
+        spent=state.spent + sum(item.spent for item in event.challenges),
+        challenges=(*kept, *event.challenges),
+    )
+
+
+def _flipped(state: GateState, event: Flipped) -> GateState:
+    frozen = state.challenge(event.challenge)
+    if (frozen.level, frozen.policy) != (event.level, event.policy):
+        raise InputError(
+            f"challenge '{event.challenge}' froze the policy {frozen.policy[:16]} at level '{frozen.level}'; the flip names "
+            f"{event.policy[:16]} at '{event.level}'. Only what was certified is put in control"
+        )
+    new = Deployed(event.level, event.challenge, event.policy, event.cap, event.since, event.gain_lower)
+    before = tuple(item for item in state.deployed if item.level == event.level)
+    others = tuple(item for item in state.deployed if item.level != event.level)
+    older = tuple(item for item in state.retired if item.level != event.level)
+    floor = min(max(event.value_lower, 0.0), 1.0 - 2.0**-20)
+    found = replace(
+        state,
+        deployed=(*others, new),
+        retired=(*older, *before),
+        monitor=MonitorState.start(floor),
+        monitored_since=event.since,
+    )
+    return _new_phase(found, event.since)
+
+
+def _new_phase(state: GateState, since: int) -> GateState:
+    """Return the state with a new phase: wealth, counts and the schedule start again; the counter and the budget do not."""
+    return replace(state, start=since - 1, freezes=0, challenges=(), waiting=())
+
+
+def open_gate(settings: GateSettings, levels: Sequence[str], problem: str = "") -> tuple[GateState, Opened]:
+    """Return a new gate for levels, innermost first, and the event that says so."""
+    chosen = settings.levels or tuple(levels)
+    unknown = [name for name in chosen if name not in levels]
+    if unknown:
+        raise InputError(f"gate: there is no level '{unknown[0]}' to hand over; levels: {', '.join(levels)}")
+    event = Opened(settings, tuple(name for name in levels if name in chosen), problem)
+    return replay([event]), event

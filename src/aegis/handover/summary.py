@@ -1,0 +1,124 @@
+"""What came of a run, as plain data: who controls each level, since when, at which certified gain, and what was earned."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from aegis.certificate.measures import Measure, reward_measure
+from aegis.handover.events import Alarm, Event, Flipped, Opened, Reverted, Unit, plain
+from aegis.handover.run import Handover
+
+
+def summary(handover: Handover) -> dict[str, Any]:
+    """Return plain data: `levels`, `events` (all but single units), `ledger`, `rewards`, in the units of the reward as logged."""
+    measure = reward_measure(handover.problem)
+    state = handover.state
+    return {
+        "sentence": sentence(handover),
+        "episodes": state.episode,
+        "unit": measure.unit,
+        "levels": [_level(handover, measure, name) for name in state.levels],
+        "events": [told(event, measure) for event in handover.events if not isinstance(event, Unit | Opened)],
+        "ledger": {"delta": state.settings.delta, "spent": state.spent, "freezes": state.freeze},
+        "rewards": _rewards(handover, measure),
+        "alarms": state.alarms,
+        "paused": state.paused,
+    }
+
+
+def sentence(handover: Handover) -> str:
+    """Return the verdict in one sentence."""
+    state, measure = handover.state, reward_measure(handover.problem)
+    risk = f"{state.settings.delta:.3g}"
+    if not getattr(handover, "certificate", True):
+        return _no_certificate(handover, measure)
+    if not state.deployed and state.waiting:
+        names = " and ".join(repr(item.level) for item in state.waiting)
+        return (
+            f"Certified at risk {risk}, not handed over: {names}. After {state.episode} episodes the legacy controls every "
+            f"level; {state.waiting[0].why}."
+        )
+    if not state.deployed:
+        return (
+            f"Not yet: after {state.episode} episodes the legacy controls every level; no gain could be certified at risk {risk}."
+        )
+    ordered = sorted(state.deployed, key=lambda item: item.since)
+    parts = [
+        f"'{item.level}' since episode {item.since} (a gain of at least {measure.gain(item.gain_lower):.4g}{_unit(measure)})"
+        for item in ordered
+    ]
+    kept = [name for name in state.levels if state.at(name) is None]
+    rest = f"; the legacy keeps {', '.join(map(repr, kept))}" if kept else ""
+    return f"Handed over: {' and '.join(parts)}{rest}. Probability of any wrong handover: at most {risk}."
+
+
+def _no_certificate(handover: Handover, measure: Measure) -> str:
+    """Return what a gate did that certifies nothing; its numbers are not called gains."""
+    state = handover.state
+    if not state.deployed:
+        return f"Not a certificate: after {state.episode} episodes this gate leaves every level to the legacy."
+    parts = [
+        f"'{item.level}' since episode {item.since} (a difference of {measure.gain(item.gain_lower):.4g}{_unit(measure)})"
+        for item in sorted(state.deployed, key=lambda item: item.since)
+    ]
+    return f"Not a certificate: this gate has handed over {' and '.join(parts)}, and nothing bounds how often that is wrong."
+
+
+def told(event: Event, measure: Measure) -> dict[str, Any]:
+    """Return an event without its evidence, gains and values in the units of the reward as logged."""
+    found = plain(event)
+    if "challenges" in found:
+        names = ("name", "level", "kind", "cap", "policy")
+        found["challenges"] = [
+            {**{name: item[name] for name in names}, "delta": sum(c["delta"] for c in item["claims"] if c["what"] != "value")}
+            for item in found["challenges"]
+        ]
+    if "gain_lower" in found:
+        found["gain_lower"] = measure.gain(found["gain_lower"])
+    if "value_lower" in found:
+        found["value_lower"] = measure.value(found["value_lower"])
+    if isinstance(event, Alarm):
+        found["floor"] = measure.value(event.floor)
+    return found
+
+
+def _level(handover: Handover, measure: Measure, name: str) -> dict[str, Any]:
+    now = handover.state.at(name)
+    flips = [event for event in handover.events if isinstance(event, Flipped) and event.level == name]
+    reverts = [event.episode for event in handover.events if isinstance(event, Reverted) and event.level == name]
+    handed = next((event.episode for event in flips if event.action == "handover"), None)
+    return {
+        "level": name,
+        "control": "legacy" if now is None else "agent",
+        "since": None if now is None else now.since,
+        "cap": None if now is None else now.cap,
+        "gain_lower": None if now is None else measure.gain(now.gain_lower),
+        "first_flip": handed,
+        "upgrades": sum(event.action == "upgrade" for event in flips),
+        "reverts": reverts,
+    }
+
+
+def _rewards(handover: Handover, measure: Measure) -> dict[str, Any]:
+    """Return means of realised rewards before the first flip and after the last, and over everything."""
+    values = np.array(handover.rewards)
+    flips = [event.since - 1 for event in handover.events if isinstance(event, Flipped)]
+    agent = np.array(handover.arms) == "agent"
+
+    def mean(chosen: Any) -> float | None:
+        known = values[chosen][np.isfinite(values[chosen])]
+        return measure.value(float(known.mean())) if known.size else None
+
+    places = np.arange(values.size)
+    return {
+        "all": mean(slice(None)),
+        "before_first_flip": mean(places < flips[0]) if flips else None,
+        "after_last_flip": mean((places >= flips[-1]) & agent) if flips else None,
+        "held_back": mean(np.array(handover.arms) == "legacy"),
+    }
+
+
+def _unit(measure: Measure) -> str:
+    return f" {measure.unit}" if measure.unit else ""

@@ -1,0 +1,74 @@
+"""Events and amounts of a gate in words, as the terminal and the page say them."""
+
+from __future__ import annotations
+
+import math
+
+from aegis.certificate.measures import Measure
+from aegis.handover.events import (
+    Alarm,
+    Certified,
+    Event,
+    Flipped,
+    Frozen,
+    Operator,
+    Paused,
+    Restarted,
+    Reverted,
+    Waiting,
+)
+from aegis.report.numbers import DOWN, brief
+
+NOT_A_CERTIFICATE = "not a certificate"
+
+
+def event_words(event: Event, measure: Measure, certificate: bool = True) -> tuple[str, str] | None:
+    """Return what happened, as a short name and a sentence; None for what is told elsewhere (single episodes, freezes).
+
+    certificate: whether the gate certifies anything; the numbers of one that does not are called what they are.
+    """
+    if isinstance(event, Flipped):
+        return _flip(event, measure, certificate)
+    if isinstance(event, Certified):
+        gain = amount(event.gain_lower, measure)
+        return "certified", f"Level '{event.level}': {event.challenge} gains at least {gain}, after {event.units} episodes of it."
+    if isinstance(event, Waiting):
+        return "waiting", f"Level '{event.level}': {event.challenge} is certified and waits: {event.why}."
+    if isinstance(event, Alarm):
+        floor = brief(measure.value(event.floor))
+        return "alarm", f"The reward has fallen below {floor}, which was certified. Only an operator gives a level back."
+    if isinstance(event, Paused):
+        return "paused", f"The gate has stopped counting: {event.why}. Whoever is in control stays in control."
+    if isinstance(event, Restarted):
+        return "restarted", f"All open challenges were given up: {event.why}. Episodes count again from {event.since} on."
+    if isinstance(event, Reverted):
+        return "reverted", f"Level '{event.level}' was given back to the legacy, from episode {event.since} on."
+    if isinstance(event, Operator):
+        where = "" if event.level is None else f" at level '{event.level}'"
+        return "operator", f"{event.who}: {event.action}{where}, because {event.why}."
+    return None
+
+
+def frozen_words(event: Frozen) -> str:
+    """Return which challengers were frozen: by level, their caps."""
+    caps: dict[str, list[str]] = {}
+    for item in event.challenges:
+        caps.setdefault(item.level, []).append(cap_words(item.cap))
+    return "; ".join(f"{level}: {', '.join(found)}" for level, found in caps.items())
+
+
+def cap_words(cap: float | None) -> str:
+    """Return a cap as it is written."""
+    return "no cap" if cap is None or math.isinf(cap) else f"W = {cap:g}"
+
+
+def amount(scaled_gain: float, measure: Measure) -> str:
+    """Return a certified gain in units of the reward, rounded down."""
+    return f"{brief(measure.gain(scaled_gain), DOWN, sign=True)}{f' {measure.unit}' if measure.unit else ''}"
+
+
+def _flip(event: Flipped, measure: Measure, certificate: bool) -> tuple[str, str]:
+    doing = "handed over to the agent" if event.action == "handover" else "upgraded to a better policy"
+    gain = amount(event.gain_lower, measure)
+    says = f"certified gain at least {gain}" if certificate else f"its bound says a gain of {gain}, which is {NOT_A_CERTIFICATE}"
+    return "flip", f"Level '{event.level}' is {doing} from episode {event.since} on ({cap_words(event.cap)}; {says})."

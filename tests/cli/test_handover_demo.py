@@ -1,0 +1,82 @@
+"""The demo tells the story: a handover, a gate that hands over to a worse agent, a certificate from a log alone."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typed import run as aegis
+
+from aegis.cli import demo_certificate, demo_handover
+from aegis.cli.demo_certificate import Story
+from aegis.cli.demo_handover import counter_example, discard
+from aegis.handover.run import Handover
+
+
+def test_the_demo_tells_the_story(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = aegis("demo", "--episodes", 60, "--out", tmp_path, capsys=capsys)
+    assert code == 0
+    words = " ".join(out.split())
+    for part in (
+        "$ aegis handover",
+        "Handed over: 'inner' since episode",
+        "best possible",
+        "Why a certificate",
+        "not a certificate",
+        "$ aegis certify",
+        "Certified: with probability at least 95 %",
+    ):
+        assert part in words
+    assert "Level 'inner' is handed over to the agent" in err
+    assert (tmp_path / "handover-seed-1-episodes-60" / "report.html").exists() and (tmp_path / "certify" / "report.html").exists()
+
+
+def test_our_gate_keeps_the_legacy_where_the_agent_is_worse() -> None:
+    found = counter_example(1, None)
+    assert found.challenger_flip is None
+    assert found.published_flip is not None and found.agent < found.legacy
+
+
+def test_a_finished_demo_is_run_again_and_anything_else_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    advance, begun = Handover.advance, []
+
+    def counted(self: Handover, *given: Any) -> None:
+        begun.append(self.state.episode)
+        advance(self, *given)
+
+    story = Story("fit", _certificate(), tmp_path)  # type: ignore[arg-type]
+    monkeypatch.setattr(Handover, "advance", counted)
+    monkeypatch.setattr(demo_certificate, "certify_from_log", lambda *_: story)
+    monkeypatch.setattr(demo_handover, "counter_example", lambda *_: demo_handover.Counter(1.0, 0.0, 50, None))
+    arguments = ["demo", "--episodes", 20, "--out", tmp_path, "--json"]
+    code, first, err = aegis(*arguments, capsys=capsys)
+    assert (code, begun) == (0, [0]), err
+    code, second, _ = aegis(*arguments, capsys=capsys)
+    assert (code, begun) == (0, [0, 0]) and json.loads(second) == json.loads(first)
+    folder = tmp_path / "handover-seed-1-episodes-20"
+    (folder / "summary.json").unlink()  # not finished: the run goes on
+    assert aegis(*arguments, capsys=capsys)[0] == 0 and begun == [0, 0, 20]
+    found = json.loads(first)
+    assert found["handover"]["values"]["legacy"] < found["handover"]["values"]["oracle"]
+    assert found["counter_example"]["challenger_hands_over_after"] is None and found["verdict"] == "certified"
+
+
+def test_a_folder_that_is_no_finished_handover_is_left_alone(tmp_path: Path) -> None:
+    for name in ("settings.json", "summary.json", "mine.txt"):
+        (tmp_path / name).write_text("kept")
+    discard(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.txt", "settings.json", "summary.json"]
+
+
+def _certificate() -> object:
+    class Verdict:
+        verdict, sentence = "certified", "Certified."
+
+    class Certificate:
+        verdict = Verdict()
+
+    return Certificate()

@@ -1,0 +1,87 @@
+"""docs/handover.md does what it says: its commands run, its output is the command's, its tables are those of the code."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import shlex
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+from typed import done
+from typed import run as aegis
+
+from aegis.cli.handover_asked import KEYS
+from aegis.handover import HOSTS, GateSettings, read_events, replay
+from aegis.handover.events import KINDS
+from aegis.handover.gates import GATES
+from aegis.handover.settings import MODES
+
+PAGE = (Path(__file__).parents[2] / "docs" / "handover.md").read_text(encoding="utf-8")
+COMMANDS = re.findall(r"^    aegis (handover .*)$", PAGE, flags=re.M)
+SHOWN = re.findall(r"```text\n(.*?)```", PAGE, flags=re.S)[0]
+
+
+@pytest.fixture(scope="module")
+def worked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """Return the folder in which the first command of the page was typed, and what it printed."""
+    place = tmp_path_factory.mktemp("docs")
+    (place / "run.yaml").write_text(re.findall(r"```yaml\n(.*?)```", PAGE, flags=re.S)[0])
+    with contextlib.chdir(place), contextlib.redirect_stdout(io.StringIO()) as printed, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", "80")
+        assert done(*shlex.split(COMMANDS[0])) == 0
+    return place, printed.getvalue()
+
+
+def shape(text: str) -> list[str]:
+    """Return lines without trailing blanks, and with a sign for every number."""
+    found = [re.sub(r"[-+]?\d+(\.\d+)?", "#", line.rstrip()) for line in text.splitlines()]
+    return [re.sub(r"[ ━─]+", " ", line) for line in found]
+
+
+def test_the_worked_run_prints_what_the_page_shows(worked: tuple[Path, str]) -> None:
+    folder, out = worked
+    assert shape(out) == shape(SHOWN), "run the command of docs/handover.md again, and paste what it prints"
+    flips = [int(number) for number in re.findall(r"since episode (\d+)", SHOWN)]
+    found = [int(number) for number in re.findall(r"since episode (\d+)", out)]
+    assert all(0.5 < one / other < 2 for one, other in zip(found, flips, strict=True))
+    state = replay(read_events(folder / "run" / "events.jsonl"))
+    assert state.episode == 300 and len(state.deployed) == 2
+
+
+def test_the_python_of_the_page_runs(worked: tuple[Path, str], capsys: pytest.CaptureFixture[str]) -> None:
+    with contextlib.chdir(worked[0]):
+        for block in re.findall(r"```python\n(.*?)```", PAGE, flags=re.S):
+            exec(compile(block, "docs/handover.md", "exec"), {"__name__": "page"})
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("300 [('inner', ") and lines[1].startswith("Handed over: 'inner'")
+    assert (worked[0] / "page.html").exists()
+
+
+def test_the_file_of_the_page_runs(worked: tuple[Path, str], capsys: pytest.CaptureFixture[str]) -> None:
+    with contextlib.chdir(worked[0]):
+        code, _, err = aegis(*shlex.split(COMMANDS[1]), "--json", capsys=capsys)
+    assert code == 0, err
+    assert (worked[0] / "staged" / "report.html").exists()
+
+
+def test_every_setting_is_on_the_page_with_its_default() -> None:
+    rows = re.findall(r"^\| (`[a-z_]+`(?:, `[a-z_]+`)*) \| ([^|]+) \|", PAGE.split("## Settings of the gate")[1], flags=re.M)
+    told: dict[str, str] = {}
+    for names, values in rows:
+        keys = re.findall(r"`([a-z_]+)`", names)
+        told |= dict(zip(keys, [values] if len(keys) == 1 else values.split(", "), strict=True))
+    defaults = {item.name: getattr(GateSettings(), item.name) for item in fields(GateSettings)}
+    assert list(told) == list(defaults)
+    for name, value in defaults.items():
+        words = ", ".join(f"{item:g}" for item in value) or "all" if isinstance(value, tuple) else str(value)
+        assert told[name].strip() == (words.lower() if isinstance(value, bool) else words), name
+
+
+def test_options_hosts_gates_modes_and_events_are_on_the_page() -> None:
+    for key in KEYS:
+        assert f"--{key}" in PAGE, key
+    for name in [*GATES, *MODES, *KINDS, *(host for host in HOSTS if host != "external")]:
+        assert f"`{name}`" in PAGE, name

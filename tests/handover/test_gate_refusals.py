@@ -1,0 +1,310 @@
+"""What a gate does not take: an error that says what was found, and nothing changes."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+from gate_cases import frozen, gain, guard, nothing, opened, propose, run, through_json, unit, value
+
+from aegis.errors import InputError, SettingError
+from aegis.handover.budget import challenge_share, freeze_share
+from aegis.handover.challenge import ClaimState, PartState
+from aegis.handover.events import Flipped, Frozen, Operator, Paused, event_of, plain
+from aegis.handover.gate import step
+from aegis.handover.settings import GateSettings
+from aegis.handover.state import GateState, apply, open_gate, replay
+
+
+def refuse(state: GateState, given: object, match: str, started: int | None = None) -> None:
+    """Check that a gate does not take something."""
+    with pytest.raises(InputError, match=match):
+        step(state, given, started)  # type: ignore[arg-type]
+
+
+def with_parts(claim: ClaimState, **changes: object) -> ClaimState:
+    """Return a claim whose part is changed."""
+    return replace(claim, parts=(replace(claim.parts[0], **changes),))  # type: ignore[arg-type]
+
+
+# ---- units -------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "match"),
+    [
+        ({"episode": 1}, "expected episode 2, found 1"),
+        ({"episode": 3}, "expected episode 2, found 3"),
+        ({"episode": -2}, "expected episode 2"),
+        ({"reward": 1.0000001}, "between 0 and 1"),
+        ({"reward": -0.1}, "between 0 and 1"),
+        ({"reward": math.nan}, "between 0 and 1"),
+        ({"reward": math.inf}, "between 0 and 1"),
+        ({"reward": "0.5"}, "between 0 and 1"),
+        ({"arm": "agents"}, "did you mean 'agent'"),
+        ({"evidence": {}}, "expected evidence for the challenges .'1-dose-2'."),
+        ({"arm": "legacy"}, "expected evidence for the challenges .., found"),
+    ],
+)
+def test_units_that_cannot_be(changes: dict[str, object], match: str):
+    state, _ = frozen()
+    refuse(state, replace(unit(state, nothing), **changes), match)
+
+
+def test_evidence_that_does_not_fit_its_tests():
+    state, _ = frozen()
+    good = unit(state, nothing)
+    own = good.evidence["1-dose-2"]
+    logs = own["gain"][0]
+    for wrong, match in [
+        ({"gain": own["gain"]}, "has numbers for .'gain', 'value'., found .'gain'."),
+        ({**own, "guard scrap": own["gain"]}, "has numbers for"),
+        ({"value": own["value"], "other": own["gain"]}, "has numbers for"),
+        ({**own, "gain": ()}, "has 1 parts, found 0"),
+        ({**own, "gain": own["gain"] * 2}, "has 1 parts, found 2"),
+        ({**own, "gain": (logs[:-1],)}, "each of 14 bets, found 13"),
+        ({**own, "gain": ((*logs, 0),)}, "each of 14 bets, found 15"),
+        ({**own, "gain": ((0.5, *logs[1:]),)}, "whole numbers"),
+        ({**own, "gain": ((True, *logs[1:]),)}, "whole numbers"),
+        ({**own, "value": ((math.nan, 0),)}, "whole numbers"),
+        ({**own, "gain": ((2**62 + 1, *logs[1:]),)}, "beyond 2"),
+        ({**own, "gain": ((-(2**63), *logs[1:]),)}, "beyond 2"),
+    ]:
+        refuse(state, replace(good, evidence={"1-dose-2": wrong}), match)
+    largest = {**own, "gain": ((-(2**62), None, *logs[2:]),)}
+    after, events = step(state, replace(good, evidence={"1-dose-2": largest}))
+    assert apply(state, through_json(events[0])) == after
+
+
+def test_evidence_of_units_that_were_in_flight_at_the_freeze():
+    state, _ = opened()
+    state = run(state, 1, nothing)
+    state, _ = step(state, [propose("dose", 2.0)], started=4)
+    early = unit(state, nothing)
+    assert early.evidence == {}
+    late = replace(early, evidence={"1-dose-2": {}})
+    refuse(state, late, "expected evidence for the challenges ..")
+    with pytest.raises(InputError, match="started before"):
+        apply(state, late)
+    state = run(state, 3, nothing)
+    assert state.challenge("1-dose-2").units == 0
+    refuse(state, replace(unit(state, nothing), evidence={}), "expected evidence for the challenges .'1-dose-2'")
+    assert run(state, 1, nothing).challenge("1-dose-2").units == 1
+
+
+@pytest.mark.parametrize("said", [0, 1, 3])
+def test_no_fewer_episodes_have_started_than_is_known(said: int):
+    state, _ = opened()
+    state = run(state, 1, nothing)
+    state, _ = step(state, [propose("dose", 2.0)], started=4)
+    refuse(state, unit(state, nothing), "4 are known to have", said)
+    refuse(state, Operator("pause", "ann", "fire", 0), "4 are known to have", said)
+
+
+# ---- freezing ----------------------------------------------------------------------------------------------------------------
+
+
+def test_freezes_that_are_not_due():
+    state, _ = opened(first=2)
+    state = run(state, 1, nothing)
+    refuse(state, [propose("dose", 2.0)], "due after episode 2")
+    state = run(state, 1, nothing)
+    paused, _ = step(state, Paused(0, "no data"))
+    refuse(paused, [propose("dose", 2.0)], "no data")
+    state, _ = step(state, [propose("dose", 2.0)])
+    refuse(state, [propose("dose", 2.0)], "due after episode 4")
+
+
+@pytest.mark.parametrize(
+    ("claims", "match"),
+    [
+        ((value(),), "claims one gain"),
+        ((gain(), gain()), "at most once"),
+        ((gain(), guard("guard a"), guard("guard a")), "at most once"),
+        ((replace(gain(), count=1),), "starts without evidence"),
+        ((with_parts(gain(), sums=(1, *gain().parts[0].sums[1:])),), "starts without evidence"),
+        ((with_parts(gain(), sums=(None, *gain().parts[0].sums[1:])),), "starts without evidence"),
+        ((with_parts(gain(), log_weights=(0.0,) * 14),), "sum to at most one"),
+        ((with_parts(gain(), log_weights=(math.nan,) * 14),), "sum to at most one"),
+        ((with_parts(gain(), log_weights=gain().parts[0].log_weights[1:]),), "one weight each"),
+        ((with_parts(gain(), bets=(0.0, *gain().parts[0].bets[1:])),), "bets above 0"),
+        ((with_parts(gain(), bets=(math.inf, *gain().parts[0].bets[1:])),), "bets above 0"),
+        ((with_parts(gain(), bets=(), log_weights=(), sums=()),), "bets above 0"),
+        ((with_parts(gain(), sums=(0,)),), "one weight each"),
+        ((replace(gain(), low=-0.6),), "cannot speak of means in"),
+        ((replace(gain(), low=0.5),), "cannot speak of means in"),
+    ],
+)
+def test_challengers_whose_tests_are_not_tests(claims: tuple[ClaimState, ...], match: str):
+    state, _ = opened()
+    refuse(run(state, 1, nothing), [propose("dose", 2.0, *claims)], match)
+
+
+def test_challengers_that_cannot_be_told_apart_or_have_no_place():
+    state, _ = opened()
+    state = run(state, 1, nothing)
+    refuse(state, [propose("dose", 2.0), propose("dose", 2.0, policy="another")], "differ in level or cap")
+    refuse(state, [propose("dosis", 2.0)], "did you mean 'dose'")
+    refuse(state, [propose("dose", math.nan)], "number from 1")
+    refuse(state, [propose("dose", 0.5)], "number from 1")
+
+
+def test_no_upgrades_where_there_are_to_be_none():
+    state, _ = frozen(delta=0.5, patience=1, upgrades=False)
+    state = run(state, 12, lambda item, what: 0.45)
+    assert state.at("dose") is not None
+    refuse(run(state, 1, nothing), [propose("dose", 2.0)], "makes no upgrades")
+
+
+# ---- operators ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("said", "match"),
+    [
+        (Operator("stop", "ann", "fire", 0), "unknown action"),
+        (Operator("pause", "", "fire", 0), "says who and why"),
+        (Operator("pause", "ann", "\t ", 0), "says who and why"),
+        (Operator("resume", "ann", "fire", 0), "not paused"),
+        (Operator("revert", "ann", "fire", 0), "names a level of dose"),
+        (Operator("revert", "ann", "fire", 0, "dosis"), "did you mean 'dose'"),
+        (Operator("revert", "ann", "fire", 0, "dose"), "controlled by the legacy"),
+        (Operator("approve", "ann", "fine", 0), "names a level of dose"),
+        (Operator("approve", "ann", "fine", 0, "dose"), "mode 'live'"),
+        (Paused(0, ""), "says why"),
+    ],
+)
+def test_what_operators_cannot_do(said: object, match: str):
+    state, _ = frozen()
+    refuse(state, said, match)
+
+
+def test_nothing_to_approve():
+    state, _ = frozen(mode="approve", delta=0.5, patience=1)
+    approve = Operator("approve", "ann", "fine", 0, "dose")
+    refuse(state, approve, "no certified flip of level 'dose' waits")
+    state = run(state, 12, lambda item, what: 0.45)
+    assert [item.level for item in state.waiting] == ["dose"]
+    paused, _ = step(state, Paused(0, "no data"))
+    refuse(paused, approve, "resume it first")
+    resumed, _ = step(paused, Operator("resume", "ann", "data again", 0))
+    refuse(resumed, approve, "no certified flip")
+    shadow, _ = frozen(mode="shadow")
+    refuse(shadow, approve, "mode 'shadow'")
+
+
+# ---- events and settings -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "match"),
+    [
+        ("[]", "is a mapping"),
+        ('"unit"', "is a mapping"),
+        ("{}", "one of the kinds"),
+        ('{"kind": "units"}', "one of the kinds"),
+        ('{"kind": "alarm", "episode": 1}', "is damaged"),
+        ('{"kind": "paused", "episode": 1, "why": "x", "who": "y"}', "is damaged.*who"),
+        ('{"kind": "paused", "episode": "1", "why": "x"}', "'episode' is '1', expected int"),
+        ('{"kind": "paused", "episode": true, "why": "x"}', "'episode' is True"),
+        ('{"kind": "paused", "episode": 1, "why": null}', "'why' is None"),
+        ('{"kind": "unit", "episode": 1, "reward": "x", "arm": "agent", "evidence": {}}', "'reward' is 'x'"),
+        ('{"kind": "unit", "episode": 1, "reward": 1, "arm": "agent", "evidence": []}', "is damaged"),
+        ('{"kind": "unit", "episode": 1, "reward": 1, "arm": "agent", "evidence": {"a": {"gain": ["AAA="]}}}', "is damaged"),
+        ('{"kind": "unit", "episode": 1, "reward": 1, "arm": "agent", "evidence": {"a": {"gain": ["?"]}}}', "is damaged"),
+        ('{"kind": "unit", "episode": 1, "reward": 1, "arm": "agent", "evidence": {"a": {"gain": [7]}}}', "is damaged"),
+        ('{"kind": "opened", "settings": {"deltas": 1}, "levels": []}', "did you mean 'delta'"),
+        ('{"kind": "opened", "settings": 3, "levels": []}', "is damaged"),
+        ('{"kind": "frozen", "freeze": 1, "episode": 1, "since": 2, "challenges": [{}]}', "is damaged"),
+    ],
+)
+def test_lines_that_stand_for_no_event(line: str, match: str):
+    with pytest.raises(InputError, match=match):
+        event_of(json.loads(line))
+
+
+def test_events_that_do_not_follow_one_another():
+    state, events = frozen(delta=0.5, patience=1)
+    state = run(state, 12, lambda item, what: 0.45, events)
+    assert replay(events) == state
+    place = next(index for index, event in enumerate(events) if isinstance(event, Frozen))
+    flip = next(index for index, event in enumerate(events) if isinstance(event, Flipped))
+    wrong = replace(events[flip], policy="something else")  # type: ignore[type-var]
+    for damaged, match in [
+        ([], "found none"),
+        (events[1:], "begin with 'opened', found 'unit'"),
+        ([events[0], *events], "a second 'opened'"),
+        ([events[0], *events[2:]], "expected episode 1, found 2"),
+        ([*events[: place + 1], *events[place:]], "expected freeze 2, found 1"),
+        ([*events[:place], *events[place + 1 :]], "it is not open"),
+        ([*events[: flip + 1], *events[flip:]], "no open challenge '1-dose-2'"),
+        ([*events[:flip], wrong], "Only what was certified"),
+    ]:
+        with pytest.raises(InputError, match=match):
+            replay(damaged)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("given", "match"),
+    [
+        ({"delta": 0}, "above 0 and below 1"),
+        ({"delta": 1}, "above 0 and below 1"),
+        ({"delta": math.nan}, "above 0"),
+        ({"delta": True}, "above 0"),
+        ({"delta": "0.05"}, "above 0"),
+        ({"first": 0}, "whole number from 1"),
+        ({"first": 1.5}, "whole number from 1"),
+        ({"generations": 0}, "whole number from 1"),
+        ({"patience": 0.9}, "from 1"),
+        ({"patience": math.inf}, "from 1"),
+        ({"caps": []}, "one or more"),
+        ({"caps": [2, 2.0]}, "different"),
+        ({"caps": [1, 2]}, "the legacy itself"),
+        ({"caps": 2}, "is a list"),
+        ({"caps": [math.nan]}, "number from 1"),
+        ({"levels": "dose"}, "is a list"),
+        ({"mode": "lives"}, "did you mean 'live'"),
+        ({"upgrades": "no"}, "true or false"),
+        ({"floor": 1}, "below 1"),
+        ({"holdback": -0.1}, "from 0"),
+        ({"share": 0, "stage": 5}, "above 0"),
+        ({"share": 0.5}, "give both"),
+        ({"stage": -1}, "whole number from 0"),
+        ({"delay": 1}, "unknown setting of a gate"),
+    ],
+)
+def test_settings_that_cannot_be(given: dict[str, object], match: str):
+    with pytest.raises(SettingError, match=match):
+        GateSettings.of(given)
+
+
+def test_settings_given_in_python_are_checked_like_those_in_a_file():
+    with pytest.raises(SettingError, match="is a list"):
+        GateSettings(levels="dose")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="no level 'dosis'"):
+        open_gate(GateSettings(levels=("dosis",)), ("dose",))
+
+
+def test_settings_and_uncapped_challengers_survive_strict_json():
+    settings = GateSettings(caps=(1.5, math.inf), levels=("dose",), mode="approve", share=0.5, stage=20, holdback=0.1)
+    assert GateSettings.of(json.loads(json.dumps(settings.plain(), allow_nan=False))) == settings
+    state, events = frozen(propose("dose", math.inf), delta=0.5, patience=1, caps=[math.inf])
+    state = run(state, 12, lambda item, what: 0.45, events)
+    assert state.at("dose").cap is None  # type: ignore[union-attr]
+    assert replay(map(through_json, events)) == state
+    assert [json.loads(json.dumps(plain(event))) for event in events] == [plain(through_json(event)) for event in events]
+
+
+def test_shares_of_nothing():
+    with pytest.raises(SettingError, match="counted from 1"):
+        freeze_share(0.05, 0)
+    with pytest.raises(SettingError, match="at least one challenge"):
+        challenge_share(0.05, 1, 0)
+
+
+def test_a_dead_bet_stays_dead():
+    part = PartState(0.0, (1.0, 2.0), (math.log(0.5),) * 2, (0, 0))
+    part = part.add((5, None)).add((7, 9))
+    assert part.sums == (12, None)

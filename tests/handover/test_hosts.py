@@ -1,0 +1,291 @@
+"""Hosts propose what can be frozen: storable, exact, the same again, and refused by name where it cannot be acted on."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+from host_cases import LEVELS, history_of, leaning, leaning_policy, world_of
+from hypothesis import given, settings
+
+from aegis.agents.identity import identity
+from aegis.errors import PolicyError, SettingError
+from aegis.handover import GateSettings, Handover
+from aegis.handover.hosts import HOSTS, External, Likeliest, Pessimistic, Proposal, load_policy, steps
+from aegis.planning import PlannedValues
+from aegis.planning.lcb import pessimism
+from aegis.policies import Capped, Floored, Function, cap, path_full, policy_digest, save_policy
+from aegis.problem import Batch, LevelTable
+
+
+def make(name, problem):
+    return HOSTS[name](leaning_policy(problem)) if name == "external" else HOSTS[name]()
+
+
+def challengers(history, proposals):
+    """Return the policies that a gate would freeze, by level and cap; without a cap it is a policy as it is."""
+    found = {}
+    for level, proposal in proposals.items():
+        for limit, new in steps(history.problem, history.legacy, level, proposal, (1.5, 3.0)).items():
+            found[level, limit] = Floored(history.problem, new, history.legacy, 0.05, [level])
+    return found
+
+
+# ---- every host ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", HOSTS)
+def test_every_host_proposes_distributions_that_can_be_stored_and_come_out_the_same_again(name, tmp_path):
+    world = world_of()
+    history = history_of(world)
+    host = make(name, world.problem)
+    policies = challengers(history, host.propose(history, LEVELS, 7))
+    caps = {1.5, 3.0, np.inf} if name in ("pb", "external") else {1.5, 3.0}
+    assert set(policies) == {(level, limit) for level in LEVELS for limit in caps}
+    again = challengers(history, make(name, world.problem).propose(history, LEVELS, 7))
+    batch = world.episodes(500, 5, history.legacy, 9)
+    for (level, limit), policy in policies.items():
+        assert policy_digest(again[level, limit]) == policy_digest(policy)
+        chances = path_full(policy, level, batch)
+        np.testing.assert_allclose(chances.sum(axis=1), 1.0, atol=1e-12)
+        if limit < np.inf:
+            assert (chances <= limit * batch.levels[level].mu_full + 1e-12).all()
+        place = tmp_path / f"{level}-{limit}"
+        save_policy(policy, place)
+        np.testing.assert_array_equal(path_full(load_policy(place, world.problem), level, batch), chances)
+
+
+@pytest.mark.parametrize("name", HOSTS)
+def test_a_host_is_known_again_when_a_run_is_resumed(name):
+    problem = world_of().problem
+    assert identity(make(name, problem)) == identity(make(name, problem))
+    assert make(name, problem).name == name
+
+
+@pytest.mark.parametrize("name", sorted(set(HOSTS) - {"external"}))
+def test_hosts_learn_which_actions_are_good(name):
+    """In the additive world more is better at both levels: capped steps of every host lean that way."""
+    world = world_of(f_a=2.0)
+    history = history_of(world, 120)
+    proposals = HOSTS[name]().propose(history, LEVELS, 1)
+    batch = world.episodes(500, 20, history.legacy, 9)
+    for level in LEVELS:
+        numbers = world.problem.level(level).actions.numbers
+        policy = Capped(world.problem, proposals[level].scores, history.legacy, 2.0, [level])
+        assert (path_full(policy, level, batch) @ numbers).mean() > 0.5
+
+
+@pytest.mark.parametrize("name", ["greedy", "ncts", "ucb", "ids", "pb"])
+def test_a_host_that_plans_says_what_to_do_where_planning_does_not_apply(name):
+    history = history_of(world_of())
+    problem = replace(history.problem, carry_over="within")
+    with pytest.raises(SettingError, match=f"host '{name}'.*'external'"):
+        HOSTS[name]().propose(replace(history, problem=problem), LEVELS, 1)
+
+
+# ---- what each of them is -----------------------------------------------------------------------------------------------------
+
+
+def test_ucb_is_pessimistic_by_the_paper_s_kappa_once_it_is_deployed():
+    history = history_of(world_of())
+    proposal = HOSTS["ucb"]().propose(history, ["meta"], 1)["meta"]
+    assert isinstance(proposal.scores, Pessimistic)
+    batch = history.everything()
+    drawn = proposal.scores.plan.values("meta", batch)
+    kappa = -proposal.scores.plan.choice.kappa
+    assert 0 < pessimism(0.0, 0.05, history.episodes) < kappa
+    np.testing.assert_allclose(proposal.scores.predict("meta", batch), drawn.mean(axis=0) - kappa * drawn.std(axis=0))
+    assert (proposal.scores.predict("meta", batch) < drawn.mean(axis=0)).any()
+
+
+def test_pessimistic_values_are_of_a_pessimistic_plan():
+    history = history_of(world_of())
+    other = HOSTS["ncts"]().propose(history, ["inner"], 1)["inner"].scores.plan
+    with pytest.raises(PolicyError, match="rule 'lcb'"):
+        Pessimistic(history.problem, other)
+
+
+def test_ncts_averages_values_over_posterior_draws():
+    history = history_of(world_of())
+    proposal = HOSTS["ncts"]().propose(history, ["inner"], 1)["inner"]
+    assert isinstance(proposal.scores, PlannedValues)
+    assert proposal.scores.plan.theta.count == 8
+    batch = history.everything()
+    np.testing.assert_allclose(proposal.scores.predict("inner", batch), proposal.scores.plan.values("inner", batch).mean(axis=0))
+
+
+def test_proposals_suppose_that_whoever_acts_now_goes_on():
+    """What an outer action is worth depends on who acts below it: in the plant the two inner controllers differ."""
+    world = world_of("unified", preset="stress")
+    history = history_of(world, 60, "natural:epsilon=0.3")
+    values = []
+    for acting in (history.legacy, world.legacy("constant:value=-2.0")):
+        proposal = HOSTS["greedy"]().propose(replace(history, acting=acting), ["meta"], 1)["meta"]
+        values.append(proposal.scores.predict("meta", history.everything()))
+    assert np.abs(values[0] - values[1]).max() > 0.1
+
+
+# ---- how likely a policy makes actions -------------------------------------------------------------------------------------
+
+
+class Fixed:
+    """A policy with given probabilities, and a model with given predictions."""
+
+    def __init__(self, values):
+        """Take `[n, A]`."""
+        self.values, self.weights = values, np.ones(1)
+
+    def full(self, level, batch):
+        """Return them."""
+        return self.values[None]
+
+    def predict(self, level, batch):
+        """Return them."""
+        return self.values
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 6), st.integers(2, 6), st.integers(0, 10**6), st.booleans())
+def test_ranks_go_by_probability_then_by_prediction(count, actions, seed, minimise):
+    rng = np.random.default_rng(seed)
+    weights = rng.integers(1, 4, (count, actions)).astype(float)  # many ties
+    chances, predicted = weights / weights.sum(axis=1, keepdims=True), rng.normal(size=(count, actions))
+    goal = "minimise" if minimise else "maximise"
+    problem = SimpleNamespace(reward=SimpleNamespace(goal=goal))
+    batch = Batch(np.arange(count), {"inner": LevelTable.undecided(np.arange(count), {})})
+    scores = Likeliest(problem, Fixed(chances), Fixed(predicted)).predict("inner", batch)
+    good = -1.0 if minimise else 1.0
+    for row in range(count):
+        expected = sorted(range(actions), key=lambda a: (-chances[row, a], -good * predicted[row, a]))
+        assert np.argsort(-good * scores[row]).tolist() == expected
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(2, 6), st.integers(0, 10**6))
+def test_a_cap_towards_a_policy_fills_its_likeliest_actions_first(actions, seed):
+    rng = np.random.default_rng(seed)
+    chances, mu = rng.dirichlet(np.ones(actions), 5), rng.dirichlet(np.full(actions, 3.0), 5)
+    problem = SimpleNamespace(reward=SimpleNamespace(goal="maximise"))
+    batch = Batch(np.arange(5), {"inner": LevelTable.undecided(np.arange(5), {})})
+    filled = cap(Likeliest(problem, Fixed(chances)).predict("inner", batch), mu, 2.0)
+    top = chances.argmax(axis=1)
+    np.testing.assert_allclose(filled[np.arange(5), top], np.minimum(1.0, 2.0 * mu[np.arange(5), top]))
+
+
+# ---- a host of one's own -----------------------------------------------------------------------------------------------------
+
+
+class Learner:
+    """A user's own learner, which answers what the test wants."""
+
+    def __init__(self, answer):
+        """Keep what to answer, or what to raise."""
+        self.answer = answer
+
+    def propose(self, history, levels, seed):
+        """Answer."""
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+def wrong_sum(level, rows):
+    return leaning(level, rows) * 0.9
+
+
+class Scores:
+    """Scores that the test chooses."""
+
+    def __init__(self, values):
+        """Take a number or the shape's tail."""
+        self.values = values
+
+    def predict(self, level, batch):
+        """Return `[n, A]`, or what the test wants instead."""
+        if isinstance(self.values, Exception):
+            raise self.values
+        return np.full((len(batch.levels[level]), 5), self.values) if np.ndim(self.values) == 0 else self.values
+
+
+class Crooked:
+    """A policy whose probabilities do not sum to one."""
+
+    def __init__(self, problem, share):
+        """Keep what they sum to."""
+        self.problem, self.share, self.weights = problem, share, np.ones(1)
+
+    def full(self, level, batch):
+        """Return `[1, n, A]`."""
+        return np.full((1, len(batch.levels[level]), 5), self.share / 5)
+
+    def taken(self, level, batch):
+        """Return `[1, n]`."""
+        return np.full((1, len(batch.levels[level])), self.share / 5)
+
+
+def test_a_fixed_policy_is_challenged_as_it_is_and_capped_towards_it():
+    history = history_of(world_of())
+    policy = leaning_policy(history.problem)
+    proposals = External(policy, ("inner",)).propose(history, LEVELS, 1)
+    assert list(proposals) == ["inner"]
+    assert proposals["inner"].policy is policy
+    batch = history.everything()
+    capped = Capped(history.problem, proposals["inner"].scores, history.legacy, 2.0, ["inner"])
+    np.testing.assert_allclose(path_full(capped, "inner", batch)[0], [0, 0, 0.2, 0.4, 0.4])
+
+
+def test_a_learner_may_answer_a_policy_scores_or_a_whole_proposal():
+    history = history_of(world_of())
+    policy = leaning_policy(history.problem)
+    whole = HOSTS["greedy"]().propose(history, ["inner"], 1)["inner"]
+    for answer, kind in ((policy, Likeliest), (whole.scores, PlannedValues), (whole, PlannedValues)):
+        found = External(Learner({"inner": answer})).propose(history, LEVELS, 1)
+        assert list(found) == ["inner"]
+        assert isinstance(found["inner"].scores, kind)
+    assert External(Learner({})).propose(history, LEVELS, 1) == {}
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (lambda p: {"inner": Crooked(p, 0.9)}, r"host 'external', level 'inner', row 0.*not a distribution"),
+        (lambda p: {"inner": Crooked(p, np.nan)}, r"host 'external', level 'inner', row 0.*not a distribution"),
+        (lambda p: {"inner": Crooked(p, 1.0)}, r"host 'external', level 'inner'.*cannot be stored"),
+        (lambda p: {"inner": Function(p, wrong_sum)}, r"host 'external', level 'inner'.*sum to 1"),
+        (lambda p: {"inner": Scores(np.nan)}, r"host 'external', level 'inner', row 0: the score of action 0 is nan"),
+        (lambda p: {"inner": Scores(np.zeros((3, 2)))}, r"host 'external', level 'inner': scores have the shape \[3, 2\]"),
+        (lambda p: {"inner": Scores(ValueError("no data"))}, r"host 'external', level 'inner': raised ValueError: no data"),
+        (lambda p: {"inner": 3.0}, r"host 'external', level 'inner'.*found float"),
+        (lambda p: {"dose": leaning_policy(p)}, r"host 'external', level 'dose'.*inner, meta"),
+        (lambda p: RuntimeError("no licence"), r"host 'external', levels inner, meta: raised RuntimeError: no licence"),
+        (lambda p: SettingError("too few"), r"host 'external', levels inner, meta: too few"),
+        (lambda p: [1], r"host 'external'.*mapping.*found list"),
+    ],
+)
+def test_a_bad_host_is_refused_by_name_and_nothing_is_lost(answer, says):
+    world = world_of()
+    host = External(Learner(answer(world.problem)))
+    handover = Handover(world, world.legacy("uniform"), host, GateSettings(first=6), 1)
+    with pytest.raises(PolicyError, match=says):
+        handover.advance(50)
+    assert handover.state.episode == 6
+    assert len(handover.rewards) == 6
+    assert handover.acting is handover.legacy
+    assert [event.kind for event in handover.events] == ["opened", *["unit"] * 6]
+
+
+def test_a_host_of_one_s_own_is_a_policy_or_proposes():
+    with pytest.raises(SettingError, match=r"propose.*found int"):
+        External(3)
+    with pytest.raises(SettingError, match="'levels' says where a fixed policy acts"):
+        External(Learner({}), ("inner",))
+
+
+def test_predictions_that_are_not_finite_are_refused_too():
+    history = history_of(world_of())
+    whole = HOSTS["greedy"]().propose(history, ["inner"], 1)["inner"]
+    with pytest.raises(PolicyError, match="level 'inner', row 0: the prediction of action 0 is inf"):
+        External(Learner({"inner": Proposal(whole.scores, Scores(np.inf))})).propose(history, LEVELS, 1)

@@ -1,0 +1,225 @@
+"""The page of a handover says what happened: verdict, control, trajectories, events, ledger, settings, what to do."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from handover_runs import challenger, published
+from page_reader import Element, read, section
+
+from aegis.certificate.measures import reward_measure
+from aegis.errors import OutputError
+from aegis.handover import Handover, replay
+from aegis.handover.events import Alarm, Frozen, Operator, Paused, Unit
+from aegis.handover.state import apply
+from aegis.report import render_handover, write_handover_report
+from aegis.report.handover_charts import bound_figures, evidence_figures, flips_of, reward_figure
+from aegis.report.handover_path import looked, trajectory
+from aegis.report.handover_standing import bound_of, evidence_of, leading, standings
+from aegis.report.handover_words import event_words
+
+TRUTH = {"legacy": 0.225, "agent": 2.5, "oracle": 5.725}
+
+
+@pytest.fixture(scope="module")
+def run() -> Handover:
+    return challenger(90)
+
+
+@pytest.fixture(scope="module")
+def page(run: Handover) -> Element:
+    return read(render_handover(run, {"world": "additive", "legacy": "uniform"}, TRUTH))
+
+
+def test_the_verdict_comes_first(page: Element, run: Handover) -> None:
+    header = page.one("header")
+    assert header.one(".verdict").text == "Handed over in part"
+    since = run.state.deployed[0].since
+    assert f"'inner' since episode {since}" in header.one(".sentence").text and "certified" in header.attributes["class"]
+    tiles = {tile.one("dt").text: tile.text for tile in page.all(".tile")}
+    assert list(tiles) == ["Handed over", "Reward before", "Reward now", "Risk", "Evidence"]
+    assert "1 of 2 levels" in tiles["Handed over"] and "at most 5 %" in tiles["Risk"].replace("\u00a0", " ")
+    assert "90 episodes" in tiles["Evidence"]
+    measure = reward_measure(run.problem)
+    before = np.mean([measure.value(value) for value in run.rewards[: since - 1]])
+    assert f"{before:.3g}" in tiles["Reward before"]
+    assert "meta" in section(page, "What to do next").text
+
+
+def test_who_controls_each_level_since_when(page: Element, run: Handover) -> None:
+    found = section(page, "Who controls each level")
+    rows = {row.one("th").text: [cell.text for cell in row.all("td")] for row in found.all("tbody")[0].all("tr")}
+    since = run.state.deployed[0].since
+    assert list(rows) == ["meta", "inner"]
+    assert rows["inner"][:2] == ["Agent", f"episode {since}"] and rows["inner"][2].startswith("at least +")
+    assert rows["meta"][:3] == ["Legacy", "from the start", "-"] and "needs more than 0" in rows["meta"][3]
+    assert "the legacy earns 0.225, whoever acts now 2.5, and the best possible controller 5.725" in found.text
+
+
+def test_a_bound_is_rounded_down(run: Handover) -> None:
+    measure = reward_measure(run.problem)
+    flip = next(event for event in run.events if event.kind == "flip")
+    words = event_words(replace(flip, gain_lower=0.0299999 / measure.width), measure)  # type: ignore[type-var]
+    assert words is not None and "at least +0.0299)" in words[1]
+
+
+def test_pictures_have_lines_margins_and_flips(page: Element, run: Handover) -> None:
+    flips = len(flips_of(run.events))
+    for title, style in (("Reward", "bound-line"), ("Certified gain, level by level", "bound-line")):
+        for picture in section(page, title).all("figure"):
+            assert picture.all(f".{style}") and len(picture.all(".flip-line")) == flips
+            assert picture.one("desc").children
+    bounds = section(page, "Certified gain, level by level").all("figure")
+    assert [figure.one("figcaption").text for figure in bounds] == [
+        "Certified gain of the leading challenge at \u2018inner\u2019",
+        "Certified gain of the leading challenge at \u2018meta\u2019",
+    ]
+    assert all(len(figure.all(".margin")) == 1 for figure in bounds)
+    evidence = section(page, "Evidence of every challenge").all("figure")
+    assert len(evidence[0].all(".won-line")) == 1 and not evidence[1].all(".won-line")
+
+
+def test_events_and_ledger_are_those_of_the_run(page: Element, run: Handover) -> None:
+    rows = section(page, "What happened").all("tbody")[0].all("tr")
+    told = [event for event in run.events if not isinstance(event, Unit | Frozen) and event.kind != "opened"]
+    assert [row.all(".kind")[0].text for row in rows] == [event.kind for event in told]
+    freezes = section(page, "Ledger of the risk").all("tbody")[0].all("tr")
+    assert len(freezes) == run.state.freeze
+    spent = [float(row.all("td")[3].text) for row in freezes]
+    assert spent == sorted(spent) and run.state.spent <= spent[-1] < 0.05
+    assert spent[-1] == pytest.approx(run.state.spent, rel=0.01)
+
+
+def test_settings_are_all_there(page: Element, run: Handover) -> None:
+    names = {item.text for item in section(page, "Settings").all("dt")}
+    assert {name.replace("_", " ") for name in run.settings.plain()} <= names
+    assert {"world", "legacy", "seed", "episodes"} <= names
+
+
+def test_the_page_needs_nothing_else_and_is_the_same_again(run: Handover) -> None:
+    text = render_handover(run)
+    assert text == render_handover(run)
+    assert not re.search(r"(src|href)=|@import|url\(", text)
+    assert "This plant is simulated" not in text  # nobody said what is true
+    assert text.startswith("<!DOCTYPE html>")
+
+
+def test_names_of_the_users_are_escaped(run: Handover) -> None:
+    text = render_handover(run, {"legacy": "<script>alert(1)</script>"})
+    assert "<script>" not in text and "&lt;script&gt;" in text
+
+
+def test_a_run_without_a_flip_says_not_yet() -> None:
+    page = read(render_handover(challenger(30)))
+    assert page.one(".verdict").text == "Not yet"
+    assert "Nothing but episodes and freezes" in section(page, "What happened").text
+    none = read(render_handover(challenger(5)))
+    assert "No challengers were frozen" in section(none, "Ledger of the risk").text
+    assert "no challenge has counted an episode yet" in section(none, "Certified gain, level by level").text
+
+
+def test_what_waits_is_said() -> None:
+    page = read(render_handover(challenger(60, mode="approve")))
+    assert page.one(".verdict").text == "Waiting"
+    assert "Approve the certified flip of \u2018inner\u2019" in section(page, "What to do next").text
+    shadow = read(render_handover(challenger(60, mode="shadow")))
+    assert "In shadow nothing changes hands" in section(shadow, "What to do next").text
+
+
+def test_operators_pauses_and_alarms_are_told() -> None:
+    run = challenger(60)
+    for said in (Operator("revert", "Ada", "<b>it smells</b>", 0, "inner"), Paused(0, "no data")):
+        run.say(said)
+    alarm = Alarm(60, 200.0, 0.5)
+    run.events.append(alarm)
+    run.state = replay(run.events)
+    page = read(render_handover(run))
+    assert page.one(".verdict").text == "Paused"
+    kinds = [item.text for item in section(page, "What happened").all(".kind")]
+    assert kinds[-4:] == ["operator", "reverted", "paused", "alarm"]
+    text = section(page, "What happened").text
+    assert "Ada: revert at level 'inner', because <b>it smells</b>." in text and "no data" in text
+
+
+def test_the_published_gate_is_not_a_certificate() -> None:
+    run = published(60)
+    text = render_handover(run, certificate=False)  # type: ignore[arg-type]
+    page = read(text)
+    assert page.one(".verdict").text == "Not a certificate"
+    assert "refused" in page.one("header").attributes["class"]
+    assert "Ledger of the risk" not in text and "Probability of any wrong handover" not in text
+    assert "which is not a certificate, at" in section(page, "Computed gain, level by level: not a certificate").text
+    assert "Run the same plant with the gate" in section(page, "What to do next").text
+    measure = reward_measure(run.problem)
+    path = looked(run.looks, run.state.levels, measure)
+    assert [item.bound for phase in path.bounds["inner"] for item in phase] == [
+        measure.gain(look.gain) for look in run.looks if look.level == "inner" and look.gain is not None
+    ]
+
+
+def test_the_trajectory_ends_where_the_gate_stands(run: Handover) -> None:
+    measure = reward_measure(run.problem)
+    path = trajectory(run.events, measure)
+    last = path.bounds["meta"][-1][-1]
+    ahead = leading(run.state, "meta", measure)
+    assert ahead is not None and (last.episode, last.challenge, last.bound) == (90, ahead[0].name, ahead[1])
+    assert ahead[1] == max(bound_of(item, measure) for item in run.state.challenges if item.level == "meta")  # type: ignore[type-var]
+    courses = {course.name: course for course in path.courses}
+    for item in run.state.challenges:
+        assert courses[item.name].points[-1] == (90, evidence_of(item).share)
+        assert courses[item.name].points[0] == (item.since - 1, 0.0)
+    won = [course for course in path.courses if course.won]
+    assert [course.level for course in won] == ["inner"] and won[0].points[-1][1] >= 1.0
+    # The bound that was handed over at is on the line, in the phase that ends there.
+    flip = flips_of(run.events)[0]
+    end = path.bounds["inner"][0][-1]
+    assert (end.episode, end.bound) == (flip.episode, pytest.approx(measure.gain(flip.gain_lower)))
+
+
+def test_evidence_reaches_its_threshold_exactly_when_the_bound_exceeds_the_margin(run: Handover) -> None:
+    measure = reward_measure(run.problem)
+    state, seen = replay(run.events[:1]), set()
+    for event in run.events[1:]:
+        state = apply(state, event)
+        for item in state.challenges:
+            if item.units and item.crossed is None:
+                share, bound = evidence_of(item).share, bound_of(item, measure)
+                assert bound is not None
+                assert (share >= 1.0) is (bound > 0.0) or share == pytest.approx(1.0, abs=1e-6)
+                seen.add(share >= 1.0)
+    assert seen == {True, False}
+
+
+def test_standings_know_how_much_is_missing(run: Handover) -> None:
+    measure = reward_measure(run.problem)
+    inner, meta = standings(run.state, measure)
+    assert (inner.level, inner.control, inner.leading) == ("inner", "agent", None)
+    assert meta.control == "legacy" and meta.leading is not None and meta.leading.evidence is not None
+    assert meta.leading.bound < meta.leading.margin and meta.leading.evidence.share < 1
+
+
+def test_missing_rewards_leave_gaps_and_no_warnings() -> None:
+    rewards = np.full(40, np.nan)
+    rewards[10:30] = 1.0
+    figure = reward_figure(rewards, [], None, "EUR")
+    tree = read(str(figure.picture))
+    assert len(tree.all(".reward-dot")) == 20 and tree.all(".bound-line")
+    nothing = read(str(reward_figure(np.full(5, np.nan), [], None, "EUR").picture))
+    assert not nothing.all(".reward-dot") and "No reward was observed." in str(nothing.one("desc").children[0])
+
+
+def test_figures_of_nothing() -> None:
+    measure = reward_measure(challenger(1).problem)
+    empty = trajectory(challenger(1).events, measure)
+    assert bound_figures(empty, [], measure, 1, "x") == () and evidence_figures(empty, [], 1) == ()
+
+
+def test_a_place_that_cannot_be_written(run: Handover, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    with pytest.raises(OutputError, match="cannot write"):
+        write_handover_report(run, tmp_path / "file" / "page.html")
+    assert write_handover_report(run, tmp_path / "page.html").read_text() == render_handover(run)
