@@ -246,6 +246,7 @@ BY_CERTIFICATE = {
     "cannot-certify",
     "earlier-looks",
     "damaged-ledger",
+    "doubtful-weights",
     "nothing-certified",
     "no-fingerprints",
 }  # found while certifying

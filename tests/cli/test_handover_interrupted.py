@@ -102,6 +102,21 @@ def test_killed_it_goes_on_and_ends_with_the_same_bytes(
     assert {name: (out / name).read_bytes() for name in KEPT} == _with_folder(whole, out)
 
 
+@pytest.mark.parametrize("kind", [b"certified", b"flip"])
+def test_a_write_that_was_broken_off_before_a_decision(
+    kind: bytes, whole: dict[str, bytes], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "run"
+    assert aegis(*QUICK, "--out", out, capsys=capsys)[0] == 0
+    lines = (out / "events.jsonl").read_bytes().splitlines(keepends=True)
+    decided = next(place for place, line in enumerate(lines) if line.startswith(b'{"kind": "' + kind))
+    (out / "events.jsonl").write_bytes(b"".join(lines[:decided]) + lines[decided][:20])
+    (out / "summary.json").unlink()
+    code, _, err = aegis(*QUICK, "--out", out, capsys=capsys)
+    assert code == 0, err
+    assert (out / "events.jsonl").read_bytes() == whole["events.jsonl"]
+
+
 def test_without_a_folder_it_says_that_nothing_was_kept(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -232,6 +232,9 @@ def test_a_fixed_policy_is_challenged_as_it_is_and_capped_towards_it():
     proposals = External(policy, ("inner",)).propose(history, LEVELS, 1)
     assert list(proposals) == ["inner"]
     assert proposals["inner"].policy is policy
+    found = steps(history.problem, history.legacy, "inner", proposals["inner"], (2.0, np.inf))
+    assert list(found) == [2.0, np.inf]
+    assert found[np.inf] is policy
     batch = history.everything()
     capped = Capped(history.problem, proposals["inner"].scores, history.legacy, 2.0, ["inner"])
     np.testing.assert_allclose(path_full(capped, "inner", batch)[0], [0, 0, 0.2, 0.4, 0.4])

@@ -85,8 +85,9 @@ def test_only_units_of_the_present_phase_in_which_the_policies_of_now_acted_are_
 
 
 def test_the_policy_is_the_heaviest_part_of_the_mixture():
-    history = history_of(world_of(f_a=1.0), SMALL)
+    history = history_of(world_of("unified", preset="stress"), SMALL, "natural:epsilon=0.3")
     found = HOSTS["pb"]().weigh(history, ["inner"], 1)["inner"]
+    assert np.ptp(found.best.weights) > 0.01
     policy, batch = found.policy, history.everything()
     assert isinstance(policy, Mixture)
     heaviest = np.sort(found.best.weights)[-4:]

@@ -140,11 +140,15 @@ def test_weights_that_are_not_cut_take_the_largest_seen_for_b():
 
 
 def test_one_over_root_k_instead_of_lambda_star_waits_until_it_is_defined():
-    world = world_of(f_a=0.5)
-    gate = published(world, world.legacy("uniform"), optimal_lambda=False, stride=50, levels=("inner",))
-    gate.advance(151)
-    assert [look.gain is None for look in gate.looks] == [True, True, False]  # K above B^2 = 100
-    assert "lam" not in gate.looks[0].words
+    world, shared = world_of(f_a=0.5), {"rewards": "scaled", "largest_weight": 8.0, "levels": ("inner",)}
+    gains = {}
+    for optimal in (True, False):
+        gate = published(world, world.legacy("uniform"), optimal_lambda=optimal, **shared)
+        gate.advance(101)
+        gains[optimal] = [look.gain for look in gate.looks]
+    assert gains[False][0] is None  # K has to be above B^2 = 64
+    assert None not in gains[True]
+    assert gains[False][1] != gains[True][1]
 
 
 # ---- the schedule and its switches -----------------------------------------------------------------------------------

@@ -14,6 +14,7 @@ from aegis.policies import (
     Capped,
     Constant,
     Epsilon,
+    Floored,
     Function,
     Hybrid,
     Legacy,
@@ -70,6 +71,7 @@ EXAMPLES: dict[str, Policy] = {
     "mixture": Mixture([MIXTURE, LEGACY], [0.1, 0.9]),
     "hybrid": Hybrid(PROBLEM, {"dose"}, MIXTURE, Mixture([OTHER, LEGACY])),
     "capped": Capped(PROBLEM, MODEL, MIXTURE, 2.0, {"dose"}),
+    "floored": Floored(PROBLEM, Mixture([OTHER, LEGACY]), MIXTURE, 0.2, {"dose"}),
     "columns": TargetColumns(PROBLEM, {"recipe": "p_recipe", "dose": "p_dose"}),
     "function": Function(PROBLEM, cautious, {"dose"}, MIXTURE),
 }

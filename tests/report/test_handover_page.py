@@ -194,6 +194,22 @@ def test_evidence_reaches_its_threshold_exactly_when_the_bound_exceeds_the_margi
     assert seen == {True, False}
 
 
+def test_the_claim_that_is_furthest_behind_counts(run: Handover) -> None:
+    challenge = next(item for item in run.state.challenges if item.units)
+    gain = challenge.claim("gain")
+    behind = replace(gain, what="guard scrap", margin=gain.margin + 0.05)
+    guarded = replace(challenge, claims=(*challenge.claims, behind))
+    assert evidence_of(guarded).wealth < evidence_of(challenge).wealth
+    ahead = replace(gain, what="guard scrap", margin=gain.margin - 0.05)
+    assert evidence_of(replace(challenge, claims=(*challenge.claims, ahead))) == evidence_of(challenge)
+
+
+def test_flips_are_looked_at_whatever_the_stations(run: Handover, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aegis.report.handover_path.CLOSER", 1e9)
+    path = trajectory(run.events, reward_measure(run.problem), stations=1)
+    assert [item.episode for item in path.bounds["inner"][0]] == [flips_of(run.events)[0].episode]
+
+
 def test_standings_know_how_much_is_missing(run: Handover) -> None:
     measure = reward_measure(run.problem)
     inner, meta = standings(run.state, measure)

@@ -19,12 +19,13 @@ from aegis.certificate.parts import Part, Reach, gain_parts, value_parts
 from aegis.certificate.view import Models, View
 from aegis.errors import PolicyError, SettingError
 from aegis.evidence import Grid, unit_logs
-from aegis.handover.challenge import ClaimState, Logs, PartState
+from aegis.handover.challenge import VALUE, ClaimState, Logs, PartState
 from aegis.handover.gate import Proposed
 from aegis.policies import path_full, policy_digest
 from aegis.problem import Batch, Policy, Problem, RewardModel, Scope
 
 SUM_TOLERANCE = 1e-6
+REACH = 4  # bets to each side of the middle that a value is bounded with
 FORESEEN = 2.0  # a value grid is placed for so many times the units that there are
 
 
@@ -52,14 +53,8 @@ class Challenger:
     def evidence(self, batch: Batch) -> list[dict[str, tuple[Logs, ...]]]:
         """Return what each episode of a batch contributes, by claim, the numbers of each part.
 
-        Raises RefusedError if rewards lie outside their range or logged probabilities cannot be, PolicyError if the policy is no
-        longer the one that was frozen.
+        Raises RefusedError if rewards lie outside their range or logged probabilities cannot be.
         """
-        if policy_digest(self.policy) != self.digest:
-            raise PolicyError(
-                f"the challenger at level '{self.level}' was altered after it was frozen: its digest was {self.digest[:16]}, now "
-                f"it is {policy_digest(self.policy)[:16]}; the policy that is certified must be the one that is deployed"
-            )
         view = View(self.problem, batch, self.policy, self.models)
         found = {
             name_of(claim): [
@@ -68,6 +63,15 @@ class Challenger:
             for claim, grids in self.claims
         }
         return [{name: tuple(part[unit] for part in parts) for name, parts in found.items()} for unit in range(len(batch))]
+
+    def check(self) -> None:
+        """Raise PolicyError if the policy is no longer the one that was frozen."""
+        found = policy_digest(self.policy)
+        if found != self.digest:
+            raise PolicyError(
+                f"the challenger at level '{self.level}' was altered after it was frozen: its digest was {self.digest[:16]}, now "
+                f"it is {found[:16]}; what is certified must be what is deployed; whoever is in control stays"
+            )
 
 
 def name_of(claim: Claim) -> str:
@@ -126,7 +130,16 @@ def check_distribution(policy: Policy, level: str, batch: Batch) -> None:
 
 
 def _placed(part: Part, claim: Claim, view: View, units: int) -> Grid:
-    return place_grid(part, replace(claim, delta=0.05), view, units)
+    grid = place_grid(part, replace(claim, delta=0.05), view, units)
+    return _narrow(grid) if claim.what == VALUE else grid
+
+
+def _narrow(grid: Grid) -> Grid:
+    """Return the middle of a grid: a bound that is only watched need not be ready for everything, and every unit is kept."""
+    middle = int(np.argmax(grid.log_weights))
+    kept = slice(max(middle - REACH, 0), middle + REACH + 1)
+    logs = grid.log_weights[kept]
+    return Grid(grid.bets[kept], logs - np.log(np.exp(logs).sum()), grid.centre)
 
 
 def _models(problem: Problem, measures: list[Measure], prediction: RewardModel | None, prior: Batch) -> Models:

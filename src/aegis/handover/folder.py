@@ -16,7 +16,7 @@ from aegis.agents.folder import LOG, SUMMARY, claim
 from aegis.agents.identity import identity
 from aegis.errors import AegisError, InputError, OutputError
 from aegis.files import locked, write_text
-from aegis.handover.events import Event, Opened, event_of, plain
+from aegis.handover.events import Event, Opened, Operator, Restarted, Reverted, Unit, event_of, plain
 from aegis.handover.run import Handover
 from aegis.handover.summary import summary
 from aegis.logs import write_log
@@ -39,7 +39,7 @@ def handover_to(
     place = Path(folder)
     with locked(place):
         claim(place, _settings(handover, episodes, about or {}), handover.problem)
-        kept = read_events(place / EVENTS)
+        kept = _settled(place / EVENTS, read_events(place / EVENTS))
         if kept:
             handover.restore(kept)
         else:
@@ -74,6 +74,21 @@ def read_events(path: Path) -> list[Event]:
         with path.open("rb+") as file:
             file.truncate(len(whole))
     return found
+
+
+def _settled(path: Path, kept: list[Event]) -> list[Event]:
+    """Return events without the last episode and what followed from it, which is cut off the file and comes about again.
+
+    A write that was broken off between lines may have kept the episode and lost the flip that it led to. What an operator said
+    does not come about again: then everything stays.
+    """
+    last = max((place for place, event in enumerate(kept) if isinstance(event, Unit)), default=None)
+    if last is None or any(isinstance(event, Operator | Restarted | Reverted) for event in kept[last:]):
+        return kept
+    lines = path.read_bytes().splitlines(keepends=True)
+    with path.open("rb+") as file:
+        file.truncate(sum(map(len, lines[:last])))
+    return kept[:last]
 
 
 def _append(path: Path, events: Sequence[Event]) -> None:

@@ -17,16 +17,17 @@ import numpy as np
 from aegis.certificate.measures import reward_measure
 from aegis.certificate.view import Models, View
 from aegis.errors import InputError, PolicyError
+from aegis.files import digest_of
 from aegis.handover.acting import AGENT, BEFORE, LEGACY, acting_policy, arm_of, policy_before
 from aegis.handover.challengers import Challenger, make_challenger
-from aegis.handover.events import Event, Flipped, Frozen, Operator, Paused, Restarted, Reverted, Unit
+from aegis.handover.events import Certified, Event, Flipped, Frozen, Operator, Paused, Restarted, Reverted, Unit
 from aegis.handover.gate import Given, step
 from aegis.handover.history import History, joined
 from aegis.handover.hosts import Host
 from aegis.handover.settings import GateSettings
 from aegis.handover.state import GateState, apply, open_gate, replay
-from aegis.policies import Capped, Floored, policy_digest
-from aegis.problem import Array, Batch, Plant, Policy, Problem, concat
+from aegis.policies import Capped, Floored
+from aegis.problem import Array, Batch, Plant, Policy, Problem, concat, dump_problem
 
 BLOCK = 64  # episodes that are run at a time
 Watch = Callable[[Sequence[Event]], None]
@@ -56,7 +57,7 @@ class Handover:
 
     def __post_init__(self) -> None:
         names = tuple(reversed(self.plant.problem.names))
-        self.state, opened = open_gate(self.settings, names, self.host.name)
+        self.state, opened = open_gate(self.settings, names, digest_of(dump_problem(self.plant.problem)))
         self.events.append(opened)
 
     @property
@@ -96,15 +97,18 @@ class Handover:
         counting = [] if self.state.paused is not None else self.state.counting(stop)
         evidence = {item.name: self.challengers[item.name].evidence(batch) for item in counting}
         told: list[Event] = []
-        for place, arm in enumerate(arms):
-            found = {name: units[place] for name, units in evidence.items()} if arm == AGENT else {}
-            reward = None if math.isnan(rewards[place]) else float(rewards[place])
-            events = self._step(Unit(first + place + 1, reward, arm, found))
-            told += events
-            if any(isinstance(event, Flipped) for event in events):
-                break  # whoever acts in the rest of the block is somebody else
-        done = self.state.episode - first
-        self._keep(batch if done == len(batch) else batch.take_episodes(np.arange(done)), arms[:done], rewards[:done])
+        try:
+            for place, arm in enumerate(arms):
+                found = {name: units[place] for name, units in evidence.items()} if arm == AGENT else {}
+                reward = None if math.isnan(rewards[place]) else float(rewards[place])
+                events = self._step(Unit(first + place + 1, reward, arm, found))
+                told += events
+                if any(isinstance(event, Flipped) for event in events):
+                    break  # whoever acts in the rest of the block is somebody else
+        finally:  # also if a unit could not be counted: those before it were
+            done = self.state.episode - first
+            if done:
+                self._keep(batch if done == len(batch) else batch.take_episodes(np.arange(done)), arms[:done], rewards[:done])
         return told
 
     def _run(self, first: int, arms: Sequence[str]) -> Batch:
@@ -131,7 +135,11 @@ class Handover:
     # ---- deciding ----------------------------------------------------------------------------------------------------------
 
     def _step(self, given: Given) -> tuple[Event, ...]:
-        self.state, events = step(self.state, given)
+        state, events = step(self.state, given)
+        for event in events:
+            if isinstance(event, Certified | Flipped):
+                self.challengers[event.challenge].check()  # before anything is true
+        self.state = state
         self.events += events
         for event in events:
             self._carry_out(event)
@@ -139,14 +147,9 @@ class Handover:
 
     def _carry_out(self, event: Event) -> None:
         if isinstance(event, Flipped):
-            challenger = self.challengers[event.challenge]
-            if policy_digest(challenger.policy) != event.policy:
-                raise PolicyError(
-                    f"the challenger {event.challenge} was altered after it was frozen; whoever is in control stays in control"
-                )
             if event.level in self.deployed:
                 self.retired[event.level] = self.deployed[event.level]
-            self.deployed[event.level] = challenger.policy
+            self.deployed[event.level] = self.challengers[event.challenge].policy
         if isinstance(event, Reverted):
             self.deployed.pop(event.level)
             self.retired.pop(event.level, None)
@@ -154,6 +157,8 @@ class Handover:
             self.challengers.clear()
 
     def _freeze(self) -> list[Event]:
+        for challenger in self.challengers.values():
+            challenger.check()
         made = self._challengers()
         before = {item.name for item in self.state.challenges}
         events = self._step([item.proposed for item in made])
@@ -171,13 +176,21 @@ class Handover:
         proposals = self.host.propose(history, levels, self.seed)
         prior, made = history.phase(), []
         for level, proposal in proposals.items():
-            for cap in self.settings.caps:
+            for cap in self._caps(level):
                 new = Capped(self.problem, proposal.scores, self.legacy, cap, [level])
                 policy = Floored(self.problem, new, self.legacy, floor, [level])
                 # Over the legacy a capped policy moves at most 1 - 1/W of the probability; over another one it may move all.
                 variation = (1.0 - floor) * (1.0 - 1.0 / cap if self.state.at(level) is None else 1.0)
                 made.append(make_challenger(self.problem, level, cap, policy, variation, proposal.prediction, prior))
         return made
+
+    def _caps(self, level: str) -> tuple[float, ...]:
+        """Return the caps of challengers at a level."""
+        now = self.state.at(level)
+        if now is None:
+            return self.settings.caps
+        least = math.inf if now.cap is None else now.cap
+        return tuple(cap for cap in self.settings.wider if cap >= least)
 
     # ---- restoring ---------------------------------------------------------------------------------------------------------
 
@@ -188,9 +201,7 @@ class Handover:
         """
         told = list(events)
         if not told or told[0] != self.events[0]:
-            raise InputError(
-                "these events are of a gate with other settings, levels or host; give the settings it was opened with"
-            )
+            raise InputError("these events are of a gate with other settings, levels or problem; give those it was opened with")
         last = replay(told)
         wanted = {item.name for item in last.challenges} | {item.challenge for item in told if isinstance(item, Flipped)}
         pending: list[str] = []

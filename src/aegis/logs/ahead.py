@@ -34,7 +34,7 @@ class Beside(Generic[Item]):
     A context: leaving it waits until all have been seen. What is raised there is raised at the next item, or on leaving.
     """
 
-    def __init__(self, look: Callable[[Item], None], most: int = 2) -> None:
+    def __init__(self, look: Callable[[Item], None], most: int = 1) -> None:
         """Show items to `look`; at most `most` of them wait."""
         self._look, self._most = look, most
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="aegis-look")

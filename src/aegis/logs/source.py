@@ -20,7 +20,7 @@ from aegis.logs.streaming import gathered, joined, whole_episodes
 from aegis.logs.survey import Survey, numbered, survey
 from aegis.problem import Batch, Problem
 
-ROWS = 196608  # of a block: much larger ones take more memory, smaller ones more time for each row
+ROWS = 163840  # of a block: much larger ones take more memory, smaller ones more time for each row
 
 
 @dataclass(frozen=True, slots=True)
