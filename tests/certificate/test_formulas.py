@@ -34,7 +34,7 @@ CASES = {
     "three levels": (replace(THREE, particles=2), 0.0),
     "three levels, missing": (THREE, 0.3),
 }
-BETS = 0.95 * np.exp2(-np.arange(0.0, 12.0, 2.0) / 2.0)
+BETS = gain_grid(1.0).bets[:12:2]  # of a candidate without a cap
 
 
 @dataclass(frozen=True)

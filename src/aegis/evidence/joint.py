@@ -23,6 +23,7 @@ from aegis.evidence.grid import FLOOR, Array
 from aegis.evidence.waterfill import AT_ONCE, check_decisions, water_levels
 
 Index = npt.NDArray[np.integer]
+HAIR = 1.0 + 5e-10
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +51,15 @@ def outer_stakes(
     candidate or comparator acting there. inner_cap: W_1, infinite if there is none.
     """
     check_decisions(outer.logging, outer.action, np.zeros(len(outer.action)))
-    # 1 without a cap; a hair more than needed, so that rounding at the inner level does not break a cap that binds.
-    share = min(1.0, (1.0 - 1.0 / inner_cap) * (1.0 + 5e-10))
+    # A hair more than needed, so that rounding at the inner level does not break a cap that binds, nor a bet on an outer action
+    # that the candidate hardly takes. The largest bet has room for it.
+    share = min(1.0, (1.0 - 1.0 / inner_cap) * HAIR)
     logged = outer.logging > 0
     nu = np.where(logged, outer.logging, 1.0)
     w, u = outer.candidate / nu, outer.comparator / nu
-    tau = np.maximum(u * share, u - w)
+    tau = np.maximum(u * share, (u - w) * HAIR)
     kappa = np.where(logged, tau + w * np.clip(under_candidate, 0, 1) - u * np.clip(under_comparator, 0, 1), 0.0)
-    worst = np.maximum(outer.comparator * share, outer.comparator - outer.candidate).sum(axis=1)
+    worst = np.maximum(outer.comparator * share, (outer.comparator - outer.candidate) * HAIR).sum(axis=1)
     rows = np.arange(len(nu))
     pieces = []
     size = max(1, AT_ONCE // (nu.shape[1] * bets.size))
