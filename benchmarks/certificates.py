@@ -32,7 +32,7 @@ from aegis.validation import Oracle, crossing, handed_over, wealth_path
 from aegis.worlds import World, make_world
 from coverage_page import CERTIFICATES, COVERAGE, SIZES, rewrite_page, tight_lines, units_lines
 from coverage_studies import LEGACIES
-from results import machine, record
+from results import lines_of, machine, record
 
 FILE = Path(__file__).parents[1] / "build" / "certificates.jsonl"
 METHODS = ("plain", "robust", "auto")
@@ -157,15 +157,8 @@ def trials(runs: int) -> list[Trial]:
 
 
 def stored(path: Path) -> dict[Trial, dict[str, float]]:
-    """Return the trials that are on disk; a line that was cut off by an interruption is left out."""
-    found = {}
-    for text in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
-        try:
-            line = json.loads(text)
-        except json.JSONDecodeError:
-            continue
-        found[Trial(**line["trial"])] = line["found"]
-    return found
+    """Return the trials that are on disk."""
+    return {Trial(**line["trial"]): line["found"] for line in lines_of(path)}
 
 
 def medians(results: list[tuple[Trial, dict[str, float]]]) -> dict[str, dict[str, dict[str, Any]]]:

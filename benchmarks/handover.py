@@ -17,7 +17,7 @@ from aegis.engine import map_parts, one_thread
 from aegis.handover import HOSTS, GateSettings, Handover
 from aegis.handover.events import Event, Flipped
 from aegis.worlds import make_world
-from results import record, table
+from results import lines_of, record, table
 
 FILE = Path(__file__).parents[1] / "build" / "handover.jsonl"
 LEGACIES = {"uniform": "uniform", "sign": "sign:epsilon=0.3"}
@@ -76,15 +76,8 @@ def trials(runs: int) -> list[Trial]:
 
 
 def stored(path: Path) -> dict[Trial, dict[str, Any]]:
-    """Return the trials that are on disk; a line that was cut off by an interruption is left out."""
-    found = {}
-    for text in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
-        try:
-            line = json.loads(text)
-        except json.JSONDecodeError:
-            continue
-        found[Trial(**line["trial"])] = line["found"]
-    return found
+    """Return the trials that are on disk."""
+    return {Trial(**line["trial"]): line["found"] for line in lines_of(path)}
 
 
 def write(results: dict[Trial, dict[str, Any]]) -> None:

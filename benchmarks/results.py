@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import platform
 import re
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 RESULTS = Path(__file__).parent / "RESULTS.md"
 HEAD = """# Results
@@ -31,6 +34,15 @@ def record(title: str, command: str, lines: list[str]) -> None:
     pattern = re.compile(rf"^## {re.escape(title)}\n.*?(?=^## |\Z)", flags=re.M | re.S)
     text = pattern.sub(lambda _: body + "\n", text) if pattern.search(text) else text.rstrip("\n") + "\n\n" + body
     RESULTS.write_text(text.rstrip("\n") + "\n")
+
+
+def lines_of(path: Path) -> list[dict[str, Any]]:
+    """Return the lines of a file of JSON; one that was cut off by an interruption is left out."""
+    found = []
+    for text in path.read_text(encoding="utf-8").splitlines() if path.exists() else []:
+        with contextlib.suppress(json.JSONDecodeError):
+            found.append(json.loads(text))
+    return found
 
 
 def table(head: list[str], rows: list[list[str]]) -> list[str]:

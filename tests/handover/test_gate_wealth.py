@@ -11,9 +11,10 @@ from gate_cases import ONE, REACH, frozen, gain, guard, propose, run, unit, valu
 from hypothesis import assume, given, settings
 
 from aegis.evidence import Blend
+from aegis.handover.budget import challenge_share
 from aegis.handover.challenge import Challenge, ClaimState, PartState
 from aegis.handover.events import Certified, Flipped, Paused
-from aegis.handover.gate import share_of_risk, step
+from aegis.handover.gate import step
 
 UNITS = 25
 numbers = st.one_of(st.none(), st.integers(-2 * ONE, 2 * ONE)) | st.integers(0, ONE)
@@ -108,7 +109,7 @@ def test_risk_is_shared_among_challenges_and_among_gain_and_guards():
     assert second.claim("gain").delta == pytest.approx(whole)
     assert first.claim("value").delta == pytest.approx(0.02 * 6 / math.pi**2 / 2)
     assert state.spent == pytest.approx(2 * whole)
-    assert share_of_risk(state, 2, 2) == pytest.approx(0.05 * 6 / math.pi**2 / 4 / 2 / 3)
+    assert challenge_share(0.05, state.freeze + 1, 2) / 3 == pytest.approx(0.05 * 6 / math.pi**2 / 4 / 2 / 3)
 
 
 def test_upgrades_and_handovers_of_one_freeze_share_its_risk():

@@ -86,11 +86,6 @@ def _pause(state: GateState, given: Paused) -> list[Event]:
     return [] if state.paused is not None else [replace(given, episode=state.episode)]
 
 
-def share_of_risk(state: GateState, challenges: int, guards: int) -> float:
-    """Return the risk of each claim if so many challenges of one kind were opened now, each with so many guards."""
-    return challenge_share(state.settings.delta, state.freeze + 1, challenges) / (1 + guards)
-
-
 # ---- freezing ----------------------------------------------------------------------------------------------------------------
 
 
