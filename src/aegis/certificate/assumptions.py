@@ -22,6 +22,7 @@ def assumptions(
         _counts(problem, found),
         _stationarity(found),
         _rewards(problem, measures[0]),
+        *_means(problem, scopes, measures[0]),
         *_policies(candidates),
         Assumption(
             "confounding",
@@ -126,6 +127,23 @@ def _rewards(problem: Problem, measure: Measure) -> Assumption:
         f"belongs to a {problem.reward.per}.",
         "checked on every row; the range itself is declared",
     )
+
+
+def _means(problem: Problem, scopes: Iterable[Scope], measure: Measure) -> list[Assumption]:
+    found = []
+    for level in problem.levels:
+        if level.mean_range is not None and any(set(scope) == {level.name} for scope in scopes):
+            low, high = level.mean_range
+            found.append(
+                Assumption(
+                    "mean-range",
+                    f"The mean of '{measure.column}' below a decision of level '{level.name}' lies in [{low:g}, {high:g}] "
+                    f"{measure.unit}".rstrip()
+                    + ", whoever acts.",
+                    "checked on every decision; the range itself is declared",
+                )
+            )
+    return found
 
 
 def _policies(candidates: Sequence[Candidate]) -> list[Assumption]:

@@ -13,17 +13,23 @@ from aegis.certificate.measures import Measure
 from aegis.certificate.units import nested_means
 from aegis.certificate.view import View
 from aegis.certificate.weights import carried
+from aegis.certificate.within import Within
 from aegis.evidence import Choice, Stakes, gain_stakes, inner_factors, outer_stakes, value_stakes, water_filled
 from aegis.policies import path_full, sequential_full
 from aegis.problem import Array, Scope
 
 
-def filled_gains(view: View, scope: Scope, measure: Measure, bets: Array, widened: float = 1.0) -> Array:
-    """Return the factors `[E, J]` for the gain; `widened` multiplies residuals, to place a grid on data the model has seen."""
+def filled_gains(
+    view: View, scope: Scope, measure: Measure, bets: Array, widened: float = 1.0, within: Within | None = None
+) -> Array:
+    """Return the factors `[E, J]` for the gain; `widened` multiplies residuals, to place a grid on data the model has seen.
+
+    within: declared limits of the means below the decisions.
+    """
     (level,) = scope
     nu = view.logging(level)
     stakes = gain_stakes(_candidate(view, level, scope), nu, nu)
-    return _unit_factors(view, level, measure, stakes, nu, bets, widened)
+    return _unit_factors(view, within or Within(level, measure), stakes, nu, bets, widened)
 
 
 def filled_values(view: View, scope: Scope, measure: Measure, bets: Array, widened: float = 1.0) -> Array:
@@ -31,7 +37,7 @@ def filled_values(view: View, scope: Scope, measure: Measure, bets: Array, widen
     (level,) = scope
     nu = view.logging(level)
     stakes = value_stakes(_candidate(view, level, scope), nu)
-    return _unit_factors(view, level, measure, stakes, nu, bets, widened)
+    return _unit_factors(view, Within(level, measure), stakes, nu, bets, widened)
 
 
 def joint_gains(view: View, scope: Scope, measure: Measure, inner_cap: float, bets: Array, widened: float = 1.0) -> Array:
@@ -52,12 +58,12 @@ def joint_gains(view: View, scope: Scope, measure: Measure, inner_cap: float, be
     return nested_means(batch, inner_name, factors)
 
 
-def _unit_factors(view: View, level: str, measure: Measure, stakes: Stakes, nu: Array, bets: Array, widened: float) -> Array:
-    predicted, action = view.predicted(measure, level), view.batch.levels[level].action
-    rows = np.arange(len(nu))
-    reward = view.subtree(measure, level).worst(stakes.weights[rows, action])
-    factors = water_filled(stakes, nu, predicted, action, widen(reward, predicted[rows, action], widened), bets)
-    return nested_means(view.batch, level, factors)
+def _unit_factors(view: View, within: Within, stakes: Stakes, nu: Array, bets: Array, widened: float) -> Array:
+    level, action, rows = within.level, view.batch.levels[within.level].action, np.arange(len(nu))
+    predicted = within.scaled(view.predicted(within.measure, level))
+    reward = within.observed(view.subtree(within.measure, level), view.batch).worst(stakes.weights[rows, action])
+    reward = widen(reward, predicted[rows, action], widened)
+    return nested_means(view.batch, level, water_filled(stakes, nu, predicted, action, reward, within.width * bets))
 
 
 def _candidate(view: View, level: str, scope: Scope) -> Array:

@@ -15,6 +15,7 @@ from aegis.certificate.measures import Measure
 from aegis.certificate.plain import plain_gains, plain_values
 from aegis.certificate.robust import nested_gains, nested_values, scaled_gains, scaled_values
 from aegis.certificate.view import View
+from aegis.certificate.within import within_of
 from aegis.problem import Array, Problem, Scope
 
 SLACK = 1e-9  # offsets are a hair larger than needed, so that rounding never makes a lifted value negative
@@ -151,7 +152,14 @@ def _lowered_gains(problem: Problem, scope: Scope, measure: Measure, reach: Reac
 
 def _filled_gain(problem: Problem, scope: Scope, measure: Measure, reach: Reach, largest: float) -> Part:
     if len(scope) == 1:
-        return Part(FILLED, "gain", 0.0, lambda view, bets, wide: filled_gains(view, scope, measure, bets, wide), largest)
+        within = within_of(problem, scope, measure)
+        return Part(
+            FILLED,
+            "gain",
+            0.0,
+            lambda view, bets, wide: filled_gains(view, scope, measure, bets, wide, within),
+            largest if within is None else largest * within.width,
+        )
     inner_cap = reach.caps[-1]
     return Part(
         f"{FILLED}, two levels",

@@ -23,10 +23,10 @@ from aegis.handover.challengers import Challenger, make_challenger
 from aegis.handover.events import Certified, Event, Flipped, Frozen, Operator, Paused, Restarted, Reverted, Unit
 from aegis.handover.gate import Given, step
 from aegis.handover.history import History, joined
-from aegis.handover.hosts import Host
+from aegis.handover.hosts import Host, steps
 from aegis.handover.settings import GateSettings
 from aegis.handover.state import GateState, apply, open_gate, replay
-from aegis.policies import Capped, Floored
+from aegis.policies import Floored
 from aegis.problem import Array, Batch, Plant, Policy, Problem, concat, dump_problem
 
 BLOCK = 64  # episodes that are run at a time
@@ -169,15 +169,14 @@ class Handover:
         return list(events)
 
     def _challengers(self) -> list[Challenger]:
-        """Return what the host proposes now, frozen: one challenger for each level and cap."""
+        """Return what the host proposes now, frozen: one challenger for each level and cap, and its policy as it is."""
         history = History(self.problem, self.legacy, self.acting, self.batches, tuple(self.arms), self.state.start)
         floor, upgrades = self.settings.floor, self.settings.upgrades and self.settings.floor > 0
         levels = [name for name in self.state.levels if self.state.at(name) is None or upgrades]
         proposals = self.host.propose(history, levels, self.seed)
         prior, made = history.phase(), []
         for level, proposal in proposals.items():
-            for cap in self._caps(level):
-                new = Capped(self.problem, proposal.scores, self.legacy, cap, [level])
+            for cap, new in steps(self.problem, self.legacy, level, proposal, self._caps(level)).items():
                 policy = Floored(self.problem, new, self.legacy, floor, [level])
                 # Over the legacy a capped policy moves at most 1 - 1/W of the probability; over another one it may move all.
                 variation = (1.0 - floor) * (1.0 - 1.0 / cap if self.state.at(level) is None else 1.0)

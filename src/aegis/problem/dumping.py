@@ -78,6 +78,8 @@ def _dump_level(level: Level) -> dict[str, Any]:
         content["propensity"] = _dump_propensity(level.propensity)
     if level.margin:
         content["margin"] = float(level.margin)
+    if level.mean_range is not None:
+        content["mean_range"] = [float(limit) for limit in level.mean_range]
     return content
 
 

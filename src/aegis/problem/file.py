@@ -86,13 +86,15 @@ class _Level(_Section):
     available: list[str] = Field(default_factory=list)
     propensity: _Propensity | None = None
     margin: float = 0.0
+    mean_range: list[float] | None = Field(default=None, min_length=2, max_length=2)
 
     def build(self) -> Level:
         where = f"level '{self.name}'"
         context = tuple(Variable(c) if isinstance(c, str) else c.build(f"{where}, context") for c in self.context)
         propensity = None if self.propensity is None else self.propensity.build()
         actions = self.action.build(where)
-        return Level(self.name, actions, context, propensity, self.decision, tuple(self.available), self.margin)
+        means = None if self.mean_range is None else (self.mean_range[0], self.mean_range[1])
+        return Level(self.name, actions, context, propensity, self.decision, tuple(self.available), self.margin, means)
 
 
 class _Reward(_Section):

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from aegis.errors import ProblemError
+from aegis.problem.reward import check_limits
 from aegis.problem.variables import Actions, Variable, no_duplicates
 
 _ROUND_OFF = 1e-9  # ten times 0.1 is not quite 1
@@ -77,7 +78,10 @@ class Propensity:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A level of decisions; `margin` is the gain that makes a switch worth it, in reward units."""
+    """A level of decisions; `margin` is the gain that makes a switch worth it, in reward units.
+
+    mean_range: limits of the mean reward below any one decision of this level, narrower than those of single rewards.
+    """
 
     name: str
     actions: Actions
@@ -86,6 +90,7 @@ class Level:
     decision: str | None = None
     available: tuple[str, ...] = ()
     margin: float = 0.0
+    mean_range: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
         where = f"level '{self.name}'"
@@ -110,6 +115,8 @@ class Level:
         no_duplicates(self.available, f"{where}, 'available'")
         if not math.isfinite(self.margin):
             raise ProblemError(f"{where}: 'margin' is a finite number, found {self.margin}")
+        if self.mean_range is not None:
+            check_limits(self.mean_range, where, "mean_range")
 
     @property
     def masked(self) -> bool:

@@ -81,6 +81,7 @@ class Problem:
         for column in guarded:
             if guarded.count(column) > 1:
                 raise ProblemError(f"guards: '{column}' is guarded twice; keep the stricter of the two")
+        self._check_means()
         self._check_cluster()
         check_roles(self.roles, self._variable_names())
         graph = complete_graph(self.levels, self.outcome, self.reward.column, self.parents, self.latents)
@@ -94,6 +95,17 @@ class Problem:
         return column_roles(
             self.levels, self.outcome, reward.column, guarded, self.episode, self.cluster, self.time, reward.closed
         )
+
+    def _check_means(self) -> None:
+        for level in self.levels:
+            if level.mean_range is None or self.reward.range is None:
+                continue
+            (low, high), (least, most) = level.mean_range, self.reward.range
+            if low < least or high > most:
+                raise ProblemError(
+                    f"level '{level.name}': 'mean_range' is about means of rewards and lies within their range [{least:g}, "
+                    f"{most:g}], found [{low:g}, {high:g}]"
+                )
 
     def _check_cluster(self) -> None:
         if self.cluster_most is None:

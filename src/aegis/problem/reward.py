@@ -27,7 +27,7 @@ class Reward:
 
     def __post_init__(self) -> None:
         if self.range is not None:
-            _check_range(self.range, f"reward '{self.column}'")
+            check_limits(self.range, f"reward '{self.column}'")
         elif self.clip:
             raise ProblemError(f"reward '{self.column}': 'clip' needs a 'range' to clip to; declare it, or leave 'clip' out")
         if self.closed == "":
@@ -44,12 +44,13 @@ class Guard:
     goal: Literal["maximise", "minimise"] = "minimise"
 
     def __post_init__(self) -> None:
-        _check_range(self.range, f"guard '{self.column}'")
+        check_limits(self.range, f"guard '{self.column}'")
         if not (math.isfinite(self.max_worsening) and self.max_worsening >= 0):
             raise ProblemError(f"guard '{self.column}': 'max_worsening' is a number from 0, found {self.max_worsening}")
 
 
-def _check_range(limits: tuple[float, float], where: str) -> None:
+def check_limits(limits: tuple[float, float], where: str, name: str = "range") -> None:
+    """Raise ProblemError unless limits are two finite numbers in order; name: the field that holds them."""
     low, high = limits
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
-        raise ProblemError(f"{where}: 'range' is [low, high] with finite low < high, found {list(limits)}")
+        raise ProblemError(f"{where}: '{name}' is [low, high] with finite low < high, found {list(limits)}")

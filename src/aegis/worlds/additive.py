@@ -42,6 +42,7 @@ class Additive(World):
     outcome_sd: float = 0.08
     reward_sd: float = 0.5
     graph: str = "true"
+    mean_range: bool = False
     core: Unified = field(init=False, repr=False, compare=False)
     problem: Problem = field(init=False, repr=False, compare=False)
 
@@ -51,7 +52,7 @@ class Additive(World):
         shared = {part.name: getattr(self, part.name) for part in fields(self) if part.init and part.name != "f_a"}
         core = Unified(eta=0.0, **shared)
         object.__setattr__(self, "core", core)
-        object.__setattr__(self, "problem", replace(core.problem, reward=Reward("R", self._range())))
+        object.__setattr__(self, "problem", self._problem())
 
     @property
     def steps(self) -> tuple[int, ...]:
@@ -86,6 +87,12 @@ class Additive(World):
     def offers(self) -> Mapping[str, Offer]:
         """The legacies of the unified world."""
         return self.core.offers()
+
+    def _problem(self) -> Problem:
+        limits, problem = self._range(), self.core.problem
+        means = self.core.mean_limits(self.effect, limits) if self.mean_range else None
+        levels = (replace(problem.levels[0], mean_range=means), *problem.levels[1:])
+        return replace(problem, reward=Reward("R", limits), levels=levels)
 
     def _range(self) -> tuple[float, float]:
         """Return limits that the reward leaves less often than once in a million decisions, in steps of 5 from (-10, 10).

@@ -12,7 +12,7 @@ All second arguments are standard deviations. M and A lie on even grids on [-2, 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
@@ -23,6 +23,7 @@ from aegis.policies import Constant, Natural, Rule, Sign, Uniform
 from aegis.problem import Actions, Array, Level, Problem, Reward, Rows, Variable
 from aegis.worlds.columns import full_propensity
 from aegis.worlds.legacies import Offer, Rules, explored
+from aegis.worlds.means import mean_limits
 from aegis.worlds.quadrature import gaussian_nodes, latent_chance, latent_nodes
 from aegis.worlds.settings import MOST_ACTIONS, check_counts, check_finite, check_shares, check_size, check_spreads
 from aegis.worlds.world import Noise, World
@@ -50,7 +51,8 @@ class Unified(World):
 
     gamma: strength of the lever M -> Q. eta: share of the saturating mechanism. nu: share of noise that grows with |M|.
     sigma_q: spread of the fast context. q: share of the quadratic outcome, whose best action is A = Q / 2. natural_sd: spread
-    of the natural M around 0.8 T. confounder: P(U = 1). graph: which graph the problem declares.
+    of the natural M around 0.8 T. confounder: P(U = 1). graph: which graph the problem declares. mean_range: whether it
+    declares limits of the mean reward below a lever, which are narrower than those of single rewards.
     """
 
     name: ClassVar[str] = "unified"
@@ -77,6 +79,7 @@ class Unified(World):
     outcome_sd: float = 0.08
     reward_sd: float = 0.5
     graph: str = "true"
+    mean_range: bool = False
     problem: Problem = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -153,6 +156,7 @@ class Unified(World):
         return {
             "uniform": Offer(lambda s: levels(Uniform(), Uniform()), {}),
             "natural": Offer(lambda s: levels(natural, Natural({}, 0.1), s["epsilon"], both=True), {"epsilon": 0.0}),
+            "lever": Offer(lambda s: levels(natural, Uniform(), s["epsilon"], both=True), {"epsilon": 0.0}),
             "sign": Offer(lambda s: levels(Uniform(), Sign("T", REACH), s["epsilon"]), {"epsilon": 0.3}),
             "constant": Offer(lambda s: levels(Uniform(), Constant(s["value"]), s["epsilon"]), {"value": 1.6, "epsilon": 0.2}),
             "deterministic": Offer(lambda s: levels(natural, Sign("T", REACH)), {}),
@@ -162,9 +166,10 @@ class Unified(World):
         lever, action = (
             Actions.grid(column, -REACH, REACH, points) for column, points in (("M", self.outer_points), ("A", self.inner_points))
         )
+        means = self.mean_limits(self.effect, self._range()) if self.mean_range else None
         return Problem(
             levels=(
-                Level("meta", lever, (Variable("T"),), full_propensity(lever), decision="meta_step"),
+                Level("meta", lever, (Variable("T"),), full_propensity(lever), decision="meta_step", mean_range=means),
                 Level("inner", action, (Variable("Q"),), full_propensity(action), decision="inner_step"),
             ),
             reward=Reward("R", self._range()),
@@ -172,6 +177,13 @@ class Unified(World):
             parents=GRAPHS[self.graph],
             latents={"U": ("Q", "Y")},
         )
+
+    def mean_limits(self, effect: Callable[[Array, Array], Array], limits: tuple[float, float]) -> tuple[float, float]:
+        """Return limits of the mean reward below a lever if an action has this effect, within those of single rewards."""
+        lever, action = (np.linspace(-REACH, REACH, points) for points in (self.outer_points, self.inner_points))
+        spread, noise = self.spread(lever), math.hypot(self.outcome_sd, self.reward_sd)
+        found = mean_limits(effect, self.centre(lever), LIFT, spread, self.confounder, action, noise, self.inner_steps)
+        return max(found[0], limits[0]), min(found[1], limits[1])
 
     def _range(self) -> tuple[float, float]:
         """Return limits that the reward leaves less often than once in a million decisions, in steps of 5.

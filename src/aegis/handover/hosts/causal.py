@@ -22,7 +22,7 @@ class Causal:
 
     models: candidates for every mechanism, of which the likeliest is kept. reading: how a plan by the rule becomes scores, a
     name of READINGS. integration: of plans with several draws, which cost as many times what the posterior mean costs; None
-    means the usual one.
+    means the usual one, which the posterior mean has: capped steps below a lever need its nodes.
     """
 
     name: str
@@ -44,7 +44,7 @@ class Causal:
         belief = learned_belief(problem, history.everything(), self.models)
         found = {}
         for level in levels:
-            mean = planned_mean(belief, level, history, self.integration)
+            mean = planned_mean(belief, level, history)
             if isinstance(self.rule, Greedy):
                 found[level] = Proposal(mean, mean)
                 continue
@@ -78,12 +78,10 @@ READINGS: Mapping[str, Callable[[Problem, Planned, RewardModel], Proposal]] = {
 }
 
 
-def planned_mean(belief: Belief, level: str, history: History, integration: Integration | None) -> PlannedValues:
+def planned_mean(belief: Belief, level: str, history: History) -> PlannedValues:
     """Return the values of a level's actions under the posterior mean, whoever acts now acting elsewhere."""
     nothing_random = stream(0, "posterior mean")
-    return PlannedValues(
-        history.problem, plan(belief, Greedy(), nothing_random, [level], history.acting, integration=integration)
-    )
+    return PlannedValues(history.problem, plan(belief, Greedy(), nothing_random, [level], history.acting))
 
 
 def refuse_carry_over(problem: Problem, host: str) -> None:

@@ -99,7 +99,7 @@ class Pb:
         mean = learned_belief(problem, history.everything(), self.models)
         found = {}
         for level, weighed in self.weigh(history, levels, seed).items():
-            policy, prediction = weighed.policy, planned_mean(mean, level, history, self.integration)
+            policy, prediction = weighed.policy, planned_mean(mean, level, history)
             found[level] = Proposal(Likeliest(problem, policy, prediction), prediction, policy)
         check_proposals(self.name, found, history, levels)
         return found

@@ -1,0 +1,166 @@
+"""A declared range of the mean reward below a decision: the same claims sooner, exact in expectation, void where it is broken."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+from small_logs import better_policy, make_table, problem_text, replaced, source_of
+from test_formulas import BETS, CASES, Setting
+
+from aegis.certificate import Candidate, Certificate, certify, stated_problem, verify
+from aegis.certificate.filled import filled_gains
+from aegis.certificate.measures import Observed, reward_measure
+from aegis.certificate.parts import Reach, gain_parts
+from aegis.certificate.view import Models, View
+from aegis.certificate.within import Within, within_of
+from aegis.errors import ProblemError
+from aegis.evidence import gain_grid
+from aegis.policies import Function
+from aegis.problem import Array, Batch, Level, Problem, Rows, Scope, dump_problem, parse_problem
+from aegis.worlds import make_world
+
+DELTA = 0.05
+
+
+def problem_with(recipe: str = "", dose: str = "", reward: str = "[0, 1]") -> Problem:
+    text = problem_text(dose=f"mean_range: {dose}" if dose else "").replace("range: [0, 1]", f"range: {reward}", 1)
+    return parse_problem(text.replace("  - name: recipe\n", f"  - name: recipe\n    mean_range: {recipe}\n") if recipe else text)
+
+
+def certificate(problem: Problem, episodes: int = 300) -> Certificate:
+    return certify(source_of(make_table(episodes), problem), Candidate(better_policy(problem), "mine"), ledger=False)
+
+
+@pytest.mark.parametrize("name", list(CASES))
+def test_evidence_is_exact_in_expectation(name: str) -> None:
+    """On average a factor is one plus the bet times the gain, in units of single rewards; bets keep something back."""
+    setting = Setting.of(*CASES[name])
+    view, measure, exact = setting.view, setting.measure, not setting.tiny.holes and not setting.missing
+    for scope in setting.singles():
+        (level,) = scope
+        seen = view.subtree(measure, level)
+        within = Within(level, measure, max(0.0, float(seen.low.min()) - 0.01), min(1.0, float(seen.high.max()) + 0.02))
+        bets = BETS / within.width
+        factors = filled_gains(view, scope, measure, bets, within=within)
+        assert factors.min() > 0.0
+        average, expected = setting.chance @ factors, 1 + bets * setting.gain(scope)
+        assert (average <= expected + 1e-9).all()
+        if exact:
+            np.testing.assert_allclose(average, expected, atol=1e-9)
+
+
+def test_where_a_decision_has_one_reward_a_range_of_means_is_one_of_rewards() -> None:
+    by_means = certificate(problem_with(dose="[0.05, 0.95]")).level("dose")
+    by_rewards = certificate(problem_with(reward="[0.05, 0.95]")).level("dose")
+    assert by_means.gain_lower == pytest.approx(by_rewards.gain_lower, abs=2e-4)
+    assert by_means.gain_lower != pytest.approx(certificate(problem_with()).level("dose").gain_lower, abs=2e-4)
+
+
+def test_a_narrow_range_certifies_more() -> None:
+    usual, narrow = certificate(problem_with()), certificate(problem_with(recipe="[0.1, 0.9]"))
+    assert narrow.level("recipe").gain_lower > usual.level("recipe").gain_lower + 0.002
+    assert narrow.level("dose") == usual.level("dose")
+    assert narrow.level("recipe").value_lower == usual.level("recipe").value_lower
+    assert narrow.level("recipe", "dose").gain_lower == usual.level("recipe", "dose").gain_lower
+    told = [item.statement for item in narrow.assumptions if item.code == "mean-range"]
+    assert told == ["The mean of 'margin' below a decision of level 'recipe' lies in [0.1, 0.9] EUR, whoever acts."]
+    assert not [item for item in usual.assumptions if item.code == "mean-range"]
+
+
+def test_a_certificate_with_it_is_found_again() -> None:
+    problem = problem_with(recipe="[0.1, 0.9]")
+    assert dump_problem(problem)["levels"][0]["mean_range"] == [0.1, 0.9]
+    assert parse_problem(str(dump_problem(problem))) == problem
+    source, candidate = source_of(make_table(300), problem), Candidate(better_policy(problem), "mine")
+    content = certify(source, candidate, ledger=False).to_json()
+    assert stated_problem(content) == problem
+    assert verify(content, source, [candidate]).holds
+
+
+def test_a_mean_outside_voids_it_by_name() -> None:
+    found = certificate(problem_with(recipe="[0.1, 0.6]")).verdict
+    assert found.verdict == "refused" and found.gain_lower is None
+    assert re.search(r"row \d+, column 'margin': the mean below this decision of level 'recipe' is 0\.[6-9]", found.sentence)
+    assert "outside the declared 'mean_range' [0.1, 0.6]" in found.sentence
+
+
+def test_single_rewards_outside_are_no_matter() -> None:
+    table = make_table(300)
+    rewards = table["margin"].to_numpy().copy()
+    rewards[0] = 0.0
+    problem = problem_with(recipe="[0.1, 0.9]")
+    certify(source_of(replaced(table, "margin", rewards), problem), Candidate(better_policy(problem), "mine"), ledger=False)
+
+
+def test_missing_rewards_take_the_worst_case_within_the_limits() -> None:
+    within = Within("recipe", reward_measure(problem_with()), 0.2, 0.7)
+    table: Any = None
+    found = within.observed(Observed(np.array([0.3, 0.0, 0.45]), np.array([0.3, 1.0, 0.9])), table)
+    np.testing.assert_allclose(found.low, [0.2, 0.0, 0.5])
+    np.testing.assert_allclose(found.high, [0.2, 1.0, 1.0])
+
+
+def test_small_is_good() -> None:
+    problem = parse_problem(
+        problem_text(reward=", goal: minimise").replace("name: recipe", "name: recipe\n    mean_range: [0.1, 0.7]")
+    )
+    within = within_of(problem, Scope({"recipe"}), reward_measure(problem))
+    assert within is not None
+    assert (within.low, within.high) == (pytest.approx(0.3), pytest.approx(0.9))
+
+
+@pytest.mark.parametrize("limits", ["[-0.1, 0.5]", "[0.5, 1.5]", "[0.7, 0.2]", "[0.1]", "[.nan, 1]"])
+def test_limits_that_cannot_be(limits: str) -> None:
+    with pytest.raises(ProblemError, match="mean_range"):
+        problem_with(recipe=limits)
+
+
+def only_a(level: Level, rows: Rows) -> Array:
+    count = len(rows["task"])
+    return np.tile([1.0, 0.0], (count, 1)) if level.name == "recipe" else np.full((count, 3), 1 / 3)
+
+
+def test_at_a_null_at_most_delta_of_the_runs_certify() -> None:
+    """The recipe does not matter, rewards jump between the ends of their range, and the model is sure of the wrong thing."""
+    runs, units = 300, 150
+    problem = problem_with(recipe="[0.0, 0.75]")
+    batch = source_of(make_table(runs * units, seed=5, steps=4), problem).read()
+    rng = np.random.default_rng(1)
+    jumps = rng.random(len(batch.levels["recipe"])) < 0.5
+    rewards = np.where(jumps[:, None], [1.0, 1.0, 1.0, 0.0], [0.0, 0.0, 0.0, 0.0]).ravel()
+    for lean in (0.0, 1.0):
+        view = View(problem, replace(batch, reward=rewards), Function(problem, only_a), Models(guess={"margin": lean}))
+        measure, scope = reward_measure(problem), Scope({"recipe"})
+        (part,) = gain_parts(problem, scope, measure, Reach(True, (math.inf,)), "auto")
+        assert part.largest == 0.75
+        grid = gain_grid(part.largest)
+        path = np.log(part.compute(view, grid.bets, 1.0)).reshape(runs, units, -1).cumsum(axis=1)
+        wealth = np.logaddexp.reduce(path + grid.log_weights, axis=2)
+        certified = int((wealth.max(axis=1) >= math.log(1 / DELTA)).sum())
+        assert certified <= binom.isf(1e-3, runs, DELTA)
+
+
+@pytest.mark.parametrize(("name", "preset"), [("additive", None), ("unified", None), ("unified", "quadratic")])
+def test_worlds_keep_the_limits_that_they_declare(name: str, preset: str | None) -> None:
+    world = make_world(name, preset=preset, mean_range=True)
+    (low, high), (least, most) = world.problem.levels[0].mean_range or (0.0, 0.0), world.problem.reward.range or (0.0, 0.0)
+    assert least <= low < high <= most and high - low < most - least
+    assert make_world(name, preset=preset).problem.levels[0].mean_range is None
+    batch = world.episodes(0, 4000, world.legacy("uniform"), 1)
+    for sign in (1.0, -1.0):  # whoever takes the best, or the worst, action every time
+        best = _best(world, batch, sign)
+        assert low < best.min() and best.max() < high
+
+
+def _best(world: Any, batch: Batch, sign: float) -> Array:
+    inner, meta = batch.levels["inner"], batch.levels["meta"]
+    actions = world.problem.level("inner").actions.numbers
+    earned = world.effect(actions[None, :], np.asarray(inner.context["Q"])[:, None])
+    best = sign * (sign * earned).max(axis=1) + 0.3
+    return np.asarray(np.bincount(inner.parent, best, len(meta)) / np.bincount(inner.parent, minlength=len(meta)))
