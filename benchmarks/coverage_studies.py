@@ -64,11 +64,6 @@ class _Null:
         return two_neighbours(level.actions.numbers, np.where(rows["T"] < 0, *means))
 
 
-def worse_agent(level: Level, rows: Rows) -> Array:
-    """Return what an agent does that loses f_a/20 at the inner level of the additive world under a uniform legacy."""
-    return _Null((-2.0, 1.9)).probabilities(level, rows)
-
-
 def two_neighbours(values: Array, means: Array) -> Array:
     """Return distributions `[n, A]` on neighbouring values `[A]` (ascending) with the given means `[n]`."""
     right = np.clip(np.searchsorted(values, means - 1e-12), 1, values.size - 1)

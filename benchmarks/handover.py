@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 
 from aegis.engine import map_parts, one_thread
-from aegis.handover.gates import make_gate
 from aegis.handover.events import Event, Flipped
+from aegis.handover.gates import make_gate
 from aegis.handover.run import episode_rewards
 from aegis.worlds import World, true_value
 from handover_page import write
@@ -24,7 +24,7 @@ from results import lines_of
 
 FILE = Path(__file__).parents[1] / "build" / "handover.jsonl"
 STEP = 16
-NOTHING = 1e-9  # gains this small are none
+NOTHING = 1e-3  # gains this small, in units of the reward, are none
 
 Trial = tuple[str, int]
 

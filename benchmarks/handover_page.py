@@ -52,8 +52,8 @@ def _inner(groups: Mapping[str, list[Any]]) -> list[str]:
                 ]
             )
     return [
-        "**Inner level alone, additive world.** `pac-bayes`: the sharp bound with a data-free prior. `published`: Algorithm 2, which "
-        "is no certificate.",
+        "**Inner level alone, additive world.** `pac-bayes`: the sharp bound with a data-free prior. `published`: Algorithm 2, "
+        "which is no certificate (both: 20 runs, at most 4000 episodes).",
         "",
         *table(["setting", "median episode", "asked, at most", "runs", "`pac-bayes`", "`published`"], rows),
         "",
@@ -107,8 +107,9 @@ def _wrong(groups: Mapping[str, list[Any]], known: Mapping[str, Task]) -> list[s
             asked = "" if "published" in name else "0 %" if "counter" in name else "5 %"
             rows.append([f"{name}, {known[name].episodes} episodes", f"{wrong:.1%}", asked, str(len(found))])
     return [
-        "**Wrong handovers**: runs in which anything was put in control whose true gain is not above 0. Null: nothing to gain at any level. "
-        "Slightly worse: an agent of one's own that loses f_a/20 and whose weights vary a lot. Counter-example: theory section 2.",
+        "**Wrong handovers**: runs in which anything was put in control whose true gain is not above 0. Null: nothing to gain at "
+        "any level. Slightly worse: an agent of one's own that loses a little, whose weights vary a lot. Counter-example: theory "
+        "section 2.",
         "",
         *table(["setting", "runs with a wrong handover", "asked, at most", "runs"], rows),
         "",
