@@ -100,7 +100,7 @@ def _after(flips: Mapping[str, int], levels: tuple[str, ...]) -> dict[str, Any]:
 
 def _wrong(groups: Mapping[str, list[Any]], known: Mapping[str, Task]) -> list[str]:
     rows = []
-    for name in ("null", "slightly worse", "counter-example", "counter-example, published"):
+    for name in ("null", "slightly worse", "null, pac-bayes", "counter-example", "counter-example, published"):
         found = groups.get(name, [])
         if found:
             wrong = np.mean([item["wrong"] for item in found])

@@ -119,6 +119,7 @@ def _wrong() -> dict[str, Task]:
     return {
         "null": Task(("additive", NULL), until=("any",), episodes=300, runs=1000),
         "slightly worse": Task(("additive", {}), until=("any",), episodes=300, host="worse", runs=1000),
+        "null, pac-bayes": Task(("additive", NULL), until=("any",), episodes=400, gate="pac-bayes", runs=300),
         "counter-example": Task((CounterExample.name, {}), until=("any",), episodes=2000),
         "counter-example, published": Task(
             (CounterExample.name, {}), until=("any",), episodes=2000, gate="published", settings={"refresh": 50}

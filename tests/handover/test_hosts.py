@@ -14,9 +14,10 @@ from hypothesis import given, settings
 from aegis.agents.identity import identity
 from aegis.errors import PolicyError, SettingError
 from aegis.handover import GateSettings, Handover
-from aegis.handover.hosts import HOSTS, External, Likeliest, Pessimistic, Proposal, load_policy, steps
-from aegis.planning import PlannedValues
+from aegis.handover.hosts import HOSTS, External, Proposal, steps
+from aegis.planning import PlannedValues, load_policy
 from aegis.planning.lcb import pessimism
+from aegis.planning.scores import Likeliest, Pessimistic
 from aegis.policies import Capped, Floored, Function, cap, path_full, policy_digest, save_policy
 from aegis.problem import Batch, LevelTable
 

@@ -8,6 +8,7 @@ from aegis.errors import PolicyError
 from aegis.mechanisms import LevelRewards
 from aegis.planning.planned import Planned
 from aegis.planning.planned_values import PlannedValues
+from aegis.planning.scores import Likeliest, Pessimistic
 from aegis.policies import POLICIES, Storable, load_stored
 from aegis.policies import load_policy as load_one_of
 from aegis.problem import Policy, Problem
@@ -17,6 +18,8 @@ KINDS: dict[str, type[Storable]] = {
     "planned": Planned,
     "planned_values": PlannedValues,
     "level_rewards": LevelRewards,
+    Pessimistic.kind: Pessimistic,
+    Likeliest.kind: Likeliest,
 }
 
 

@@ -18,7 +18,6 @@ from aegis.handover.hosts.causal import READINGS, Causal, learned_belief
 from aegis.handover.hosts.external import External
 from aegis.handover.hosts.pac_bayes import Pb, Weighed
 from aegis.handover.hosts.proposal import Host, Proposal, check_proposals, steps
-from aegis.handover.hosts.scores import HOST_KINDS, Likeliest, Pessimistic, load_policy
 from aegis.mechanisms import MODELS
 from aegis.planning import Greedy, Ids, Lcb, Thompson
 
@@ -34,18 +33,14 @@ HOSTS: Mapping[str, Callable[..., Host]] = {
 
 __all__ = [
     "HOSTS",
-    "HOST_KINDS",
     "READINGS",
     "Causal",
     "External",
     "Host",
-    "Likeliest",
     "Pb",
-    "Pessimistic",
     "Proposal",
     "Weighed",
     "check_proposals",
     "learned_belief",
-    "load_policy",
     "steps",
 ]

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from aegis.errors import SettingError, choose
 from aegis.handover.history import History
 from aegis.handover.hosts.proposal import Proposal, check_proposals
-from aegis.handover.hosts.scores import Likeliest, Pessimistic
 from aegis.mechanisms import Belief, ModelSettings, build_belief, fit_scalings, select
 from aegis.planning import Greedy, Integration, Planned, PlannedValues, Rule, plan
 from aegis.planning.effort import COARSE
+from aegis.planning.scores import Likeliest, Pessimistic
 from aegis.problem import Batch, Problem, RewardModel
 from aegis.rng import stream
 

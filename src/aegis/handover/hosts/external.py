@@ -10,7 +10,7 @@ from aegis.certificate.models import fitted_rewards
 from aegis.errors import AegisError, PolicyError, SettingError
 from aegis.handover.history import History
 from aegis.handover.hosts.proposal import Proposal, check_proposals
-from aegis.handover.hosts.scores import Likeliest
+from aegis.planning.scores import Likeliest
 from aegis.problem import Policy, RewardModel
 
 

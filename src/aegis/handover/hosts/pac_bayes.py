@@ -18,13 +18,13 @@ from aegis.evidence import PacBayesBound, Particles, best_posterior, value_grid
 from aegis.handover.history import History
 from aegis.handover.hosts.causal import learned_belief, planned_mean, refuse_carry_over
 from aegis.handover.hosts.proposal import Proposal, check_proposals
-from aegis.handover.hosts.scores import Likeliest
 from aegis.handover.particle_units import LIFT, lifted_gains, logged_chances
 from aegis.mechanisms import Draw, ModelSettings, Theta
 from aegis.mechanisms.regression import RegressionDraw
 from aegis.planning import Integration, Planned, PlannedValues, Thompson, plan
 from aegis.planning.effort import COARSE
 from aegis.planning.rules import best, check_count, closed_off
+from aegis.planning.scores import Likeliest
 from aegis.planning.thompson import ThompsonChoice
 from aegis.policies import Capped, Mixture, cap, path_full
 from aegis.policies.capped import check_limit

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
 
 from aegis.errors import PolicyError
-from aegis.planning import KINDS, Planned
+from aegis.planning.planned import Planned
 from aegis.planning.ucb import SpreadChoice
-from aegis.policies import Storable, path_full
-from aegis.policies import load_policy as load_one_of
+from aegis.policies import path_full
 from aegis.policies.state import storable
 from aegis.problem import Array, Batch, Policy, Problem, RewardModel, State
 
@@ -104,14 +102,6 @@ class Likeliest:
         ranks = np.empty(chances.shape)
         np.put_along_axis(ranks, order, np.broadcast_to(places, chances.shape), axis=1)
         return _as_logged(self.problem, ranks)
-
-
-HOST_KINDS: dict[str, type[Storable]] = {**KINDS, Pessimistic.kind: Pessimistic, Likeliest.kind: Likeliest}
-
-
-def load_policy(folder: str | Path, problem: Problem) -> Policy:
-    """Return the policy stored in a folder, also one that was made of the scores of a host."""
-    return load_one_of(folder, problem, HOST_KINDS)
 
 
 def _as_logged(problem: Problem, values: Array) -> Array:

@@ -1,0 +1,58 @@
+"""False alarms of the monitor, and how long it takes to notice a drop: `python benchmarks/monitor.py`."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from aegis.evidence import Monitor
+from aegis.rng import stream
+from results import record, table
+
+FLOOR, GOOD, LONG = 0.5, 2000, 4000
+RUNS = 1000
+THEORY = 128  # episodes until a drop after 2000 good ones is noticed
+
+
+def rewards(kind: str, mean: float, count: int, seed: int) -> np.ndarray:
+    """Return rewards in [0, 1] of a given mean: as spread as can be, or as an episode's mean usually is."""
+    rng = stream(seed, "monitor", kind, mean)
+    return (rng.random(count) < mean).astype(float) if kind == "0 or 1" else rng.beta(10 * mean, 10 * (1 - mean), count)
+
+
+def alarm_after(values: np.ndarray, alpha: float, since: int = 0) -> int | None:
+    """Return after how many values past the first `since` an alarm is raised; None if it never is, -1 if before."""
+    monitor = Monitor(FLOOR)
+    for place, value in enumerate(values):
+        monitor = monitor.step(float(value))
+        if monitor.alarm(alpha):
+            return place + 1 - since if place >= since else -1
+    return None
+
+
+def main() -> None:
+    """Measure and record."""
+    rows = []
+    for kind in ("0 or 1", "beta"):
+        for alpha in (0.05, 0.01):
+            wrong = np.mean([alarm_after(rewards(kind, FLOOR, LONG, run), alpha) is not None for run in range(RUNS)])
+            delays = {}
+            for drop in (0.05, 0.1, 0.2):
+                found = []
+                for run in range(100):
+                    values = np.concatenate([rewards(kind, 0.55, GOOD, run), rewards(kind, FLOOR - drop, LONG, run + 10**6)])
+                    after = alarm_after(values, alpha, GOOD)
+                    found.append(np.inf if after is None else after)
+                delays[drop] = float(np.median([item for item in found if item != -1]))
+            rows.append([kind, f"{alpha:g}", f"{wrong:.1%}", *(f"{delay:g}" for delay in delays.values())])
+    lines = [
+        f"Rewards at the floor itself, the worst that is still right, {LONG} episodes, {RUNS} runs: runs with a false alarm. Then "
+        f"{GOOD} good episodes (0.05 above the floor) and a drop to below it, 100 runs: median episodes until the alarm. Theory section "
+        f"6 says about {THEORY} for a drop like 'beta, 0.1' at 0.05.",
+        "",
+        *table(["rewards", "level", "false alarms", "drop to 0.05 below", "0.1 below", "0.2 below"], rows),
+    ]
+    record("Monitor", "python benchmarks/monitor.py", lines)
+
+
+if __name__ == "__main__":
+    main()
