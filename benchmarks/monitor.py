@@ -8,14 +8,14 @@ from aegis.evidence import Monitor
 from aegis.rng import stream
 from results import record, table
 
-FLOOR, GOOD, LONG = 0.5, 2000, 4000
+FLOOR, GOOD, LONG = 0.5, 2000, 2000
 RUNS = 1000
 THEORY = 128  # episodes until a drop after 2000 good ones is noticed
 
 
 def rewards(kind: str, mean: float, count: int, seed: int) -> np.ndarray:
     """Return rewards in [0, 1] of a given mean: as spread as can be, or as an episode's mean usually is."""
-    rng = stream(seed, "monitor", kind, mean)
+    rng = stream(seed, "monitor", kind, round(1000 * mean))
     return (rng.random(count) < mean).astype(float) if kind == "0 or 1" else rng.beta(10 * mean, 10 * (1 - mean), count)
 
 
@@ -46,8 +46,8 @@ def main() -> None:
             rows.append([kind, f"{alpha:g}", f"{wrong:.1%}", *(f"{delay:g}" for delay in delays.values())])
     lines = [
         f"Rewards at the floor itself, the worst that is still right, {LONG} episodes, {RUNS} runs: runs with a false alarm. Then "
-        f"{GOOD} good episodes (0.05 above the floor) and a drop to below it, 100 runs: median episodes until the alarm. Theory section "
-        f"6 says about {THEORY} for a drop like 'beta, 0.1' at 0.05.",
+        f"{GOOD} good episodes (0.05 above the floor) and a drop to below it, 100 runs: median delay of the alarm. Theory "
+        f"section 6 says about {THEORY} for a drop like 'beta, 0.1' at level 0.05.",
         "",
         *table(["rewards", "level", "false alarms", "drop to 0.05 below", "0.1 below", "0.2 below"], rows),
     ]
