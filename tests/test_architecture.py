@@ -22,7 +22,10 @@ ARROWS: dict[str, set[str]] = {
     "worlds": {"problem", "policies"},
     "validation": {"agents", "certificate", "handover", "worlds", "problem", "policies", "logs", "mechanisms", "evidence"},
     "report": {"certificate", "handover"},
-    "experiments": {"validation", "report", "worlds", "agents", "handover", "certificate", "problem", "policies"},
+    "experiments": {
+        *("validation", "report", "worlds", "agents", "handover", "certificate", "problem", "policies"),
+        *("mechanisms", "planning", "evidence"),
+    },
     "adapters": {"policies", "logs", "problem"},
     "service": {"handover", "report", "problem", "policies", "logs"},
 }

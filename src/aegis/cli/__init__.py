@@ -26,6 +26,7 @@ COMMANDS = {
     "decide": ("decide", "Apply a policy to a table of contexts: probabilities of every action, and a drawn one."),
     "handover": ("handover", "Run the gate on a simulated plant, or your own: levels change hands once a gain is certified."),
     "validate": ("validate", "Measure on a simulated plant, or your own, how often every bound is wrong and how wide it is."),
+    "bench": ("bench", "Run the experiments of the paper, or your own: numbers beside the paper's, claims with verdicts."),
     "doctor": ("doctor", "Check the environment: versions, threads, and whether things work."),
 }
 

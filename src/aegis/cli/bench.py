@@ -1,0 +1,157 @@
+"""`aegis bench`: the paper's experiments, and your own, one command each."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from aegis.cli import options
+from aegis.cli.exits import Terminated
+from aegis.cli.show import console, print_json, progress, table
+
+STORE = Path("bench-results")
+FAILED, DONE = 1, 0
+
+store_option = click.option(
+    "--store",
+    type=options.Place(path_type=Path),
+    default=STORE,
+    show_default=True,
+    metavar="FOLDER",
+    help="Where results are kept: what is there is not run again.",
+)
+preset_option = click.option(
+    "--preset", default="quick", show_default=True, metavar="NAME", help="quick, or full as in the paper."
+)
+
+
+@click.group("bench")
+def command() -> None:
+    """Run the experiments of the paper, or your own: each is a YAML file with its claims.
+
+    \b
+    Examples:
+      aegis bench list
+      aegis bench run 1b --preset full --workers 2
+      aegis bench run all
+      aegis bench run 1b --set world.sigma_q=1 --set seeds=20
+      aegis bench run mine.yaml --json
+    """
+
+
+@command.command("list")
+@options.as_json
+def list_command(as_json: bool) -> int:
+    """List the benches: what each asks, and where in the paper it is found."""
+    from aegis.experiments import load_bench, names
+
+    benches = [load_bench(name) for name in names()]
+    if as_json:
+        print_json(
+            {"benches": [{"name": b.name, "title": b.title, "section": b.section, "question": b.question} for b in benches]}
+        )
+    else:
+        console().print(table("Benches", ["name", "title", "in the paper"], [[b.name, b.title, b.section] for b in benches]))
+    return DONE
+
+
+@command.command("run")
+@click.argument("benches", nargs=-1, required=True, metavar="NAME|FILE|all...")
+@preset_option
+@click.option(
+    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="episodes, seeds, world.KEY, model.KEY ...; repeatable."
+)
+@click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Processes.")
+@store_option
+@options.as_json
+def run_command(
+    benches: tuple[str, ...], preset: str, overrides: tuple[str, ...], workers: int, store: Path, as_json: bool
+) -> int:
+    """Run what is missing, and print every number beside the paper's, and every claim with its verdict.
+
+    Interrupted, it goes on where it was. A part that fails is listed, and the others are run.
+
+    \b
+    Exit codes: 0 done, whatever the verdicts; 1 some part failed; 2 bad input.
+    """
+    from aegis.experiments import Store, collect, judge, load_bench, names, plan_of, run_plans
+
+    chosen = [name for item in benches for name in (names() if item == "all" else [item])]
+    changes = options.parse_settings(overrides)
+    plans = [plan_of(load_bench(name), preset, changes) for name in dict.fromkeys(chosen)]
+    kept = Store(store)
+    with _resumable(store), contextlib.ExitStack() as stack:
+        failures = run_plans(plans, kept, workers, _reporting(stack, as_json))
+    found = [collect(plan, kept) for plan in plans]
+    if as_json:
+        print_json(
+            {
+                "results": [{"bench": r.bench.name, **row} for r in found for row in r.rows()],
+                "claims": [{"bench": r.bench.name, **_plain(judge(c, r))} for r in found for c in r.bench.claims],
+                "failures": [
+                    {"bench": f.unit.bench, "agent": f.unit.label, "seeds": list(f.seeds), "why": f.why} for f in failures
+                ],
+            }
+        )
+    else:
+        for results in found:
+            show(results, [judge(claim, results) for claim in results.bench.claims])
+        for failure in failures:
+            console().print(
+                f"failed: {failure.unit.bench}, {failure.unit.label}: {failure.why}", style="bold red", soft_wrap=True
+            )
+    return FAILED if failures else DONE
+
+
+def show(results: Any, judged: list[Any]) -> None:
+    """Print the numbers of a bench and the verdicts of its claims."""
+    screen, bench = console(), results.bench
+    screen.print(f"\n[bold]{bench.name}  {bench.title}[/bold]  (paper: {bench.section}; preset {results.preset})", soft_wrap=True)
+    rows = [
+        [
+            row["agent"] if row["value"] is None else f"{row['agent']}, {row['value']}",
+            *([row["metric"]] if len(bench.metrics) > 1 else []),
+            _spread(row["mean"], row["sd"]),
+            "-" if row["paper"] is None else _spread(row["paper"]["mean"], row["paper"]["sd"]),
+            "-" if row["oracle"] is None else f"{row['oracle']:.1f}",
+            str(row["runs"]),
+        ]
+        for row in results.rows()
+    ]
+    head = ["who", *(["metric"] if len(bench.metrics) > 1 else []), "ours", "paper", "oracle", "runs"]
+    screen.print(table(bench.unit, head, rows))
+    styles = {"holds": "green", "does not hold": "yellow", "cannot be tested": "dim"}
+    for item in judged:
+        screen.print(f"[{styles[item.verdict]}]{item.verdict}[/]: {item.says} ({item.why})", soft_wrap=True)
+
+
+def _spread(mean: float, sd: float | None) -> str:
+    return f"{mean:.1f}" if sd is None else f"{mean:.1f} ± {sd:.1f}"
+
+
+def _plain(judged: Any) -> dict[str, str]:
+    return {"claim": judged.says, "verdict": judged.verdict, "why": judged.why, "paper": judged.paper}
+
+
+def _reporting(stack: contextlib.ExitStack, quiet: bool) -> Callable[[int, int, str, float], None]:
+    shown: list[Callable[[int, str], None]] = []
+
+    def report(done: int, total: int, name: str, left: float) -> None:
+        if not shown:
+            shown.append(stack.enter_context(progress(total, "benches", quiet)))
+        shown[0](done, name)
+
+    return report
+
+
+@contextlib.contextmanager
+def _resumable(store: Path) -> Any:
+    try:
+        yield
+    except (KeyboardInterrupt, Terminated) as stop:
+        stop.add_note(f"every part that was done is kept in {store}, and the same command goes on from there")
+        raise

@@ -1,0 +1,211 @@
+"""Claims and their tests: each holds, does not hold, or cannot be tested, and says by which numbers.
+
+A test is a function of results and of what stands under `with` in the file. Arms are named as `nested_cts`, or
+`nested_cts@0.5` for a value of what is swept.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from aegis.errors import SettingError, choose
+from aegis.experiments.bench import Claim
+from aegis.experiments.results import Missing, Results, key_of
+from aegis.problem import Array
+
+HOLDS, FAILS, UNTESTED = "holds", "does not hold", "cannot be tested"
+Answer = tuple[bool, str]  # whether it holds, and the numbers
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A claim with its verdict and the numbers behind it."""
+
+    says: str
+    verdict: str
+    why: str
+    paper: str
+
+
+def judge(claim: Claim, results: Results) -> Judged:
+    """Return a claim's verdict on results. SettingError if its `with` is not what the test takes."""
+    test = TESTS[claim.test]
+    taken = test.__annotations__.keys() - {"return", "results"}
+    for name in claim.given:
+        choose(name, taken, f"entry under 'with' of the test '{claim.test}'")
+    try:
+        holds, why = test(results, **claim.given)
+    except Missing as missing:
+        return Judged(claim.says, UNTESTED, str(missing), claim.paper)
+    except TypeError as error:
+        raise SettingError(f"bench {results.bench.name}, claim '{claim.says}': {error}") from error
+    return Judged(claim.says, HOLDS if holds else FAILS, why, claim.paper)
+
+
+def welch(
+    results: Results,
+    above: str,
+    below: str,
+    metric: str = "reward",
+    at: int | None = None,
+    level: float = 0.05,
+    alternative: str = "greater",
+) -> Answer:
+    """Say whether one arm is above another: Welch's t-test, one-sided unless `alternative` says 'two-sided'."""
+    left, right = (_of(results, arm, metric, at) for arm in (above, below))
+    _enough(left, right)
+    test = _two_samples(left, right, alternative)
+    return bool(test.pvalue < level), _told(left.mean() - right.mean(), test.statistic, test.df, test.pvalue)
+
+
+def tied(results: Results, left: str, right: str, metric: str = "reward", at: int | None = None, level: float = 0.05) -> Answer:
+    """Say whether two arms cannot be told apart by Welch's test."""
+    differ, why = welch(results, left, right, metric, at, level, "two-sided")
+    return not differ, why
+
+
+def paired(
+    results: Results, above: str, below: str, metric: str = "reward", at: int | None = None, level: float = 0.05
+) -> Answer:
+    """Say whether one arm is above another, seed by seed: paired t-test, one-sided."""
+    left, right = results.pairs(_named(results, above), _named(results, below), metric, at)
+    return _one_sample(left - right, level)
+
+
+def higher(results: Results, arm: str, metric: str, than: str, level: float = 0.05) -> Answer:
+    """Say whether one metric of an arm is above another one of the same runs: paired t-test, one-sided."""
+    left, right = (_of(results, arm, name, None) for name in (metric, than))
+    known = np.isfinite(left) & np.isfinite(right)
+    return _one_sample((left - right)[known], level)
+
+
+def pooled(results: Results, above: str, below: str, metric: str = "reward", level: float = 0.05) -> Answer:
+    """Say whether one arm is above another over all values of what is swept: Welch's test on the pooled runs."""
+    left, right = (np.concatenate([results.of(arm, metric, value) for value in results.values()]) for arm in (above, below))
+    _enough(left, right)
+    test = _two_samples(left, right)
+    gaps = [results.of(above, metric, value).mean() - results.of(below, metric, value).mean() for value in results.values()]
+    spread = f"; by value of the sweep from {min(gaps):.1f} to {max(gaps):.1f}"
+    return bool(test.pvalue < level), _told(left.mean() - right.mean(), test.statistic, test.df, test.pvalue) + spread
+
+
+def within(
+    results: Results, arm: str, low: float | None = None, high: float | None = None, metric: str = "reward", at: int | None = None
+) -> Answer:
+    """Say whether the mean of a metric lies between limits."""
+    mean = float(_of(results, arm, metric, at).mean())
+    inside = (low is None or mean >= low) and (high is None or mean <= high)
+    limits = " and ".join(f"{word} {end:g}" for word, end in (("at least", low), ("at most", high)) if end is not None)
+    return inside, f"{mean:.4g}, asked {limits}"
+
+
+def flat(results: Results, arm: str, most: float, metric: str = "reward") -> Answer:
+    """Say whether the mean of a metric hardly moves with what is swept."""
+    means = [float(results.of(arm, metric, value).mean()) for value in results.values()]
+    if len(means) < 2:
+        raise Missing("only one value of the sweep was run")
+    return max(means) - min(means) <= most, f"from {min(means):.2f} to {max(means):.2f}, asked within {most:g}"
+
+
+def trend(results: Results, arm: str, sign: int, metric: str = "reward", level: float = 0.05) -> Answer:
+    """Say whether a metric rises (sign 1) or falls (-1) with what is swept: Spearman's rank correlation over all runs."""
+    swept = [(float(value), number) for value in results.values() for number in results.of(arm, metric, value)]
+    if len({value for value, _ in swept}) < 3:
+        raise Missing("a trend needs three values of the sweep or more")
+    test = stats.spearmanr(*zip(*swept, strict=True))
+    return bool(
+        test.pvalue < level and np.sign(test.statistic) == sign
+    ), f"Spearman rho = {test.statistic:.2f}, p = {test.pvalue:.1e}"
+
+
+def peak(results: Results, arm: str, values: list[Any], metric: str = "reward") -> Answer:
+    """Say whether the largest mean is found at one of some values of what is swept."""
+    means = {key_of(value): float(results.of(arm, metric, value).mean()) for value in results.values()}
+    best = max(means, key=lambda key: means[key])
+    return best in [key_of(value) for value in values], f"largest at {best}: " + ", ".join(
+        f"{k}: {m:.1f}" for k, m in means.items()
+    )
+
+
+def contraction(results: Results, arm: str, metric: str, low: float, high: float) -> Answer:
+    """Say by which factor the modulus of the mean of a list shrinks from its first to its last place."""
+    own = results._own(*_named(results, arm))
+    means = np.array([item[metric] for item in own.values()], dtype=float).mean(axis=0)
+    factor = abs(means[0]) / abs(means[-1])
+    return bool(low <= factor <= high), f"{means[0]:.4g} to {means[-1]:.4g}, a factor of {factor:.2f}; asked {low:g} to {high:g}"
+
+
+def share(results: Results, arm: str, metric: str, least: float = 0.0, most: float = 1.0) -> Answer:
+    """Say whether a share of the runs, of which a metric is 1 or 0, lies between limits."""
+    numbers = _of(results, arm, metric, None)
+    found = float(np.mean(numbers))
+    return least <= found <= most, f"{int(numbers.sum())} of {numbers.size} runs"
+
+
+def _of(results: Results, arm: str, metric: str, at: int | None) -> Array:
+    return results.of(*_placed(_named(results, arm), metric), at=at)
+
+
+def _placed(named: tuple[str, Any], metric: str) -> tuple[str, str, Any]:
+    return named[0], metric, named[1]
+
+
+def _named(results: Results, arm: str) -> tuple[str, Any]:
+    """Return arm and value for `arm` or `arm@value`."""
+    name, at, value = arm.partition("@")
+    choose(name, results.bench.arms, "arm")
+    if not at:
+        values = results.values()
+        if len(values) > 1:
+            raise SettingError(f"bench {results.bench.name}: name the value, such as {name}@{key_of(values[0])}")
+        return name, values[0]
+    found = [known for known in results.values() if key_of(known) == value]
+    if not found:
+        raise Missing(f"{name} was not run at {value}")
+    return name, found[0]
+
+
+def _enough(*found: Array) -> None:
+    if any(numbers.size < 2 for numbers in found):
+        raise Missing("two seeds or more of each arm are needed")
+    if all(np.ptp(numbers) == 0 for numbers in found):
+        raise Missing("every run gave the same number: there is no spread to test against")
+
+
+def _two_samples(left: Array, right: Array, alternative: str = "greater") -> Any:
+    with warnings.catch_warnings():  # an arm whose runs are all alike is an answer, too
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return stats.ttest_ind(left, right, equal_var=False, alternative=alternative)
+
+
+def _one_sample(difference: Array, level: float) -> Answer:
+    _enough(difference)
+    with warnings.catch_warnings():  # runs that hardly differ are an answer, too
+        warnings.simplefilter("ignore", RuntimeWarning)
+        test = stats.ttest_1samp(difference, 0.0, alternative="greater")
+    return bool(test.pvalue < level), "paired: " + _told(difference.mean(), test.statistic, test.df, test.pvalue)
+
+
+def _told(difference: float, statistic: float, df: float, p: float) -> str:
+    return f"difference {difference:.4g}, t = {statistic:.2f}, df = {df:.1f}, p = {p:.1e}"
+
+
+TESTS: Mapping[str, Callable[..., Answer]] = {
+    "contraction": contraction,
+    "flat": flat,
+    "higher": higher,
+    "paired": paired,
+    "peak": peak,
+    "pooled": pooled,
+    "share": share,
+    "tied": tied,
+    "trend": trend,
+    "welch": welch,
+    "within": within,
+}

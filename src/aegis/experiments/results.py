@@ -1,0 +1,125 @@
+"""Results of a bench: metrics by arm, value and seed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from aegis.experiments.bench import Bench, Known
+from aegis.experiments.store import Found, Store
+from aegis.experiments.units import Plan, Unit
+from aegis.problem import Array
+
+
+class Missing(Exception):
+    """A result that a claim or a figure needs is not there; the message says which."""
+
+
+@dataclass(frozen=True)
+class Results:
+    """What came of a plan. found: by arm and value, the metrics of each seed that there is."""
+
+    bench: Bench
+    preset: str
+    seeds: int
+    found: dict[tuple[str, Any], dict[int, Found]]
+
+    @property
+    def complete(self) -> bool:
+        """Say whether every seed of every unit is there."""
+        return all(len(own) >= self.seeds for own in self.found.values())
+
+    def values(self) -> list[Any]:
+        """Return the values of what is swept, `[None]` if nothing is."""
+        return list(dict.fromkeys(value for _, value in self.found))
+
+    def of(self, arm: str, metric: str, value: Any = None, at: int | None = None) -> Array:
+        """Return a metric of an arm `[seeds]`, in the order of the seeds. at: the place in a metric that is a list.
+
+        Raises Missing if there are none.
+        """
+        own = self._own(arm, value)
+        numbers = []
+        for seed in sorted(own):
+            if metric not in own[seed]:
+                raise Missing(f"{arm}: there is no '{metric}'; there are {', '.join(sorted(own[seed]))}")
+            item = own[seed][metric]
+            numbers.append(item if at is None else item[at])
+        return np.array(numbers, dtype=float)
+
+    def pairs(self, left: tuple[str, Any], right: tuple[str, Any], metric: str, at: int | None = None) -> tuple[Array, Array]:
+        """Return a metric of two arms at the seeds that both have."""
+        common = sorted(set(self._own(*left)) & set(self._own(*right)))
+        if not common:
+            raise Missing(f"{left[0]} and {right[0]} have no seed in common")
+        both = []
+        for arm, value in (left, right):
+            own = self._own(arm, value)
+            both.append(np.array([own[seed][metric] if at is None else own[seed][metric][at] for seed in common], dtype=float))
+        return both[0], both[1]
+
+    def _own(self, arm: str, value: Any) -> dict[int, Found]:
+        own = self.found.get((arm, value))
+        if not own:
+            raise Missing(f"{arm}{'' if value is None else f' at {value}'} was not run")
+        return own
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a row for each arm, value and metric: mean and standard deviation, oracle, what the paper reports.
+
+        between: the standard deviation between means, where the values of the sweep are repetitions.
+        """
+        return [row for arm in self.bench.arms for metric in self.bench.metrics for row in self._rows(arm, metric)]
+
+    def _rows(self, arm: str, metric: str) -> list[dict[str, Any]]:
+        there = [value for value in self.values() if self.found[arm, value]]
+        if self.bench.sweep is None or not self.bench.sweep.pool:
+            return [self._row(arm, metric, [value], value) for value in there]
+        return [self._row(arm, metric, there, None)] if there else []
+
+    def _row(self, arm: str, metric: str, values: list[Any], shown: Any) -> dict[str, Any]:
+        each = [self.of(arm, metric, value) for value in values]
+        numbers = np.concatenate(each)
+        known = paper(self.bench, arm, metric if len(self.bench.metrics) > 1 else shown)
+        names = (f"oracle_{metric}", "oracle")
+        best = [item[name] for v in values for item in self.found[arm, v].values() for name in names if name in item]
+        return {
+            "agent": arm,
+            "value": shown,
+            "metric": metric,
+            "mean": float(numbers.mean()),
+            "sd": float(numbers.std(ddof=1)) if numbers.size > 1 else None,
+            "between": float(np.std([own.mean() for own in each], ddof=1)) if len(each) > 1 else None,
+            "runs": int(numbers.size),
+            "oracle": float(np.mean(best)) if best else None,
+            "paper": None if known is None else known.model_dump(),
+        }
+
+
+def collect(plan: Plan, store: Store) -> Results:
+    """Return the results of a plan that are in the store."""
+    return Results(plan.bench, plan.preset, plan.seeds, {(u.arm, u.value): _own(u, store, plan.seeds) for u in plan.units})
+
+
+def _own(unit: Unit, store: Store, seeds: int) -> dict[int, Found]:
+    return {seed: found for seed, found in sorted(store.read(unit).items()) if seed < seeds}
+
+
+def paper(bench: Bench, arm: str, key: Any) -> Known | None:
+    """Return what the paper reports for an arm: of a metric, or at a value of what is swept."""
+    known = bench.paper.get(arm)
+    return known.get(key_of(key)) if isinstance(known, dict) else known
+
+
+def key_of(value: Any) -> str:
+    """Return a value as it is written as a key in a file."""
+    return f"{value:g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+
+
+def mean_and_sd(numbers: Sequence[float] | Array) -> str:
+    """Return `mean ± sd`."""
+    found = np.asarray(numbers, dtype=float)
+    return f"{found.mean():.1f} ± {found.std(ddof=1):.1f}" if found.size > 1 else f"{found.mean():.1f}"

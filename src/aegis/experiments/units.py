@@ -1,0 +1,125 @@
+"""From a bench to what is run: units with everything resolved, each known by the digest of its settings and of the code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from aegis.errors import SettingError, choose
+from aegis.experiments.bench import PRESETS, Bench, Settings, merged
+from aegis.files import digest_of
+
+# What decides numbers; the rest of the package only shows them.
+ROOMS = (
+    *("agents", "audit", "certificate", "evidence", "handover", "logs", "mechanisms", "planning", "policies", "problem"),
+    *("validation", "worlds", "experiments/measures"),
+)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """An arm at one value of what is swept; value: None if nothing is. settings: everything that decides its numbers."""
+
+    bench: str
+    measure: str
+    arm: str
+    value: Any
+    settings: Mapping[str, Any]
+
+    @property
+    def key(self) -> str:
+        """Return the digest of settings and code."""
+        return digest_of([self.measure, dict(self.settings), code_version()])[:24]
+
+    @property
+    def label(self) -> str:
+        """Return what it is called."""
+        return (
+            self.arm
+            if self.value is None
+            else f"{self.arm}, {self.value:g}"
+            if _number(self.value)
+            else f"{self.arm}, {self.value}"
+        )
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The units of a bench under a preset, and how many seeds each is run with."""
+
+    bench: Bench
+    preset: str
+    seeds: int
+    units: tuple[Unit, ...]
+
+
+def plan_of(bench: Bench, preset: str, changes: Mapping[str, Any] | None = None) -> Plan:
+    """Return what is to be run. changes: by dotted key, such as `world.sigma_q`, `episodes` or `seeds`, for every arm."""
+    choose(preset, PRESETS, "preset")
+    own = bench.presets.get(preset)
+    base = merged(bench.base.model_dump(exclude_none=True), {} if own is None else _settings(own))
+    seeds = bench.seeds if own is None or own.seeds is None else own.seeds
+    given = dict(changes or {})
+    if "seeds" in given:
+        seeds = _count(given.pop("seeds"), "seeds")
+    values = [None] if bench.sweep is None else bench.sweep.values if own is None or own.sweep is None else own.sweep
+    units = []
+    for name, arm in bench.arms.items():
+        for value in values:
+            settings = merged(base, _settings(arm))
+            if bench.sweep is not None:
+                settings = merged(settings, nested(bench.sweep.key, value))
+            for key, changed in given.items():
+                settings = merged(settings, nested(key, changed))
+            _count(settings.get("episodes", 1), "episodes")
+            units.append(Unit(bench.name, bench.measure, name, value, settings))
+    return Plan(bench, preset, seeds, tuple(units))
+
+
+def nested(key: str, value: Any) -> dict[str, Any]:
+    """Return `{"a": {"b": value}}` for `a.b`; SettingError if there is no such setting."""
+    first, *rest = key.split(".")
+    choose(first, Settings.model_fields, "setting of a bench")
+    if bool(rest) is not isinstance(_default(first), dict):
+        raise SettingError(
+            f"'{key}' is no setting of a bench; write {first}.NAME" if not rest else f"'{first}' has no parts: '{key}'"
+        )
+    found = value
+    for part in reversed([first, *rest]):
+        found = {part: found}
+    return dict(found)
+
+
+def _default(name: str) -> Any:
+    return Settings().model_dump()[name]
+
+
+def _settings(given: Settings) -> dict[str, Any]:
+    return {
+        key: value for key, value in given.model_dump(exclude_none=True).items() if key in Settings.model_fields and value != {}
+    }
+
+
+def _count(value: Any, name: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise SettingError(f"'{name}' is a whole number from 1, found {value!r}")
+    return value
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+@cache
+def code_version() -> str:
+    """Return a digest of the source of everything that decides numbers."""
+    package = Path(__file__).parents[1]
+    found = sha256()
+    for room in sorted(ROOMS):
+        for path in sorted((package / room).rglob("*.py")):
+            found.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return found.hexdigest()[:16]

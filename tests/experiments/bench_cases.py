@@ -1,0 +1,43 @@
+"""Small benches, and results made by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from aegis.experiments import Bench, Results, parse_bench
+
+SMALL = """
+title: A small bench
+section: none
+question: Does it run?
+measure: online
+base: {world: {name: additive, inner_steps: 3}, episodes: 6}
+seeds: 3
+arms:
+  linear: {agent: nested_nig}
+  table: {agent: flat_joint}
+presets:
+  full: {episodes: 8}
+paper: {linear: {mean: 1.0, sd: 0.5}}
+claims:
+  - {says: linear is better, test: welch, with: {above: linear, below: table}}
+"""
+
+
+def bench(text: str = SMALL, **replaced: str) -> Bench:
+    """Return a bench; replaced: lines that begin with a key, by the key."""
+    lines = text.strip().splitlines()
+    for key, line in replaced.items():
+        lines = [line if old.startswith(f"{key}:") else old for old in lines]
+    return parse_bench("\n".join(lines), "small", "small.yaml")
+
+
+def results(arms: Mapping[tuple[str, Any], list[Any]], metric: str = "reward", swept: bool = False) -> Results:
+    """Return results with one metric by arm and value."""
+    names = dict.fromkeys(arm for arm, _ in arms)
+    sweep = "\nsweep: {key: world.f_a, values: [1, 2, 3]}" if swept else ""
+    listed = "\n".join(f"  {name}: {{agent: nested_nig}}" for name in names)
+    text = SMALL[: SMALL.index("arms:")] + f"arms:\n{listed}{sweep}\n"
+    found = {key: {seed: {metric: number} for seed, number in enumerate(numbers)} for key, numbers in arms.items()}
+    return Results(parse_bench(text, "small", "small.yaml"), "quick", 3, found)

@@ -1,0 +1,107 @@
+"""Benches as files: every one that comes along is sound, and what is wrong in a file is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from bench_cases import SMALL, bench
+
+from aegis.errors import InputError, SettingError
+from aegis.experiments import MEASURES, Store, collect, judge, load_bench, names, plan_of, run_plans
+from aegis.experiments.bench import merged
+from aegis.experiments.claims import FAILS, HOLDS
+
+TINY = {"seeds": 2, "episodes": 6}
+
+
+@pytest.mark.parametrize("name", names())
+def test_every_bench_runs_and_its_claims_can_be_judged(name: str) -> None:
+    found = load_bench(name)
+    assert found.name == name and found.title and found.section and found.question and found.claims
+    store, plan = Store(None), plan_of(found, "quick", TINY)
+    assert run_plans([plan], store) == []
+    results = collect(plan, store)
+    assert results.complete
+    rows = results.rows()
+    assert {row["agent"] for row in rows} == set(found.arms)
+    assert all({"agent", "mean", "sd", "oracle", "paper"} <= row.keys() for row in rows)
+    for claim in found.claims:
+        assert judge(claim, results).verdict in (HOLDS, FAILS, "cannot be tested")
+
+
+@pytest.mark.parametrize("name", names())
+def test_everything_the_paper_reports_is_shown(name: str) -> None:
+    found = load_bench(name)
+    shown = {row["agent"] for row in collect_one(name) if row["paper"] is not None}
+    assert shown == set(found.paper)
+
+
+def collect_one(name: str) -> list[dict[str, object]]:
+    """Return the rows of a bench whose runs all gave zero."""
+    plan = plan_of(load_bench(name), "full", {"seeds": 1})
+    store = Store(None)
+    for unit in plan.units:
+        store.add(unit, {0: dict.fromkeys(plan.bench.metrics, 0.0)})
+    return collect(plan, store).rows()
+
+
+def test_full_is_what_the_paper_did() -> None:
+    assert {unit.settings["episodes"] for unit in plan_of(load_bench("1b"), "full").units} == {2000}
+    assert plan_of(load_bench("1b"), "full").seeds == 10
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("measure: onlin", "'onlin'.*did you mean 'online'"),
+        ("seeds: none", "seeds"),
+        ("seeds: 0", "seeds"),
+        ("base: {wrld: {}}", "unknown key 'base.wrld'.*did you mean 'world'"),
+        ("paper: {lineer: {mean: 1.0}}", "'lineer'.*did you mean 'linear'"),
+        ("title: [1]", "title"),
+    ],
+)
+def test_what_is_wrong_is_named(line: str, says: str) -> None:
+    with pytest.raises(InputError, match=f"(?s)small.yaml: .*{says}"):
+        bench(**{line.split(":")[0]: line})
+
+
+@pytest.mark.parametrize("text", ["", "- 1", "title: [", "title: x\ntitle: y"])
+def test_files_that_are_none(text: str) -> None:
+    with pytest.raises(InputError, match=r"small\.yaml"):
+        bench(text)
+
+
+def test_a_file_of_ones_own(tmp_path: Path) -> None:
+    path = tmp_path / "mine.yaml"
+    path.write_text(SMALL, encoding="utf-8")
+    assert load_bench(str(path)).name == "mine"
+    with pytest.raises(InputError, match="cannot read"):
+        load_bench(str(tmp_path / "other.yaml"))
+    with pytest.raises(SettingError, match="1b"):
+        load_bench("1bb")
+
+
+def test_settings_are_merged_from_the_base_over_the_preset_to_the_arm_and_what_was_asked() -> None:
+    found = plan_of(bench(), "full", {"world.f_a": 1.0})
+    assert [unit.settings["episodes"] for unit in found.units] == [8, 8]
+    assert found.units[0].settings["world"] == {"name": "additive", "inner_steps": 3, "f_a": 1.0}
+    assert found.units[0].settings["agent"] == "nested_nig"
+    assert merged({"a": {"b": 1, "c": 2}}, {"a": {"c": 3}, "d": None}) == {"a": {"b": 1, "c": 3}}
+
+
+@pytest.mark.parametrize("changes", [{"sedes": 3}, {"seeds": 0}, {"world": 3}, {"episodes.x": 3}, {"episodes": 1.5}])
+def test_changes_that_cannot_be(changes: dict[str, object]) -> None:
+    with pytest.raises(SettingError):
+        plan_of(bench(), "quick", changes)
+
+
+def test_the_digest_depends_on_settings_alone() -> None:
+    first, second = (plan_of(bench(), "full", {"seeds": seeds}).units[0] for seeds in (2, 5))
+    assert first.key == second.key
+    assert first.key != plan_of(bench(), "full", {"episodes": 9}).units[0].key
+
+
+def test_measures_are_documented() -> None:
+    assert all(measure.__doc__ for measure in MEASURES.values())

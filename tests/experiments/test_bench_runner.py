@@ -1,0 +1,91 @@
+"""Running benches: nothing twice, nothing lost, failures listed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bench_cases import bench
+
+from aegis.errors import OutputError
+from aegis.experiments import Store, collect, plan_of, run_plans
+from aegis.experiments import runner as running
+
+BROKEN = "arms: {linear: {agent: nested_nig}, table: {agent: nobody}}"
+
+
+def test_what_is_there_is_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = plan_of(bench(), "quick")
+    assert run_plans([plan], Store(tmp_path)) == []
+    first = collect(plan, Store(tmp_path)).rows()
+    with monkeypatch.context() as patch:
+        patch.setattr(running, "MEASURES", {})
+        assert run_plans([plan], Store(tmp_path)) == []
+    assert collect(plan, Store(tmp_path)).rows() == first
+    more = plan_of(bench(), "quick", {"seeds": 4})
+    told: list[Any] = []
+    assert run_plans([more], Store(tmp_path), say=lambda *said: told.append(said[2])) == []
+    assert told == ["small: linear", "small: table"]
+    assert [row["runs"] for row in collect(more, Store(tmp_path)).rows()] == [4, 4]
+
+
+def test_seeds_do_not_depend_on_what_runs_beside_them_or_on_how_many_processes(tmp_path: Path) -> None:
+    plan, more = plan_of(bench(), "quick", {"seeds": 2}), plan_of(bench(), "quick", {"seeds": 7})
+    alone, together = Store(None), Store(tmp_path)
+    run_plans([plan], alone)
+    run_plans([more], together, workers=2)
+    for unit in plan.units:
+        assert {seed: together.read(unit)[seed] for seed in range(2)} == alone.read(unit)
+
+
+def test_a_part_that_fails_is_listed_and_the_others_are_run(tmp_path: Path) -> None:
+    text = bench().model_copy(
+        update={"arms": {**bench().arms, "nobody": bench().arms["table"].model_copy(update={"agent": "x"})}}
+    )
+    plan = plan_of(text, "quick")
+    (failure,) = run_plans([plan], Store(tmp_path))
+    assert failure.unit.arm == "nobody" and "unknown agent 'x'" in failure.why.replace("there is no", "unknown")
+    results = collect(plan, Store(tmp_path))
+    assert not results.complete and {row["agent"] for row in results.rows()} == {"linear", "table"}
+
+
+def test_whatever_is_raised_names_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(settings: object, seeds: object) -> None:
+        raise ZeroDivisionError("by hand")
+
+    monkeypatch.setattr(running, "MEASURES", {"online": broken})
+    failures = run_plans([plan_of(bench(), "quick")], Store(None))
+    assert len(failures) == 2
+    assert "ZeroDivisionError: by hand" in failures[0].why and "test_bench_runner.py" in failures[0].why
+
+
+def test_interrupted_it_keeps_what_was_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = plan_of(bench(), "quick")
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_plans([plan], Store(tmp_path), say=stop)
+    kept = Store(tmp_path)
+    assert [len(kept.read(unit)) for unit in plan.units] == [3, 0]
+
+
+def test_a_line_that_was_cut_off_is_run_again(tmp_path: Path) -> None:
+    plan = plan_of(bench(), "quick")
+    run_plans([plan], Store(tmp_path))
+    unit = plan.units[0]
+    path = tmp_path / "small" / f"{unit.key}.jsonl"
+    path.write_bytes(path.read_bytes()[:-9])
+    store = Store(tmp_path)
+    assert store.missing(unit, range(3)) == [2]
+    assert run_plans([plan], store) == []
+    assert Store(tmp_path).missing(unit, range(3)) == []
+
+
+def test_a_store_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "store").mkdir()
+    (tmp_path / "store" / "small").write_text("in the way")
+    with pytest.raises(OutputError, match="cannot write"):
+        run_plans([plan_of(bench(), "quick")], Store(tmp_path / "store"))

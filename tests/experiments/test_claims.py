@@ -1,0 +1,99 @@
+"""Verdicts of claims, against formulas written out."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from bench_cases import results
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from aegis.errors import SettingError
+from aegis.experiments.bench import Claim
+from aegis.experiments.claims import FAILS, HOLDS, TESTS, UNTESTED, Judged, judge
+
+numbers = st.lists(st.floats(-50, 50).map(lambda x: round(x, 3)), min_size=2, max_size=6)
+
+
+def judged(test: str, found: object, **given: object) -> Judged:
+    return judge(Claim.model_validate({"says": "so", "test": test, "with": given}), found)  # type: ignore[arg-type]
+
+
+@given(numbers, numbers)
+def test_welch_is_its_formula(a: list[float], b: list[float]) -> None:
+    found = judged("welch", results({("a", None): a, ("b", None): b}), above="a", below="b")
+    va, vb = np.var(a, ddof=1) / len(a), np.var(b, ddof=1) / len(b)
+    if np.ptp(a) == np.ptp(b) == 0:
+        assert found.verdict == UNTESTED
+        return
+    t = (np.mean(a) - np.mean(b)) / math.sqrt(va + vb)
+    df = (va + vb) ** 2 / (va**2 / (len(a) - 1) + vb**2 / (len(b) - 1))
+    p = stats.t.sf(t, df)
+    assert found.verdict == (HOLDS if p < 0.05 else FAILS)
+    assert f"t = {t:.2f}, df = {df:.1f}" in found.why
+
+
+@given(numbers)
+def test_paired_is_its_formula(a: list[float]) -> None:
+    b = [x - 1 + 0.1 * place for place, x in enumerate(a)]
+    difference = np.array(a) - np.array(b)
+    found = judged("paired", results({("a", None): a, ("b", None): b}), above="a", below="b")
+    t = difference.mean() / (difference.std(ddof=1) / math.sqrt(len(a)))
+    assert f"t = {t:.2f}, df = {len(a) - 1:.1f}" in found.why
+    assert found.verdict == (HOLDS if stats.t.sf(t, len(a) - 1) < 0.05 else FAILS)
+
+
+def test_limits() -> None:
+    found = results({("a", None): [1.0, 3.0]})
+    assert judged("within", found, arm="a", low=2).verdict == HOLDS
+    assert judged("within", found, arm="a", low=2.1).verdict == FAILS
+    assert judged("within", found, arm="a", high=1.9).verdict == FAILS
+    assert judged("share", results({("a", None): [1, 0, 1, 1]}), arm="a", metric="reward", least=0.75).verdict == HOLDS
+
+
+def test_sweeps() -> None:
+    rising = results({("a", value): [value + 0.1, value - 0.1, value] for value in (1, 2, 3)}, swept=True)
+    assert judged("trend", rising, arm="a", sign=1).verdict == HOLDS
+    assert judged("trend", rising, arm="a", sign=-1).verdict == FAILS
+    assert judged("flat", rising, arm="a", most=2.0).verdict == HOLDS
+    assert judged("flat", rising, arm="a", most=1.9).verdict == FAILS
+    assert judged("peak", rising, arm="a", values=[3]).verdict == HOLDS
+    assert judged("peak", rising, arm="a", values=[1, 2]).verdict == FAILS
+    assert judged("welch", rising, above="a@3", below="a@1").verdict == HOLDS
+    assert judged("welch", rising, above="a@4", below="a@1").verdict == UNTESTED
+    with pytest.raises(SettingError, match="a@1"):
+        judged("welch", rising, above="a", below="a@1")
+
+
+def test_pooled_over_a_sweep() -> None:
+    found = results(
+        {(arm, value): [base, base + 1, base + 2] for arm, base in (("a", 5), ("b", 1)) for value in (1, 2)}, swept=True
+    )
+    answer = judged("pooled", found, above="a", below="b")
+    assert answer.verdict == HOLDS and "from 4.0 to 4.0" in answer.why
+
+
+def test_contraction() -> None:
+    found = results({("a", None): [[-8.0, -4.0], [-12.0, -6.0]]}, metric="bound")
+    assert judged("contraction", found, arm="a", metric="bound", low=1.9, high=2.1).verdict == HOLDS
+    assert judged("contraction", found, arm="a", metric="bound", low=2.5, high=3).verdict == FAILS
+
+
+def test_what_cannot_be_tested_says_why() -> None:
+    assert judged("welch", results({("a", None): [1.0], ("b", None): [2.0]}), above="a", below="b").why.startswith("two seeds")
+    assert "was not run" in judged("welch", results({("a", None): [1.0, 2.0], ("b", None): []}), above="a", below="b").why
+    assert "no 'other'" in judged("within", results({("a", None): [1.0]}), arm="a", metric="other", low=0).why
+
+
+def test_entries_that_a_test_does_not_take() -> None:
+    with pytest.raises(SettingError, match="abov"):
+        judged("welch", results({("a", None): [1.0]}), abov="a", below="a")
+    with pytest.raises(SettingError, match="below"):
+        judged("welch", results({("a", None): [1.0]}), above="a")
+
+
+def test_every_test_is_documented() -> None:
+    assert all(test.__doc__ for test in TESTS.values())
