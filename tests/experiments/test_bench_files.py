@@ -12,14 +12,15 @@ from aegis.experiments import MEASURES, Store, collect, judge, load_bench, names
 from aegis.experiments.bench import merged
 from aegis.experiments.claims import FAILS, HOLDS
 
-TINY = {"seeds": 2, "episodes": 6}
+TINY = {"online": {"episodes": 6}, "shift": {"episodes": 6}, "gate": {"episodes": 20}, "offline": {"episodes": 20}}
+SPLIT = {"episodes": 16, "options.points": [12, 16], "options.particles": 2, "options.draws": 2}
 
 
 @pytest.mark.parametrize("name", names())
 def test_every_bench_runs_and_its_claims_can_be_judged(name: str) -> None:
     found = load_bench(name)
     assert found.name == name and found.title and found.section and found.question and found.claims
-    store, plan = Store(None), plan_of(found, "quick", TINY)
+    store, plan = Store(None), plan_of(found, "quick", {"seeds": 2, **TINY.get(found.measure, SPLIT)})
     assert run_plans([plan], store) == []
     results = collect(plan, store)
     assert results.complete
@@ -33,8 +34,11 @@ def test_every_bench_runs_and_its_claims_can_be_judged(name: str) -> None:
 @pytest.mark.parametrize("name", names())
 def test_everything_the_paper_reports_is_shown(name: str) -> None:
     found = load_bench(name)
-    shown = {row["agent"] for row in collect_one(name) if row["paper"] is not None}
+    rows = collect_one(name)
+    shown = {row["agent"] for row in rows if row["paper"] is not None}
     assert shown == set(found.paper)
+    reported = sum(len(known) if isinstance(known, dict) else 1 for known in found.paper.values())
+    assert len([row for row in rows if row["paper"] is not None]) == reported
 
 
 def collect_one(name: str) -> list[dict[str, object]]:

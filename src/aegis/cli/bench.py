@@ -115,7 +115,7 @@ def show(results: Any, judged: list[Any]) -> None:
         [
             row["agent"] if row["value"] is None else f"{row['agent']}, {row['value']}",
             *([row["metric"]] if len(bench.metrics) > 1 else []),
-            _spread(row["mean"], row["sd"]),
+            _ours(row),
             "-" if row["paper"] is None else _spread(row["paper"]["mean"], row["paper"]["sd"]),
             "-" if row["oracle"] is None else f"{row['oracle']:.1f}",
             str(row["runs"]),
@@ -127,6 +127,12 @@ def show(results: Any, judged: list[Any]) -> None:
     styles = {"holds": "green", "does not hold": "yellow", "cannot be tested": "dim"}
     for item in judged:
         screen.print(f"[{styles[item.verdict]}]{item.verdict}[/]: {item.says} ({item.why})", soft_wrap=True)
+
+
+def _ours(row: dict[str, Any]) -> str:
+    if row["mean"] is None:
+        return "never"
+    return _spread(row["mean"], row["sd"]) + (f" ({row['never']} never)" if row["never"] else "")
 
 
 def _spread(mean: float, sd: float | None) -> str:

@@ -70,6 +70,7 @@ class Results:
     def rows(self) -> list[dict[str, Any]]:
         """Return a row for each arm, value and metric: mean and standard deviation, oracle, what the paper reports.
 
+        mean, sd: of the runs that have the number; never: how many have not, such as an episode of a flip that never came.
         between: the standard deviation between means, where the values of the sweep are repetitions.
         """
         return [row for arm in self.bench.arms for metric in self.bench.metrics for row in self._rows(arm, metric)]
@@ -83,19 +84,21 @@ class Results:
     def _row(self, arm: str, metric: str, values: list[Any], shown: Any) -> dict[str, Any]:
         each = [self.of(arm, metric, value) for value in values]
         numbers = np.concatenate(each)
-        known = paper(self.bench, arm, metric if len(self.bench.metrics) > 1 else shown)
+        known = numbers[np.isfinite(numbers)]
+        reported = paper(self.bench, arm, metric if len(self.bench.metrics) > 1 else shown)
         names = (f"oracle_{metric}", "oracle")
         best = [item[name] for v in values for item in self.found[arm, v].values() for name in names if name in item]
         return {
             "agent": arm,
             "value": shown,
             "metric": metric,
-            "mean": float(numbers.mean()),
-            "sd": float(numbers.std(ddof=1)) if numbers.size > 1 else None,
+            "mean": float(known.mean()) if known.size else None,
+            "sd": float(known.std(ddof=1)) if known.size > 1 else None,
+            "never": int(numbers.size - known.size),
             "between": float(np.std([own.mean() for own in each], ddof=1)) if len(each) > 1 else None,
             "runs": int(numbers.size),
             "oracle": float(np.mean(best)) if best else None,
-            "paper": None if known is None else known.model_dump(),
+            "paper": None if reported is None else reported.model_dump(),
         }
 
 

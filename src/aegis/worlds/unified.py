@@ -35,6 +35,7 @@ GRAPHS: dict[str, dict[str, tuple[str, ...]]] = {
     "true": {"Q": ("M",), "Y": ("A", "Q"), "R": ("Y",)},
     "paper": {"Q": ("T", "M"), "Y": ("A", "Q"), "R": ("Y", "Q", "M", "T", "A")},
     "complete": {},
+    "permuted": {"Q": ("T",), "Y": ("A", "M"), "R": ("Y",)},  # wrong on purpose: T for M, M for Q
 }
 PRESETS: dict[str, dict[str, float]] = {
     "stress": {},
