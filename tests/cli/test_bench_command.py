@@ -8,6 +8,17 @@ from pathlib import Path
 import pytest
 from typed import run as aegis
 
+SMALL = """
+title: A small bench
+section: none
+question: Does it run?
+measure: online
+base: {world: {name: additive, inner_steps: 3}, agent: nested_nig, episodes: 6}
+seeds: 2
+arms: {linear: {}}
+claims: [{says: it earns something, test: within, with: {arm: linear, low: 0}}]
+figures: [{kind: bars, label: reward}]
+"""
 QUICK = ("bench", "run", "3a", "--set", "episodes=5", "--set", "seeds=2")
 
 
@@ -47,3 +58,15 @@ def test_bad_input(arguments: tuple[str, ...], says: str, tmp_path: Path, capsys
 def test_a_part_that_fails_ends_with_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = aegis(*QUICK, "--set", "agent=nobody", "--store", tmp_path, capsys=capsys)
     assert code == 1 and "failed: 3a, thompson" in out and "nobody" in out
+
+
+def test_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "small.yaml"
+    path.write_text(SMALL, encoding="utf-8")
+    store = ("--store", tmp_path / "store")
+    assert aegis("bench", "run", path, *store, capsys=capsys)[0] == 0
+    code, out, err = aegis("bench", "report", path, "3a", *store, "--out", tmp_path / "out", capsys=capsys)
+    assert code == 0, err
+    assert "left out, not run to its end with preset quick: 3a" in out
+    assert "A small bench" in (tmp_path / "out" / "paper.md").read_text()
+    assert "<svg" in (tmp_path / "out" / "paper.html").read_text()

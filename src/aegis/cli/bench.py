@@ -15,6 +15,7 @@ from aegis.cli.show import console, print_json, progress, table
 
 STORE = Path("bench-results")
 FAILED, DONE = 1, 0
+FIGURES = "figures"
 
 store_option = click.option(
     "--store",
@@ -105,6 +106,57 @@ def run_command(
                 f"failed: {failure.unit.bench}, {failure.unit.label}: {failure.why}", style="bold red", soft_wrap=True
             )
     return FAILED if failures else DONE
+
+
+@command.command("report")
+@click.argument("benches", nargs=-1, metavar="[NAME|FILE]...")
+@preset_option
+@store_option
+@click.option(
+    "--out",
+    type=options.Place(path_type=Path),
+    default=Path("paper"),
+    show_default=True,
+    metavar="FOLDER",
+    help="For paper.md, paper.html, paper.json and figures/.",
+)
+@click.option("--figures/--no-figures", default=True, help="Draw pictures, which needs matplotlib.")
+@click.option("--pictures", default="svg,png", show_default=True, metavar="KINDS", help="svg, pdf, png.")
+def report_command(benches: tuple[str, ...], preset: str, store: Path, out: Path, figures: bool, pictures: str) -> int:
+    """Write a page about everything that is stored: paper, ours, oracle, claims, settings, and what was not reproducible.
+
+    Of all benches, or of those named; what was not run to its end is left out and said.
+    """
+    from aegis.experiments import Store, archive, collect, load_bench, names, page, plan_of
+    from aegis.experiments.figures import check_drawing, draw_all
+    from aegis.files import write_text
+
+    if figures:
+        check_drawing()
+    found = [collect(plan_of(load_bench(name), preset), Store(store)) for name in benches or names()]
+    whole = [results for results in found if results.complete]
+    screen = console()
+    for results in found:
+        if not results.complete:
+            screen.print(
+                f"left out, not run to its end with preset {preset}: {results.bench.name}", style="yellow", soft_wrap=True
+            )
+    kinds = tuple(kind.strip() for kind in pictures.split(","))
+    drawn = {r.bench.name: draw_all(r, out / FIGURES, kinds) for r in whole} if figures else {}
+    archive.save(out / "paper.json", whole, drawn)
+    kept = archive.load(out / "paper.json")
+    write_text(out / "paper.md", page.markdown(kept, FIGURES))
+    texts = {
+        name: (out / FIGURES / f"{name}.svg").read_text(encoding="utf-8")
+        for own in drawn.values()
+        for name in own
+        if "svg" in kinds
+    }
+    write_text(out / "paper.html", page.html(kept, texts))
+    screen.print(
+        f"{page.summary(kept)}\npage: {out / 'paper.md'}, {out / 'paper.html'}; numbers: {out / 'paper.json'}", soft_wrap=True
+    )
+    return DONE
 
 
 def show(results: Any, judged: list[Any]) -> None:

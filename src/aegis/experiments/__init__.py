@@ -1,5 +1,6 @@
 """The paper as data: every experiment is a YAML file; one command runs it, tests its claims and reports them."""
 
+from aegis.experiments.archive import Archive
 from aegis.experiments.bench import Bench, load_bench, names, parse_bench
 from aegis.experiments.claims import TESTS, Judged, judge
 from aegis.experiments.measures import MEASURES
@@ -11,6 +12,7 @@ from aegis.experiments.units import Plan, Unit, plan_of
 __all__ = [
     "MEASURES",
     "TESTS",
+    "Archive",
     "Bench",
     "Failure",
     "Judged",
