@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from aegis.certificate import Candidate
 from aegis.certificate.measures import Measure, reward_measure
 from aegis.certificate.plain import plain_values
 from aegis.certificate.view import Models, View
-from aegis.errors import SettingError
+from aegis.errors import SettingError, choose
 from aegis.evidence import published_bound, sharp_grid_bound, value_centre, value_grid
 from aegis.experiments.measures.online import per_episode
 from aegis.experiments.measures.parts import agent_of, legacy_of, options_of, world_of
@@ -42,6 +42,7 @@ class _Data:
     scope: Scope
     draws: int
     delta: float
+    lam: Literal["root", "closed form"]
 
     @property
     def measure(self) -> Measure:
@@ -76,12 +77,13 @@ class _Data:
 def split(settings: Mapping[str, Any], seeds: Sequence[int]) -> list[dict[str, Any]]:
     """Return, for each seed, the bounds after so many episodes (`points`), each as a list.
 
-    `published`: PRISM on a random half with lambda = 1/sqrt(K) and weights cut at 1, Q the posterior after all, p0 that after the
-    other half. `biased`: the same with the rewards as they came, all episodes and the prior before any. `sharp`: the sharp form
-    where the published one stands. `ours`: the policy of the posterior mean after the first half, certified on the second, doubly
-    robust; `value` is what it truly earns at the last point, `share` the part of that which is certified.
+    `published`: PRISM on a random half with lambda = 1/sqrt(K), or its closed form, and weights cut at 1; Q is the posterior after
+    all, p0 that after the other half. `biased`: the same with the rewards as they came, all episodes and the prior before any.
+    `sharp`: the sharp form where the published one stands. `ours`: the policy of the posterior mean after the first half,
+    certified on the second, doubly robust; `value` is what it truly earns at the last point, `share` the part of that which is
+    certified.
     options: `points`, `alpha` (share of the prior half), `particles` that act while learning, `draws` that stand for Q,
-    `logger` ('agent', or 'legacy' whose log is learned from), `scope`, `delta`.
+    `logger` ('agent', or 'legacy' whose log is learned from), `scope`, `delta`, `lam` ('root' or 'closed form').
     """
     options = options_of(
         settings,
@@ -92,7 +94,9 @@ def split(settings: Mapping[str, Any], seeds: Sequence[int]) -> list[dict[str, A
         logger="agent",
         scope=None,
         delta=0.05,
+        lam="root",
     )
+    choose(options["lam"], ("root", "closed form"), "lambda")
     world, agent = world_of(settings), agent_of(settings)
     if options["logger"] == "agent":
         agent = agent.with_particles(options["particles"])
@@ -111,7 +115,7 @@ def _one(
         batch = concat([own for own, _ in online.steps(online.prior(), 0, points[-1])])
     else:
         batch = world.episodes(0, points[-1], legacy, seed)
-    data = _Data(world, online, batch, world.problem.scope(options["scope"]), options["draws"], options["delta"])
+    data = _Data(world, online, batch, world.problem.scope(options["scope"]), options["draws"], options["delta"], options["lam"])
     found: dict[str, list[float]] = {name: [] for name in ("published", "biased", "sharp", "ours", "kl")}
     policy: Policy | None = None
     for k in points:
@@ -140,8 +144,8 @@ def _published(data: _Data, k: int, alpha: float) -> dict[str, float]:
     kl, whole = divergence(last, reference, data.scope), last.kl(data.scope)
     policy = data.planned(last, "Q", k)
     values = data.values(policy, rest)
-    cut = published_bound(np.minimum(values, LARGEST), data.delta, "root", LARGEST, kl)
-    biased = published_bound(_earned(data, k), data.delta, "root", LARGEST, whole)
+    cut = published_bound(np.minimum(values, LARGEST), data.delta, data.lam, LARGEST, kl)
+    biased = published_bound(_earned(data, k), data.delta, data.lam, LARGEST, whole)
     grid = value_grid(value_centre(data.values(policy, prior).mean(axis=1), len(rest), data.delta))
     sharp = sharp_grid_bound(values, grid, data.delta, kl, high=1.0, draws=True)
     return {"published": data.raw(cut.value), "biased": data.raw(biased.value), "sharp": data.raw(sharp.value), "kl": kl}
