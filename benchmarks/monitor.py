@@ -45,8 +45,8 @@ def main() -> None:
                 delays[drop] = float(np.median([item for item in found if item != -1]))
             rows.append([kind, f"{alpha:g}", f"{wrong:.1%}", *(f"{delay:g}" for delay in delays.values())])
     lines = [
-        f"Rewards at the floor itself, the worst that is still right, {LONG} episodes, {RUNS} runs: runs with a false alarm. Then "
-        f"{GOOD} good episodes (0.05 above the floor) and a drop below it, 100 runs: median delay of the alarm. Theory "
+        f"Rewards at the floor itself, the worst that is still right, {LONG} episodes, {RUNS} runs: runs with a false alarm. "
+        f"Then {GOOD} good episodes (0.05 above the floor) and a drop below it, 100 runs: median delay of the alarm. Theory "
         f"section 6 says about {THEORY} for a drop like 'beta, 0.1' at level 0.05.",
         "",
         *table(["rewards", "level", "false alarms", "drop to 0.05 below", "0.1 below", "0.2 below"], rows),

@@ -77,7 +77,7 @@ class _Data:
 def split(settings: Mapping[str, Any], seeds: Sequence[int]) -> list[dict[str, Any]]:
     """Return, for each seed, the bounds after so many episodes (`points`), each as a list.
 
-    `published`: PRISM on a random half with lambda = 1/sqrt(K), or its closed form, and weights cut at 1; Q is the posterior after
+    `published`: PRISM on a random half with lambda = 1/sqrt(K), or its closed form, and weights cut at 1; Q: the posterior after
     all, p0 that after the other half. `biased`: the same with the rewards as they came, all episodes and the prior before any.
     `sharp`: the sharp form where the published one stands. `ours`: the policy of the posterior mean after the first half,
     certified on the second, doubly robust; `value` is what it truly earns at the last point, `share` the part of that which is
