@@ -130,7 +130,9 @@ def _wrong() -> dict[str, Task]:
 def _rewards() -> dict[str, Task]:
     return {
         "5000 episodes": Task(("additive", {}), until=(), episodes=5000, runs=30),
-        "5000 episodes, published": Task(("additive", {}), until=(), episodes=5000, gate="published", settings={"refresh": 50}, runs=30),
+        "5000 episodes, published": Task(
+            ("additive", {}), until=(), episodes=5000, gate="published", settings={"refresh": 50}, runs=30
+        ),
     }
 
 
