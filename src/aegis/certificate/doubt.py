@@ -69,6 +69,7 @@ def doubted(view: View, factors: Mapping[str, float]) -> View:
             _weights={},
             _series={},
             _doubted={},
+            _known={},
         )
     return view._doubted[key]
 

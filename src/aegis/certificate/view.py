@@ -30,7 +30,10 @@ class Models:
 
 @dataclass(slots=True)
 class View:
-    """Whole episodes, a candidate and models. It is itself a policy on its batch: the candidate, remembered."""
+    """Whole episodes, a candidate and models. It is itself a policy on its batch: the candidate, remembered.
+
+    Candidate and models are asked on what is known when a decision is taken (`Batch.before`): what came of it is none of theirs.
+    """
 
     problem: Problem
     batch: Batch
@@ -45,6 +48,7 @@ class View:
     _series: dict[Hashable, Array] = field(default_factory=dict)
     _below: dict[tuple[str, str | None], Observed] = field(default_factory=dict)
     _doubted: dict[Hashable, View] = field(default_factory=dict)
+    _known: dict[tuple[str, bool], Batch] = field(default_factory=dict)
 
     @property
     def weights(self) -> Array:
@@ -56,7 +60,7 @@ class View:
         if level not in self._taken:
             full = self._full.get(level)
             if full is None:
-                self._taken[level] = self.policy.taken(level, batch)
+                self._taken[level] = self.policy.taken(level, self._before(level, True))
             else:
                 action = batch.levels[level].action[None, :, None].astype(np.int64)
                 self._taken[level] = np.take_along_axis(full, action, axis=2)[:, :, 0]
@@ -65,8 +69,14 @@ class View:
     def full(self, level: str, batch: Batch) -> Array:
         """Return `[S, n, A]`."""
         if level not in self._full:
-            self._full[level] = self.policy.full(level, batch)
+            self._full[level] = self.policy.full(level, self._before(level, False))
         return self._full[level]
+
+    def _before(self, level: str, taken: bool) -> Batch:
+        """Return what is known when the decisions of a level are taken; `taken`: and which actions they were."""
+        if (level, taken) not in self._known:
+            self._known[level, taken] = self.batch.before(level, taken)
+        return self._known[level, taken]
 
     def logging(self, level: str) -> Array:
         """Return nu `[n, A]`, the whole logging distribution of a level; SettingError if the log does not have it."""
@@ -163,7 +173,7 @@ class View:
                 shape = (len(self.batch.levels[level]), self.problem.level(level).actions.count)
                 self._predicted[key] = np.full(shape, self.models.guess.get(measure.column, 0.5))
             else:
-                self._predicted[key] = _settled(measure.scaled(model.predict(level, self.batch)))
+                self._predicted[key] = _settled(measure.scaled(model.predict(level, self._before(level, False))))
         return self._predicted[key]
 
     def predicted_below(self, measure: Measure, level: str, scope: Scope) -> Array:
@@ -171,7 +181,7 @@ class View:
         model = self.models.below.get((measure.column, scope))
         if model is None:
             return self.predicted(measure, level)
-        return _settled(model.predict(level, self.batch))
+        return _settled(model.predict(level, self._before(level, False)))
 
 
 def _settled(found: Array) -> Array:

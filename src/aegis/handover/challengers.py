@@ -17,14 +17,14 @@ from aegis.certificate.measures import Measure, guard_measures, reward_measure
 from aegis.certificate.models import fitted_rewards, measured
 from aegis.certificate.parts import Part, Reach, gain_parts, value_parts
 from aegis.certificate.view import Models, View
-from aegis.errors import PolicyError, SettingError
+from aegis.errors import AegisError, PolicyError, SettingError
 from aegis.evidence import Grid, unit_logs
 from aegis.handover.challenge import VALUE, ClaimState, Logs, PartState
 from aegis.handover.gate import Proposed
+from aegis.handover.hosts.proposal import check_chances
 from aegis.policies import path_full, policy_digest
 from aegis.problem import Batch, Policy, Problem, RewardModel, Scope
 
-SUM_TOLERANCE = 1e-6
 REACH = 4  # bets to each side of the middle that a value is bounded with
 FORESEEN = 2.0  # a value grid is placed for so many times the units that there are
 
@@ -50,12 +50,20 @@ class Challenger:
         """Return what the gate is told."""
         return Proposed(self.level, self.cap, self.digest, tuple(_state(claim, grids) for claim, grids in self.claims))
 
-    def evidence(self, batch: Batch) -> list[dict[str, tuple[Logs, ...]]]:
+    def evidence(self, batch: Batch, known: dict[tuple[str, bool], Batch] | None = None) -> list[dict[str, tuple[Logs, ...]]]:
         """Return what each episode of a batch contributes, by claim, the numbers of each part.
 
-        Raises RefusedError if rewards lie outside their range or logged probabilities cannot be.
+        known: what policies get to see of the batch, kept for the next challenger (see `View`). Raises PolicyError if the
+        policy's probabilities are no distributions, RefusedError if rewards lie outside their range or logged probabilities
+        cannot be.
         """
-        view = View(self.problem, batch, self.policy, self.models)
+        view = View(self.problem, batch, self.policy, self.models, _known={} if known is None else known)
+        try:
+            check_chances(path_full(view, self.level, batch), f"the challenger at level '{self.level}'")
+        except AegisError:
+            raise
+        except Exception as error:  # whatever a user's own policy raises
+            raise PolicyError(f"the challenger at level '{self.level}' raised {type(error).__name__}: {error}") from error
         found = {
             name_of(claim): [
                 unit_logs(grid, part.compute(view, grid.bets, 1.0)) for part, grid in zip(claim.parts, grids, strict=True)
@@ -99,7 +107,7 @@ def make_challenger(
             f"the gate counts episodes as they start; in this problem they depend on each other within '{problem.cluster}'. Log "
             "them and certify from the log (aegis certify), whose units are clusters"
         )
-    check_distribution(policy, level, prior)
+    check_chances(path_full(policy, level, prior), f"a challenger at level '{level}'")
     scope, reward = Scope(level), reward_measure(problem)
     reach = Reach(True, (1.0 / (1.0 - variation) if variation < 1.0 else math.inf,))
     margin = margin_of(problem, scope) / reward.width
@@ -114,19 +122,6 @@ def make_challenger(
     view, units = View(problem, prior, policy, models), math.ceil(FORESEEN * len(prior))
     placed = tuple((claim, tuple(_placed(part, claim, view, units) for part in claim.parts)) for claim in claims)
     return Challenger(problem, level, cap, policy, policy_digest(policy), models, placed)
-
-
-def check_distribution(policy: Policy, level: str, batch: Batch) -> None:
-    """Raise PolicyError unless a policy's probabilities at a level are finite, not negative, and sum to one."""
-    chances = path_full(policy, level, batch)
-    wrong = ~(np.isfinite(chances).all(axis=1) & (chances >= 0).all(axis=1))
-    wrong |= ~(np.abs(chances.sum(axis=1) - 1.0) <= SUM_TOLERANCE)
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        raise PolicyError(
-            f"a challenger at level '{level}', row {row}: its probabilities {np.round(chances[row], 6).tolist()} are not a "
-            "distribution; they must be finite, not negative and sum to one"
-        )
 
 
 def _placed(part: Part, claim: Claim, view: View, units: int) -> Grid:

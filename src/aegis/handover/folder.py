@@ -14,14 +14,14 @@ from typing import Any
 
 from aegis.agents.folder import LOG, SUMMARY, claim
 from aegis.agents.identity import identity
-from aegis.errors import AegisError, InputError, OutputError
+from aegis.errors import AegisError, InputError, OutputError, SettingError
 from aegis.files import locked, write_text
 from aegis.handover.events import Event, Opened, Operator, Restarted, Reverted, Unit, event_of, plain
 from aegis.handover.run import Handover
 from aegis.handover.summary import summary
 from aegis.logs import write_log
 from aegis.policies import save_policy
-from aegis.problem import concat
+from aegis.problem import Batch, Problem, Seen, Tracing, concat, content_digest, episode_hashes, path_digest
 from aegis.version import __version__
 
 EVENTS, POLICIES = "events.jsonl", "policies"
@@ -29,11 +29,18 @@ Watch = Callable[[Sequence[Event]], None]
 
 
 def handover_to(
-    folder: str | Path, handover: Handover, episodes: int, about: dict[str, Any] | None = None, watch: Watch | None = None
+    folder: str | Path,
+    handover: Handover,
+    episodes: int,
+    about: dict[str, Any] | None = None,
+    watch: Watch | None = None,
+    said: Sequence[Operator] = (),
 ) -> dict[str, Any]:
     """Run a gate with everything kept in `folder`, going on where an earlier, interrupted run of the same settings stopped.
 
-    about: plain data about the run, stored and compared on resuming. watch: told the events of every block. Returns the summary.
+    about: plain data about the run, stored and compared on resuming; more episodes than before go on with it. watch: told the
+    events of every block. said: what an operator says before it goes on; what `handover.say` is told in between is kept as well.
+    Returns the summary.
     Raises OutputError if the folder holds another run or another process writes into it, InputError if its events are damaged.
     """
     place = Path(folder)
@@ -44,13 +51,24 @@ def handover_to(
             handover.restore(kept)
         else:
             _append(place / EVENTS, handover.events)
+        written = len(handover.events)
 
         def keep(events: Sequence[Event]) -> None:
-            _append(place / EVENTS, events)
+            nonlocal written
+            if len(handover.events) == written:
+                return
+            _append(place / EVENTS, handover.events[written:])  # with what an operator said in between
+            written = len(handover.events)
             if watch is not None:
                 watch(events)
 
+        if said and not hasattr(handover, "say"):
+            raise SettingError("this gate takes no word of an operator; use the gate 'challenger'")
+        for word in said:
+            handover.say(word)
+            keep(handover.events[written:])
         handover.advance(episodes, keep)
+        keep(())
         return _finish(place, handover, episodes)
 
 
@@ -106,7 +124,6 @@ def _append(path: Path, events: Sequence[Event]) -> None:
 def _settings(handover: Handover, episodes: int, about: dict[str, Any]) -> dict[str, Any]:
     return {
         **about,
-        "episodes": episodes,
         "seed": handover.seed,
         "gate": handover.settings.plain(),
         "host": handover.host.name,
@@ -115,10 +132,26 @@ def _settings(handover: Handover, episodes: int, about: dict[str, Any]) -> dict[
     }
 
 
+def _seen(problem: Problem, batch: Batch) -> dict[str, Any]:
+    """Return what the run has seen: no episode of it certifies its policies once more, whatever the log is called then."""
+    tracing = Tracing(path_digest(problem))
+    tracing.add(batch)
+    return {**Seen.among([episode_hashes(batch)], content_digest(problem)).plain(), "traces": tracing.done().plain()}
+
+
 def _finish(place: Path, handover: Handover, episodes: int) -> dict[str, Any]:
-    write_log(concat(list(handover.batches)), handover.problem, place / LOG)
+    whole = concat(list(handover.batches))
+    write_log(whole, handover.problem, place / LOG)
+    seen = _seen(handover.problem, whole)
     for level, policy in handover.deployed.items():
-        save_policy(policy, place / POLICIES / level, {"level": level, "challenge": handover.state.at(level).challenge})  # type: ignore[union-attr]
+        held = handover.state.at(level)
+        record = {
+            "kind": "handover",
+            "scope": [level],
+            "challenge": None if held is None else held.challenge,
+            "fingerprints": seen,
+        }
+        save_policy(policy, place / POLICIES / level, record)
     found = summary(handover)
     write_text(place / SUMMARY, json.dumps(found, indent=2, allow_nan=False) + "\n")
     return found

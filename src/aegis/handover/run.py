@@ -19,6 +19,7 @@ from aegis.certificate.view import Models, View
 from aegis.errors import InputError, PolicyError
 from aegis.files import digest_of
 from aegis.handover.acting import AGENT, BEFORE, LEGACY, acting_policy, arm_of, policy_before
+from aegis.handover.arrivals import acted_otherwise, check_batch
 from aegis.handover.challengers import Challenger, make_challenger
 from aegis.handover.events import Certified, Event, Flipped, Frozen, Operator, Paused, Restarted, Reverted, Unit
 from aegis.handover.gate import Given, step
@@ -26,10 +27,11 @@ from aegis.handover.history import History, joined
 from aegis.handover.hosts import Host, steps
 from aegis.handover.settings import GateSettings
 from aegis.handover.state import GateState, apply, open_gate, replay
-from aegis.policies import Floored
+from aegis.policies import Floored, policy_digest
 from aegis.problem import Array, Batch, Plant, Policy, Problem, concat, dump_problem
 
 BLOCK = 64  # episodes that are run at a time
+SILENT = 32  # episodes without a reward after which the gate pauses
 Watch = Callable[[Sequence[Event]], None]
 
 
@@ -54,6 +56,8 @@ class Handover:
     challengers: dict[str, Challenger] = field(default_factory=dict, init=False)
     deployed: dict[str, Policy] = field(default_factory=dict, init=False)
     retired: dict[str, Policy] = field(default_factory=dict, init=False)
+    _silent: int = field(default=0, init=False, repr=False)
+    _otherwise: str | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
         names = tuple(reversed(self.plant.problem.names))
@@ -90,13 +94,19 @@ class Handover:
         return self._step(said)
 
     def _block(self, stop: int) -> list[Event]:
+        self._check_deployed()
+        self._otherwise = None
         first = self.state.episode
         arms = [arm_of(self.settings, self.state, self.seed, episode) for episode in range(first + 1, stop + 1)]
         batch = self._run(first, arms)
         rewards = episode_rewards(self.problem, batch)
         counting = [] if self.state.paused is not None else self.state.counting(stop)
-        evidence = {item.name: self.challengers[item.name].evidence(batch) for item in counting}
+        known: dict[tuple[str, bool], Batch] = {}  # what challengers get to see of the block, the same for all of them
+        evidence = {item.name: self.challengers[item.name].evidence(batch, known) for item in counting}
         told: list[Event] = []
+        if self._otherwise is not None:
+            told += self.say(Paused(first, self._otherwise))
+            evidence = {}
         try:
             for place, arm in enumerate(arms):
                 found = {name: units[place] for name, units in evidence.items()} if arm == AGENT else {}
@@ -105,6 +115,10 @@ class Handover:
                 told += events
                 if any(isinstance(event, Flipped) for event in events):
                     break  # whoever acts in the rest of the block is somebody else
+                self._silent = 0 if reward is not None else self._silent + 1
+                if self._silent == SILENT:
+                    told += self.say(Paused(self.state.episode, f"no reward has come for {SILENT} episodes"))
+                    evidence = {}
         finally:  # also if a unit could not be counted: those before it were
             done = self.state.episode - first
             if done:
@@ -116,9 +130,24 @@ class Handover:
         found = []
         for arm, group in itertools.groupby(arms):
             count = len(list(group))
-            found.append(self.plant.episodes(first, count, self._policy(arm), self.seed))
+            policy = self._policy(arm)
+            batch = self.plant.episodes(first, count, policy, self.seed)
+            check_batch(self.problem, batch, first, count)
+            if self.state.paused is None:
+                self._otherwise = self._otherwise or acted_otherwise(policy, batch)
+            found.append(batch)
             first += count
         return found[0] if len(found) == 1 else concat(found)
+
+    def _check_deployed(self) -> None:
+        """Raise PolicyError if a policy in control is no longer the one that was certified."""
+        for level, policy in self.deployed.items():
+            held = self.state.at(level)
+            if held is not None and policy_digest(policy) != held.policy:
+                raise PolicyError(
+                    f"the policy in control of level '{level}' was altered after it was certified (its digest was "
+                    f"{held.policy[:16]}): stop it, and revert the level"
+                )
 
     def _policy(self, arm: str) -> Policy:
         if arm == LEGACY:
@@ -203,10 +232,10 @@ class Handover:
             raise InputError("these events are of a gate with other settings, levels or problem; give those it was opened with")
         last = replay(told)
         wanted = {item.name for item in last.challenges} | {item.challenge for item in told if isinstance(item, Flipped)}
-        pending: list[str] = []
+        pending: list[Unit] = []
         for event in told[1:]:
             if isinstance(event, Unit):
-                pending.append(event.arm)
+                pending.append(event)
                 self.state = apply(self.state, event)
                 continue
             self._run_again(pending)
@@ -217,11 +246,20 @@ class Handover:
         self._run_again(pending)
         self.events = told
 
-    def _run_again(self, pending: list[str]) -> None:
-        if pending:
-            batch = self._run(len(self.arms), pending)
-            self._keep(batch, pending, episode_rewards(self.problem, batch))
-            pending.clear()
+    def _run_again(self, pending: list[Unit]) -> None:
+        if not pending:
+            return
+        arms = [unit.arm for unit in pending]
+        batch = self._run(len(self.arms), arms)
+        rewards = episode_rewards(self.problem, batch)
+        for unit, reward in zip(pending, rewards.tolist(), strict=True):
+            if unit.reward != (None if math.isnan(reward) else reward):
+                raise PolicyError(
+                    f"episode {unit.episode} is kept with the reward {unit.reward}, and comes out with {reward}: plant or "
+                    "code have changed since, or the events were edited"
+                )
+        self._keep(batch, arms, rewards)
+        pending.clear()
 
     def _freeze_again(self, event: Frozen, wanted: set[str]) -> None:
         if not any(item.name in wanted for item in event.challenges):

@@ -69,6 +69,10 @@ class LevelTable:
         )
 
 
+def _hidden(table: LevelTable) -> Ints:
+    return np.full(len(table), -1, dtype=np.int32)
+
+
 @dataclass(frozen=True, slots=True)
 class Batch:
     """Whole episodes: ids, one table per level (outermost first), and what came of the innermost decisions.
@@ -93,6 +97,24 @@ class Batch:
 
     def __len__(self) -> int:
         return int(self.episode.size)
+
+    def before(self, level: str, taken: bool = False) -> Batch:
+        """Return what is known when the decisions of a level are taken: no rewards, no outcomes, nothing below, no actions there.
+
+        taken: the actions of the level itself stay, to be told how likely they were. Further columns stay, which belong to
+        innermost decisions: then so do the rows of inner levels, empty.
+        """
+        names = list(self.levels)
+        place = names.index(level)
+        own = self.levels[level]
+        levels = {name: self.levels[name] for name in names[:place]}
+        levels[level] = own if taken else replace(own, action=_hidden(own), mu_taken=np.full(len(own), np.nan))
+        if self.extra:
+            for name in names[place + 1 :]:
+                table = self.levels[name]
+                levels[name] = LevelTable(table.parent, {}, _hidden(table), np.full(len(table), np.nan))
+        places = self.places if self.extra or place == len(names) - 1 else None
+        return Batch(self.episode, levels, cluster=self.cluster, time=self.time, extra=self.extra, places=places)
 
     def with_level(self, name: str, table: LevelTable) -> Batch:
         """Return the batch with a level added or replaced."""
