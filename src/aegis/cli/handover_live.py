@@ -18,6 +18,7 @@ from rich.text import Text
 from aegis.certificate.measures import Measure, reward_measure
 from aegis.cli.show import console, sparkline
 from aegis.handover.events import Event
+from aegis.handover.summary import at_least
 from aegis.report.handover_standing import Leading, Standing, standings
 from aegis.report.handover_words import NOT_A_CERTIFICATE, cap_words, event_words
 
@@ -146,7 +147,7 @@ def _levels(found: Sequence[Standing]) -> Table:
         made.add_column(head, justify=justify)  # type: ignore[arg-type]
     made.add_column("evidence (log10)", no_wrap=True)
     for item in found:
-        now = "legacy" if item.since is None else f"agent since {item.since}, {item.gain_lower:+.4g}"
+        now = "legacy" if item.since is None else f"agent since {item.since}, {at_least(item.gain_lower or 0.0, '+')}"
         made.add_row(item.level, Text(now, style="" if item.since is None else "green"), *_challenge(item.leading))
     return made
 

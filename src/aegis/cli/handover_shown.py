@@ -9,6 +9,7 @@ from rich.console import Console
 from aegis.certificate.measures import reward_measure
 from aegis.cli.handover_made import Made
 from aegis.cli.show import table
+from aegis.handover.summary import at_least
 from aegis.report.handover_words import NOT_A_CERTIFICATE, cap_words, event_words
 
 FILES = {
@@ -101,7 +102,7 @@ def _flips(made: Made, screen: Console) -> None:
             str(event.since),
             f"{event.units} episodes",
             cap_words(event.cap),
-            f"{measure.gain(event.gain_lower):+.4g}" + ("" if made.certificate else f" ({NOT_A_CERTIFICATE})"),
+            at_least(measure.gain(event.gain_lower), "+") + ("" if made.certificate else f" ({NOT_A_CERTIFICATE})"),
         ]
         for event in flips
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from aegis.certificate.measures import Measure, reward_measure
 from aegis.handover.events import Alarm, Event, Flipped, Opened, Reverted, Unit, plain
 from aegis.handover.run import Handover
+from aegis.handover.state import Deployed
 
 
 def summary(handover: Handover) -> dict[str, Any]:
@@ -17,10 +19,13 @@ def summary(handover: Handover) -> dict[str, Any]:
     state = handover.state
     return {
         "sentence": sentence(handover),
+        "certificate": certified(handover),
         "episodes": state.episode,
         "unit": measure.unit,
         "levels": [_level(handover, measure, name) for name in state.levels],
-        "events": [told(event, measure) for event in handover.events if not isinstance(event, Unit | Opened)],
+        "events": [
+            told(event, measure, certified(handover)) for event in handover.events if not isinstance(event, Unit | Opened)
+        ],
         "ledger": {"delta": state.settings.delta, "spent": state.spent, "freezes": state.freeze},
         "rewards": _rewards(handover, measure),
         "alarms": state.alarms,
@@ -28,11 +33,29 @@ def summary(handover: Handover) -> dict[str, Any]:
     }
 
 
+def certified(handover: Handover) -> bool:
+    """Say whether what the gate computes is a certificate."""
+    return bool(getattr(handover, "certificate", True))
+
+
+def at_least(value: float, sign: str = "") -> str:
+    """Return a lower bound in four digits, never rounded up; sign: '+' to write that of a gain."""
+    if value == 0.0 or not math.isfinite(value):
+        return f"{value:{sign}g}"
+    unit = 10.0 ** (math.floor(math.log10(abs(value))) - 3)
+    return f"{math.floor(value / unit) * unit:{sign}.4g}"
+
+
 def sentence(handover: Handover) -> str:
-    """Return the verdict in one sentence."""
+    """Return the verdict in one sentence, and whether the gate is paused."""
+    paused = handover.state.paused
+    return _verdict(handover) + ("" if paused is None else f" The gate is paused: {paused}.")
+
+
+def _verdict(handover: Handover) -> str:
     state, measure = handover.state, reward_measure(handover.problem)
     risk = f"{state.settings.delta:.3g}"
-    if not getattr(handover, "certificate", True):
+    if not certified(handover):
         return _no_certificate(handover, measure)
     if not state.deployed and state.waiting:
         names = " and ".join(repr(item.level) for item in state.waiting)
@@ -45,13 +68,28 @@ def sentence(handover: Handover) -> str:
             f"Not yet: after {state.episode} episodes the legacy controls every level; no gain could be certified at risk {risk}."
         )
     ordered = sorted(state.deployed, key=lambda item: item.since)
-    parts = [
-        f"'{item.level}' since episode {item.since} (a gain of at least {measure.gain(item.gain_lower):.4g}{_unit(measure)})"
-        for item in ordered
-    ]
+    parts = [_held(handover, item, measure) for item in ordered]
     kept = [name for name in state.levels if state.at(name) is None]
     rest = f"; the legacy keeps {', '.join(map(repr, kept))}" if kept else ""
     return f"Handed over: {' and '.join(parts)}{rest}. Probability of any wrong handover: at most {risk}."
+
+
+def _held(handover: Handover, item: Deployed, measure: Measure) -> str:
+    """Return since when a level is handed over, and what was certified of the policy that is in control."""
+    gain = f"{at_least(measure.gain(item.gain_lower))}{_unit(measure)}"
+    since = _since(handover, item)
+    if since == item.since:
+        return f"'{item.level}' since episode {since} (a gain of at least {gain})"
+    return f"'{item.level}' since episode {since}, upgraded at {item.since} (at least {gain} more than the policy before)"
+
+
+def _since(handover: Handover, item: Deployed) -> int:
+    """Return since which episode an agent controls the level of a deployed policy."""
+    found = item.since
+    for event in handover.events:
+        if isinstance(event, Flipped) and event.level == item.level and event.action == "handover":
+            found = event.since  # the last one, if the level was given back in between
+    return found
 
 
 def _no_certificate(handover: Handover, measure: Measure) -> str:
@@ -66,8 +104,11 @@ def _no_certificate(handover: Handover, measure: Measure) -> str:
     return f"Not a certificate: this gate has handed over {' and '.join(parts)}, and nothing bounds how often that is wrong."
 
 
-def told(event: Event, measure: Measure) -> dict[str, Any]:
-    """Return an event without its evidence, gains and values in the units of the reward as logged."""
+def told(event: Event, measure: Measure, certificate: bool = True) -> dict[str, Any]:
+    """Return an event without its evidence, gains and values in the units of the reward as logged.
+
+    certificate: what is no bound is not called one.
+    """
     found = plain(event)
     if "challenges" in found:
         names = ("name", "level", "kind", "cap", "policy")
@@ -76,7 +117,7 @@ def told(event: Event, measure: Measure) -> dict[str, Any]:
             for item in found["challenges"]
         ]
     if "gain_lower" in found:
-        found["gain_lower"] = measure.gain(found["gain_lower"])
+        found["gain_lower" if certificate else "difference"] = measure.gain(found.pop("gain_lower"))
     if "value_lower" in found:
         found["value_lower"] = measure.value(found["value_lower"])
     if isinstance(event, Alarm):
@@ -92,9 +133,10 @@ def _level(handover: Handover, measure: Measure, name: str) -> dict[str, Any]:
     return {
         "level": name,
         "control": "legacy" if now is None else "agent",
-        "since": None if now is None else now.since,
+        "since": None if now is None else _since(handover, now),
+        "policy_since": None if now is None else now.since,
         "cap": None if now is None else now.cap,
-        "gain_lower": None if now is None else measure.gain(now.gain_lower),
+        "gain_lower" if certified(handover) else "difference": None if now is None else measure.gain(now.gain_lower),
         "first_flip": handed,
         "upgrades": sum(event.action == "upgrade" for event in flips),
         "reverts": reverts,
