@@ -32,6 +32,17 @@ def challenge_share(delta: float, t: int, challenges: int, upgrade: bool = False
     return freeze_share(delta, t) * part / challenges
 
 
+def allowance(flips: int, upgrades: bool) -> float:
+    """Return the share of what may get worse at a level, over the life of a gate, that its next flip may use.
+
+    flips: how often the level has changed hands. Each flip is compared with what it replaces: with upgrades the first one may use
+    three quarters, the next an eighth, then half of that and so on, so that all together get no worse than was allowed.
+    """
+    if not upgrades:
+        return 1.0
+    return 0.75 if flips == 0 else 0.25 * 2.0**-flips
+
+
 def freeze_due(start: int, first: int, freezes: int) -> int:
     """Return the unit after which the next freeze is due: `start + first 2^freezes`, freezes so far since `start`."""
     return start + first * 2**freezes

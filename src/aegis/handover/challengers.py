@@ -95,11 +95,14 @@ def make_challenger(
     variation: float,
     prediction: RewardModel | None,
     prior: Batch,
+    allowed: float = 1.0,
+    levels: int = 1,
 ) -> Challenger:
     """Freeze a policy at a level.
 
     variation: the largest total variation between its choice there and the logged one. prediction: of the reward below each
     action, in logged units. prior: episodes of the present phase, that place the grids; none of them is counted later.
+    allowed: the share of a negative margin that this flip may use, and of what guards allow, which `levels` levels share.
     """
     # The value is only watched, and a plain bound of it is many times quicker than a water-filled one.
     if problem.cluster is not None:
@@ -111,13 +114,15 @@ def make_challenger(
     scope, reward = Scope(level), reward_measure(problem)
     reach = Reach(True, (1.0 / (1.0 - variation) if variation < 1.0 else math.inf,))
     margin = margin_of(problem, scope) / reward.width
+    margin = margin if margin > 0 else allowed * margin
     claims = [
         Claim(0, scope, "gain", reward, margin, 0.5, gain_parts(problem, scope, reward, reach, "auto")),
         Claim(0, scope, "value", reward, 0.0, 0.5, value_parts(problem, scope, reward, reach, "plain")),
     ]
     for guard in guard_measures(problem):
         parts = gain_parts(problem, scope, guard, reach, "auto")
-        claims.append(Claim(0, scope, "guard", guard, -guard.allowed / guard.width, 0.5, parts))
+        worse = allowed / levels * guard.allowed / guard.width
+        claims.append(Claim(0, scope, "guard", guard, -worse, 0.5, parts))
     models = _models(problem, [claim.measure for claim in claims], prediction, prior)
     view, units = View(problem, prior, policy, models), math.ceil(FORESEEN * len(prior))
     placed = tuple((claim, tuple(_placed(part, claim, view, units) for part in claim.parts)) for claim in claims)

@@ -20,6 +20,7 @@ from aegis.errors import InputError, PolicyError
 from aegis.files import digest_of
 from aegis.handover.acting import AGENT, BEFORE, LEGACY, acting_policy, arm_of, policy_before
 from aegis.handover.arrivals import acted_otherwise, check_batch
+from aegis.handover.budget import allowance
 from aegis.handover.challengers import Challenger, make_challenger
 from aegis.handover.events import Certified, Event, Flipped, Frozen, Operator, Paused, Restarted, Reverted, Unit
 from aegis.handover.gate import Given, step
@@ -56,6 +57,7 @@ class Handover:
     challengers: dict[str, Challenger] = field(default_factory=dict, init=False)
     deployed: dict[str, Policy] = field(default_factory=dict, init=False)
     retired: dict[str, Policy] = field(default_factory=dict, init=False)
+    _changed: dict[str, int] = field(default_factory=dict, init=False, repr=False)  # flips since the legacy had a level last
     _silent: int = field(default=0, init=False, repr=False)
     _otherwise: str | None = field(default=None, init=False, repr=False)
 
@@ -179,8 +181,10 @@ class Handover:
             if event.level in self.deployed:
                 self.retired[event.level] = self.deployed[event.level]
             self.deployed[event.level] = self.challengers[event.challenge].policy
+            self._changed[event.level] = self._changed.get(event.level, 0) + 1
         if isinstance(event, Reverted):
             self.deployed.pop(event.level)
+            self._changed.pop(event.level, None)
             self.retired.pop(event.level, None)
         if isinstance(event, Flipped | Reverted | Restarted):
             self.challengers.clear()
@@ -209,7 +213,10 @@ class Handover:
                 policy = Floored(self.problem, new, self.legacy, floor, [level])
                 # Over the legacy a capped policy moves at most 1 - 1/W of the probability; over another one it may move all.
                 variation = (1.0 - floor) * (1.0 - 1.0 / cap if self.state.at(level) is None else 1.0)
-                made.append(make_challenger(self.problem, level, cap, policy, variation, proposal.prediction, prior))
+                share = allowance(self._changed.get(level, 0), upgrades)
+                among = len(self.state.levels)
+                frozen = make_challenger(self.problem, level, cap, policy, variation, proposal.prediction, prior, share, among)
+                made.append(frozen)
         return made
 
     def _caps(self, level: str) -> tuple[float, ...]:
