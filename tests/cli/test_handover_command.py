@@ -323,3 +323,44 @@ def test_margins_do_not_change_the_plant() -> None:
     assert np.array_equal(one.reward, other.reward)
     assert [level.margin for level in wide.gate.problem.levels] == [0.5, 0.5]
     assert np.array_equal(path_full(plain.legacy, "inner", one), path_full(wide.legacy, "inner", one))
+
+
+def test_an_operator_approves_what_waits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    usual = (
+        "handover",
+        "--set",
+        "inner_steps=3",
+        "--host",
+        "greedy",
+        "--caps",
+        "2",
+        "--gate-set",
+        "levels=[inner]",
+        "--mode",
+        "approve",
+    )
+    out = ("--out", tmp_path / "run", "--json")
+    code, said, err = aegis(*usual, "--episodes", 90, *out, capsys=capsys)
+    assert code == 0 and json.loads(said)["levels"][0]["control"] == "legacy", err
+    who = ("--who", "ann", "--why", "the trend holds")
+    code, said, err = aegis(*usual, "--episodes", 95, *out, "--operator", "approve:inner", *who, capsys=capsys)
+    assert code == 0, err
+    found = json.loads(said)
+    assert found["levels"][0]["control"] == "agent"
+    assert [(e["who"], e["action"]) for e in found["events"] if e["kind"] == "operator"] == [("ann", "approve")]
+    code, said, err = aegis(*usual, "--episodes", 96, *out, "--operator", "revert:inner", *who, capsys=capsys)
+    assert code == 0 and json.loads(said)["levels"][0]["control"] == "legacy", err
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (("--operator", "approve:inner"), "--who"),
+        (("--who", "ann"), "--operator"),
+        (("--operator", "pause", "--who", "ann", "--why", "x"), "--out"),
+        (("--margin", "-40"), "margin"),
+    ],
+)
+def test_words_that_do_not_fit(more: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = aegis("handover", "--episodes", 3, *more, capsys=capsys)
+    assert code == 2 and says in err

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import click
 from aegis.cli import options
 from aegis.cli.exits import Terminated
 from aegis.cli.show import console, print_json
+from aegis.errors import SettingError
 
 REPORT = "report.html"
 PAUSED = 4  # the exit code of a run whose gate paused, because an assumption failed
@@ -48,6 +49,14 @@ PAUSED = 4  # the exit code of a run whose gate paused, because an assumption fa
 @click.option(
     "--report", type=options.Place(path_type=Path), metavar="FILE", help="Write the page. With --out: FOLDER/report.html."
 )
+@click.option(
+    "--operator",
+    multiple=True,
+    metavar="ACTION[:LEVEL]",
+    help="What an operator says of the run in --out before it goes on: approve:LEVEL, revert:LEVEL, pause or resume.",
+)
+@click.option("--who", help="Who says it.")
+@click.option("--why", help="And why.")
 @click.option("--config", type=options.Place(path_type=Path), metavar="FILE", help="A YAML file with these options by name.")
 @options.settings
 @options.as_json
@@ -57,6 +66,9 @@ def command(
     gate_set: tuple[str, ...],
     caps: str | None,
     overrides: tuple[str, ...],
+    operator: tuple[str, ...],
+    who: str | None,
+    why: str | None,
     as_json: bool,
     **typed: Any,
 ) -> int:
@@ -74,6 +86,7 @@ def command(
       aegis handover --mode shadow --caps 2,3 --gate-set generations=2 --episodes 300
       aegis handover --plant greenhouse:plant --legacy greenhouse:legacy --host greedy --out run/
       aegis handover --config run.yaml
+      aegis handover --config run.yaml --episodes 1200 --operator approve:inner --who ann --why "the trend holds"
     """
     from aegis.cli.handover_asked import asked, parse_caps, parse_margins
 
@@ -85,14 +98,30 @@ def command(
         "gate-set": options.parse_settings(gate_set, "--gate-set"),
     }
     wanted = asked(given, config)
-    result = run(wanted, as_json)
+    result = run(wanted, as_json, parse_operator(operator, who, why, wanted.out))
     if as_json:
         print_json(result)
     return PAUSED if result["paused"] is not None else 0
 
 
-def run(wanted: Any, quiet: bool) -> dict[str, Any]:
-    """Run what is asked for, show it unless quiet, write its page; return the result as plain data."""
+def parse_operator(said: tuple[str, ...], who: str | None, why: str | None, out: Path | None) -> list[Any]:
+    """Return what an operator says; SettingError unless somebody says it, with a reason, of a run that is kept."""
+    from aegis.handover.events import Operator
+
+    if not said:
+        if who is not None or why is not None:
+            raise SettingError("--who and --why belong to --operator: say what is to be done")
+        return []
+    if not who or not why:
+        raise SettingError("--operator is said by somebody for a reason: give --who and --why")
+    if out is None:
+        raise SettingError("--operator is about a run that is kept: name its folder with --out")
+    pairs = [text.partition(":") for text in said]
+    return [Operator(action.strip(), who, why, 0, level.strip() or None) for action, _, level in pairs]
+
+
+def run(wanted: Any, quiet: bool, said: Sequence[Any] = ()) -> dict[str, Any]:
+    """Run what is asked for, show it unless quiet, write its page; return the result as plain data. said: by an operator."""
     from aegis.cli.handover_live import watching
     from aegis.cli.handover_made import make
     from aegis.cli.handover_shown import result_of, show
@@ -107,7 +136,7 @@ def run(wanted: Any, quiet: bool) -> dict[str, Any]:
             gate.advance(wanted.episodes, watch)
             found = summary(gate)
         else:
-            found = handover_to(wanted.out, gate, wanted.episodes, wanted.about, watch)
+            found = handover_to(wanted.out, gate, wanted.episodes, wanted.about, watch, said)
     result = result_of(made, found)
     if page is not None:
         from aegis.report import write_handover_report

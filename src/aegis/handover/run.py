@@ -16,7 +16,7 @@ import numpy as np
 
 from aegis.certificate.measures import reward_measure
 from aegis.certificate.view import Models, View
-from aegis.errors import InputError, PolicyError
+from aegis.errors import InputError, PolicyError, SettingError
 from aegis.files import digest_of
 from aegis.handover.acting import AGENT, BEFORE, LEGACY, acting_policy, arm_of, policy_before
 from aegis.handover.arrivals import acted_otherwise, check_batch
@@ -62,6 +62,7 @@ class Handover:
     _otherwise: str | None = field(default=None, init=False, repr=False)
 
     def __post_init__(self) -> None:
+        _check_margins(self.plant.problem)
         names = tuple(reversed(self.plant.problem.names))
         self.state, opened = open_gate(self.settings, names, digest_of(dump_problem(self.plant.problem)))
         self.events.append(opened)
@@ -277,6 +278,17 @@ class Handover:
                     f"the challenger {challenge.name} is not what was frozen: plant, host or code have changed since"
                 )
             self.challengers[challenge.name] = challenger
+
+
+def _check_margins(problem: Problem) -> None:
+    """Raise SettingError for a margin that no gain, or every gain, exceeds."""
+    width = reward_measure(problem).width
+    for level in problem.levels:
+        if not -width < level.margin < width:
+            raise SettingError(
+                f"level '{level.name}': a margin of {level.margin:g} is not smaller than the range of the reward, {width:g}; no "
+                "gain, or every loss, would do"
+            )
 
 
 def episode_rewards(problem: Problem, batch: Batch) -> Array:
