@@ -175,6 +175,11 @@ def test_without_rewards_the_gate_pauses_and_says_so() -> None:
     assert run.state.paused == "no reward has come for 32 episodes"
     assert [event.episode for event in run.events if isinstance(event, Paused)] == [52]
     assert not run.deployed
+    units = [place for place, event in enumerate(run.events) if getattr(event, "episode", 0) == 45]
+    again = Handover(Spoilt(silent, 20), LEGACY, HOSTS["greedy"](), SETTINGS, 3)
+    again.restore(run.events[: units[0]])  # in the middle of the silence
+    again.advance(120)
+    assert again.events == run.events
 
 
 def test_another_version_of_the_policy_pauses_the_gate() -> None:

@@ -116,9 +116,9 @@ class Handover:
                 reward = None if math.isnan(rewards[place]) else float(rewards[place])
                 events = self._step(Unit(first + place + 1, reward, arm, found))
                 told += events
+                self._silent = 0 if reward is not None else self._silent + 1
                 if any(isinstance(event, Flipped) for event in events):
                     break  # whoever acts in the rest of the block is somebody else
-                self._silent = 0 if reward is not None else self._silent + 1
                 if self._silent == SILENT:
                     told += self.say(Paused(self.state.episode, f"no reward has come for {SILENT} episodes"))
                     evidence = {}
@@ -244,6 +244,7 @@ class Handover:
         for event in told[1:]:
             if isinstance(event, Unit):
                 pending.append(event)
+                self._silent = 0 if event.reward is not None else self._silent + 1
                 self.state = apply(self.state, event)
                 continue
             self._run_again(pending)
