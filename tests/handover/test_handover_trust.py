@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from aegis.certificate import Candidate, certify
-from aegis.errors import AegisError, PolicyError
+from aegis.errors import AegisError, PolicyError, RefusedError
 from aegis.handover import HOSTS, GateSettings, Handover, handover_to, read_events, replay
 from aegis.handover.events import Flipped, Operator, Paused
 from aegis.logs import Source
@@ -163,6 +163,20 @@ def test_what_a_plant_sends_is_looked_at(spoil: Spoil, says: str) -> None:
     with pytest.raises(AegisError, match=says):
         run.advance(60)
     assert not run.deployed and len(run.arms) == run.state.episode <= 20
+
+
+def test_episodes_before_a_bad_one_are_counted() -> None:
+    def out_of_range(batch: Batch, start: int) -> Batch:
+        reward = np.array(batch.reward)
+        reward[batch.episode_of("inner") == start] = 99.0
+        return replace(batch, reward=reward)
+
+    run = Handover(Spoilt(out_of_range, 37), LEGACY, HOSTS["greedy"](), SETTINGS, 3)
+    for _ in range(2):  # and again, since it stays where it is
+        with pytest.raises(RefusedError, match="99"):
+            run.advance(60)
+        assert run.state.episode == len(run.arms) == 37
+    assert replay(run.events) == run.state
 
 
 def test_without_rewards_the_gate_pauses_and_says_so() -> None:

@@ -16,11 +16,12 @@ import numpy as np
 
 from aegis.certificate.measures import reward_measure
 from aegis.certificate.view import Models, View
-from aegis.errors import InputError, PolicyError, SettingError
+from aegis.errors import AegisError, InputError, PolicyError, SettingError
 from aegis.files import digest_of
 from aegis.handover.acting import AGENT, BEFORE, LEGACY, acting_policy, arm_of, policy_before
 from aegis.handover.arrivals import acted_otherwise, check_batch
 from aegis.handover.budget import allowance
+from aegis.handover.challenge import Logs
 from aegis.handover.challengers import Challenger, make_challenger
 from aegis.handover.events import Certified, Event, Flipped, Frozen, Operator, Paused, Restarted, Reverted, Unit
 from aegis.handover.gate import Given, step
@@ -34,6 +35,7 @@ from aegis.problem import Array, Batch, Plant, Policy, Problem, concat, dump_pro
 BLOCK = 64  # episodes that are run at a time
 SILENT = 32  # episodes without a reward after which the gate pauses
 Watch = Callable[[Sequence[Event]], None]
+Evidence = dict[str, list[dict[str, tuple[Logs, ...]]]]  # by challenge, of each episode
 
 
 @dataclass(slots=True)
@@ -101,17 +103,13 @@ class Handover:
         self._otherwise = None
         first = self.state.episode
         arms = [arm_of(self.settings, self.state, self.seed, episode) for episode in range(first + 1, stop + 1)]
-        batch = self._run(first, arms)
-        rewards = episode_rewards(self.problem, batch)
-        counting = [] if self.state.paused is not None else self.state.counting(stop)
-        known: dict[tuple[str, bool], Batch] = {}  # what challengers get to see of the block, the same for all of them
-        evidence = {item.name: self.challengers[item.name].evidence(batch, known) for item in counting}
+        batch, rewards, evidence, failure = self._readable(self._run(first, arms), stop)
         told: list[Event] = []
         if self._otherwise is not None:
             told += self.say(Paused(first, self._otherwise))
             evidence = {}
         try:
-            for place, arm in enumerate(arms):
+            for place, arm in enumerate(arms[: len(batch)]):
                 found = {name: units[place] for name, units in evidence.items()} if arm == AGENT else {}
                 reward = None if math.isnan(rewards[place]) else float(rewards[place])
                 events = self._step(Unit(first + place + 1, reward, arm, found))
@@ -126,7 +124,34 @@ class Handover:
             done = self.state.episode - first
             if done:
                 self._keep(batch if done == len(batch) else batch.take_episodes(np.arange(done)), arms[:done], rewards[:done])
+        if failure is not None and self.state.episode == first + len(batch):
+            raise failure
         return told
+
+    def _judged(self, batch: Batch, stop: int) -> tuple[Array, Evidence]:
+        """Return the rewards of a block's episodes, and what each contributes to every challenge that counts it."""
+        rewards = episode_rewards(self.problem, batch)
+        counting = [] if self.state.paused is not None else self.state.counting(stop)
+        known: dict[tuple[str, bool], Batch] = {}  # what challengers get to see of the block, the same for all of them
+        return rewards, {item.name: self.challengers[item.name].evidence(batch, known) for item in counting}
+
+    def _readable(self, batch: Batch, stop: int) -> tuple[Batch, Array, Evidence, AegisError | None]:
+        """Return a block's episodes, judged; only those before the first that cannot be, and why. Raises if that is the first."""
+        try:
+            return batch, *self._judged(batch, stop), None
+        except AegisError as error:
+            good, bad = 0, len(batch)
+            while bad - good > 1:
+                middle = (good + bad) // 2
+                try:
+                    self._judged(batch.take_episodes(np.arange(middle)), stop)
+                    good = middle
+                except AegisError:
+                    bad = middle
+            if not good:
+                raise
+            part = batch.take_episodes(np.arange(good))
+            return part, *self._judged(part, stop), error
 
     def _run(self, first: int, arms: Sequence[str]) -> Batch:
         """Return the episodes after the first ones, each run by whoever its arm says."""
