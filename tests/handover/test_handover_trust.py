@@ -74,7 +74,7 @@ class Own:
 
     @classmethod
     def restore(cls, state: State, problem: Problem) -> Own:
-        raise NotImplementedError
+        return cls(uniform)
 
 
 def uniform(batch: Batch) -> Array:
@@ -247,7 +247,10 @@ def test_a_run_goes_on_with_more_episodes(finished: Path, tmp_path: Path) -> Non
 
 def test_what_operators_say_is_kept(tmp_path: Path) -> None:
     waiting = replace(SETTINGS, mode="approve")
-    start = lambda: Handover(WORLD, LEGACY, HOSTS["greedy"](), waiting, 3)  # noqa: E731
+
+    def start() -> Handover:
+        return Handover(WORLD, LEGACY, HOSTS["greedy"](), waiting, 3)
+
     assert handover_to(tmp_path, start(), 80)["levels"][0]["control"] == "legacy"
     word = Operator("approve", "ann", "the trend holds", 0, "inner")
     after = handover_to(tmp_path, start(), 100, said=[word])

@@ -161,14 +161,16 @@ def report_command(benches: tuple[str, ...], preset: str, store: Path, out: Path
 
 def show(results: Any, judged: list[Any]) -> None:
     """Print the numbers of a bench and the verdicts of its claims."""
+    from aegis.experiments import page
+
     screen, bench = console(), results.bench
     screen.print(f"\n[bold]{bench.name}  {bench.title}[/bold]  (paper: {bench.section}; preset {results.preset})", soft_wrap=True)
     rows = [
         [
             row["agent"] if row["value"] is None else f"{row['agent']}, {row['value']}",
             *([row["metric"]] if len(bench.metrics) > 1 else []),
-            _ours(row),
-            "-" if row["paper"] is None else _spread(row["paper"]["mean"], row["paper"]["sd"]),
+            page.ours(row),
+            "-" if row["paper"] is None else page.number(row["paper"]["mean"], row["paper"]["sd"]),
             "-" if row["oracle"] is None else f"{row['oracle']:.1f}",
             str(row["runs"]),
         ]
@@ -179,16 +181,6 @@ def show(results: Any, judged: list[Any]) -> None:
     styles = {"holds": "green", "does not hold": "yellow", "cannot be tested": "dim"}
     for item in judged:
         screen.print(f"[{styles[item.verdict]}]{item.verdict}[/]: {item.says} ({item.why})", soft_wrap=True)
-
-
-def _ours(row: dict[str, Any]) -> str:
-    if row["mean"] is None:
-        return "never"
-    return _spread(row["mean"], row["sd"]) + (f" ({row['never']} never)" if row["never"] else "")
-
-
-def _spread(mean: float, sd: float | None) -> str:
-    return f"{mean:.1f}" if sd is None else f"{mean:.1f} ± {sd:.1f}"
 
 
 def _plain(judged: Any) -> dict[str, str]:

@@ -85,7 +85,6 @@ class Figure(_Section):
     kind: str
     metric: str = "reward"
     label: str = ""
-    options: dict[str, Any] = Field(default_factory=dict)
 
 
 class Bench(_Section):

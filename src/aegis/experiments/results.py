@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -120,9 +119,3 @@ def paper(bench: Bench, arm: str, key: Any) -> Known | None:
 def key_of(value: Any) -> str:
     """Return a value as it is written as a key in a file."""
     return f"{value:g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
-
-
-def mean_and_sd(numbers: Sequence[float] | Array) -> str:
-    """Return `mean ± sd`."""
-    found = np.asarray(numbers, dtype=float)
-    return f"{found.mean():.1f} ± {found.std(ddof=1):.1f}" if found.size > 1 else f"{found.mean():.1f}"

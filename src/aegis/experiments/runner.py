@@ -38,9 +38,8 @@ class _Part:
 def run_plans(plans: Sequence[Plan], store: Store, workers: int = 1, say: Say | None = None) -> list[Failure]:
     """Run all that is missing and return what failed. Interrupted, it leaves every part that was done."""
     parts = [part for plan in plans for unit in plan.units for part in _parts(unit, store.missing(unit, range(plan.seeds)))]
-    failures: list[Failure] = []
     if not parts:
-        return failures
+        return []
     started = time.monotonic()
     if store.folder is None:
         return _run(parts, store, workers, say, started)

@@ -9,10 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from aegis.errors import PolicyError, RefusedError
+from aegis.handover.hosts.proposal import check_chances
+from aegis.handover.particle_units import logged_chances
 from aegis.policies import path_full
 from aegis.problem import Array, Batch, Policy, Problem
 
-SUM_TOLERANCE = 1e-6
 SAME = 1e-6  # by how much a logged probability may differ from that of whoever was asked to act
 
 
@@ -31,21 +32,11 @@ def check_batch(problem: Problem, batch: Batch, first: int, count: int) -> None:
 
 
 def _check_chances(batch: Batch, level: str) -> None:
-    table = batch.levels[level]
-    wrong = ~((table.mu_taken > 0) & (table.mu_taken <= 1.0 + SUM_TOLERANCE))
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        raise RefusedError(
-            f"level '{level}', row {row}: the action taken has the logged probability {table.mu_taken[row]}, which cannot be"
-        )
-    full = table.mu_full
+    logged_chances(level, batch)
+    full = batch.levels[level].mu_full
     if full is None:
         raise RefusedError(f"level '{level}': the gate needs the probabilities of all actions, and the plant logs none")
-    sums = np.abs(full.sum(axis=1) - 1.0) <= SUM_TOLERANCE
-    sound = np.isfinite(full).all(axis=1) & (full >= 0).all(axis=1) & sums
-    if not sound.all():
-        row = int(np.argmin(sound))
-        raise RefusedError(f"level '{level}', row {row}: the logged probabilities {full[row].tolist()} are not a distribution")
+    check_chances(full, f"level '{level}', as the plant logs it")
 
 
 def acted_otherwise(policy: Policy, batch: Batch) -> str | None:

@@ -64,11 +64,6 @@ class _Data:
         each = [View(view.problem, view.batch, Particle(view, n), Models()) for n in range(policy.weights.size)]
         return np.stack([plain_values(own, self.scope, self.measure) for own in each], axis=1)
 
-    def mixed(self, policy: Policy, episodes: AnyArray) -> Array:
-        """Return unit values `[E]` of a policy as a whole."""
-        view = View(self.world.problem, self.batch.take_episodes(episodes), policy, Models())
-        return plain_values(view, self.scope, self.measure)
-
     def raw(self, scaled: float) -> float:
         """Return a scaled value in units of the reward."""
         return self.measure.value(scaled)
