@@ -70,7 +70,11 @@ class LevelTable:
 
 
 def _hidden(table: LevelTable) -> Ints:
-    return np.full(len(table), -1, dtype=np.int32)
+    return np.broadcast_to(np.int32(-1), len(table))  # takes no memory, and cannot be written to
+
+
+def _unknown(table: LevelTable) -> Array:
+    return np.broadcast_to(np.float64(np.nan), len(table))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +112,11 @@ class Batch:
         place = names.index(level)
         own = self.levels[level]
         levels = {name: self.levels[name] for name in names[:place]}
-        levels[level] = own if taken else replace(own, action=_hidden(own), mu_taken=np.full(len(own), np.nan))
+        levels[level] = own if taken else replace(own, action=_hidden(own), mu_taken=_unknown(own))
         if self.extra:
             for name in names[place + 1 :]:
                 table = self.levels[name]
-                levels[name] = LevelTable(table.parent, {}, _hidden(table), np.full(len(table), np.nan))
+                levels[name] = LevelTable(table.parent, {}, _hidden(table), _unknown(table))
         places = self.places if self.extra or place == len(names) - 1 else None
         return Batch(self.episode, levels, cluster=self.cluster, time=self.time, extra=self.extra, places=places)
 
