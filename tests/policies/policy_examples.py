@@ -81,3 +81,17 @@ def scripted(given: Problem, complete: Batch, particles: int, seed: int, zeros: 
         tables[name] = values / values.sum(axis=2, keepdims=True)
     weights = rng.random(particles) + 0.05
     return Scripted(weights / weights.sum(), tables)
+
+
+def full_columns(given: Problem, level: str) -> tuple[str, ...]:
+    return tuple(f"legacy_{level}_{action}" for action in range(given.level(level).actions.count))
+
+
+def told(given: Problem, complete: Batch) -> dict[str, Array]:
+    """The logged distributions as columns, repeated on the rows below each decision."""
+    innermost = list(complete.levels)[-1]
+    rows = complete.ancestors(innermost)
+    found = {}
+    for name, table in complete.levels.items():
+        found |= {column: table.mu_full[rows[name], place] for place, column in enumerate(full_columns(given, name))}
+    return found

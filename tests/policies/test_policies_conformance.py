@@ -15,6 +15,7 @@ from aegis.policies import (
     Constant,
     Epsilon,
     Floored,
+    FullColumns,
     Function,
     Hybrid,
     Legacy,
@@ -73,17 +74,19 @@ EXAMPLES: dict[str, Policy] = {
     "capped": Capped(PROBLEM, MODEL, MIXTURE, 2.0, {"dose"}),
     "floored": Floored(PROBLEM, Mixture([OTHER, LEGACY]), MIXTURE, 0.2, {"dose"}),
     "columns": TargetColumns(PROBLEM, {"recipe": "p_recipe", "dose": "p_dose"}),
+    "full columns": FullColumns(PROBLEM, {name: ex.full_columns(PROBLEM, name) for name in PROBLEM.names}),
     "function": Function(PROBLEM, cautious, {"dose"}, MIXTURE),
 }
 ASKED_FULL = set(POLICIES) - {"columns"}  # a column holds one probability per decision
-ACTING = ASKED_FULL - {"logged"}  # a record cannot act
+ACTING = ASKED_FULL - {"logged", "full columns"}  # a record cannot act
 
 
 def complete(masks: bool) -> Batch:
     batch = ex.batch(PROBLEM, 17, masks=masks, childless=False)
     rng = np.random.default_rng(3)
     outer = rng.random(len(batch.levels["recipe"]))[batch.levels["dose"].parent]
-    return replace(batch, extra={"p_recipe": outer, "p_dose": rng.random(len(batch.levels["dose"]))})
+    told = ex.told(PROBLEM, batch)
+    return replace(batch, extra={"p_recipe": outer, "p_dose": rng.random(len(batch.levels["dose"])), **told})
 
 
 def masks_of(kind: str) -> list[bool]:

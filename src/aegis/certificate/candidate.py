@@ -9,7 +9,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from aegis.certificate.behaviour import code_digest, is_code
 from aegis.errors import AegisError, PolicyError
-from aegis.policies import Capped, Hybrid, Mixture, TargetColumns, policy_digest
+from aegis.policies import Capped, Hybrid, Mixture, TargetColumns, columns_read, policy_digest
 from aegis.problem import Batch, Policy, Problem, RewardModel
 
 
@@ -55,8 +55,7 @@ class Candidate:
         if isinstance(policy, Learned):
             kind = str(policy.record.get("kind", "learned"))
             return cls(policy.policy, f"{kind} policy", record=policy.record, rewards=policy.rewards)
-        columns = tuple(policy.columns.values()) if isinstance(policy, TargetColumns) else ()
-        return cls(policy, f"candidate {position}", columns=columns)
+        return cls(policy, f"candidate {position}", columns=columns_read(policy))
 
     @property
     def digest(self) -> str | None:

@@ -66,7 +66,7 @@ def _columns(reference: str, problem: Problem, scope: Iterable[str] | None) -> C
 def _folder(reference: str, problem: Problem) -> Candidate:
     from aegis.certificate.candidate import Candidate
     from aegis.planning import load_policy, load_rewards
-    from aegis.policies import load_record, policy_digest
+    from aegis.policies import columns_read, load_record, policy_digest
 
     policy, record = load_policy(reference, problem), load_record(reference)
     place = Path(reference) / REWARDS
@@ -76,15 +76,15 @@ def _folder(reference: str, problem: Problem) -> Candidate:
             f"{place} holds other reward models than those the policy was learned with: learning was interrupted, or folders "
             "were mixed; learn the policy again"
         )
-    return Candidate(policy, reference, reference, record=record, rewards=rewards)
+    return Candidate(policy, reference, reference, columns_read(policy), record, rewards)
 
 
 def _object(reference: str, problem: Problem, scope: Iterable[str] | None) -> Candidate:
     from aegis.certificate.candidate import Candidate
-    from aegis.policies import Function, load_callable
+    from aegis.policies import Function, columns_read, load_callable
 
     found = load_object(reference, "a callable", "plant.control:dose", PolicyError)
     if isinstance(found, Policy) and not isinstance(found, type):
-        return Candidate(found, reference, reference)
+        return Candidate(found, reference, reference, columns_read(found))
     name = importable(reference)  # without its folder: a policy is the same wherever it lies
     return Candidate(Function(problem, load_callable(name), scope, name=name), reference, reference)

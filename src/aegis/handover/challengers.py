@@ -30,11 +30,24 @@ FORESEEN = 2.0  # a value grid is placed for so many times the units that there 
 
 
 @dataclass(frozen=True, slots=True)
+class Terms:
+    """What the claims about a challenger are made by.
+
+    variation: the largest total variation between its choice and the logged one. allowed: the share of a negative margin that
+    this flip may use, and of what guards allow, which `levels` levels share.
+    """
+
+    variation: float
+    allowed: float = 1.0
+    levels: int = 1
+
+
+@dataclass(frozen=True, slots=True)
 class Challenger:
     """A policy that would act at `level`, everything else staying as it is, with its tests.
 
     policy: as it would be deployed, floor included. cap: W of the part of it that is new. claims: parts and grids of the gain,
-    the value and the guards, in that order.
+    the value and the guards, in that order. terms: what the claims were made by.
     """
 
     problem: Problem
@@ -44,6 +57,7 @@ class Challenger:
     digest: str
     models: Models
     claims: tuple[tuple[Claim, tuple[Grid, ...]], ...]
+    terms: Terms
 
     @property
     def proposed(self) -> Proposed:
@@ -104,29 +118,36 @@ def make_challenger(
     action, in logged units. prior: episodes of the present phase, that place the grids; none of them is counted later.
     allowed: the share of a negative margin that this flip may use, and of what guards allow, which `levels` levels share.
     """
-    # The value is only watched, and a plain bound of it is many times quicker than a water-filled one.
     if problem.cluster is not None:
         raise SettingError(
             f"the gate counts episodes as they start; in this problem they depend on each other within '{problem.cluster}'. Log "
             "them and certify from the log (aegis certify), whose units are clusters"
         )
     check_chances(path_full(policy, level, prior), f"a challenger at level '{level}'")
+    terms = Terms(variation, allowed, levels)
+    claims = claims_of(problem, level, terms)
+    models = _models(problem, [claim.measure for claim in claims], prediction, prior)
+    view, units = View(problem, prior, policy, models), math.ceil(FORESEEN * len(prior))
+    placed = tuple((claim, tuple(_placed(part, claim, view, units) for part in claim.parts)) for claim in claims)
+    return Challenger(problem, level, cap, policy, policy_digest(policy), models, placed, terms)
+
+
+def claims_of(problem: Problem, level: str, terms: Terms) -> list[Claim]:
+    """Return what is claimed of a challenger at a level: a gain, a value, and that no guard gets worse than is allowed."""
     scope, reward = Scope(level), reward_measure(problem)
-    reach = Reach(True, (1.0 / (1.0 - variation) if variation < 1.0 else math.inf,))
+    reach = Reach(True, (1.0 / (1.0 - terms.variation) if terms.variation < 1.0 else math.inf,))
     margin = margin_of(problem, scope) / reward.width
-    margin = margin if margin > 0 else allowed * margin
+    margin = margin if margin > 0 else terms.allowed * margin
+    # The value is only watched, and a plain bound of it is many times quicker than a water-filled one.
     claims = [
         Claim(0, scope, "gain", reward, margin, 0.5, gain_parts(problem, scope, reward, reach, "auto")),
         Claim(0, scope, "value", reward, 0.0, 0.5, value_parts(problem, scope, reward, reach, "plain")),
     ]
     for guard in guard_measures(problem):
         parts = gain_parts(problem, scope, guard, reach, "auto")
-        worse = allowed / levels * guard.allowed / guard.width
+        worse = terms.allowed / terms.levels * guard.allowed / guard.width
         claims.append(Claim(0, scope, "guard", guard, -worse, 0.5, parts))
-    models = _models(problem, [claim.measure for claim in claims], prediction, prior)
-    view, units = View(problem, prior, policy, models), math.ceil(FORESEEN * len(prior))
-    placed = tuple((claim, tuple(_placed(part, claim, view, units) for part in claim.parts)) for claim in claims)
-    return Challenger(problem, level, cap, policy, policy_digest(policy), models, placed)
+    return claims
 
 
 def _placed(part: Part, claim: Claim, view: View, units: int) -> Grid:

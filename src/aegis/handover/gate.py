@@ -30,7 +30,7 @@ from aegis.handover.events import (
 from aegis.handover.state import GateState, apply
 from aegis.policies.capped import check_limit
 
-ARMS = ("agent", "before", "legacy")
+ARMS = ("agent", "before", "legacy", "mixed")
 ACTIONS = ("approve", "pause", "resume", "revert")
 HANDOVER, UPGRADE = "handover", "upgrade"
 

@@ -12,7 +12,8 @@ from aegis.problem import Batch, Policy, Problem, concat
 class History:
     """Episodes so far. arms: who acted in each. start: the phase began with the episode after it. acting: who acts now.
 
-    legacy: the controller that the plant came with, known in every state.
+    legacy: the controller that the plant came with. everywhere: legacy and whoever acts now can be asked about any state; else
+    they are known in the states that were met only, and what lies below a decision cannot be planned through them.
     """
 
     problem: Problem
@@ -21,6 +22,7 @@ class History:
     batches: tuple[Batch, ...]
     arms: tuple[str, ...]
     start: int
+    everywhere: bool = True
 
     @property
     def episodes(self) -> int:

@@ -20,16 +20,16 @@ from aegis.errors import AegisError, InputError, PolicyError, SettingError
 from aegis.files import digest_of
 from aegis.handover.acting import AGENT, BEFORE, LEGACY, acting_policy, arm_of, policy_before
 from aegis.handover.arrivals import acted_otherwise, check_batch
-from aegis.handover.budget import allowance
 from aegis.handover.challenge import Logs
-from aegis.handover.challengers import Challenger, make_challenger
+from aegis.handover.challengers import Challenger
 from aegis.handover.events import Certified, Event, Flipped, Frozen, Operator, Paused, Restarted, Reverted, Unit
+from aegis.handover.freezing import challengers_of
 from aegis.handover.gate import Given, step
 from aegis.handover.history import History, joined
-from aegis.handover.hosts import Host, steps
+from aegis.handover.hosts import Host
 from aegis.handover.settings import GateSettings
 from aegis.handover.state import GateState, apply, open_gate, replay
-from aegis.policies import Floored, policy_digest
+from aegis.policies import policy_digest
 from aegis.problem import Array, Batch, Plant, Policy, Problem, concat, dump_problem
 
 BLOCK = 64  # episodes that are run at a time
@@ -228,30 +228,9 @@ class Handover:
         return list(events)
 
     def _challengers(self) -> list[Challenger]:
-        """Return what the host proposes now, frozen: one challenger for each level and cap, and its policy as it is."""
+        """Return what the host proposes now, frozen."""
         history = History(self.problem, self.legacy, self.acting, self.batches, tuple(self.arms), self.state.start)
-        floor, upgrades = self.settings.floor, self.settings.upgrades and self.settings.floor > 0
-        levels = [name for name in self.state.levels if self.state.at(name) is None or upgrades]
-        proposals = self.host.propose(history, levels, self.seed)
-        prior, made = history.phase(), []
-        for level, proposal in proposals.items():
-            for cap, new in steps(self.problem, self.legacy, level, proposal, self._caps(level)).items():
-                policy = Floored(self.problem, new, self.legacy, floor, [level])
-                # Over the legacy a capped policy moves at most 1 - 1/W of the probability; over another one it may move all.
-                variation = (1.0 - floor) * (1.0 - 1.0 / cap if self.state.at(level) is None else 1.0)
-                share = allowance(self._changed.get(level, 0), upgrades)
-                among = len(self.state.levels)
-                frozen = make_challenger(self.problem, level, cap, policy, variation, proposal.prediction, prior, share, among)
-                made.append(frozen)
-        return made
-
-    def _caps(self, level: str) -> tuple[float, ...]:
-        """Return the caps of challengers at a level."""
-        now = self.state.at(level)
-        if now is None:
-            return self.settings.caps
-        least = math.inf if now.cap is None else now.cap
-        return tuple(cap for cap in self.settings.wider if cap >= least)
+        return challengers_of(self.host, history, self.state, self._changed, self.seed)
 
     # ---- restoring ---------------------------------------------------------------------------------------------------------
 

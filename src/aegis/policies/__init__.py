@@ -4,6 +4,7 @@ from aegis.policies.capped import Capped, cap
 from aegis.policies.columns import TargetColumns
 from aegis.policies.contrast import Cell, Difference, LevelContrast, contrast, level_chances, lookup
 from aegis.policies.floored import Floored
+from aegis.policies.full_columns import FullColumns, columns_read
 from aegis.policies.functions import Function, load_callable
 from aegis.policies.hybrid import Hybrid
 from aegis.policies.kinds import POLICIES
@@ -20,7 +21,7 @@ from aegis.policies.mixture import (
 )
 from aegis.policies.rules import RULES, Constant, Epsilon, Natural, Nearest, Rule, Sign, Softmax, Uniform, rule_of
 from aegis.policies.state import State, Storable
-from aegis.policies.store import load_policy, load_record, load_stored, policy_digest, save_policy
+from aegis.policies.store import load_policy, load_record, load_stored, pack, policy_digest, save_policy, unpack
 
 __all__ = [
     "POLICIES",
@@ -31,6 +32,7 @@ __all__ = [
     "Difference",
     "Epsilon",
     "Floored",
+    "FullColumns",
     "Function",
     "Hybrid",
     "Legacy",
@@ -47,6 +49,7 @@ __all__ = [
     "TargetColumns",
     "Uniform",
     "cap",
+    "columns_read",
     "contrast",
     "level_chances",
     "load_callable",
@@ -54,6 +57,7 @@ __all__ = [
     "load_record",
     "load_stored",
     "lookup",
+    "pack",
     "path_full",
     "path_taken",
     "path_weights",
@@ -63,4 +67,5 @@ __all__ = [
     "sequential_full",
     "sequential_taken",
     "sequential_weights",
+    "unpack",
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from aegis.policies.capped import Capped
 from aegis.policies.columns import TargetColumns
 from aegis.policies.floored import Floored
+from aegis.policies.full_columns import FullColumns
 from aegis.policies.functions import Function
 from aegis.policies.hybrid import Hybrid
 from aegis.policies.legacy import Legacy
@@ -20,5 +21,6 @@ POLICIES: dict[str, type[Storable]] = {
     "capped": Capped,
     "floored": Floored,
     "columns": TargetColumns,
+    "full columns": FullColumns,
     "function": Function,
 }

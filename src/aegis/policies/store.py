@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import io
 import json
+import tempfile
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -41,22 +43,41 @@ def save_policy(policy: Policy | Storable, folder: str | Path, record: Mapping[s
     What is not a policy but can be stored, such as reward models, is written the same way; `load_stored` reads it. Raises
     PolicyError if it cannot be stored, OutputError if the folder cannot be written.
     """
-    tree, arrays, problem = _taken_apart(policy)
     place = Path(folder)
-    digest = _digest(tree, arrays, problem)
-    name = f"arrays-{_array_digest(arrays)[:16]}.npz" if arrays else None
-    content = {"format": FORMAT, "problem": problem, "digest": digest, "arrays": name, "policy": tree, "record": record or {}}
-    plain = _plain(content)
-    text = json.dumps({**plain, "seal": digest_of(plain)}, indent=1)
-    contents: dict[str, Any] = {**arrays}
+    text, name, arrays = _written(policy, record)
     if name is not None:
         with written_aside(place / name) as aside, aside.open("wb") as file:
-            np.savez(file, **contents)
+            np.savez(file, **arrays)
     write_text(place / FILE, text)
     for stale in place.glob("arrays-*.npz"):  # the arrays of a policy that was replaced
         if stale.name != name:
             with contextlib.suppress(OSError):
                 stale.unlink()
+
+
+def pack(policy: Policy | Storable) -> bytes:
+    """Return what `save_policy` would write as one piece, to be kept in a database."""
+    text, name, arrays = _written(policy, None)
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w") as bundle:
+        bundle.writestr(FILE, text)
+        if name is not None:
+            values = io.BytesIO()
+            np.savez(values, **arrays)
+            bundle.writestr(name, values.getvalue())
+    return held.getvalue()
+
+
+def unpack(packed: bytes, problem: Problem, kinds: Mapping[str, type[Storable]] = POLICIES) -> Storable:
+    """Return what `pack` made into one piece, a policy or not; raises PolicyError as `load_policy` does."""
+    with tempfile.TemporaryDirectory(prefix="aegis-policy-") as folder:
+        try:
+            with zipfile.ZipFile(io.BytesIO(packed)) as bundle:
+                for name in bundle.namelist():
+                    (Path(folder) / Path(name).name).write_bytes(bundle.read(name))
+        except _DAMAGE as error:
+            raise PolicyError(f"a kept policy is damaged: {error}") from error
+        return load_stored(folder, problem, kinds)
 
 
 def load_policy(folder: str | Path, problem: Problem, kinds: Mapping[str, type[Storable]] = POLICIES) -> Policy:
@@ -87,6 +108,16 @@ def load_stored(folder: str | Path, problem: Problem, kinds: Mapping[str, type[S
 def load_record(folder: str | Path) -> dict[str, Any]:
     """Return the record that was stored with a policy."""
     return dict(_read(Path(folder))["record"])
+
+
+def _written(policy: Policy | Storable, record: Mapping[str, Any] | None) -> tuple[str, str | None, dict[str, Any]]:
+    """Return the text of `policy.json`, the name of the file of arrays (None without any), and the arrays."""
+    tree, arrays, problem = _taken_apart(policy)
+    digest = _digest(tree, arrays, problem)
+    name = f"arrays-{_array_digest(arrays)[:16]}.npz" if arrays else None
+    content = {"format": FORMAT, "problem": problem, "digest": digest, "arrays": name, "policy": tree, "record": record or {}}
+    plain = _plain(content)
+    return json.dumps({**plain, "seal": digest_of(plain)}, indent=1), name, dict(arrays)
 
 
 def _taken_apart(policy: object) -> tuple[dict[str, Any], dict[str, AnyArray], str]:

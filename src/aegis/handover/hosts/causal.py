@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from aegis.certificate.models import fitted_rewards
 from aegis.errors import SettingError, choose
 from aegis.handover.history import History
 from aegis.handover.hosts.proposal import Proposal, check_proposals
@@ -37,13 +38,20 @@ class Causal:
     def propose(self, history: History, levels: Sequence[str], seed: int) -> Mapping[str, Proposal]:
         """Return proposals by the recursion: at each level the values of its actions, whoever acts now acting elsewhere.
 
-        The prediction is that of the posterior mean. Raises PolicyError, naming host and level, if scores are not finite.
+        The prediction is that of the posterior mean. Above a level where whoever acts is known in the states that were met only,
+        what an action earns is read off the episodes of the present phase, which have its continuation built in. Raises
+        PolicyError, naming host and level, if scores are not finite.
         """
         problem = history.problem
         refuse_carry_over(problem, self.name)
         belief = learned_belief(problem, history.everything(), self.models)
         found = {}
         for level in levels:
+            if not history.everywhere and level != problem.innermost.name:
+                seen = fitted_rewards(problem, history.phase(), (level,))
+                if seen is not None:
+                    found[level] = Proposal(seen, seen)
+                continue
             mean = planned_mean(belief, level, history)
             if isinstance(self.rule, Greedy):
                 found[level] = Proposal(mean, mean)

@@ -1,0 +1,93 @@
+"""Policies whose whole distribution is told in columns; what reads which columns; policies as one piece of bytes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import policy_examples as ex
+import pytest
+
+from aegis.errors import PolicyError
+from aegis.policies import (
+    Capped,
+    Floored,
+    FullColumns,
+    Legacy,
+    Logged,
+    TargetColumns,
+    Uniform,
+    columns_read,
+    pack,
+    policy_digest,
+    unpack,
+)
+
+PROBLEM = ex.problem(2)
+COLUMNS = {name: ex.full_columns(PROBLEM, name) for name in PROBLEM.names}
+
+
+def told():
+    batch = ex.batch(PROBLEM, 13, childless=False)
+    return replace(batch, extra=ex.told(PROBLEM, batch))
+
+
+def test_whole_distributions_come_from_the_columns_once_per_decision():
+    batch = told()
+    for level, table in batch.levels.items():
+        np.testing.assert_array_equal(FullColumns(PROBLEM, COLUMNS).full(level, batch)[0], table.mu_full)
+
+
+def test_what_is_known_before_a_decision_is_enough():
+    batch = told()
+    for level, table in batch.levels.items():
+        np.testing.assert_array_equal(FullColumns(PROBLEM, COLUMNS).full(level, batch.before(level))[0], table.mu_full)
+
+
+def test_probabilities_that_are_no_distribution_are_refused():
+    batch = told()
+    batch.extra["legacy_dose_1"][2] /= 2
+    with pytest.raises(PolicyError, match=r"level 'dose', row 2: .*'legacy_dose_0' and following sum to 0\.\d+, expected 1"):
+        FullColumns(PROBLEM, COLUMNS).full("dose", batch)
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({}, "at least one level"),
+        ({"dsoe": ("a",)}, "did you mean 'dose'"),
+        ({"dose": ("a", "b")}, "needs 5 different columns"),
+        ({"dose": ("a", "b", "c", "d", "a")}, "needs 5 different columns"),
+    ],
+)
+def test_columns_that_do_not_fit_are_refused(columns, message):
+    with pytest.raises(PolicyError, match=message):
+        FullColumns(PROBLEM, columns)
+
+
+def test_a_level_without_columns_cannot_be_asked():
+    with pytest.raises(PolicyError, match="'recipe' has no columns; levels with some: dose"):
+        FullColumns(PROBLEM, {"dose": COLUMNS["dose"]}).full("recipe", told())
+
+
+def test_columns_are_found_in_members_too():
+    legacy = FullColumns(PROBLEM, {"dose": COLUMNS["dose"]})
+    whole = Floored(PROBLEM, TargetColumns(PROBLEM, {"dose": "p_dose"}), legacy, 0.1)
+    assert columns_read(whole) == ("p_dose", *COLUMNS["dose"])
+    assert columns_read(Logged(PROBLEM)) == ()
+    assert columns_read(Capped(PROBLEM, object(), legacy, 2.0)) == ()  # cannot be stored, so that its members are not known
+
+
+def test_a_policy_as_one_piece_comes_back_the_same():
+    policy = Floored(PROBLEM, Legacy(PROBLEM, {name: Uniform() for name in PROBLEM.names}), FullColumns(PROBLEM, COLUMNS), 0.1)
+    again = unpack(pack(policy), PROBLEM)
+    assert policy_digest(again) == policy_digest(policy)
+    np.testing.assert_array_equal(again.full("dose", told()), policy.full("dose", told()))
+
+
+def test_a_damaged_piece_is_refused():
+    piece = pack(FullColumns(PROBLEM, COLUMNS))
+    with pytest.raises(PolicyError, match="damaged"):
+        unpack(piece[: len(piece) // 2], PROBLEM)
+    with pytest.raises(PolicyError, match="another problem"):
+        unpack(piece, ex.problem(3))
