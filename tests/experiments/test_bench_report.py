@@ -98,7 +98,6 @@ def test_a_damaged_archive(tmp_path: Path) -> None:
         archive.load(tmp_path / "paper.json")
 
 
-@pytest.mark.skipif(not (DOCS / "paper.json").exists(), reason="no full run is kept with the documentation")
 def test_the_page_that_is_kept_is_what_its_numbers_say() -> None:
     kept = archive.load(DOCS / "paper.json")
     assert (DOCS / "paper.md").read_text(encoding="utf-8") == page.markdown(kept, "figures")
