@@ -27,7 +27,7 @@ ARROWS: dict[str, set[str]] = {
         *("mechanisms", "planning", "evidence"),
     },
     "adapters": {"policies", "logs", "problem"},
-    "service": {"handover", "report", "problem", "policies", "logs"},
+    "service": {"handover", "report", "problem", "policies", "logs", "agents", "certificate"},
 }
 OPEN = {"cli", "__init__", "__main__"}  # the command line and the public namespace see everything
 

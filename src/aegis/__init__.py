@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from aegis.policies import Capped, Function, Hybrid, Legacy, Logged, Mixture, TargetColumns, save_policy
     from aegis.problem import Batch, Level, Problem, Scope, load_problem, save_problem
     from aegis.report import write_report
+    from aegis.service.client import Client
     from aegis.validation import Plan, Validation, plan, validate
     from aegis.worlds import WORLDS, OraclePolicy, make_world, oracle_value, true_value
 
@@ -37,6 +38,7 @@ _ROOMS = {
     "policies": ("Capped", "Function", "Hybrid", "Legacy", "Logged", "Mixture", "TargetColumns", "save_policy"),
     "problem": ("Batch", "Level", "Problem", "Scope", "load_problem", "save_problem"),
     "report": ("write_report",),
+    "service.client": ("Client",),
     "validation": ("Plan", "Validation", "plan", "validate"),
     "worlds": ("WORLDS", "OraclePolicy", "make_world", "oracle_value", "true_value"),
 }  # fmt: skip
@@ -52,6 +54,7 @@ __all__ = [
     "CandidateSettings",
     "Capped",
     "Certificate",
+    "Client",
     "Comparison",
     "ComparisonSettings",
     "Function",

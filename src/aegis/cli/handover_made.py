@@ -56,7 +56,7 @@ def make(asked: Asked) -> Made:
     )
     judged = _with_margins(plant, asked.margins)
     legacy = _legacy(asked.legacy, plant, judged)
-    host = _host(asked.host, judged)
+    host = host_of(asked.host, judged.problem)
     gate = make_gate(asked.gate, judged, legacy, host, asked.gate_settings, asked.seed)
     return Made(asked, gate, legacy, plant if isinstance(plant, World) else None, is_certificate(gate))
 
@@ -71,12 +71,12 @@ def _legacy(reference: str, plant: Plant, judged: Plant) -> Policy:
     return replace(found, problem=judged.problem) if isinstance(found, Legacy) else found
 
 
-def _host(name: str, plant: Plant) -> Any:
+def host_of(name: str, problem: Problem) -> Any:
     """Return a host by its name, or the user's own policy or learner as one."""
     from aegis.handover import HOSTS
 
     if ":" in name or Path(name).is_dir():
-        return HOSTS[EXTERNAL](_own(name, plant.problem))
+        return HOSTS[EXTERNAL](_own(name, problem))
     choose(name, HOSTS, "host")
     if name == EXTERNAL:
         raise SettingError("host 'external' is a policy or a learner of your own: write --host module:object, or a policy folder")

@@ -147,8 +147,17 @@ class Reverted:
 
 
 @dataclass(frozen=True, slots=True)
+class Mode:
+    """An operator changed what a certified flip leads to: 'live', 'approve' or 'shadow'."""
+
+    kind: ClassVar[str] = "mode"
+    episode: int
+    mode: str
+
+
+@dataclass(frozen=True, slots=True)
 class Operator:
-    """What somebody did, and why: approve, pause, resume or revert."""
+    """What somebody did, and why: approve, pause, resume or revert; or go live, ask first, or into shadow."""
 
     kind: ClassVar[str] = "operator"
     action: str
@@ -158,9 +167,10 @@ class Operator:
     level: str | None = None
 
 
-Event = Opened | Frozen | Unit | Certified | Flipped | Waiting | Alarm | Paused | Restarted | Reverted | Operator
+Event = Opened | Frozen | Unit | Certified | Flipped | Waiting | Alarm | Paused | Restarted | Reverted | Mode | Operator
 KINDS: dict[str, type[Any]] = {
-    kind.kind: kind for kind in (Opened, Frozen, Unit, Certified, Flipped, Waiting, Alarm, Paused, Restarted, Reverted, Operator)
+    kind.kind: kind
+    for kind in (Opened, Frozen, Unit, Certified, Flipped, Waiting, Alarm, Paused, Restarted, Reverted, Mode, Operator)
 }
 
 

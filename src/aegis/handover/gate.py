@@ -20,6 +20,7 @@ from aegis.handover.events import (
     Event,
     Flipped,
     Frozen,
+    Mode,
     Operator,
     Paused,
     Restarted,
@@ -31,7 +32,8 @@ from aegis.handover.state import GateState, apply
 from aegis.policies.capped import check_limit
 
 ARMS = ("agent", "before", "legacy", "mixed")
-ACTIONS = ("approve", "pause", "resume", "revert")
+ACTIONS = ("approve", "pause", "resume", "revert", "live", "ask", "shadow")
+MODES = {"live": "live", "ask": "approve", "shadow": "shadow"}  # what an operator says, and the mode that is meant
 HANDOVER, UPGRADE = "handover", "upgrade"
 
 
@@ -236,6 +238,11 @@ def _operator(state: GateState, said: Operator, started: int) -> list[Event]:
     said = replace(said, episode=state.episode)
     if said.action == "pause":
         return [said] if state.paused is not None else [said, Paused(state.episode, f"by {said.who}: {said.why}")]
+    if said.action in MODES:
+        mode = MODES[said.action]
+        if mode == state.settings.mode:
+            raise InputError(f"the gate is in the mode '{mode}' already")
+        return [said, Mode(state.episode, mode)]
     if said.action == "resume":
         if state.paused is None:
             raise InputError("the gate is not paused: there is nothing to resume")

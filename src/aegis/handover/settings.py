@@ -15,7 +15,7 @@ MODES = ("live", "approve", "shadow")
 
 @dataclass(frozen=True, slots=True)
 class GateSettings:
-    """Settings of the gate; none of them may change while it runs.
+    """Settings of the gate; none of them may change while it runs, but for the mode, which an operator may change.
 
     delta: the probability with which anything worse than its comparison is ever put in control, over the whole life of the gate.
     first: k0, episodes before challengers are frozen for the first time; after a flip it starts again.

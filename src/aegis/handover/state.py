@@ -17,6 +17,7 @@ from aegis.handover.events import (
     Event,
     Flipped,
     Frozen,
+    Mode,
     Opened,
     Paused,
     Restarted,
@@ -150,6 +151,9 @@ def apply(state: GateState, event: Event) -> GateState:
         return replace(state, monitor=MonitorState.start(floor), monitored_since=event.episode + 1, alarms=state.alarms + 1)
     if isinstance(event, Paused):
         return replace(state, paused=event.why)
+    if isinstance(event, Mode):
+        # What waits is looked at again with the next unit, and says why it waits now.
+        return replace(state, settings=replace(state.settings, mode=event.mode), waiting=())
     if isinstance(event, Restarted):
         return _new_phase(replace(state, paused=None), event.since)
     if isinstance(event, Reverted):

@@ -1,0 +1,91 @@
+"""`aegis store`: what a live gate keeps: upgraded, verified, backed up, restored."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from aegis.cli import options
+from aegis.cli.show import console, print_json
+
+address = click.option(
+    "--store", default="gate.sqlite", show_default=True, metavar="STORE", help="A file, or postgresql://USER@HOST/NAME."
+)
+
+
+def opened(store: str, check: bool = True) -> Any:
+    """Return the database of a store; InputError if it is not there or of another release."""
+    from aegis.cli.extras import service_extra
+    from aegis.errors import InputError
+
+    service_extra()
+    from aegis.service.store import Database
+
+    database = Database.at(store)
+    if check:
+        if database.file is not None and not database.file.exists():
+            raise InputError(f"there is no store {store}; 'aegis serve' and 'aegis store upgrade' make one")
+        database.check()
+    return database
+
+
+@click.group("store")
+def command() -> None:
+    """Look after the store of a live gate."""
+
+
+@command.command("upgrade")
+@address
+def upgrade(store: str) -> int:
+    """Bring the schema up to date, or make a new store. Back it up first."""
+    database = opened(store, check=False)
+    before = database.version() if database.file is None or database.file.exists() else None
+    database.upgrade()
+    console().print(f"{database.shown}: schema {before or 'none'} -> {database.newest()}")
+    return 0
+
+
+@command.command("verify")
+@address
+@options.as_json
+def verify(store: str, as_json: bool) -> int:
+    """Check that nothing in the journals was altered or removed: every record has the hash of the one before it."""
+    database = opened(store)
+    from aegis.service.store import gates_in
+    from aegis.service.store import verify as checked
+
+    found = [{"gate": gate, "records": checked(database, gate)} for gate in gates_in(database)]
+    if as_json:
+        print_json({"gates": found})
+        return 0
+    for item in found:
+        console().print(f"gate '{item['gate']}': {item['records']} records, the chain is whole")
+    if not found:
+        console().print("the store holds no gate yet")
+    return 0
+
+
+@command.command("backup")
+@address
+@click.option("--out", required=True, type=options.Place(path_type=Path), metavar="FILE", help="Such as gate-backup.jsonl.gz.")
+def backup(store: str, out: Path) -> int:
+    """Write everything in a store into one file; the gate may go on meanwhile."""
+    database = opened(store)
+    from aegis.service.store.backup import backup as written
+
+    console().print(f"{written(database, out)} rows in {out}")
+    return 0
+
+
+@command.command("restore")
+@address
+@click.argument("file", type=options.Place(path_type=Path, exists=True))
+def restore(store: str, file: Path) -> int:
+    """Fill a new store from a backup; also the way from SQLite to PostgreSQL and back."""
+    database = opened(store, check=False)
+    from aegis.service.store.backup import restore as filled
+
+    console().print(f"{filled(database, file)} rows restored into {database.shown}; every chain is whole")
+    return 0

@@ -1,0 +1,67 @@
+"""`aegis token`: who may ask a live gate for decisions, read it, or operate it."""
+
+from __future__ import annotations
+
+import click
+
+from aegis.cli import options
+from aegis.cli.show import console, print_json
+from aegis.cli.store import address, opened
+
+
+@click.group("token")
+def command() -> None:
+    """Make, list and revoke the tokens of a live gate."""
+
+
+@command.command("make")
+@click.argument("name")
+@click.option("--role", required=True, metavar="ROLE", help="controller (asks and reports), viewer (reads) or operator.")
+@address
+@options.as_json
+def make(name: str, role: str, store: str, as_json: bool) -> int:
+    """Make a token and show it, once: only its hash is kept."""
+    database = opened(store, check=False)
+    database.upgrade()
+    from aegis.service.tokens import make_token
+
+    secret = make_token(database, name, role)
+    if as_json:
+        print_json({"name": name, "role": role, "token": secret})
+    else:
+        click.echo(secret)
+        console(to_stderr=True).print(f"The token of '{name}' ({role}). It is not shown again.")
+    return 0
+
+
+@command.command("list")
+@address
+@options.as_json
+def listed(store: str, as_json: bool) -> int:
+    """List all tokens, without their secrets."""
+    database = opened(store)
+    from aegis.service.tokens import list_tokens
+
+    found = list_tokens(database)
+    if as_json:
+        print_json({"tokens": [{"name": t.name, "role": t.role, "made": t.made, "revoked": t.revoked} for t in found]})
+        return 0
+    for token in found:
+        state = "" if token.revoked is None else f", revoked {token.revoked}"
+        console().print(f"{token.name}: {token.role}, made {token.made}{state}")
+    if not found:
+        console().print("no tokens: the gate listens on this machine only, and lets everybody on it do everything")
+    return 0
+
+
+@command.command("revoke")
+@click.argument("name")
+@address
+def revoke(name: str, store: str) -> int:
+    """Make a token worthless, within seconds."""
+    database = opened(store)
+    from aegis.service.tokens import revoke_token
+
+    revoke_token(database, name)
+    console().print(f"the token '{name}' is revoked")
+    return 0

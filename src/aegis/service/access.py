@@ -1,0 +1,112 @@
+"""Who is asking, and may they? Bearer tokens for machines; for browsers a session cookie with a token against forged requests."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from hashlib import sha256
+
+from fastapi import HTTPException, Request
+
+from aegis.service.store import Database
+from aegis.service.tokens import Token, find_token, list_tokens
+
+COOKIE, FORGERY = "aegis_session", "x-aegis-csrf"
+REMEMBERED = 5.0  # seconds for which a token is believed without asking the store again: a revoked one works no longer than that
+LASTS = 12 * 3600.0  # seconds of a session
+MAY = {
+    "read": ("controller", "viewer", "operator"),
+    "control": ("controller",),
+    "operate": ("operator",),
+}
+NOBODY = Token("", "", "")
+
+
+@dataclass(slots=True)
+class Access:
+    """Checks requests against the tokens of a store. Without any token everybody on this machine may do everything."""
+
+    database: Database
+    _seen: OrderedDict[str, tuple[float, Token | None]] = field(default_factory=OrderedDict)
+    _sessions: OrderedDict[str, tuple[float, str]] = field(default_factory=OrderedDict)
+    _any: tuple[float, bool] = (0.0, False)
+
+    def protected(self) -> bool:
+        """Say whether there are tokens. Once there are, there is no way back without them: revoked ones count too."""
+        now = time.monotonic()
+        if not self._any[1] and now - self._any[0] > REMEMBERED:
+            self._any = now, bool(list_tokens(self.database))
+        return self._any[1]
+
+    def caller(self, request: Request, what: str) -> Token:
+        """Return whose request it is; HTTPException if they may not do `what`."""
+        if not self.protected():
+            return NOBODY
+        secret = self._secret(request)
+        if secret is None:
+            raise HTTPException(
+                401, "a token is needed: 'Authorization: Bearer ...' (aegis token make)", {"WWW-Authenticate": "Bearer"}
+            )
+        token = self.token(secret)
+        if token is None:
+            raise HTTPException(401, "this token is not known, or was revoked", {"WWW-Authenticate": "Bearer"})
+        if token.role not in MAY[what]:
+            raise HTTPException(403, f"a token of the role '{token.role}' may not do this; it takes: {', '.join(MAY[what])}")
+        return token
+
+    def token(self, secret: str) -> Token | None:
+        """Return whose token a secret is, asked of the store from time to time only."""
+        name, now = sha256(secret.encode()).hexdigest(), time.monotonic()
+        at, token = self._seen.get(name, (-1e9, None))
+        if now - at > REMEMBERED:
+            token = find_token(self.database, secret)
+            self._seen[name] = now, token
+            if len(self._seen) > 1000:
+                self._seen.popitem(last=False)
+        return token
+
+    def open_session(self, secret: str) -> str:
+        """Return the name of a new session for whoever holds a token."""
+        name = secrets.token_urlsafe(32)
+        self._sessions[name] = time.monotonic(), secret
+        if len(self._sessions) > 1000:
+            self._sessions.popitem(last=False)
+        return name
+
+    def close_session(self, name: str) -> None:
+        """End a session."""
+        self._sessions.pop(name, None)
+
+    @staticmethod
+    def proof(session: str) -> str:
+        """Return what a page of a session sends along with everything that changes something."""
+        return sha256(f"aegis page {session}".encode()).hexdigest()
+
+    def _secret(self, request: Request) -> str | None:
+        header = request.headers.get("authorization", "")
+        if header.lower().startswith("bearer "):
+            return header[7:].strip()
+        session = request.cookies.get(COOKIE)
+        if session is None or session not in self._sessions:
+            return None
+        opened, secret = self._sessions[session]
+        if time.monotonic() - opened > LASTS:
+            self.close_session(session)
+            return None
+        if request.method != "GET" and not hmac.compare_digest(request.headers.get(FORGERY, ""), self.proof(session)):
+            raise HTTPException(403, f"a request from a browser carries the header '{FORGERY}' of its page")
+        return secret
+
+
+def allowed(what: str) -> Callable[[Request], Token]:
+    """Return a dependency that lets only those through who may do `what`."""
+
+    def check(request: Request) -> Token:
+        access: Access = request.app.state.access
+        return access.caller(request, what)
+
+    return check

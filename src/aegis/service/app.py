@@ -1,0 +1,118 @@
+"""The HTTP service: the API, the page, and everything around them, put together."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import threading
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.types import ASGIApp
+
+from aegis.service.access import Access
+from aegis.service.counting import Counting
+from aegis.service.errors import ServiceError, Standby
+from aegis.service.guarding import Guarding, Rates
+from aegis.service.live import Live
+from aegis.service.metrics import Metrics
+from aegis.service.reading import Reading
+from aegis.service.routes import control, operate, page, read
+from aegis.version import __version__
+
+LARGEST = 1_000_000  # bytes of a body
+RATE = 2000.0  # requests of one caller per second
+TRY = 1.0  # seconds between two attempts to become the writer
+log = logging.getLogger("aegis.service")
+
+
+@dataclass(slots=True)
+class Service:
+    """A live gate with what serves it. standby: wait until whoever is the writer lets go."""
+
+    live: Live
+    counting: Counting
+    standby: bool = False
+    rate: float = RATE
+    hosts: Sequence[str] = ()
+    reading: Reading = field(init=False)
+    metrics: Metrics = field(default_factory=Metrics, init=False)
+    _stopping: threading.Event = field(default_factory=threading.Event, init=False)
+
+    def __post_init__(self) -> None:
+        self.reading = Reading(self.live)
+
+    def start(self) -> None:
+        """Become the writer now, or in the background if somebody else still is it."""
+        try:
+            self._take_over()
+        except Standby:
+            if not self.standby:
+                raise
+            log.info("another process is the writer of gate '%s': standing by", self.live.name)
+            threading.Thread(target=self._wait, name="aegis-standby", daemon=True).start()
+
+    def stop(self) -> None:
+        """Finish what is being written, and let go."""
+        self._stopping.set()
+        self.counting.stop()
+        self.live.stop()
+        self.live.database.close()
+
+    def _take_over(self) -> None:
+        self.live.start()
+        self.counting.start()
+        log.info("writer of gate '%s' in %s", self.live.name, self.live.database.shown)
+
+    def _wait(self) -> None:
+        while not self._stopping.wait(TRY):
+            with contextlib.suppress(ServiceError):
+                self._take_over()
+                return
+
+
+def make_app(service: Service) -> ASGIApp:
+    """Return the application that a web server runs."""
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        service.start()
+        try:
+            yield
+        finally:
+            service.stop()
+
+    app = FastAPI(
+        title="AEGIS live gate",
+        version=__version__,
+        description="Asks for decisions, reports what came of them, reads who controls what and why. See docs/serve.md.",
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/v1/openapi.json",
+    )
+    app.state.service, app.state.access = service, Access(service.live.database)
+    app.include_router(control.router)
+    app.include_router(read.router)
+    app.include_router(operate.router)
+    app.include_router(page.router)
+    app.add_exception_handler(ServiceError, _service_error)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    return Guarding(app, service.metrics, Rates(service.rate), LARGEST, service.hosts)
+
+
+async def _service_error(_: Request, error: Exception) -> JSONResponse:
+    status = error.status if isinstance(error, ServiceError) else 500
+    return JSONResponse({"detail": str(error)}, status, {"retry-after": "1"} if status == 503 else None)
+
+
+async def _invalid(_: Request, error: Exception) -> JSONResponse:
+    """Answer what does not have the right form, without sending back what was in it."""
+    found: list[dict[str, Any]] = []
+    if isinstance(error, RequestValidationError):
+        found = [{"where": ".".join(map(str, item["loc"])), "why": item["msg"]} for item in error.errors()]
+    return JSONResponse({"detail": found}, 422)

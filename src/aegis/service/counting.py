@@ -1,0 +1,159 @@
+"""Counting what is settled: a thread that takes the gate on while decisions are answered elsewhere."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from aegis.errors import AegisError
+from aegis.handover import GateState
+from aegis.handover.events import Unit
+from aegis.service.errors import ServiceError, StoreUnavailable
+from aegis.service.live import Live
+from aegis.service.trees import Tree
+from aegis.service.worker import Worker, WorkerGone
+from aegis.service.workshop import Judged
+
+BLOCK = 64  # episodes that are judged at a time
+SILENT = 32  # episodes without a reward after which the gate pauses
+REST = 1.0  # seconds after which a thread looks again, whatever happens
+log = logging.getLogger("aegis.service")
+
+
+@dataclass(slots=True)
+class Counting:
+    """Counts settled episodes in the order in which they started, and freezes challengers when that is due.
+
+    abandon: seconds after which an episode that is still open is closed, its rewards missing for good; None: never.
+    """
+
+    live: Live
+    worker: Worker
+    abandon: float | None = None
+    failure: str | None = field(default=None, init=False)  # why nothing is counted now, None if it is
+    _thread: threading.Thread | None = field(default=None, init=False)
+    _going: bool = field(default=False, init=False)
+    _silent: int = field(default=0, init=False)
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._going = True
+        self._thread = threading.Thread(target=self._run, name="aegis-counting", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End thread and worker."""
+        self._going = False
+        with self.live.changed:
+            self.live.changed.notify_all()
+        self.worker.stop()
+        if self._thread is not None:
+            self._thread.join(10)
+
+    def _run(self) -> None:
+        while self._going:
+            try:
+                busy = self.once()
+                self.failure = None
+            except StoreUnavailable as error:
+                self.failure, busy = str(error), False
+                time.sleep(REST)
+            except WorkerGone as error:
+                self.failure, busy = str(error), False
+                log.warning("%s; it is started again", error)
+            except Exception as error:
+                self.failure, busy = f"{type(error).__name__}: {error}", False
+                log.exception("counting failed; decisions go on")
+                time.sleep(REST)
+            if not busy:
+                with self.live.changed:
+                    if self._going and not self._work():
+                        self.live.changed.wait(REST)
+
+    def _work(self) -> bool:
+        state = self.live.state
+        return state.gate is not None and bool(state.settled(1) or state.gate.freeze_is_due)
+
+    def once(self) -> bool:
+        """Do what is due now; say whether there was anything."""
+        with self.live.changed:
+            if not self.live.started:
+                return False
+            gate, trees = self.live.state.opened, self.live.state.settled(BLOCK)
+        if gate.freeze_is_due:
+            self._freeze(gate)
+            return True
+        self._abandon()
+        if not trees:
+            return False
+        broken = next((place for place, tree in enumerate(trees) if not tree.whole(self.live.problem)), len(trees))
+        if broken == 0:
+            self._broken(trees[0])
+        else:
+            self._count(gate, trees[:broken])
+        return True
+
+    def _count(self, gate: GateState, trees: Sequence[Tree]) -> None:
+        """Judge whole episodes and take the gate on by them, one by one, until something changes what is tested."""
+        try:
+            kept = {name: self.live.journal.kept(name) for name in self.worker.call("unknown", gate)}
+            judged: list[Judged] = self.worker.call("judge", trees, gate, kept)
+        except ServiceError:
+            raise
+        except AegisError as error:
+            self.live.pause(f"episode {trees[0].number} and following cannot be judged: {error}")
+            judged = [Judged(None, {}) for _ in trees]
+        for tree, found in zip(trees, judged, strict=True):
+            with self.live.changed:
+                now = self.live.state.opened
+                if now.challenges and [item.name for item in now.challenges] != [item.name for item in gate.challenges]:
+                    return  # something was frozen or given up meanwhile: what was judged is not what counts now
+                counting = {item.name for item in now.counting(tree.number or 0)} if now.paused is None else set()
+                evidence = {name: found.evidence[name] for name in counting} if tree.arm == "agent" else {}
+                self._unit(tree, Unit(tree.number or 0, found.reward, tree.arm, evidence))
+
+    def _unit(self, tree: Tree, unit: Unit) -> None:
+        self.live.step(unit)
+        self.worker.call("counted", tree, unit)
+        self._silent = 0 if unit.reward is not None else self._silent + 1
+        if self._silent == SILENT:
+            self.live.pause(f"no reward has come for {SILENT} episodes")
+
+    def _broken(self, tree: Tree) -> None:
+        """Count an episode that broke off above the innermost level: nothing can be said about it, and it cannot be left out."""
+        self.live.pause(
+            f"episode '{tree.id}' was closed before every decision had one below it: what it would have earned is not known"
+        )
+        with self.live.changed:
+            self._unit(tree, Unit(tree.number or 0, None, tree.arm, {}))
+
+    def _freeze(self, gate: GateState) -> None:
+        """Let challengers be made, and freeze them unless a new phase has begun meanwhile."""
+        deployed = {item.level: self.live.journal.kept(item.challenge) for item in gate.deployed}
+        try:
+            made = self.worker.call("freeze", gate, dict(self.live.state.changed), deployed)
+        except ServiceError:
+            raise
+        except AegisError as error:
+            self.live.pause(f"no challengers could be made: {error}")
+            return
+        with self.live.changed:
+            now = self.live.state.opened
+            if (now.start, now.freeze) != (gate.start, gate.freeze) or not now.freeze_is_due:
+                return
+            pieces = [(digest, piece) for _, digest, piece in made]
+            self.live.step([item for item, _, _ in made], kept=lambda names: dict(zip(names, pieces, strict=True)))
+
+    def _abandon(self) -> None:
+        """Close episodes that have been open for too long."""
+        if self.abandon is None:
+            return
+        limit = (datetime.now(UTC) - timedelta(seconds=self.abandon)).isoformat(timespec="microseconds")
+        with self.live.changed:
+            late = [tree.id for tree in self.live.state.trees.values() if tree.at < limit and not tree.settled(self.live.problem)]
+            for name in late:
+                self.live.close(f"abandoned {name}", name, abandoned=True)

@@ -1,0 +1,220 @@
+"""From what is asked to what is written: an entry of the journal for each request, or why there cannot be one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from aegis.problem import Level, Policy, Problem
+from aegis.service import asked as check
+from aegis.service.deciding import chances_of, drawn
+from aegis.service.errors import Conflict, NotFound, ServiceError, WrongRequest
+from aegis.service.state import CLOSED, DECISION, EPISODE, LATE, OVERRULED, RESULTS, LiveState
+from aegis.service.store import Entry
+from aegis.service.trees import Decision, Tree
+from aegis.service.wire import Ask, Legacy, Report
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """Makes entries. columns: in which policies find what the legacy would do, none if that is known without being told.
+
+    policy: finds the policy of a challenge. known: says whether there ever was an episode.
+    """
+
+    problem: Problem
+    state: LiveState
+    columns: Mapping[str, Sequence[str]]
+    policy: Callable[[str], Policy]
+    known: Callable[[str], bool]
+
+    def episode(self, name: str, time: str | float | None) -> Entry:
+        """Open an episode."""
+        column = self.problem.time
+        if (column is None) != (time is None):
+            expected = "this problem has no time column; leave it out" if column is None else f"say when it started ('{column}')"
+            raise WrongRequest(f"time: {expected}")
+        return Entry(EPISODE, {"id": name, "time": time})
+
+    def decision(self, episode: str, ask: Ask) -> Entry:
+        """Answer a decision."""
+        tree, level, path = self._asked(episode, ask)
+        parent = path[-1].id if path else None
+        if level.decision is None and level is not self.problem.innermost and tree.below(parent, level.name):
+            each = "per episode" if parent is None else "below each parent"
+            raise Conflict(
+                f"level '{level.name}' has one decision {each} in this problem; give it a 'decision' id in the problem file to "
+                "allow more"
+            )
+        name = ask.id or f"{level.name}-{len(tree.decisions) + 1}"
+        if name in tree.decisions:
+            raise Conflict(f"episode '{episode}' has a decision '{name}' already; one decision is asked for once")
+        item, first = self._item(tree, level, path, ask, name), self._first(tree)
+        held = first["policies"].get(level.name)
+        taken = None if ask.legacy is None else ask.legacy.taken
+        if held is None:
+            by, chances = "legacy", item.legacy
+        else:
+            by, chances = "agent", chances_of(self.problem, self.policy(held), path, item, self.columns)
+        if held is None and taken is not None:
+            action = _taken(level, taken, item.legacy, "legacy.taken")
+        else:
+            action = drawn(chances, self.state.seed, first["number"], len(tree.decisions))
+        body = {**_body(tree, item, chances, action, by), "version": held or "legacy", **first}
+        return Entry(DECISION, body, first["number"])
+
+    def overruled(self, episode: str, ask: Ask, used: Any, explored: bool) -> Entry:
+        """Take note that the legacy's own action was used; the decision is added if it never arrived.
+
+        explored: it was drawn with the legacy's probabilities; otherwise the episode is no evidence of anything.
+        """
+        tree, level, path = self._asked(episode, ask)
+        name = ask.id or f"{level.name}-{len(tree.decisions) + 1}"
+        item, first, before = self._item(tree, level, path, ask, name), self._first(tree), tree.decisions.get(name)
+        if before is not None:
+            if (before.level, before.parent, dict(before.context)) != (item.level, item.parent, dict(item.context)):
+                raise Conflict(f"episode '{episode}': decision '{name}' was asked for in another context")
+            if name in tree.results or any(other.parent == name for other in tree.decisions.values()):
+                raise Conflict(f"episode '{episode}': what followed from decision '{name}' was written already")
+        action = _taken(level, used, item.legacy, "used")
+        mixed = level.name in first["policies"] or not explored
+        body = {
+            **_body(tree, item, item.legacy, action, "legacy"),
+            "version": "legacy",
+            "overruled": True,
+            "mixed": mixed,
+            **first,
+        }
+        return Entry(OVERRULED, body, first["number"])
+
+    def results(self, items: Sequence[Report]) -> Entry:
+        """Take note of what came of decisions, all of them or none."""
+        found: list[dict[str, Any]] = []
+        late: list[dict[str, Any]] = []
+        for place, item in enumerate(items):
+            try:
+                tree, target = self._reported(item)
+                result = check.result_of(self.problem, item)
+                before = None if tree is None else tree.results.get(target)
+                if before is not None and before != result:
+                    raise Conflict(f"another result of decision '{target}' of episode '{item.episode}' was reported before")
+            except ServiceError as error:
+                raise type(error)(f"item {place}: {error}") from None
+            body = {"reward": result.reward, "outcome": result.outcome, "guards": dict(result.guards)}
+            (late if tree is None else found).append({"episode": item.episode, "decision": target, **body})
+        if late and found:
+            raise Conflict(f"episode '{late[0]['episode']}' has been counted already: report late results by themselves")
+        return Entry(LATE if late else RESULTS, {"items": late or found})
+
+    def closed(self, episode: str, abandoned: bool) -> Entry:
+        """Close an episode. abandoned: rewards that have not come are missing for good."""
+        tree = self._found(episode)
+        if tree.closed and not abandoned:
+            raise Conflict(f"episode '{episode}' is closed already")
+        missing = [name for name in tree.rewarded(self.problem) if name not in tree.results] if abandoned else []
+        return Entry(CLOSED, {"episode": episode, "missing": missing, "abandoned": abandoned}, tree.number)
+
+    # ---- helpers -----------------------------------------------------------------------------------------------------------
+
+    def _found(self, episode: str) -> Tree:
+        tree = self.state.trees.get(episode)
+        if tree is not None:
+            return tree
+        if self.known(episode):
+            raise Conflict(f"episode '{episode}' has been counted already")
+        raise NotFound(f"there is no episode '{episode}'; open it first")
+
+    def _asked(self, episode: str, ask: Ask) -> tuple[Tree, Level, list[Decision]]:
+        """Return the episode, the level and the path above a decision that is asked for."""
+        tree, level = self._found(episode), check.level_of(self.problem, ask.level)
+        if tree.closed:
+            raise Conflict(f"episode '{episode}' is closed: it takes no more decisions")
+        place = self.problem.names.index(level.name)
+        if place == 0:
+            if ask.parent is not None:
+                raise WrongRequest(f"parent: '{level.name}' is the outermost level; leave it out")
+            return tree, level, []
+        outer = self.problem.names[place - 1]
+        if ask.parent is None:
+            above = [item for item in tree.decisions.values() if item.level == outer]
+            if len(above) != 1:
+                raise WrongRequest(
+                    f"parent: name the decision of level '{outer}' that this one belongs to; there are {len(above)}"
+                )
+            return tree, level, tree.path(above[0].id)
+        if ask.parent not in tree.decisions or tree.decisions[ask.parent].level != outer:
+            raise WrongRequest(f"parent: '{ask.parent}' is no decision of level '{outer}' in episode '{episode}'")
+        return tree, level, tree.path(ask.parent)
+
+    def _first(self, tree: Tree) -> dict[str, Any]:
+        """Return what is settled with the first decision of an episode: its number, who acts, and which policies."""
+        if tree.number is not None:
+            return {"number": tree.number, "arm": tree.arm, "policies": dict(tree.policies)}
+        number, arm, policies = self.state.starting()
+        return {"number": number, "arm": arm, "policies": policies}
+
+    def _item(self, tree: Tree, level: Level, path: Sequence[Decision], ask: Ask, name: str) -> Decision:
+        """Return the decision before anybody has taken it."""
+        context, mask = check.context_of(level, ask.context), check.mask_of(level, ask.available)
+        legacy = self._legacy(level, ask.legacy, mask)
+        return Decision(name, level.name, path[-1].id if path else None, context, mask, legacy, legacy, -1, "")
+
+    def _legacy(self, level: Level, told: Legacy | None, mask: tuple[bool, ...] | None) -> tuple[float, ...]:
+        """Return the legacy's probabilities at a decision."""
+        if not self.columns:
+            opened = mask or (True,) * level.actions.count
+            return tuple(can / sum(opened) for can in opened)
+        if told is None or (told.distribution is None) == (told.action is None):
+            raise WrongRequest(
+                "legacy: say what the legacy would do, either its 'distribution' over the actions, or its 'action' with the rate "
+                "'epsilon' at which it explores"
+            )
+        if told.distribution is not None:
+            if told.epsilon is not None:
+                raise WrongRequest("legacy.epsilon: belongs to 'action'; a distribution has its exploration in it")
+            return check.distribution_of(level, told.distribution, mask)
+        if told.epsilon is None:
+            raise WrongRequest("legacy.epsilon: say at which rate the legacy explores beside its action")
+        return check.legacy_of_action(level, told.action, told.epsilon, mask)
+
+    def _reported(self, item: Report) -> tuple[Tree | None, str]:
+        """Return the episode of a result and the decision it belongs to; no episode if that has been counted already."""
+        tree, per, target = self.state.trees.get(item.episode), self.problem.reward.per, item.decision or ""
+        if tree is None:
+            if not self.known(item.episode):
+                raise NotFound(f"there is no episode '{item.episode}'")
+            return None, target
+        if per == "episode":
+            if target:
+                raise WrongRequest("decision: in this problem a reward belongs to the whole episode; leave it out")
+            return tree, ""
+        level = self.problem.innermost.name if per == "decision" else per
+        if target not in tree.decisions:
+            raise NotFound(f"episode '{item.episode}' has no decision '{target}'")
+        if tree.decisions[target].level != level:
+            raise WrongRequest(f"decision: rewards belong to decisions of level '{level}', '{target}' is none")
+        return tree, target
+
+
+def _taken(level: Level, given: Any, legacy: Sequence[float], where: str) -> int:
+    """Return the action that the legacy took itself."""
+    action = check.action_of(level, given, where)
+    if legacy[action] <= 0.0:
+        raise WrongRequest(f"{where}: the legacy says that it never takes {given!r} here: its probability is 0")
+    return action
+
+
+def _body(tree: Tree, item: Decision, chances: Sequence[float], action: int, by: str) -> dict[str, Any]:
+    return {
+        "episode": tree.id,
+        "id": item.id,
+        "level": item.level,
+        "parent": item.parent,
+        "context": dict(item.context),
+        "available": None if item.available is None else list(item.available),
+        "legacy": list(item.legacy),
+        "chances": list(chances),
+        "action": action,
+        "by": by,
+    }

@@ -1,0 +1,43 @@
+"""What the live gate answers with when it cannot do what it was asked; each has the HTTP status that says so."""
+
+from __future__ import annotations
+
+from aegis.errors import AegisError
+
+
+class ServiceError(AegisError):
+    """Base of these errors. status: of the HTTP answer."""
+
+    status = 500
+
+
+class WrongRequest(ServiceError):
+    """What was sent does not fit the problem."""
+
+    status = 422
+
+
+class NotFound(ServiceError):
+    """An episode or a decision that is not there."""
+
+    status = 404
+
+
+class Conflict(ServiceError):
+    """It contradicts what was written before: another request under one key, another reward, a closed episode."""
+
+    status = 409
+
+
+class StoreUnavailable(ServiceError):
+    """The store does not answer, or somebody else writes to it: nothing was acknowledged, try again."""
+
+    status = 503
+
+
+class Standby(StoreUnavailable):
+    """Another process is the writer of this gate."""
+
+
+class Damaged(ServiceError):
+    """The store holds something that was not written there by a gate."""

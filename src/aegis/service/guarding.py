@@ -1,0 +1,131 @@
+"""Around every request: how large, how many, from where; headers that browsers obey; a line in the log."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from aegis.service.metrics import Metrics
+
+HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
+    (
+        b"content-security-policy",
+        b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+        b"form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    ),
+)
+FEW = 10_000  # addresses whose rates are remembered
+log = logging.getLogger("aegis.service.requests")
+
+
+@dataclass(slots=True)
+class Rates:
+    """Tokens in a bucket for each caller: `rate` come back per second, up to twice as many."""
+
+    rate: float
+    _buckets: OrderedDict[str, tuple[float, float]] = field(default_factory=OrderedDict)
+
+    def allow(self, caller: str) -> bool:
+        """Say whether a caller may go on."""
+        now = time.monotonic()
+        left, last = self._buckets.pop(caller, (2.0 * self.rate, now))
+        left = min(2.0 * self.rate, left + (now - last) * self.rate)
+        self._buckets[caller] = (left - 1.0 if left >= 1.0 else left, now)
+        if len(self._buckets) > FEW:
+            self._buckets.popitem(last=False)
+        return left >= 1.0
+
+
+class TooLarge(Exception):
+    """A body is larger than what is allowed."""
+
+
+@dataclass(slots=True)
+class Guarding:
+    """The outermost layer of the service. hosts: names under which it may be asked, empty for any."""
+
+    app: ASGIApp
+    metrics: Metrics
+    rates: Rates
+    largest: int
+    hosts: Sequence[str] = ()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        started, answered = time.perf_counter(), {"status": 500}
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                answered["status"] = message["status"]
+                message["headers"] = [*message.get("headers", []), *HEADERS, (b"cache-control", b"no-store")]
+            await send(message)
+
+        refused = self._refused(scope)
+        try:
+            if refused is not None:
+                await refused(scope, receive, sending)
+            else:
+                await self.app(scope, _limited(receive, self.largest), sending)
+        except TooLarge:
+            await _said(413, f"a body has at most {self.largest} bytes")(scope, receive, sending)
+        finally:
+            self._note(scope, answered["status"], time.perf_counter() - started)
+
+    def _refused(self, scope: Scope) -> JSONResponse | None:
+        request = Request(scope)
+        host = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
+        if self.hosts and host not in self.hosts:
+            return _said(421, f"this service is not called '{host[:100]}'; allowed: {', '.join(self.hosts)} (--allow-host)")
+        length = request.headers.get("content-length", "0")
+        if not length.isdigit() or int(length) > self.largest:
+            return _said(413, f"a body has at most {self.largest} bytes")
+        caller = request.headers.get("authorization") or (request.client.host if request.client else "")
+        if not self.rates.allow(caller):
+            return _said(429, "too many requests; wait a little", {"retry-after": "1"})
+        return None
+
+    def _note(self, scope: Scope, status: int, seconds: float) -> None:
+        """Count a request, and write a line without anything secret: no bodies, no headers, no query."""
+        route = getattr(scope.get("route"), "path", "other")
+        self.metrics.requests.labels(scope["method"], route, str(status)).inc()
+        self.metrics.seconds.labels(route).observe(seconds)
+        if log.isEnabledFor(logging.INFO):
+            log.info(json.dumps({"method": scope["method"], "route": route, "status": status, "seconds": round(seconds, 5)}))
+
+
+def _limited(receive: Receive, largest: int) -> Receive:
+    """Return a receiver that stops bodies which are sent in pieces, too."""
+    seen = 0
+
+    async def receiving() -> Message:
+        nonlocal seen
+        message = await receive()
+        if message["type"] == "http.request":
+            seen += len(message.get("body", b""))
+            if seen > largest:
+                raise TooLarge
+        return message
+
+    return receiving
+
+
+def _said(status: int, why: str, headers: dict[str, str] | None = None) -> JSONResponse:
+    return JSONResponse({"detail": why}, status, headers)

@@ -1,0 +1,252 @@
+"""The live gate: asked for decisions, told what came of them, and kept in a journal so that nothing is lost.
+
+Every change is one record, or a few in one transaction, and what is in memory follows from the journal alone. A write that was
+not confirmed changes nothing here until the journal has been looked at again.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+from aegis.errors import InputError, SettingError
+from aegis.files import digest_of
+from aegis.handover import GateSettings
+from aegis.handover.events import Frozen, Operator, Paused, plain
+from aegis.handover.gate import Given, step
+from aegis.handover.keeping import kept_policy
+from aegis.handover.state import open_gate
+from aegis.problem import Policy, Problem, dump_problem
+from aegis.service.entries import Entries
+from aegis.service.errors import Conflict, ServiceError, Standby
+from aegis.service.problems import known_legacy, legacy_columns, legacy_of, live_problem
+from aegis.service.state import EVENT, LATE, OPENED, WRITER, LiveState
+from aegis.service.store import Database, Entry, Journal, Lease, Record
+from aegis.service.wire import Ask, Report
+from aegis.version import __version__
+
+Body = dict[str, Any]
+Kept = Mapping[str, tuple[str, bytes]]
+
+
+@dataclass(slots=True)
+class Live:
+    """A gate beside a running controller. `start` it before anything else; `stop` lets another process take over.
+
+    given: the problem as its file says. changed: guards everything, and is notified after every write. watchers: called with
+    every record, also those that are read at the start.
+    """
+
+    database: Database
+    name: str
+    given: Problem
+    settings: GateSettings
+    seed: int
+    problem: Problem = field(init=False)
+    columns: dict[str, tuple[str, ...]] = field(init=False)
+    legacy: Policy = field(init=False)
+    state: LiveState = field(init=False)
+    journal: Journal = field(init=False)
+    lease: Lease = field(init=False)
+    writer: str = field(default_factory=lambda: uuid.uuid4().hex, init=False)
+    started: bool = field(default=False, init=False)
+    changed: threading.Condition = field(default_factory=threading.Condition, init=False)
+    watchers: list[Callable[[Record], None]] = field(default_factory=list, init=False)
+    _entries: Entries = field(init=False)
+    _policies: dict[str, Policy] = field(default_factory=dict, init=False)  # of challenges in control, by name
+
+    def __post_init__(self) -> None:
+        self.problem = live_problem(self.given)
+        self.columns = {} if known_legacy(self.problem) else legacy_columns(self.problem)
+        self.legacy = legacy_of(self.problem)
+        self.state = LiveState(self.problem, self.seed)
+        self.journal = Journal(self.database, self.name)
+        self.lease = Lease(self.database, self.name)
+        self._entries = Entries(self.problem, self.state, self.columns, self._policy, self._known)
+
+    # ---- starting and stopping ---------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Become the writer of the gate and take up where it was; Standby if another process is it."""
+        if not self.lease.take():
+            raise Standby(f"another process is the writer of gate '{self.name}'")
+        with self.changed:
+            for record in self.journal.news():
+                self._apply(record)
+            _, event = open_gate(self.settings, tuple(reversed(self.problem.names)), digest_of(dump_problem(self.problem)))
+            about = {"event": plain(event), "seed": self.seed, "problem": dump_problem(self.problem)}
+            if self.state.gate is None:
+                self._write([Entry(OPENED, about)])
+            else:
+                self._check_same(about)
+            self._write([Entry(WRITER, {"writer": self.writer, "aegis": __version__})])
+            self.started = True
+
+    def stop(self) -> None:
+        """Let another process take over."""
+        with self.changed:
+            self.started = False
+            self.lease.let_go()
+            self.changed.notify_all()
+
+    def _check_same(self, about: Mapping[str, Any]) -> None:
+        first = next(iter(Journal(self.database, self.name).read()))
+        now = json.loads(json.dumps(about))
+        for what, word in (("problem", "problem file"), ("event", "settings")):
+            if first.body[what] != now[what]:
+                raise SettingError(
+                    f"gate '{self.name}' in {self.database.shown} was opened with another {word}: a gate keeps what it was "
+                    "opened with; use those, or open another gate with --name"
+                )
+
+    # ---- writing -----------------------------------------------------------------------------------------------------------
+
+    def _write(self, entries: Sequence[Entry], kept: Kept | None = None) -> list[Record]:
+        """Write entries and go on by them. Whoever calls holds `changed`."""
+        records = self.journal.append(entries, kept)
+        for record in records:
+            self._apply(record)
+        self.changed.notify_all()
+        return records
+
+    def _ready(self) -> None:
+        """Raise Standby unless this process is the writer; look at the journal if the last write was not confirmed."""
+        if not self.started:
+            raise Standby(f"gate '{self.name}' is not served by this process, or not yet")
+        if not self.journal.doubtful:
+            return
+        if not self.lease.take():
+            self.started = False
+            raise Standby(f"another process has become the writer of gate '{self.name}'")
+        for record in self.journal.news():
+            self._apply(record)
+        if self.state.writer != self.writer:
+            self.stop()
+            raise Standby(f"another process has become the writer of gate '{self.name}'")
+
+    def _apply(self, record: Record) -> None:
+        self.state.apply(record)
+        for watcher in self.watchers:
+            watcher(record)
+
+    def _once(self, key: str, request: Mapping[str, Any], entry: Callable[[], Entry]) -> Record:
+        """Return what is written under a key: now, or before if the same request comes again; Conflict if it is another one."""
+        digest = sha256(json.dumps(request, sort_keys=True, allow_nan=False).encode()).hexdigest()
+        with self.changed:
+            self._ready()
+            try:
+                made = entry()
+                return self._write([Entry(made.kind, made.body, made.episode, key, digest)])[0]
+            except ServiceError:
+                if self.journal.doubtful:  # what is in the store is looked at before the next request
+                    raise
+                before = self.journal.under(key)
+                if before is None:
+                    raise
+                if before.request != digest:
+                    raise Conflict(f"the key '{key}' was used before, for another request") from None
+                return before
+
+    # ---- episodes ----------------------------------------------------------------------------------------------------------
+
+    def open_episode(self, key: str, name: str | None = None, time: str | float | None = None) -> Body:
+        """Open an episode, under its own name or one made from the key."""
+        chosen = name or sha256(key.encode()).hexdigest()[:20]
+        request = {"open": chosen, "time": time}
+        record = self._once(f"episode {chosen}", request, lambda: self._entries.episode(chosen, time))
+        return {"episode": record.body["id"], "opened": record.at}
+
+    def decide(self, key: str, episode: str, ask: Ask) -> Body:
+        """Answer what is to be done at a decision."""
+        request = {"decide": episode, "ask": ask.model_dump()}
+        return self._answer(self._once(key, request, lambda: self._entries.decision(episode, ask)))
+
+    def overrule(self, key: str, episode: str, ask: Ask, used: Any, explored: bool = True) -> Body:
+        """Take note that the legacy's own action was used, since the gate did not answer in time.
+
+        explored: it was drawn with the probabilities that the legacy says.
+        """
+        request = {"overrule": episode, "ask": ask.model_dump(), "used": used, "explored": explored}
+        return self._answer(self._once(key, request, lambda: self._entries.overruled(episode, ask, used, explored)))
+
+    def report(self, key: str, items: Sequence[Report]) -> Body:
+        """Take note of what came of decisions; all of them, or none."""
+        request = {"report": [item.model_dump() for item in items]}
+        record = self._once(key, request, lambda: self._entries.results(items))
+        return {"accepted": len(record.body["items"]), "late": record.kind == LATE, "at": record.at}
+
+    def close(self, key: str, episode: str, abandoned: bool = False) -> Body:
+        """Close an episode: it takes no more decisions. abandoned: rewards that have not come are missing for good."""
+        request = {"close": episode, "abandoned": abandoned}
+        record = self._once(key, request, lambda: self._entries.closed(episode, abandoned))
+        return {"episode": record.body["episode"], "closed": record.at, "missing": len(record.body["missing"])}
+
+    def _answer(self, record: Record) -> Body:
+        """Return the answer to a decision from what was written."""
+        body = record.body
+        return {
+            "episode": body["episode"],
+            "decision": body["id"],
+            "level": body["level"],
+            "action": self.problem.level(body["level"]).actions.values[body["action"]],
+            "index": body["action"],
+            "propensity": body["chances"][body["action"]],
+            "by": body["by"],
+            "version": body["version"],
+            "at": record.at,
+        }
+
+    def _policy(self, challenge: str) -> Policy:
+        if challenge not in self._policies:
+            self._policies[challenge] = kept_policy(self.journal.kept(challenge), self.problem)
+        return self._policies[challenge]
+
+    def _known(self, episode: str) -> bool:
+        return self.journal.under(f"episode {episode}") is not None
+
+    # ---- the gate ----------------------------------------------------------------------------------------------------------
+
+    def say(self, key: str, action: str, who: str, why: str, level: str | None = None) -> Body:
+        """Do what an operator says; Conflict if it cannot be done now."""
+        request = {"operator": action, "who": who, "why": why, "level": level}
+        digest = sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
+        with self.changed:
+            self._ready()
+            before = self.journal.under(key)
+            if before is not None and before.request != digest:
+                raise Conflict(f"the key '{key}' was used before, for another request")
+            if before is None:
+                try:
+                    before = self.step(Operator(action, who, why, self.state.opened.episode, level), key, digest)[0]
+                except InputError as error:
+                    raise Conflict(str(error)) from error
+            return {"done": action, "at": before.at}
+
+    def step(
+        self,
+        given: Given,
+        key: str | None = None,
+        request: str | None = None,
+        kept: Callable[[Sequence[str]], Kept] | None = None,
+    ) -> list[Record]:
+        """Take the gate one step and write what follows. kept: challengers to be kept, asked for by the names of challenges."""
+        with self.changed:
+            self._ready()
+            gate = self.state.opened
+            _, events = step(gate, given, max(self.state.started, gate.started))
+            if not events:
+                return []
+            entries = [Entry(EVENT, {"event": plain(event)}) for event in events]
+            entries[0] = Entry(EVENT, entries[0].body, None, key, request)
+            names = [item.name for event in events if isinstance(event, Frozen) for item in event.challenges]
+            return self._write(entries, None if kept is None else kept(names))
+
+    def pause(self, why: str) -> None:
+        """Pause the gate; whoever is in control stays."""
+        with self.changed:
+            self.step(Paused(self.state.opened.episode, why))

@@ -1,0 +1,179 @@
+"""What can be read of a live gate: who controls what, why, what happens next; as plain data, in units of the reward."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from aegis.certificate.measures import Measure, reward_measure
+from aegis.errors import RefusedError
+from aegis.handover import GateState
+from aegis.handover.challenge import GAIN, Challenge
+from aegis.handover.events import Event, Flipped, Frozen, Opened, Reverted, Unit
+from aegis.handover.summary import told
+from aegis.report.handover_standing import Standing, bound_of, evidence_of, standings
+from aegis.service.live import Live
+from aegis.service.paths import Paths
+from aegis.service.store import Record
+from aegis.service.trees import Tree
+
+EVENTS = 500  # that are kept to be shown; the journal has all of them
+
+
+@dataclass(slots=True)
+class Reading:
+    """Follows a live gate from its start. Whoever reads holds `live.changed`."""
+
+    live: Live
+    measure: Measure = field(init=False)
+    paths: Paths = field(init=False)
+    events: list[dict[str, Any]] = field(default_factory=list, init=False)
+    certificates: list[dict[str, Any]] = field(default_factory=list, init=False)
+    ledger: list[dict[str, Any]] = field(default_factory=list, init=False)
+    earned: dict[str, list[float]] = field(default_factory=dict, init=False)  # by who acted: sum of rewards, episodes
+    overruled: int = field(default=0, init=False)
+
+    def __post_init__(self) -> None:
+        self.measure = reward_measure(self.live.problem)
+        self.paths = Paths(self.measure)
+        self.live.state.told = self._told
+        self.live.state.counted = self._counted
+
+    # ---- following ---------------------------------------------------------------------------------------------------------
+
+    def _counted(self, tree: Tree, unit: Unit) -> None:
+        self.paths.unit(self.live.state.opened, unit)
+        self.overruled += sum(item.overruled for item in tree.decisions.values())
+        who = "agent" if tree.policies and tree.arm == "agent" else "legacy"
+        if unit.reward is not None:
+            total, count = self.earned.get(who, [0.0, 0])
+            self.earned[who] = [total + unit.reward, count + 1]
+
+    def _told(self, event: Event, record: Record) -> None:
+        if isinstance(event, Unit | Opened):
+            return
+        shown = {"seq": record.seq, "at": record.at, **told(event, self.measure)}
+        self.events = [*self.events[-EVENTS + 1 :], shown]
+        if isinstance(event, Flipped | Reverted):
+            self.paths.changed(event)
+        if isinstance(event, Flipped):
+            self.certificates.append({**shown, "delta": self.live.state.opened.settings.delta})
+        if isinstance(event, Frozen):
+            spent = sum(item.spent for item in event.challenges)
+            names = [item.name for item in event.challenges]
+            self.ledger.append({"at": record.at, "freeze": event.freeze, "episode": event.episode, "spent": spent, "what": names})
+
+    # ---- reading -----------------------------------------------------------------------------------------------------------
+
+    def gate(self) -> dict[str, Any]:
+        """Return everything a page about the gate shows."""
+        state, live = self.live.state.opened, self.live.state
+        return {
+            "gate": self.live.name,
+            "mode": state.settings.mode,
+            "paused": state.paused,
+            "alarms": state.alarms,
+            "unit": self.measure.unit,
+            "goal": self.live.problem.reward.goal,
+            "episodes": {
+                "started": live.started,
+                "counted": state.episode,
+                "going": len(live.trees),
+                "overruled": self.overruled,
+            },
+            "next_freeze": state.next_freeze if state.paused is None else None,
+            "levels": self.levels(),
+            "ledger": {"delta": state.settings.delta, "spent": state.spent, "freezes": state.freeze},
+            "earned": {
+                who: {"mean": self.measure.value(total / count), "episodes": count} for who, (total, count) in self.earned.items()
+            },
+            "monitor": self._monitor(state),
+            "paths": self.paths.plain(),
+            "events": [item for item in self.events if item["kind"] not in ("frozen",)][-60:],
+        }
+
+    def levels(self) -> list[dict[str, Any]]:
+        """Return every level, outermost first: who controls it, and who challenges that."""
+        state = self.live.state.opened
+        return [self._level(state, item) for item in reversed(standings(state, self.measure))]
+
+    def _level(self, state: GateState, item: Standing) -> dict[str, Any]:
+        held = state.at(item.level)
+        waiting = next((found for found in state.waiting if found.level == item.level), None)
+        found = {
+            "level": item.level,
+            "control": item.control,
+            "since": item.since,
+            "version": "legacy" if held is None else held.challenge,
+            "cap": None if held is None else held.cap,
+            "gain_lower": item.gain_lower,
+            "waiting": None
+            if waiting is None
+            else {"challenge": waiting.challenge, "episode": waiting.episode, "why": waiting.why},
+            "leading": None if item.leading is None else _plain(asdict(item.leading)),
+            "challengers": [self._challenger(one) for one in state.challenges if one.level == item.level],
+        }
+        found["next"] = self._next(state, found)
+        return found
+
+    def _challenger(self, item: Challenge) -> dict[str, Any]:
+        evidence = evidence_of(item) if item.units else None
+        try:
+            bound = bound_of(item, self.measure) if item.units else None
+        except RefusedError:
+            bound = None
+        return _plain(
+            {
+                "challenge": item.name,
+                "kind": item.kind,
+                "cap": item.cap,
+                "since": item.since,
+                "units": item.units,
+                "bound": bound,
+                "margin": self.measure.gain(item.claim(GAIN).margin),
+                "evidence": None if evidence is None else evidence.share,
+                "certified": item.crossed is not None,
+            }
+        )
+
+    def _next(self, state: GateState, level: dict[str, Any]) -> str:
+        """Return in a sentence what happens next at a level."""
+        if state.paused is not None:
+            return "Nothing is tested while the gate is paused. An operator resumes it."
+        if level["waiting"] is not None:
+            asks = "An operator has to approve it." if state.settings.mode == "approve" else "In shadow it is not carried out."
+            return f"A better policy is certified. {asks}"
+        lead = level["leading"]
+        if lead is None:
+            return f"Challengers are frozen after episode {state.next_freeze}."
+        if lead["certified"]:
+            return "A better policy is certified; the gate waits a little for a larger step."
+        if lead["further"] is None:
+            return "The evidence does not speak for a challenger yet."
+        return f"About {max(lead['further'], 1)} more episodes until it is certified, if it goes on like this."
+
+    def _monitor(self, state: GateState) -> dict[str, Any] | None:
+        if state.monitor is None:
+            return None
+        return {
+            "floor": self.measure.value(state.monitor.floor),
+            "evidence": state.monitor.evidence,
+            "threshold": 1.0 / state.settings.alarm,
+            "episodes": state.monitor.count,
+        }
+
+    def health(self) -> dict[str, Any]:
+        """Return whether the gate answers, and since when."""
+        return {"gate": self.live.name, "writer": self.live.started, "records": self.live.journal.last}
+
+
+def _plain(found: dict[str, Any]) -> dict[str, Any]:
+    """Return plain data without infinities, which JSON has not."""
+
+    def one(value: Any) -> Any:
+        if isinstance(value, float) and not math.isfinite(value):
+            return None
+        return _plain(value) if isinstance(value, dict) else value
+
+    return {name: one(value) for name, value in found.items()}

@@ -1,0 +1,1 @@
+"""The routes of the service, by who uses them: control systems, whoever reads, operators, browsers."""

@@ -1,0 +1,46 @@
+"""What routes have in common."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Depends, Header, Path, Request
+
+from aegis.service.access import allowed
+from aegis.service.tokens import Token
+from aegis.service.wire import NAME, Problem
+
+Key = Annotated[
+    str,
+    Header(
+        alias="Idempotency-Key",
+        min_length=1,
+        max_length=100,
+        pattern=r"^[\x21-\x7e]+$",
+        description="A name of this request, chosen by you: sent again, it gets the same answer and is not done twice.",
+    ),
+]
+EpisodeName = Annotated[str, Path(min_length=1, max_length=64, pattern=NAME)]
+Reader = Annotated[Token, Depends(allowed("read"))]
+Controller = Annotated[Token, Depends(allowed("control"))]
+OperatorToken = Annotated[Token, Depends(allowed("operate"))]
+
+
+def answers(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return the errors that a route may answer with, for its description."""
+    words = {
+        401: "No token, or one that is not known.",
+        403: "The role of the token does not allow it.",
+        404: "There is no such episode or decision.",
+        409: "It contradicts what was written before.",
+        413: "The body is too large.",
+        422: "It does not fit the form, or the problem.",
+        429: "Too many requests.",
+        503: "The store does not answer, or another process is the writer: nothing was done, try again.",
+    }
+    return {status: {"model": Problem, "description": words[status]} for status in (401, 403, 413, 429, *statuses)}
+
+
+def service_of(request: Request) -> Any:
+    """Return the service that a request is for."""
+    return request.app.state.service

@@ -1,0 +1,45 @@
+"""For control systems: episodes, decisions, results."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Request
+
+from aegis.service.routes.common import Controller, EpisodeName, Key, answers, service_of
+from aegis.service.wire import Accepted, Answer, Ask, Close, Closed, Opened, OpenEpisode, Overrule, Reports
+
+router = APIRouter(prefix="/v1", tags=["control"])
+
+
+@router.post("/episodes", response_model=Opened, responses=answers(409, 422, 503))
+def open_episode(request: Request, body: OpenEpisode, key: Key, _: Controller) -> Any:
+    """Open an episode."""
+    return service_of(request).live.open_episode(key, body.id, body.time)
+
+
+@router.post("/episodes/{episode}/decisions", response_model=Answer, responses=answers(404, 409, 422, 503))
+def decide(request: Request, episode: EpisodeName, body: Ask, key: Key, _: Controller) -> Any:
+    """Ask what is to be done at a decision."""
+    service = service_of(request)
+    answer = service.live.decide(key, episode, body)
+    service.metrics.decisions.labels(answer["level"], answer["by"]).inc()
+    return answer
+
+
+@router.post("/episodes/{episode}/overruled", response_model=Answer, responses=answers(404, 409, 422, 503))
+def overrule(request: Request, episode: EpisodeName, body: Overrule, key: Key, _: Controller) -> Any:
+    """Say that the legacy's own action was used, since the gate did not answer in time."""
+    return service_of(request).live.overrule(key, episode, body.ask, body.used, body.explored)
+
+
+@router.post("/results", response_model=Accepted, responses=answers(404, 409, 422, 503))
+def report(request: Request, body: Reports, key: Key, _: Controller) -> Any:
+    """Report what came of decisions: one or many, late, out of order, or twice."""
+    return service_of(request).live.report(key, body.items)
+
+
+@router.post("/episodes/{episode}/close", response_model=Closed, responses=answers(404, 409, 422, 503))
+def close(request: Request, episode: EpisodeName, body: Close, key: Key, _: Controller) -> Any:
+    """Close an episode: it takes no more decisions. Rewards may still come, unless it is abandoned."""
+    return service_of(request).live.close(key, episode, body.abandoned)

@@ -1,0 +1,155 @@
+"""Where a live gate stands: what its journal adds up to, record by record. Nothing else is kept in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from aegis.handover import GateState, replay
+from aegis.handover.acting import AGENT, BEFORE, arm_of
+from aegis.handover.events import Event, Flipped, Opened, Reverted, Unit, event_of
+from aegis.handover.state import apply as apply_event
+from aegis.problem import Problem
+from aegis.service.errors import Damaged
+from aegis.service.store import Record
+from aegis.service.trees import Decision, Result, Tree
+
+# kinds of records
+OPENED, WRITER, EPISODE, DECISION, OVERRULED, RESULTS, LATE, CLOSED, EVENT = (
+    *("opened", "writer", "episode", "decision", "overruled", "results", "late", "closed", "event"),
+)
+Counted = Callable[[Tree, Unit], None]
+Told = Callable[[Event, Record], None]
+
+
+@dataclass(slots=True)
+class LiveState:
+    """The state. gate: None before the gate was opened. trees: episodes that are not counted yet, by id; numbers: their ids by
+    number. started: how many episodes have a number. changed: flips of each level since the legacy had it last. writer: who
+    wrote last. counted, told: called with every episode that is counted, and with every event of the gate."""
+
+    problem: Problem
+    seed: int = 0
+    gate: GateState | None = None
+    trees: dict[str, Tree] = field(default_factory=dict)
+    numbers: dict[int, str] = field(default_factory=dict)
+    started: int = 0
+    changed: dict[str, int] = field(default_factory=dict)
+    writer: str | None = None
+    counted: Counted | None = None
+    told: Told | None = None
+
+    @property
+    def opened(self) -> GateState:
+        """Return the gate; Damaged before it was opened."""
+        if self.gate is None:
+            raise Damaged("the journal of a gate begins with 'opened'")
+        return self.gate
+
+    def apply(self, record: Record) -> None:
+        """Go on by one record."""
+        body, kind = record.body, record.kind
+        if kind == OPENED:
+            event = event_of(body["event"])
+            if self.gate is not None or not isinstance(event, Opened):
+                raise Damaged(f"record {record.seq}: a gate is opened once, before anything else")
+            self.gate, self.seed = replay([event]), int(body["seed"])
+        elif kind == WRITER:
+            self.writer = str(body["writer"])
+        elif kind == EPISODE:
+            self.trees[body["id"]] = Tree(body["id"], record.at, body.get("time"))
+        elif kind == DECISION:
+            self._decision(body)
+        elif kind == OVERRULED:
+            self._overruled(body)
+        elif kind == RESULTS:
+            for item in body["items"]:
+                self.trees[item["episode"]].results[item["decision"]] = result_of(item)
+        elif kind == CLOSED:
+            self._closed(body)
+        elif kind == EVENT:
+            self._event(event_of(body["event"]), record)
+
+    # ---- episodes ----------------------------------------------------------------------------------------------------------
+
+    def _decision(self, body: Mapping[str, Any]) -> None:
+        tree = self.trees[body["episode"]]
+        if tree.number is None:
+            tree.number, tree.arm, tree.policies = int(body["number"]), body["arm"], body["policies"]
+            self.numbers[tree.number] = tree.id
+            self.started = tree.number
+        tree.decisions[body["id"]] = decision_of(body)
+
+    def _overruled(self, body: Mapping[str, Any]) -> None:
+        self._decision(body)
+        if body["mixed"]:
+            self.trees[body["episode"]].arm = "mixed"
+
+    def _closed(self, body: Mapping[str, Any]) -> None:
+        tree = self.trees[body["episode"]]
+        tree.closed = True
+        for name in body["missing"]:
+            tree.results.setdefault(name, Result(None))
+        if tree.number is None:
+            del self.trees[tree.id]  # nothing was decided in it
+
+    def starting(self) -> tuple[int, str, dict[str, str]]:
+        """Return number, arm and policies in control of an episode that takes its first decision now."""
+        gate, number = self.opened, self.started + 1
+        arm = arm_of(gate.settings, gate, self.seed, number)
+        policies = {item.level: item.challenge for item in gate.deployed}
+        if arm == BEFORE:
+            latest = max(gate.deployed, key=lambda item: item.since).level
+            before = {item.level: item.challenge for item in gate.retired if item.level == latest}
+            policies = {name: held for name, held in policies.items() if name != latest} | before
+        return number, arm, policies if arm in (AGENT, BEFORE) else {}
+
+    def settled(self, most: int) -> list[Tree]:
+        """Return the next episodes to be counted, in the order in which they started: up to the first that is still going on."""
+        found: list[Tree] = []
+        number = self.opened.episode
+        while len(found) < most:
+            number += 1
+            tree = self.trees.get(self.numbers.get(number, ""))
+            if tree is None or not tree.settled(self.problem):
+                break
+            found.append(tree)
+        return found
+
+    # ---- the gate ----------------------------------------------------------------------------------------------------------
+
+    def _event(self, event: Event, record: Record) -> None:
+        self.gate = apply_event(self.opened, event)
+        if isinstance(event, Flipped):
+            self.changed[event.level] = self.changed.get(event.level, 0) + 1
+        if isinstance(event, Reverted):
+            self.changed.pop(event.level, None)
+        if isinstance(event, Unit):
+            tree = self.trees.pop(self.numbers.pop(event.episode))
+            if self.counted is not None:
+                self.counted(tree, event)
+        if self.told is not None:
+            self.told(event, record)
+
+
+def decision_of(body: Mapping[str, Any]) -> Decision:
+    """Return a decision from plain data."""
+    available = body["available"]
+    return Decision(
+        body["id"],
+        body["level"],
+        body["parent"],
+        body["context"],
+        None if available is None else tuple(available),
+        tuple(body["legacy"]),
+        tuple(body["chances"]),
+        int(body["action"]),
+        body["by"],
+        bool(body.get("overruled", False)),
+    )
+
+
+def result_of(body: Mapping[str, Any]) -> Result:
+    """Return a result from plain data."""
+    return Result(body["reward"], body["outcome"], body["guards"])

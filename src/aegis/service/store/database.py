@@ -1,0 +1,138 @@
+"""A database that a store lives in: where it is, how it is opened, and what its errors mean."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy.engine import URL, Connection, Engine, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
+
+from aegis.errors import SettingError
+from aegis.service.errors import StoreUnavailable
+
+SQLITE, POSTGRES = "sqlite", "postgresql"
+PATIENCE = 5.0  # seconds that a statement waits for a lock, and a connection for an answer
+MIGRATIONS = Path(__file__).parent / "migrations"
+
+
+@dataclass(frozen=True, slots=True)
+class Database:
+    """A database by its address: a file, `sqlite:///FILE` or `postgresql://USER@HOST/NAME`."""
+
+    url: URL
+    engine: Engine = field(repr=False, compare=False)
+
+    @classmethod
+    def at(cls, where: str | Path) -> Database:
+        """Return the database at an address; SettingError if it cannot be one. Nothing is opened yet."""
+        url = _url(str(where))
+        return cls(url, _engine(url))
+
+    @property
+    def file(self) -> Path | None:
+        """Return the file of an SQLite database."""
+        return Path(str(self.url.database)) if self.url.get_backend_name() == SQLITE else None
+
+    @property
+    def shown(self) -> str:
+        """Return the address without its password."""
+        return self.url.render_as_string(hide_password=True)
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[Connection]:
+        """Yield a connection in a transaction: all of it is written, or nothing. StoreUnavailable if it cannot be had."""
+        with self.answering(), self.engine.begin() as connection:
+            yield connection
+
+    @contextlib.contextmanager
+    def answering(self) -> Iterator[None]:
+        """Turn what a database says when it is gone into StoreUnavailable."""
+        try:
+            yield
+        except sa.exc.IntegrityError:
+            raise
+        except (DBAPIError, PoolTimeout, SQLAlchemyError) as error:
+            words = str(getattr(error, "orig", None) or error).strip().splitlines()
+            raise StoreUnavailable(f"the store {self.shown} does not answer: {words[0] if words else error}") from error
+
+    # ---- schema ------------------------------------------------------------------------------------------------------------
+
+    def version(self) -> str | None:
+        """Return the version of the schema; None if there is none yet."""
+        with self.answering(), self.engine.connect() as connection:
+            return MigrationContext.configure(connection).get_current_revision()
+
+    @staticmethod
+    def newest() -> str:
+        """Return the version of the schema that this release writes."""
+        return str(ScriptDirectory(str(MIGRATIONS)).get_current_head())
+
+    def upgrade(self) -> None:
+        """Bring the schema up to date, creating it if there is none; all of it or nothing."""
+        if self.file is not None:
+            try:
+                self.file.parent.mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                raise SettingError(f"cannot create the folder of {self.file}: {error.strerror or error}") from error
+        with self.transaction() as connection:
+            config = Config()
+            config.set_main_option("script_location", str(MIGRATIONS))
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
+
+    def check(self) -> None:
+        """Raise SettingError unless the schema is that of this release."""
+        found, expected = self.version(), self.newest()
+        if found != expected:
+            what = "holds no gate yet" if found is None else f"has the schema {found}, this release needs {expected}"
+            raise SettingError(f"the store {self.shown} {what}: run 'aegis store upgrade --store ...' (after a backup)")
+
+    def close(self) -> None:
+        """Let go of all connections."""
+        self.engine.dispose()
+
+
+def _url(where: str) -> URL:
+    if "://" not in where:
+        return URL.create(SQLITE, database=str(Path(where)))
+    try:
+        url = make_url(where)
+    except ArgumentError as error:
+        raise SettingError(f"'{where}' is no address of a store: {error}") from error
+    if url.drivername in ("postgres", POSTGRES):
+        return url.set(drivername=f"{POSTGRES}+psycopg")
+    if url.get_backend_name() not in (SQLITE, POSTGRES):
+        raise SettingError(f"a store is a file, sqlite:///FILE or postgresql://USER@HOST/NAME, found '{url.drivername}://...'")
+    if url.get_backend_name() == SQLITE and not url.database:
+        raise SettingError("a store in memory would lose everything: name a file, as in sqlite:///gate.sqlite")
+    return url
+
+
+def _engine(url: URL) -> Engine:
+    if url.get_backend_name() == SQLITE:
+        engine = sa.create_engine(url, connect_args={"timeout": PATIENCE, "check_same_thread": False})
+        sa.event.listen(engine, "connect", _careful)
+        return engine
+    try:
+        waits = {"connect_timeout": int(PATIENCE), "options": f"-c statement_timeout={int(PATIENCE * 1000)}"}
+        return sa.create_engine(url, connect_args=waits, pool_timeout=PATIENCE)
+    except ModuleNotFoundError as error:
+        raise SettingError("a store in PostgreSQL needs psycopg: pip install 'aegis-handover[postgres]'") from error
+
+
+def _careful(connection: Any, _: Any) -> None:
+    """Readers do not wait for the writer, and what was committed survives a power cut."""
+    cursor = connection.cursor()
+    cursor.execute("PRAGMA journal_mode=WAL")
+    cursor.execute("PRAGMA synchronous=FULL")
+    cursor.close()

@@ -1,0 +1,191 @@
+"""The journal of a gate: records that are only ever added, each with the hash of the one before.
+
+One write is one transaction. A write that was not confirmed may have happened or not: before the next one the journal looks, and
+hands out what it finds.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.exc import IntegrityError
+
+from aegis.service.errors import Conflict, Damaged, StoreUnavailable
+from aegis.service.store.database import Database
+from aegis.service.store.tables import challengers, journal
+
+START = "0" * 64  # the hash before the first record
+PAGE = 2000  # records that are read at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """Something to be written. episode: the number it belongs to, if any. key, request: of whoever asked for it."""
+
+    kind: str
+    body: Mapping[str, Any]
+    episode: int | None = None
+    key: str | None = None
+    request: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Something that was written."""
+
+    seq: int
+    at: str
+    kind: str
+    body: dict[str, Any]
+    episode: int | None
+    key: str | None
+    request: str | None
+    hash: str
+
+
+@dataclass(slots=True)
+class Journal:
+    """The journal of one gate in a database. last, head: number and hash of the newest record that is known here."""
+
+    database: Database
+    gate: str
+    last: int = 0
+    head: str = START
+    doubtful: bool = field(default=False, init=False)  # whether the last write was neither confirmed nor refused
+
+    def append(self, entries: Sequence[Entry], kept: Mapping[str, tuple[str, bytes]] | None = None) -> list[Record]:
+        """Write entries in one transaction and return them as records.
+
+        kept: challengers to be kept with them, by name, each with the digest of its policy. Raises Conflict if a key was used
+        before, StoreUnavailable if they could not be written: nothing is acknowledged then.
+        """
+        if self.doubtful:
+            raise StoreUnavailable("the last write was not confirmed; what is in the store has to be looked at first")
+        rows, seq, head, at = [], self.last, self.head, datetime.now(UTC).isoformat(timespec="microseconds")
+        for entry in entries:
+            seq += 1
+            body = json.dumps(entry.body, allow_nan=False, separators=(",", ":"), sort_keys=True)
+            head = _chained(head, seq, at, entry.kind, entry.episode, entry.key, entry.request, body)
+            row = (self.gate, seq, at, entry.kind, entry.episode, entry.key, entry.request, body, head)
+            rows.append(dict(zip(journal.c.keys(), row, strict=True)))
+        self.doubtful = True
+        try:
+            with self.database.transaction() as connection:
+                connection.execute(_INSERT, rows)
+                for name, (policy, content) in (kept or {}).items():
+                    values = {"gate": self.gate, "name": name, "policy": policy, "content": content}
+                    connection.execute(challengers.insert(), values)
+        except IntegrityError as error:
+            if self.last == self._last():
+                self.doubtful = False  # it was refused, and nobody else has written
+                raise Conflict("this key was used before") from error
+            raise StoreUnavailable(f"another process writes to gate '{self.gate}'") from error
+        self.doubtful = False
+        self.last, self.head = seq, head
+        return [_record(row) for row in rows]
+
+    def news(self) -> list[Record]:
+        """Return what is in the store and was not known here, and go on from there."""
+        found = list(self.read(self.last))
+        if found:
+            self.last, self.head = found[-1].seq, found[-1].hash
+        self.doubtful = False
+        return found
+
+    def read(self, after: int = 0) -> Iterator[Record]:
+        """Yield the records after a number, in order; Damaged if one is missing or was altered."""
+        head = self.head if after == self.last else self._hash(after)
+        while True:
+            with self.database.answering(), self.database.engine.connect() as connection:
+                query = journal.select().where(journal.c.gate == self.gate, journal.c.seq > after)
+                rows = connection.execute(query.order_by(journal.c.seq).limit(PAGE)).mappings().all()
+            for row in rows:
+                head = _checked(row, after + 1, head)
+                after += 1
+                yield _record(row)
+            if len(rows) < PAGE:
+                return
+
+    def under(self, key: str) -> Record | None:
+        """Return what was written under a key."""
+        return self._one(journal.c.key == key)
+
+    def of_episodes(self, first: int, last: int) -> list[Record]:
+        """Return the records that belong to episodes, by their numbers, both included."""
+        with self.database.answering(), self.database.engine.connect() as connection:
+            query = journal.select().where(journal.c.gate == self.gate, journal.c.episode.between(first, last))
+            return [_record(row) for row in connection.execute(query.order_by(journal.c.seq)).mappings()]
+
+    def events(self, after: int, kind: str, limit: int) -> list[Record]:
+        """Return records of one kind after a number, oldest first."""
+        with self.database.answering(), self.database.engine.connect() as connection:
+            query = journal.select().where(journal.c.gate == self.gate, journal.c.seq > after, journal.c.kind == kind)
+            return [_record(row) for row in connection.execute(query.order_by(journal.c.seq).limit(limit)).mappings()]
+
+    def kept(self, name: str) -> bytes:
+        """Return a challenger that was kept with its freeze."""
+        with self.database.answering(), self.database.engine.connect() as connection:
+            query = sa.select(challengers.c.content).where(challengers.c.gate == self.gate, challengers.c.name == name)
+            found = connection.execute(query).scalar()
+        if found is None:
+            raise Damaged(f"the challenger '{name}' of gate '{self.gate}' is not in the store; restore a backup")
+        return bytes(found)
+
+    def _last(self) -> int:
+        with self.database.answering(), self.database.engine.connect() as connection:
+            query = sa.select(sa.func.max(journal.c.seq)).where(journal.c.gate == self.gate)
+            return int(connection.execute(query).scalar() or 0)
+
+    def _hash(self, seq: int) -> str:
+        if seq == 0:
+            return START
+        found = self._one(journal.c.seq == seq)
+        if found is None:
+            raise Damaged(f"gate '{self.gate}': record {seq} is missing; restore a backup")
+        return found.hash
+
+    def _one(self, condition: sa.ColumnElement[bool]) -> Record | None:
+        with self.database.answering(), self.database.engine.connect() as connection:
+            query = journal.select().where(journal.c.gate == self.gate, condition)
+            row = connection.execute(query).mappings().first()
+        return None if row is None else _record(row)
+
+
+def gates_in(database: Database) -> list[str]:
+    """Return the names of the gates in a store."""
+    with database.answering(), database.engine.connect() as connection:
+        return list(connection.execute(sa.select(journal.c.gate).where(journal.c.seq == 1).order_by(journal.c.gate)).scalars())
+
+
+def verify(database: Database, gate: str) -> int:
+    """Return how many records a gate has; Damaged if one of them is missing or was altered."""
+    return sum(1 for _ in Journal(database, gate).read())
+
+
+_INSERT = journal.insert()
+
+
+def _chained(head: str, *fields: object) -> str:
+    return sha256("\n".join([head, *("" if field is None else str(field) for field in fields)]).encode("utf-8")).hexdigest()
+
+
+def _checked(row: Any, expected: int, head: str) -> str:
+    """Return the hash of a row after checking that it follows the one before."""
+    if row["seq"] != expected:
+        raise Damaged(f"gate '{row['gate']}': record {expected} is missing; restore a backup")
+    names = ("seq", "at", "kind", "episode", "key", "request", "body")
+    found = _chained(head, *(row[name] for name in names))
+    if found != row["hash"]:
+        raise Damaged(f"gate '{row['gate']}': record {expected} was altered, or one before it; restore a backup")
+    return found
+
+
+def _record(row: Any) -> Record:
+    plain = {name: row[name] for name in ("seq", "at", "kind", "episode", "key", "request", "hash")}
+    return Record(body=json.loads(row["body"]), **plain)

@@ -1,0 +1,82 @@
+"""One writer for each gate: who holds the lease writes, everybody else waits.
+
+With SQLite it is a lock on a file beside the database, with PostgreSQL an advisory lock of a connection of its own. The system
+lets go of either when the process ends, however it ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass, field
+from hashlib import sha256
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Connection
+
+from aegis.service.store.database import Database
+
+try:
+    import fcntl
+except ImportError:  # not on this system: see `docs/serve.md`
+    fcntl = None  # type: ignore[assignment]
+
+
+@dataclass(slots=True)
+class Lease:
+    """The right to write to a gate."""
+
+    database: Database
+    gate: str
+    _file: int | None = field(default=None, init=False)
+    _connection: Connection | None = field(default=None, init=False)
+
+    def take(self) -> bool:
+        """Take the lease if nobody else holds it; say whether it is held now."""
+        if self.database.file is not None:
+            return self._file is not None or self._take_file()
+        return self._alive() or self._take_connection()
+
+    def let_go(self) -> None:
+        """Give the lease back."""
+        if self._file is not None:
+            os.close(self._file)
+            self._file = None
+        if self._connection is not None:
+            with contextlib.suppress(sa.exc.SQLAlchemyError):
+                self._connection.close()
+            self._connection = None
+
+    def _take_file(self) -> bool:
+        path = f"{self.database.file}.{self.gate}.lock"
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        if fcntl is not None:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                os.close(handle)
+                return False
+        self._file = handle
+        return True
+
+    def _alive(self) -> bool:
+        """Say whether the connection that holds the lock still does: if it broke, so did the lock."""
+        if self._connection is None:
+            return False
+        try:
+            self._connection.execute(sa.text("SELECT 1"))
+            return True
+        except sa.exc.SQLAlchemyError:
+            self.let_go()
+            return False
+
+    def _take_connection(self) -> bool:
+        number = int.from_bytes(sha256(f"aegis {self.gate}".encode()).digest()[:8], "big", signed=True)
+        with self.database.answering():
+            connection = self.database.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+            connection.detach()  # never handed to anybody else
+            if connection.execute(sa.text("SELECT pg_try_advisory_lock(:number)"), {"number": number}).scalar():
+                self._connection = connection
+                return True
+            connection.close()
+        return False

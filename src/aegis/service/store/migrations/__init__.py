@@ -1,0 +1,1 @@
+"""The schema of a store, step by step."""

@@ -1,0 +1,158 @@
+"""Episodes while they happen: decisions below decisions, what came of them, and the batch they make."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from aegis.problem import Array, Batch, LevelTable, Problem, Variable
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A decision that was answered. context: by variable, numbers or codes. legacy, chances: of all actions.
+
+    by: 'agent' or 'legacy'. overruled: the plant did something else, since the gate did not answer in time.
+    """
+
+    id: str
+    level: str
+    parent: str | None
+    context: Mapping[str, Any]
+    available: tuple[bool, ...] | None
+    legacy: tuple[float, ...]
+    chances: tuple[float, ...]
+    action: int
+    by: str
+    overruled: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What came of a decision; reward None: it is missing for good."""
+
+    reward: float | None
+    outcome: Any = None
+    guards: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Tree:
+    """An episode. number: in the order of first decisions, None before. arm: who acts. policies: challenges by level, of those
+    in control when it started. results: by decision; that of the whole episode under an empty id."""
+
+    id: str
+    at: str
+    time: Any = None
+    number: int | None = None
+    arm: str = "agent"
+    policies: Mapping[str, str] = field(default_factory=dict)
+    decisions: dict[str, Decision] = field(default_factory=dict)
+    results: dict[str, Result] = field(default_factory=dict)
+    closed: bool = False
+
+    def below(self, parent: str | None, level: str) -> list[Decision]:
+        """Return the decisions of a level below another one, in the order in which they were asked for."""
+        return [item for item in self.decisions.values() if item.parent == parent and item.level == level]
+
+    def path(self, decision: str | None) -> list[Decision]:
+        """Return the decisions from the outermost one down to one of them."""
+        found: list[Decision] = []
+        while decision is not None:
+            item = self.decisions[decision]
+            found.insert(0, item)
+            decision = item.parent
+        return found
+
+    def rewarded(self, problem: Problem) -> list[str]:
+        """Return the decisions that get a reward, or an empty id for the episode as a whole."""
+        per = problem.reward.per
+        if per == "episode":
+            return [""]
+        level = problem.innermost.name if per == "decision" else per
+        return [item.id for item in self.decisions.values() if item.level == level]
+
+    def settled(self, problem: Problem) -> bool:
+        """Say whether nothing more can come: it is closed, and every reward is there or known to be missing."""
+        return self.closed and all(name in self.results for name in self.rewarded(problem))
+
+    def whole(self, problem: Problem) -> bool:
+        """Say whether every decision above the innermost level has one below it."""
+        inner = dict(zip(problem.names, problem.names[1:], strict=False))
+        return bool(self.decisions) and all(
+            item.level not in inner or self.below(item.id, inner[item.level]) for item in self.decisions.values()
+        )
+
+
+def batch_of(problem: Problem, trees: Sequence[Tree], columns: Mapping[str, Sequence[str]]) -> Batch:
+    """Return whole episodes as a batch. columns: into which the legacy's probabilities go, by level; none if empty."""
+    levels: dict[str, LevelTable] = {}
+    above: list[tuple[Tree, Decision | None]] = [(tree, None) for tree in trees]
+    for spec in problem.levels:
+        found: list[tuple[int, Tree, Decision]] = []
+        for place, (tree, parent) in enumerate(above):
+            found += [(place, tree, item) for item in tree.below(None if parent is None else parent.id, spec.name)]
+        levels[spec.name] = _table(spec.context, bool(spec.available), [(place, item) for place, _, item in found])
+        above = [(tree, item) for _, tree, item in found]
+    rows = [(tree, tree.path(item.id)) for tree, item in above if item is not None]
+    results = [_result(problem, tree, path) for tree, path in rows]
+    reward = np.array([np.nan if item.reward is None else item.reward for item in results])
+    time = None if problem.time is None else np.array([tree.time for tree in trees])
+    return Batch(
+        np.array([tree.id for tree in trees]),
+        levels,
+        reward,
+        np.isfinite(reward),
+        _outcomes(problem.outcome, results),
+        {guard.column: np.array([item.guards.get(guard.column, np.nan) for item in results]) for guard in problem.guards},
+        None,
+        time,
+        told([path for _, path in rows], columns),
+    )
+
+
+def told(paths: Sequence[Sequence[Decision]], columns: Mapping[str, Sequence[str]]) -> dict[str, Array]:
+    """Return the legacy's probabilities as columns, one value per innermost decision; a level not reached yet has none."""
+    found: dict[str, Array] = {}
+    for place, (_, listed) in enumerate(columns.items()):
+        values = np.array([path[place].legacy for path in paths if place < len(path)]).reshape(-1, len(listed))
+        if len(values) == len(paths):
+            found |= {column: values[:, action] for action, column in enumerate(listed)}
+    return found
+
+
+def _table(variables: Sequence[Variable], masked: bool, rows: Sequence[tuple[int, Decision]]) -> LevelTable:
+    items = [item for _, item in rows]
+    action = np.array([item.action for item in items], dtype=np.int32)
+    full = np.array([item.chances for item in items])
+    available = np.array([item.available for item in items], dtype=np.bool_) if masked else None
+    context = {
+        variable.name: np.array(
+            [item.context[variable.name] for item in items],
+            dtype=np.int32 if variable.kind == "categorical" else np.float64,
+        )
+        for variable in variables
+    }
+    taken = full[np.arange(len(items)), action] if items else np.zeros(0)
+    return LevelTable(np.array([place for place, _ in rows], dtype=np.int32), context, action, taken, full, available)
+
+
+def _result(problem: Problem, tree: Tree, path: Sequence[Decision]) -> Result:
+    per = problem.reward.per
+    if per == "episode":
+        return tree.results.get("", Result(None))
+    level = problem.innermost.name if per == "decision" else per
+    owner = next(item for item in path if item.level == level)
+    return tree.results.get(owner.id, Result(None))
+
+
+def _outcomes(outcome: Variable | None, results: Sequence[Result]) -> Any:
+    if outcome is None:
+        return None
+    if outcome.kind == "categorical":
+        return np.array([-1 if item.outcome is None else item.outcome for item in results], dtype=np.int32)
+    empty: Any = np.nan if outcome.kind == "real" else [np.nan] * len(outcome.columns)
+    return np.array([empty if item.outcome is None else item.outcome for item in results], dtype=np.float64)

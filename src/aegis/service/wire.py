@@ -1,0 +1,139 @@
+"""What goes over the wire: bodies of requests and answers. What they mean for a problem is checked in `asked`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
+
+NAME = r"^[A-Za-z0-9][A-Za-z0-9._:-]*$"
+Name = Annotated[str, Field(min_length=1, max_length=64, pattern=NAME)]
+Number = Annotated[StrictInt | StrictFloat, Field(ge=-1e300, le=1e300)]
+Value = StrictBool | Number | Annotated[StrictStr, Field(max_length=200)]
+Numbers = Annotated[list[Number], Field(max_length=1000)]
+
+
+class Body(BaseModel):
+    """A body: unknown fields are refused, so that a misspelt one is not lost in silence."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+
+class OpenEpisode(Body):
+    """Opens an episode."""
+
+    id: Name | None = Field(None, description="Your own name of it; made from the idempotency key if it is left out.")
+    time: Value | None = Field(None, description="When it started, in a problem with a time column.")
+
+
+class Legacy(Body):
+    """What the legacy would do: its distribution, or its action with the rate at which it explores."""
+
+    distribution: Annotated[list[Number], Field(max_length=100_000)] | None = Field(
+        None, description="One probability for each action, in the order of the problem file."
+    )
+    action: Value | None = Field(None, description="The action it means to take.")
+    epsilon: Number | None = Field(None, description="The rate at which it takes a uniformly drawn action instead.")
+    taken: Value | None = Field(None, description="The action it has drawn already; used while the legacy is in control.")
+
+
+class Ask(Body):
+    """Asks for a decision."""
+
+    level: Name
+    id: Name | None = Field(None, description="Your own name of it, unique in its episode.")
+    parent: Name | None = Field(None, description="The decision above; may be left out if there is only one.")
+    context: Annotated[dict[str, Value | Numbers], Field(max_length=1000)] = Field(default_factory=dict)
+    available: Annotated[list[StrictBool], Field(max_length=100_000)] | None = Field(
+        None, description="One flag for each action, at levels with an action mask."
+    )
+    legacy: Legacy | None = None
+
+
+class Overrule(Body):
+    """Says that the legacy's action was used, since the gate did not answer in time."""
+
+    ask: Ask
+    used: Value
+    explored: bool = Field(True, description="Whether it was drawn with the probabilities that the legacy says.")
+
+
+class Report(Body):
+    """What came of a decision."""
+
+    episode: Name
+    decision: Name | None = Field(None, description="Left out where rewards belong to whole episodes.")
+    reward: Number | None = None
+    missing: bool = Field(False, description="The reward will never come.")
+    outcome: Value | Numbers | None = None
+    guards: Annotated[dict[str, Number], Field(max_length=100)] = Field(default_factory=dict)
+
+
+class Reports(Body):
+    """Results of one or more decisions, of one or more episodes: all are taken, or none."""
+
+    items: Annotated[list[Report], Field(min_length=1, max_length=1000)]
+
+
+class Close(Body):
+    """Closes an episode."""
+
+    abandoned: bool = Field(False, description="Rewards that have not come are missing for good.")
+
+
+class Say(Body):
+    """What an operator says."""
+
+    action: Annotated[str, Field(max_length=16)] = Field(description="approve, pause, resume, revert, live, ask or shadow.")
+    why: Annotated[str, Field(min_length=1, max_length=1000)]
+    level: Name | None = None
+
+
+class Opened(BaseModel):
+    """An episode was opened."""
+
+    episode: str
+    opened: str
+
+
+class Answer(BaseModel):
+    """The answer to a decision."""
+
+    episode: str
+    decision: str
+    level: str
+    action: Any = Field(description="The value of the action to take.")
+    index: int
+    propensity: float = Field(gt=0, le=1, description="The exact probability with which this action was chosen.")
+    by: str = Field(description="'agent' or 'legacy'.")
+    version: str = Field(description="'legacy', or the challenge whose policy chose it.")
+    at: str
+
+
+class Accepted(BaseModel):
+    """Results were taken."""
+
+    accepted: int
+    late: bool = Field(description="The episode had been counted already: kept, but not used.")
+    at: str
+
+
+class Closed(BaseModel):
+    """An episode was closed."""
+
+    episode: str
+    closed: str
+    missing: int
+
+
+class Done(BaseModel):
+    """What an operator said was done."""
+
+    done: str
+    at: str
+
+
+class Problem(BaseModel):
+    """Why something was not done."""
+
+    detail: Any

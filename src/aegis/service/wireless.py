@@ -1,0 +1,88 @@
+"""Requests over one connection that is kept open, by the standard library alone."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from aegis.errors import SettingError
+
+
+class Away(Exception):
+    """The gate did not answer: not there, too slow, or not able to now."""
+
+
+class Refused(Exception):
+    """The gate answered that it will not do this. status: of the answer."""
+
+    def __init__(self, status: int, why: str) -> None:
+        super().__init__(why)
+        self.status = status
+
+
+@dataclass(slots=True)
+class Line:
+    """A connection to a gate. One request at a time."""
+
+    url: str
+    token: str | None
+    timeout: float
+    _connection: http.client.HTTPConnection | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        parts = urlsplit(self.url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise SettingError(f"the address of a gate looks like http://127.0.0.1:8741, found {self.url!r}")
+
+    def ask(self, method: str, path: str, body: dict[str, Any] | None = None, key: str | None = None) -> Any:
+        """Return the answer; Away if there is none, Refused if it is a no."""
+        headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        if key is not None:
+            headers["Idempotency-Key"] = key
+        if self.token is not None:
+            headers["Authorization"] = f"Bearer {self.token}"
+        content = None if body is None else json.dumps(body, allow_nan=False)
+        try:
+            status, text = self._exchange(method, path, content, headers)
+        except (OSError, http.client.HTTPException) as error:
+            self.hang_up()
+            raise Away(f"{self.url} does not answer: {error or type(error).__name__}") from error
+        if status in (429, 502, 503, 504):
+            raise Away(f"{self.url} cannot answer now ({status})")
+        try:
+            answer = json.loads(text)
+        except ValueError as error:
+            raise Away(f"{self.url} answered something that is not JSON ({status})") from error
+        if status >= 400:
+            raise Refused(status, str(answer.get("detail", answer) if isinstance(answer, dict) else answer))
+        return answer
+
+    def hang_up(self) -> None:
+        """Close the connection; the next request opens another one."""
+        if self._connection is not None:
+            with contextlib.suppress(OSError):
+                self._connection.close()
+        self._connection = None
+
+    def _exchange(self, method: str, path: str, content: str | None, headers: dict[str, str]) -> tuple[int, bytes]:
+        fresh = self._connection is None
+        connection = self._connection or self._connect()
+        self._connection = connection
+        try:
+            connection.request(method, path, content, headers)
+            response = connection.getresponse()
+        except (ConnectionError, http.client.BadStatusLine):
+            if fresh:
+                raise
+            self.hang_up()  # a connection that was kept open may be closed by the other side at any time
+            return self._exchange(method, path, content, headers)
+        return response.status, response.read()
+
+    def _connect(self) -> http.client.HTTPConnection:
+        parts = urlsplit(self.url)
+        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        return kind(str(parts.hostname), parts.port, timeout=self.timeout)
