@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from aegis.certificate.behaviour import code_digest, is_code
+from aegis.certificate.frozen import FrozenTests
 from aegis.errors import AegisError, PolicyError
 from aegis.policies import Capped, Hybrid, Mixture, TargetColumns, columns_read, policy_digest
 from aegis.problem import Batch, Policy, Problem, RewardModel
@@ -38,6 +39,7 @@ class Candidate:
     """A policy with its name, the columns of the log it reads, its record and the reward model that was learned with it.
 
     record: what `learn` wrote beside the policy; empty for a policy from elsewhere, which is taken to be fixed beforehand.
+    frozen: its tests, if they were fixed with it; None: they are fixed when a certificate is asked for.
     """
 
     policy: Policy
@@ -46,6 +48,7 @@ class Candidate:
     columns: tuple[str, ...] = ()
     record: Mapping[str, Any] = field(default_factory=dict)
     rewards: RewardModel | None = None
+    frozen: FrozenTests | None = None
 
     @classmethod
     def of(cls, policy: Policy | Learned | Candidate, position: int = 1) -> Candidate:

@@ -117,7 +117,8 @@ def _run(
         measure = reward_measure(problem)
         if "value" in request.what:
             check_totals(problem, measure)
-        sides = Sides(learned_splits(source, request.candidates, request.fresh, data), first_open(source))
+        fixed = () if request.frozen is None else (request.frozen.window,)
+        sides = Sides((*learned_splits(source, request.candidates, request.fresh, data), *fixed), first_open(source))
         looks = [auditor.add, rows.add, *([] if report is None else [_counting(report)])]
         found = collect(request, batches, sides, None, looks, looking.open)
     except RefusedError as error:

@@ -8,11 +8,14 @@ from typing import Any
 
 from aegis.certificate.candidate import Candidate, Learned
 from aegis.certificate.claims import METHODS, WHAT, scopes_of
+from aegis.certificate.frozen import FrozenTests
 from aegis.certificate.groups import check_variables
 from aegis.errors import SettingError, choose
 from aegis.evidence.sketch import check_delta
 from aegis.files import digest_of
 from aegis.problem import Policy, Problem, Scope, dump_problem
+
+USUAL_DELTA = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +41,7 @@ class Request:
         problem: Problem,
         candidates: Policy | Learned | Candidate | Sequence[Policy | Learned | Candidate],
         scopes: Iterable[Iterable[str]] | None = None,
-        delta: float = 0.05,
+        delta: float = USUAL_DELTA,
         method: str = "auto",
         what: Sequence[str] = WHAT,
         fresh: bool = False,
@@ -53,6 +56,9 @@ class Request:
         for name in names:
             if names.count(name) > 1:
                 raise SettingError(f"two candidates are called '{name}'; each needs a name of its own")
+        frozen = next((candidate.frozen for candidate in listed if candidate.frozen is not None), None)
+        if frozen is not None:
+            scopes, delta = _fixed(frozen, len(listed), scopes, delta, method, by)
         check_delta(delta)
         choose(method, METHODS, "method")
         for word in what:
@@ -64,9 +70,15 @@ class Request:
         return cls(problem, listed, found, delta, method, tuple(dict.fromkeys(what)), fresh, scopes is not None, variables)
 
     @property
+    def frozen(self) -> FrozenTests | None:
+        """Return the tests that were fixed before; None if they are those of this request."""
+        return self.candidates[0].frozen
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """Return the further columns of the log that candidates read."""
-        return tuple(dict.fromkeys(column for candidate in self.candidates for column in candidate.columns))
+        window = () if self.frozen is None else (self.frozen.window.number, self.frozen.window.arm)
+        return tuple(dict.fromkeys((*(column for candidate in self.candidates for column in candidate.columns), *window)))
 
     @property
     def problem_digest(self) -> str:
@@ -91,3 +103,17 @@ class Request:
             "fresh": self.fresh,
             "by": list(self.by),
         }
+
+
+def _fixed(
+    frozen: FrozenTests, candidates: int, scopes: Iterable[Iterable[str]] | None, delta: float, method: str, by: Sequence[str]
+) -> tuple[list[list[str]], float]:
+    """Return scopes and risk of tests that were fixed before; SettingError if something else is asked for."""
+    named = None if scopes is None else [sorted(scope) for scope in scopes]
+    other = named not in (None, [[frozen.level]]) or method != "auto" or by or delta not in (USUAL_DELTA, frozen.delta)
+    if candidates > 1 or other:
+        raise SettingError(
+            f"the tests of this challenger were fixed when it was frozen, at level '{frozen.level}' and risk {frozen.delta:.6g}: "
+            "certify it by itself, without --scope, --delta, --method or --by"
+        )
+    return [[frozen.level]], frozen.delta

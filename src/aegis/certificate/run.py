@@ -105,13 +105,19 @@ def _collect(
 ) -> Collected:
     problem = request.problem
     sides = with_placing(sides, head, whole)
-    prior = prior_units(problem, sides, head)
-    claims = declare(request, sample, groups_of(problem, request.by, prior))
+    prior, frozen = prior_units(problem, sides, head), request.frozen
+    if frozen is None:
+        claims = declare(request, sample, groups_of(problem, request.by, prior))
+    else:
+        claims = tuple(claim for claim, _ in frozen.claims)
     units = foreseen(problem, sides, head, whole, total_rows)
     found = _nothing_yet(request, claims, sides)
     found.held = Held(held_units(problem, sides, head, MOST_ROWS), whole or problem.cluster is None, prior, units)
     found.described = {"differs": differences(request, head[0])}
-    for index, candidate in enumerate(request.candidates):
+    if frozen is not None:
+        found.models.append(frozen.models)
+        found.evidence += [Evidence.start(claim, grids, problem) for claim, grids in frozen.claims]
+    for index, candidate in enumerate(request.candidates if frozen is None else ()):
         own = [claim for claim in claims if claim.candidate == index]
         found.models.append(fit_models(problem, candidate, own, prior))
         view = None if prior is None else View(problem, prior, candidate.policy, found.models[index])

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from aegis.certificate.candidate import Candidate
 from aegis.certificate.data import DataDigest
+from aegis.certificate.frozen import Window
 from aegis.certificate.recognising import recognise, recognisers
 from aegis.errors import AegisError, RefusedError
 from aegis.logs import Source, Split
@@ -40,7 +41,7 @@ class Opening:
 class Sides:
     """Splits whose certification sides have to agree, and where units begin to be open, if any are."""
 
-    splits: tuple[Split, ...]
+    splits: tuple[Split | Window, ...]
     opening: Opening | None = None
 
     def certified(self, problem: Problem, batch: Batch) -> npt.NDArray[np.bool_]:

@@ -68,7 +68,12 @@ def _folder(reference: str, problem: Problem) -> Candidate:
     from aegis.planning import load_policy, load_rewards
     from aegis.policies import columns_read, load_record, policy_digest
 
-    policy, record = load_policy(reference, problem), load_record(reference)
+    record = load_record(reference)
+    if "challenge" in record:
+        from aegis.handover.recounting import load_challenge
+
+        return load_challenge(reference, reference, problem, record)
+    policy = load_policy(reference, problem)
     place = Path(reference) / REWARDS
     rewards = load_rewards(place, problem) if place.is_dir() else None
     if rewards is not None and record.get("rewards") not in (None, policy_digest(rewards)):

@@ -67,6 +67,46 @@ def verify(store: str, as_json: bool) -> int:
     return 0
 
 
+@command.command("export")
+@address
+@click.option("--name", metavar="NAME", help="Which gate.  [default: the only one]")
+@click.option("--out", required=True, type=options.Place(path_type=Path), metavar="FOLDER")
+@options.as_json
+def export(store: str, name: str | None, out: Path, as_json: bool) -> int:
+    """Write what a gate has counted as a log, with its problem file and the challenges that it put in control.
+
+    \b
+    Example, after the export:
+      aegis certify out/log.parquet --problem out/problem.yaml --policy out/challenges/1-dose-3
+    """
+    database = opened(store)
+    from aegis.service.export import export as written
+
+    found = written(database, gate_of(database, name), out)
+    if as_json:
+        print_json(found)
+        return 0
+    console().print(f"{found['episodes']} episodes in {out}")
+    for item in found["certificates"]:
+        again = f"aegis certify {out}/log.parquet --problem {out}/problem.yaml --policy {out}/{item['folder']}"
+        console().print(f"  level '{item['level']}': {again}", soft_wrap=True)
+    return 0
+
+
+def gate_of(database: Any, name: str | None) -> str:
+    """Return the gate that is meant: the one that is named, or the only one."""
+    from aegis.errors import SettingError, choose
+    from aegis.service.store import gates_in
+
+    found = gates_in(database)
+    if name is not None:
+        choose(name, found, "gate")
+        return name
+    if len(found) != 1:
+        raise SettingError(f"the store holds {len(found)} gates ({', '.join(found) or 'none'}): name one with --name")
+    return found[0]
+
+
 @command.command("backup")
 @address
 @click.option("--out", required=True, type=options.Place(path_type=Path), metavar="FILE", help="Such as gate-backup.jsonl.gz.")

@@ -11,7 +11,7 @@ from aegis.certificate.candidate import Candidate
 from aegis.certificate.data import DataDigest
 from aegis.certificate.head import head_of, prior_units, with_placing
 from aegis.certificate.sides import Sides, first_open, learned_splits
-from aegis.errors import RefusedError
+from aegis.errors import RefusedError, SettingError
 from aegis.logs import Source, Split
 from aegis.problem import Batch, Problem
 
@@ -29,6 +29,8 @@ class CertifiedLog:
     @classmethod
     def of(cls, source: Source, candidates: Sequence[Candidate], fresh: bool) -> CertifiedLog:
         """Return the log with the sides that the candidates leave; reads the head of the log."""
+        if any(candidate.frozen is not None for candidate in candidates):
+            raise SettingError("the tests of a challenge were fixed when it was frozen: certify it, there is nothing to compare")
         columns = tuple(dict.fromkeys(column for candidate in candidates for column in candidate.columns))
         sides = Sides(learned_splits(source, candidates, fresh, DataDigest.of(source)), first_open(source))
         head, rest, whole = head_of(source.batches(columns))
@@ -50,7 +52,7 @@ class CertifiedLog:
     @property
     def split(self) -> Split:
         """Return the split whose prior side may be learned from."""
-        return self.sides.splits[0]
+        return next(split for split in self.sides.splits if isinstance(split, Split))
 
     def batches(self) -> Iterator[Batch]:
         """Yield the certified episodes, in the order of the log."""

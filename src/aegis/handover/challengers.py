@@ -11,11 +11,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from aegis.certificate.claims import Claim, margin_of
+from aegis.certificate.claims import Claim
 from aegis.certificate.collecting import place_grid
-from aegis.certificate.measures import Measure, guard_measures, reward_measure
+from aegis.certificate.frozen import Terms, claims_of
+from aegis.certificate.measures import Measure
 from aegis.certificate.models import fitted_rewards, measured
-from aegis.certificate.parts import Part, Reach, gain_parts, value_parts
+from aegis.certificate.parts import Part
 from aegis.certificate.view import Models, View
 from aegis.errors import AegisError, PolicyError, SettingError
 from aegis.evidence import Grid, unit_logs
@@ -23,23 +24,10 @@ from aegis.handover.challenge import VALUE, ClaimState, Logs, PartState
 from aegis.handover.gate import Proposed
 from aegis.handover.hosts.proposal import check_chances
 from aegis.policies import path_full, policy_digest
-from aegis.problem import Batch, Policy, Problem, RewardModel, Scope
+from aegis.problem import Batch, Policy, Problem, RewardModel
 
 REACH = 4  # bets to each side of the middle that a value is bounded with
 FORESEEN = 2.0  # a value grid is placed for so many times the units that there are
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """What the claims about a challenger are made by.
-
-    variation: the largest total variation between its choice and the logged one. allowed: the share of a negative margin that
-    this flip may use, and of what guards allow, which `levels` levels share.
-    """
-
-    variation: float
-    allowed: float = 1.0
-    levels: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,24 +118,6 @@ def make_challenger(
     view, units = View(problem, prior, policy, models), math.ceil(FORESEEN * len(prior))
     placed = tuple((claim, tuple(_placed(part, claim, view, units) for part in claim.parts)) for claim in claims)
     return Challenger(problem, level, cap, policy, policy_digest(policy), models, placed, terms)
-
-
-def claims_of(problem: Problem, level: str, terms: Terms) -> list[Claim]:
-    """Return what is claimed of a challenger at a level: a gain, a value, and that no guard gets worse than is allowed."""
-    scope, reward = Scope(level), reward_measure(problem)
-    reach = Reach(True, (1.0 / (1.0 - terms.variation) if terms.variation < 1.0 else math.inf,))
-    margin = margin_of(problem, scope) / reward.width
-    margin = margin if margin > 0 else terms.allowed * margin
-    # The value is only watched, and a plain bound of it is many times quicker than a water-filled one.
-    claims = [
-        Claim(0, scope, "gain", reward, margin, 0.5, gain_parts(problem, scope, reward, reach, "auto")),
-        Claim(0, scope, "value", reward, 0.0, 0.5, value_parts(problem, scope, reward, reach, "plain")),
-    ]
-    for guard in guard_measures(problem):
-        parts = gain_parts(problem, scope, guard, reach, "auto")
-        worse = terms.allowed / terms.levels * guard.allowed / guard.width
-        claims.append(Claim(0, scope, "guard", guard, -worse, 0.5, parts))
-    return claims
 
 
 def _placed(part: Part, claim: Claim, view: View, units: int) -> Grid:

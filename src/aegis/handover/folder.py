@@ -132,8 +132,8 @@ def _settings(handover: Handover, episodes: int, about: dict[str, Any]) -> dict[
     }
 
 
-def _seen(problem: Problem, batch: Batch) -> dict[str, Any]:
-    """Return what the run has seen: no episode of it certifies its policies once more, whatever the log is called then."""
+def seen_of(problem: Problem, batch: Batch) -> dict[str, Any]:
+    """Return what was seen: no episode of it certifies policies learned from it, whatever the log is called then."""
     tracing = Tracing(path_digest(problem))
     tracing.add(batch)
     return {**Seen.among([episode_hashes(batch)], content_digest(problem)).plain(), "traces": tracing.done().plain()}
@@ -142,7 +142,7 @@ def _seen(problem: Problem, batch: Batch) -> dict[str, Any]:
 def _finish(place: Path, handover: Handover, episodes: int) -> dict[str, Any]:
     whole = concat(list(handover.batches))
     write_log(whole, handover.problem, place / LOG)
-    seen = _seen(handover.problem, whole)
+    seen = seen_of(handover.problem, whole)
     for level, policy in handover.deployed.items():
         held = handover.state.at(level)
         record = {

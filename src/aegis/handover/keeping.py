@@ -11,11 +11,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from aegis.certificate.frozen import Terms, claims_of
 from aegis.certificate.view import Models
 from aegis.errors import PolicyError
 from aegis.evidence import Grid
 from aegis.handover.challenge import Challenge
-from aegis.handover.challengers import Challenger, Terms, claims_of, name_of
+from aegis.handover.challengers import Challenger, name_of
 from aegis.planning import KINDS
 from aegis.policies import State, Storable, pack, policy_digest, unpack
 from aegis.policies.state import storable
@@ -66,7 +67,11 @@ def kept_policy(kept: bytes, problem: Problem) -> Policy:
 
 def taken_up(kept: bytes, problem: Problem, challenge: Challenge) -> Challenger:
     """Return the challenger of a challenge from what was kept; PolicyError if it is not the one that was frozen."""
-    found = _kept(kept, problem)
+    return restored(_kept(kept, problem), problem, challenge)
+
+
+def restored(found: Kept, problem: Problem, challenge: Challenge) -> Challenger:
+    """Return the challenger of a challenge from what was kept; PolicyError if it is not the one that was frozen."""
     digest = policy_digest(found.policy)
     if digest != challenge.policy:
         raise PolicyError(

@@ -137,6 +137,10 @@ class Journal:
             raise Damaged(f"the challenger '{name}' of gate '{self.gate}' is not in the store; restore a backup")
         return bytes(found)
 
+    def head_of_all(self) -> str:
+        """Return the hash of the newest record in the store."""
+        return self._hash(self._last())
+
     def _last(self) -> int:
         with self.database.answering(), self.database.engine.connect() as connection:
             query = sa.select(sa.func.max(journal.c.seq)).where(journal.c.gate == self.gate)

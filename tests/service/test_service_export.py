@@ -1,0 +1,106 @@
+"""What a live gate exports: a log that certifies to the gate's own numbers, bit for bit."""
+
+from __future__ import annotations
+
+import json
+
+import pyarrow.parquet as pq
+import pytest
+from inline import make_plant
+
+from aegis.certificate import certify
+from aegis.certificate.measures import reward_measure
+from aegis.cli.candidates import load_candidate
+from aegis.errors import InputError, PolicyError, SettingError
+from aegis.logs import Source
+from aegis.policies import load_record, save_policy
+from aegis.problem import load_problem
+from aegis.service.export import export
+from aegis.service.store import Database
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory):
+    """A gate that has handed both levels over, exported."""
+    place = tmp_path_factory.mktemp("export")
+    plant = make_plant(place / "gate.sqlite")
+    while len(plant.live.state.opened.deployed) < 2:
+        plant.run(20)
+        assert plant.live.state.opened.episode < 1000
+    found = export(plant.live.database, "plant", place / "out")
+    return plant, place / "out", found
+
+
+def source_of(out):
+    return Source([out / "log.parquet"], load_problem(out / "problem.yaml"))
+
+
+def test_the_log_holds_every_counted_episode_in_order(exported):
+    plant, out, found = exported
+    table = pq.read_table(out / "log.parquet")
+    numbers = table["gate_episode"].to_pylist()
+    assert numbers == sorted(numbers)
+    assert sorted(set(numbers)) == list(range(1, plant.live.state.opened.episode + 1))
+    assert set(table["gate_arm"].to_pylist()) == {"agent"}
+    assert found["episodes"] == plant.live.state.opened.episode
+    assert json.loads((out / "gate.json").read_text()) == found
+
+
+def test_certifying_the_log_gives_the_numbers_of_the_gate(exported):
+    plant, out, found = exported
+    source = source_of(out)
+    measure = reward_measure(source.problem)
+    held = {item.challenge: item for item in plant.live.state.opened.deployed}
+    assert {item["level"] for item in found["certificates"]} == {"inner", "meta"}
+    for item in found["certificates"]:
+        certificate = certify(source, load_candidate(str(out / item["folder"]), source.problem), ledger=False)
+        (level,) = certificate.levels
+        assert level.verdict == "certified"
+        assert level.scope == (item["level"],)
+        assert level.gain_lower == measure.gain(held[item["challenge"]].gain_lower)
+        assert not [one for one in certificate.findings if one["code"] in ("no-fingerprints", "earlier-looks")]
+
+
+def test_tests_that_are_fixed_take_no_other_scope_risk_or_method(exported):
+    _, out, found = exported
+    source = source_of(out)
+    candidate = load_candidate(str(out / found["certificates"][0]["folder"]), source.problem)
+    for other in ({"scopes": [["meta", "inner"]]}, {"delta": 0.01}, {"method": "plain"}):
+        with pytest.raises(SettingError, match="fixed when it was frozen"):
+            certify(source, candidate, ledger=False, **other)
+    with pytest.raises(SettingError, match="by itself"):
+        certify(source, [candidate, load_candidate(str(out / found["certificates"][1]["folder"]), source.problem)], ledger=False)
+
+
+def test_a_challenge_is_refused_on_episodes_that_it_was_learned_from(exported, tmp_path):
+    _, out, found = exported
+    folder = out / found["certificates"][0]["folder"]
+    source = source_of(out)
+    record = load_record(folder)
+    candidate = load_candidate(str(folder), source.problem)
+    record["challenge"]["event"]["since"] = 1  # as if everything before the freeze counted
+    save_policy(candidate.policy, tmp_path / "forged", record)
+    (tmp_path / "forged" / "challenger").symlink_to(folder / "challenger")
+    certificate = certify(source, load_candidate(str(tmp_path / "forged"), source.problem), ledger=False)
+    assert certificate.verdict.verdict == "refused"
+    assert "learned from" in certificate.levels[0].reason
+
+
+def test_a_damaged_record_is_told(exported, tmp_path):
+    _, out, found = exported
+    folder = out / found["certificates"][0]["folder"]
+    source = source_of(out)
+    candidate = load_candidate(str(folder), source.problem)
+    save_policy(candidate.policy, tmp_path / "damaged", {"challenge": {"event": {}}})
+    with pytest.raises(PolicyError, match="record of a challenge is damaged"):
+        load_candidate(str(tmp_path / "damaged"), source.problem)
+
+
+def test_there_is_nothing_to_export_yet(tmp_path):
+    database = Database.at(tmp_path / "gate.sqlite")
+    database.upgrade()
+    with pytest.raises(InputError, match="there is no gate 'plant'"):
+        export(database, "plant", tmp_path / "out")
+    plant = make_plant(tmp_path / "gate.sqlite")
+    with pytest.raises(InputError, match="has counted no whole episode yet"):
+        export(plant.live.database, "plant", tmp_path / "out")
