@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import multiprocessing
 import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 import threadpoolctl
 
-from aegis.engine import THREAD_VARIABLES, map_parts, one_thread
+from aegis import engine
+from aegis.engine import THREAD_VARIABLES, Crew, map_parts, one_thread, usable_cores
 from aegis.errors import ModelError, SettingError
 
 
@@ -73,3 +81,95 @@ def test_a_worker_that_dies_is_a_clear_error() -> None:
 def test_a_wrong_number_of_workers_is_refused_at_once(workers: int) -> None:
     with pytest.raises(SettingError, match="'workers' is a whole number from 1"):
         map_parts(math.sqrt, [1.0], workers)
+
+
+LONG = "__import__('time').sleep(60)"
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_crew_gives_every_result_with_the_place_of_its_part(workers: int) -> None:
+    with Crew(math.factorial, [3, 4, 5], workers) as crew:
+        assert sorted(crew) == [(0, 6), (1, 24), (2, 120)]
+    assert multiprocessing.active_children() == []
+
+
+def test_what_is_done_comes_first_and_who_is_busy_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "LAST_WORDS", 600.0)  # nobody who is busy is asked to end by itself
+    with Crew(eval, [LONG, "6", "7"], 2) as crew:
+        results = iter(crew)
+        assert [next(results), next(results)] == [(1, 6), (2, 7)]
+        (busy,) = [child for child in multiprocessing.active_children() if child is crew._members[0].process]
+    assert busy.exitcode == -signal.SIGKILL
+    assert multiprocessing.active_children() == []
+
+
+def test_who_is_interrupted_gets_what_is_there() -> None:
+    with Crew(eval, [LONG, "6", "7"], 2) as crew:
+        for place, result in crew:
+            assert (place, result) == (1, 6)
+            break
+        while len(crew.finished()) < 2:
+            time.sleep(0.05)
+        assert crew.finished() == [(1, 6), (2, 7)]
+
+
+def test_results_that_come_together_are_all_given() -> None:
+    with Crew(eval, ["1", "2", "3", "4"], 2) as crew:
+        results = iter(crew)
+        got = [next(results)]
+        while len(crew.finished()) < 3:
+            time.sleep(0.05)
+        assert sorted([*got, *results]) == [(0, 1), (1, 2), (2, 3), (3, 4)]
+
+
+def test_alone_the_result_in_hand_is_there() -> None:
+    with Crew(math.sqrt, [4.0, 9.0]) as crew:
+        next(iter(crew))
+        assert crew.finished() == [(0, 2.0)]
+
+
+class Stubborn(Exception):
+    """An error that cannot be sent to another process: it is not made from what it keeps."""
+
+    def __init__(self, left: int, right: int) -> None:
+        super().__init__(f"{left} and {right}")
+
+
+def stubborn(_: int) -> None:
+    raise Stubborn(1, 2)
+
+
+def test_an_error_that_cannot_be_sent_is_told_in_words() -> None:
+    with pytest.raises(ModelError, match="Stubborn: 1 and 2"):
+        list(map_parts(stubborn, [1, 2], 2))
+
+
+def test_where_an_error_came_from_is_told() -> None:
+    with pytest.raises(ValueError, match="by hand") as raised:
+        list(map_parts(exec, ["raise ValueError('by hand')", ""], 2))
+    assert any("Traceback" in note for note in raised.value.__notes__)
+
+
+def test_workers_end_with_whoever_started_them() -> None:
+    part = "print(__import__('os').getpid(), flush=True) or __import__('time').sleep(600)"
+    script = f"from aegis.engine import Crew\nwith Crew(eval, [{part!r}] * 2, 2) as crew: list(crew)"
+    parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    workers: list[int] = []
+    try:
+        assert parent.stdout is not None
+        workers += [int(parent.stdout.readline()) for _ in range(2)]
+        parent.kill()
+        assert parent.communicate(timeout=120)[0] == ""  # the end of the output: nobody holds it any more
+    finally:
+        for process in (parent.pid, *workers):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+
+
+def test_cores_that_may_be_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(engine, "QUOTA", tmp_path / "cpu.max")
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3}, raising=False)
+    assert usable_cores() == 4
+    for text, cores in (("max 100000", 4), ("150000 100000", 2), ("10000 100000", 1), ("900000 100000", 4), ("what", 4)):
+        (tmp_path / "cpu.max").write_text(text + "\n")
+        assert usable_cores() == cores

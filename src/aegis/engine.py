@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import multiprocessing
 import os
+import pickle
+import signal
+import threading
+import traceback
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from typing import TypeVar
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from multiprocessing.resource_tracker import ensure_running
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Generic, TypeVar
 
 from aegis.errors import ModelError, SettingError
 
@@ -16,6 +25,8 @@ Result = TypeVar("Result")
 
 THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 CHOSEN_BY = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")  # what speaks for the libraries that are already loaded
+QUOTA = Path("/sys/fs/cgroup/cpu.max")  # of a container: microseconds of processor time, or 'max', in a period
+LAST_WORDS = 5.0  # seconds that an idle worker has to end by itself
 
 
 def one_thread() -> None:
@@ -33,23 +44,225 @@ def one_thread() -> None:
         threadpool_limits(limits=1)
 
 
+def usable_cores() -> int:
+    """Return how many cores this process may use: those it is bound to, or fewer if its container has a smaller share."""
+    bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        share, period = (float(number) for number in QUOTA.read_text(encoding="ascii").split())
+        return max(1, min(bound, math.ceil(share / period)))
+    except (OSError, ValueError, ZeroDivisionError):  # no container, or one without a limit
+        return bound
+
+
+def end_with_parent() -> None:
+    """End this process, whatever it is doing, as soon as the one that started it is gone; nobody waits for its results."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_after, args=(parent.sentinel,), name="aegis-parent", daemon=True).start()
+
+
+def _end_after(sentinel: int) -> None:
+    wait([sentinel])
+    os._exit(1)
+
+
 def map_parts(fn: Callable[[Part], Result], parts: Iterable[Part], workers: int = 1) -> Iterator[Result]:
     """Yield `fn(part)` for each part, in order, on `workers` processes with one BLAS thread each.
 
     `fn` and the parts must be picklable when workers > 1. The results do not depend on the number of workers. What `fn` raises
-    is raised here, at its part's turn, and parts that have not begun are left. Raises ModelError if a worker dies.
+    is raised here, at its part's turn, and parts that have not begun are left. Raises ModelError if a worker dies. Closing the
+    iterator, or an interruption, stops the processes at once; they also end with this one, however it ends.
     """
-    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
-        raise SettingError(f"'workers' is a whole number from 1, found {workers!r}")
-    return map(fn, parts) if workers == 1 else _spread(fn, parts, workers)
+    crew = Crew(fn, parts, workers)
+    return map(fn, parts) if workers == 1 else _in_order(crew)
 
 
-def _spread(fn: Callable[[Part], Result], parts: Iterable[Part], workers: int) -> Iterator[Result]:
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context, initializer=one_thread) as pool:
+def _in_order(crew: Crew[Part, Result]) -> Iterator[Result]:
+    early: dict[int, _Outcome] = {}
+    turn = 0
+    with crew:
+        for outcome in crew.outcomes():
+            early[outcome.place] = outcome
+            while turn in early:
+                yield early.pop(turn).result()
+                turn += 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Outcome:
+    """What came of a part: a value, or what was raised."""
+
+    place: int
+    worked: bool
+    value: Any
+
+    def result(self) -> Any:
+        if self.worked:
+            return self.value
+        raise self.value
+
+
+@dataclass(slots=True)
+class _Member:
+    """A process that does one part at a time. place: of the part it is at, None if it waits for one."""
+
+    process: Any
+    pipe: Connection
+    place: int | None = None
+
+
+class Crew(Generic[Part, Result]):
+    """Does the parts of a job and gives each result with its part's place as soon as it is there, in whatever order.
+
+    Use it in `with`: at the end of the block the processes are stopped, those that are busy at once.
+    """
+
+    def __init__(self, fn: Callable[[Part], Result], parts: Iterable[Part], workers: int = 1) -> None:
+        if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
+            raise SettingError(f"'workers' is a whole number from 1, found {workers!r}")
+        listed = parts if workers == 1 else list(parts)
+        self._fn, self._parts = fn, enumerate(listed)
+        self._workers = min(workers, max(1, len(listed))) if isinstance(listed, list) else 1
+        self._members: list[_Member] = []
+        self._arrived: list[_Outcome] = []  # the first of them is in the caller's hands
+
+    def __enter__(self) -> Crew[Part, Result]:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.stop()
+
+    def __iter__(self) -> Iterator[tuple[int, Result]]:
+        """Yield place and result of each part; what `fn` raised is raised when it is known. ModelError if a worker dies."""
+        return ((outcome.place, outcome.result()) for outcome in self.outcomes())
+
+    def outcomes(self) -> Iterator[_Outcome]:
+        """Yield what came of each part, also of one that raised something in another process."""
+        arrive = self._alone if self._workers == 1 else self._together
+        while arrive():
+            while self._arrived:
+                yield self._arrived[0]
+                del self._arrived[0]  # only now has the caller done with it
+
+    def finished(self) -> list[tuple[int, Result]]:
+        """Return the results that are there without waiting, and the one last given: for whoever is interrupted."""
+        for member in self._members:
+            with contextlib.suppress(EOFError, OSError):
+                if member.place is not None and member.pipe.poll():
+                    self._receive(member)
+        return [(outcome.place, outcome.value) for outcome in self._arrived if outcome.worked]
+
+    def stop(self) -> None:
+        """End the processes: those that are busy at once, the others by themselves."""
+        members, self._members = self._members, []
+        for member in members:
+            if member.place is not None:
+                member.process.kill()
+            member.pipe.close()
+        for member in members:
+            member.process.join(LAST_WORDS)
+            if member.process.is_alive():
+                member.process.kill()
+                member.process.join()
+
+    def _alone(self) -> bool:
+        for place, part in self._parts:
+            self._arrived.append(_Outcome(place, True, self._fn(part)))
+            return True
+        return False
+
+    def _together(self) -> bool:
+        while len(self._members) < self._workers:  # all at once, before any of them is waited for
+            self._start_member()
+        self._hand_out()
+        busy = {member.pipe: member for member in self._members if member.place is not None}
+        if not busy:
+            return False
+        for pipe in wait(list(busy)):
+            member = busy[pipe]  # type: ignore[index]  # pipes are what was asked for
+            try:
+                self._receive(member)
+            except (EOFError, OSError) as error:
+                raise self._died(member) from error
+        self._hand_out()  # nobody is idle while the caller looks at the results
+        return True
+
+    def _hand_out(self) -> None:
+        for member in self._members:
+            following = next(self._parts, None) if member.place is None else None
+            if following is not None:
+                place, part = following
+                try:
+                    member.pipe.send((self._fn, part))
+                except OSError as error:
+                    raise self._died(member) from error
+                member.place = place
+
+    def _start_member(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        here, there = context.Pipe()
+        process = context.Process(target=_serve, args=(there,), name="aegis-worker", daemon=True)
+        with _uninterrupted():
+            process.start()
+            self._members.append(_Member(process, here))
+        there.close()  # so that the end of the process is the end of the pipe
+
+    def _receive(self, member: _Member) -> None:
+        worked, value = member.pipe.recv()
+        place, member.place = member.place or 0, None
+        self._arrived.append(_Outcome(place, worked, value))
+
+    def _died(self, member: _Member) -> ModelError:
+        member.process.join(LAST_WORDS)
+        code = member.process.exitcode
+        how = f"exit code {code}" if code is None or code >= 0 else f"signal {-code}"
+        return ModelError(
+            f"a worker process died before its part was done ({how}), perhaps for lack of memory; use fewer workers, and keep "
+            "what a script does under: if __name__ == '__main__'"
+        )
+
+
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Hold back SIGINT; what is started inside never gets it. Ctrl-C reaches every process of a terminal, and one decides."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    ensure_running()  # starting it inside would let the signal through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _serve(pipe: Connection) -> None:
+    """Do the parts that come, one after the other, until nobody is there any more who would send one."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # where it could not be held back
+    end_with_parent()
+    one_thread()
+    while True:
         try:
-            yield from pool.map(fn, parts)
-        except BrokenProcessPool as error:
-            raise ModelError(
-                "a worker process died before its part was done, perhaps for lack of memory; use fewer workers"
-            ) from error
+            message = pipe.recv_bytes()
+        except (EOFError, OSError):
+            return
+        pipe.send_bytes(_answer(message))
+
+
+def _answer(message: bytes) -> bytes:
+    try:
+        fn, part = pickle.loads(message)  # here, not at the start of the process: it may import for a long time
+        return pickle.dumps((True, fn(part)))
+    except Exception as error:  # raised again by whoever asked
+        return _packed(error)
+
+
+def _packed(error: Exception) -> bytes:
+    """Return an error that can be sent, with where it came from; one that cannot be is told in words."""
+    error.add_note("".join(traceback.format_exception(error)))
+    try:
+        packed = pickle.dumps((False, error))
+        pickle.loads(packed)
+    except Exception:  # whatever stands in the way
+        return pickle.dumps((False, ModelError(f"{type(error).__name__}: {error}")))
+    return packed

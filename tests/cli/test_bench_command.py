@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 from typed import run as aegis
 
+from aegis import engine, experiments
+from aegis.experiments import runner
+
 SMALL = """
 title: A small bench
 section: none
@@ -19,7 +22,7 @@ arms: {linear: {}}
 claims: [{says: it earns something, test: within, with: {arm: linear, low: 0}}]
 figures: [{kind: bars, label: reward}]
 """
-QUICK = ("bench", "run", "3a", "--set", "episodes=5", "--set", "seeds=2")
+QUICK = ("bench", "run", "3a", "--set", "episodes=5", "--set", "seeds=2", "--workers", "1")
 
 
 def test_list(capsys: pytest.CaptureFixture[str]) -> None:
@@ -37,8 +40,10 @@ def test_run_prints_numbers_and_verdicts_and_keeps_them(tmp_path: Path, capsys: 
     row = next(row for row in found["results"] if row["agent"] == "thompson")
     assert row["paper"]["mean"] == 80.2 and row["runs"] == 2 and row["oracle"] > 100
     assert {claim["verdict"] for claim in found["claims"]} <= {"holds", "does not hold", "cannot be tested"}
+    assert found["preset"] == "quick" and found["changes"] == {"episodes": 5, "seeds": 2}
     code, out, _ = aegis(*QUICK, "--store", tmp_path, capsys=capsys)
     assert code == 0 and "80.2" in out and "Thompson gains over D-optimal" in out
+    assert "preset quick, episodes=5, seeds=2)" in out
 
 
 @pytest.mark.parametrize(
@@ -48,6 +53,11 @@ def test_run_prints_numbers_and_verdicts_and_keeps_them(tmp_path: Path, capsys: 
         (("bench", "run", "3a", "--preset", "quik"), "quick"),
         (("bench", "run", "3a", "--set", "epsodes=3"), "episodes"),
         (("bench", "run", "none.yaml"), "none.yaml"),
+        (("bench", "run", "3a", "--set", "agent=nobody"), "bench 3a, thompson: 'agent': unknown agent 'nobody'"),
+        (("bench", "run", "3a", "--set", "legacy=5"), "bench 3a, thompson: 'legacy' should be a text, found 5"),
+        (("bench", "run", "1c", "--set", "episodes=20"), "--set options.points=[20]"),
+        (("bench", "report", "3a", "--pictures", "svg,gif"), "unknown kind of picture 'gif'"),
+        (("bench", "report", "3a", "--set", "epsodes=3"), "episodes"),
     ],
 )
 def test_bad_input(arguments: tuple[str, ...], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -55,18 +65,70 @@ def test_bad_input(arguments: tuple[str, ...], says: str, tmp_path: Path, capsys
     assert code == 2 and says in err
 
 
-def test_a_part_that_fails_ends_with_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = aegis(*QUICK, "--set", "agent=nobody", "--store", tmp_path, capsys=capsys)
-    assert code == 1 and "failed: 3a, thompson" in out and "nobody" in out
+def test_a_part_that_fails_ends_with_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(settings: object, seeds: object) -> None:
+        raise ZeroDivisionError("by [hand]")
+
+    monkeypatch.setattr(runner, "MEASURES", {"online": broken})
+    code, out, _ = aegis(*QUICK, "--store", tmp_path, capsys=capsys)
+    assert code == 1 and "failed: 3a, thompson: ZeroDivisionError: by [hand]" in out
 
 
-def test_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    """Return a bench of one's own."""
     path = tmp_path / "small.yaml"
     path.write_text(SMALL, encoding="utf-8")
-    store = ("--store", tmp_path / "store")
-    assert aegis("bench", "run", path, *store, capsys=capsys)[0] == 0
-    code, out, err = aegis("bench", "report", path, "3a", *store, "--out", tmp_path / "out", capsys=capsys)
-    assert code == 0, err
-    assert "left out, not run to its end with preset quick: 3a" in out
-    assert "A small bench" in (tmp_path / "out" / "paper.md").read_text()
-    assert "<svg" in (tmp_path / "out" / "paper.html").read_text()
+    return path
+
+
+def test_report(small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store, out = ("--store", tmp_path / "store"), tmp_path / "out"
+    assert aegis("bench", "run", small, *store, "--workers", "1", capsys=capsys)[0] == 0
+    code, _, err = aegis("bench", "report", small, *store, "--out", out, capsys=capsys)
+    assert code == 0 and err == ""
+    assert "A small bench" in (out / "paper.md").read_text()
+    assert "<svg" in (out / "paper.html").read_text()
+
+
+def test_a_report_without_some_benches_says_which_and_ends_with_1(
+    small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store, out = ("--store", tmp_path / "store"), tmp_path / "out"
+    changed = ("--set", "episodes=7")
+    assert aegis("bench", "run", small, *changed, *store, "--workers", "1", capsys=capsys)[0] == 0
+    code, _, err = aegis("bench", "report", small, "3a", *changed, *store, "--out", out, "--no-figures", capsys=capsys)
+    assert code == 1 and "left out, not run to its end with preset quick: 3a" in err
+    assert f"aegis bench run 3a --preset quick --set episodes=7 --store {tmp_path / 'store'}" in err
+    assert "A small bench" in (out / "paper.md").read_text()
+
+
+def test_a_report_about_nothing_is_not_written(small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store, out = ("--store", tmp_path / "store"), tmp_path / "out"
+    code, _, err = aegis("bench", "report", small, *store, "--out", out, "--no-figures", capsys=capsys)
+    assert code == 2 and not out.exists()
+    assert f"aegis bench run {small} --preset quick --store {tmp_path / 'store'}" in err
+    code, _, err = aegis("bench", "report", *store, "--out", out, "--no-figures", capsys=capsys)
+    assert code == 2 and "aegis bench run all --preset quick" in err
+
+
+def test_a_damaged_store_ends_with_2(small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ("bench", "run", small, "--store", tmp_path / "store", "--workers", "1")
+    assert aegis(*command, capsys=capsys)[0] == 0
+    (path,) = (tmp_path / "store" / "small").glob("*.jsonl")
+    path.write_bytes(path.read_bytes() + b"\xff\xfe\n")
+    code, _, err = aegis(*command, capsys=capsys)
+    assert code == 2 and f"{path}, line 3: is no JSON in UTF-8" in err and "delete it" in err
+
+
+@pytest.mark.parametrize(("given", "used"), [((), 7), (("--workers", "2"), 2)])
+def test_as_many_workers_as_cores_unless_told_otherwise(
+    given: tuple[str, ...], used: int, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(engine, "usable_cores", lambda: 7)
+    monkeypatch.setattr(experiments, "run_plans", lambda plans, store, workers, say: asked.append(workers) or [])
+    assert aegis("bench", "run", "3a", *given, "--store", tmp_path, capsys=capsys)[0] == 0
+    assert asked == [used]

@@ -45,8 +45,10 @@ def collect_one(name: str) -> list[dict[str, object]]:
     """Return the rows of a bench whose runs all gave zero."""
     plan = plan_of(load_bench(name), "full", {"seeds": 1})
     store = Store(None)
+    numbers: dict[str, object] = dict.fromkeys(plan.bench.metrics, 0.0)
+    numbers |= {name.partition("@")[0]: [0.0] * len(plan.bench.points) for name in plan.bench.metrics if "@" in name}
     for unit in plan.units:
-        store.add(unit, {0: dict.fromkeys(plan.bench.metrics, 0.0)})
+        store.add(unit, {0: numbers})
     return collect(plan, store).rows()
 
 

@@ -12,7 +12,9 @@ from bench_cases import bench
 from aegis.errors import InputError, SettingError
 from aegis.experiments import Results, Store, archive, collect, load_bench, page, plan_of
 from aegis.experiments import figures as drawing
+from aegis.experiments.claims import HOLDS
 from aegis.experiments.figures import FIGURES, draw_all
+from aegis.experiments.measures import MEASURES
 from aegis.experiments.results import key_of
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -80,7 +82,7 @@ def test_the_page_says_everything(kept: archive.Archive) -> None:
     for results, judged in kept.judged():
         assert f"## {results.bench.name}: {results.bench.title}" in text
         for item in judged:
-            assert f"| {item.says} | **{item.verdict}** |" in text
+            assert f"| {item.says} | {item.of} | **{item.verdict}** |" in text
         for row in results.rows():
             assert page.number(row["mean"], row["sd"]) in text
             if row["paper"] is not None:
@@ -89,7 +91,50 @@ def test_the_page_says_everything(kept: archive.Archive) -> None:
     assert "![Tempering the posterior, by backend](figures/2a-1.svg)" in text
     shown = page.html(kept, {"2a-1": "<?xml?><svg><title>x</title></svg>"})
     assert "<svg><title>x</title></svg>" in shown and "<?xml" not in shown
-    assert len(re.findall("<section", shown)) == 2
+    assert len(re.findall("<section", shown)) == 3
+
+
+def test_what_is_far_from_the_paper_is_listed(kept: archive.Archive) -> None:
+    listed = page.differing(kept)
+    far = [page.apart(row) for results in kept.results for row in results.rows()]
+    failed = [item for _, judged in kept.judged() for item in judged if item.of == "paper" and item.verdict != HOLDS]
+    assert len(listed) == sum(gap is not None for gap in far) + len(failed) and len(failed) > 0
+    text = page.markdown(kept, "figures")
+    assert all(f"| {row['bench']} | {row['what']} | {row['ours']} |" in text for row in listed)
+
+
+def test_far_is_two_standard_deviations_or_a_tenth() -> None:
+    def row(mean: float, sd: float | None, known: float, spread: float | None) -> dict[str, object]:
+        return {"mean": mean, "sd": sd, "paper": {"mean": known, "sd": spread}}
+
+    assert page.apart(row(10.0, 3.0, 0.0, 4.0)) is None
+    assert page.apart(row(10.1, 3.0, 0.0, 4.0)) == "+2.0 sd"
+    assert page.apart(row(-10.1, 3.0, 0.0, 4.0)) == "-2.0 sd"
+    assert page.apart(row(110.0, 1.0, 100.0, None)) is None
+    assert page.apart(row(89.0, 1.0, 100.0, None)) == "-11 %"
+
+
+def test_settings_are_those_that_were_run() -> None:
+    shown = made_up("aegis-flip", "quick").settings
+    assert shown["common"]["episodes"] == 1500
+    assert shown["arms"]["ours"] == {"legacy": "sign:epsilon=0.3", "options.gate": "challenger"}
+    assert made_up("1a").settings["arms"] == {"flat_ts": {"agent": "flat_ts"}, "flat_cts": {"agent": "flat_cts"}}
+
+
+def test_the_oracle_of_rewards_stands_beside_rewards_only() -> None:
+    rows = made_up("aegis-flip").rows()
+    assert all((row["oracle"] is not None) == (row["metric"] == "reward") for row in rows)
+
+
+@pytest.mark.parametrize(("name", "arm"), [("offline-1", "aligned"), ("3a", "greedy")])
+def test_numbers_that_are_kept_come_out_again(name: str, arm: str) -> None:
+    """The page names the code that gave its numbers; what has changed since changes none of these."""
+    kept = {results.bench.name: results for results in archive.load(DOCS / "paper.json").results}[name]
+    unit = next(item for item in plan_of(load_bench(name), "full").units if item.arm == arm)
+    (again,) = MEASURES[unit.measure](unit.settings, [0])
+    for metric, number in kept.found[arm, None][0].items():
+        if not isinstance(number, list):
+            assert again[metric] == pytest.approx(number, rel=1e-4, abs=1e-4), metric
 
 
 def test_a_damaged_archive(tmp_path: Path) -> None:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from bench_cases import results
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
 from aegis.errors import SettingError
+from aegis.experiments import Results
 from aegis.experiments.bench import Claim
 from aegis.experiments.claims import FAILS, HOLDS, TESTS, UNTESTED, Judged, judge
 
@@ -22,6 +24,7 @@ def judged(test: str, found: object, **given: object) -> Judged:
     return judge(Claim.model_validate({"says": "so", "test": test, "with": given}), found)  # type: ignore[arg-type]
 
 
+@settings(deadline=None)
 @given(numbers, numbers)
 def test_welch_is_its_formula(a: list[float], b: list[float]) -> None:
     found = judged("welch", results({("a", None): a, ("b", None): b}), above="a", below="b")
@@ -36,6 +39,7 @@ def test_welch_is_its_formula(a: list[float], b: list[float]) -> None:
     assert f"t = {t:.2f}, df = {df:.1f}" in found.why
 
 
+@settings(deadline=None)
 @given(numbers)
 def test_paired_is_its_formula(a: list[float]) -> None:
     b = [x - 1 + 0.1 * place for place, x in enumerate(a)]
@@ -68,12 +72,46 @@ def test_sweeps() -> None:
         judged("welch", rising, above="a", below="a@1")
 
 
-def test_pooled_over_a_sweep() -> None:
-    found = results(
-        {(arm, value): [base, base + 1, base + 2] for arm, base in (("a", 5), ("b", 1)) for value in (1, 2)}, swept=True
-    )
-    answer = judged("pooled", found, above="a", below="b")
-    assert answer.verdict == HOLDS and "from 4.0 to 4.0" in answer.why
+def test_over_draws_the_draws_are_the_units() -> None:
+    gaps = {1: 4.0, 2: 5.0, 3: 9.0}
+    runs = {("a", value): [gap, gap + 1, gap + 2] for value, gap in gaps.items()}
+    found = results(runs | {("b", value): [0.0, 1.0, 2.0] for value in gaps}, swept=True)
+    t = 6.0 / (np.std([4, 5, 9], ddof=1) / math.sqrt(3))
+    answer = judged("draws", found, above="a", below="b")
+    assert f"over 3 draws: difference 6, t = {t:.2f}, df = 2.0, p = {stats.t.sf(t, 2):.1e}; from 4.0 to 9.0" in answer.why
+    assert answer.verdict == HOLDS
+    assert judged("draws", found, above="b", below="a").verdict == FAILS
+    # The same runs again in every draw are no more evidence.
+    again = results({key: [*own, *own, *own] for key, own in found_numbers(found).items()}, swept=True)
+    assert judged("draws", again, above="a", below="b").why.startswith(answer.why.split("; within")[0])
+
+
+def found_numbers(found: Results) -> dict[tuple[str, object], list[float]]:
+    return {key: [item["reward"] for item in own.values()] for key, own in found.found.items()}
+
+
+def test_in_every_run() -> None:
+    found = results({("a", None): [1.0, 3.0, 2.0]})
+    assert judged("every", found, arm="a", metric="reward", than=0.5).verdict == HOLDS
+    assert judged("every", found, arm="a", metric="reward", than=1.0).why == "2 of 3 runs"
+    assert judged("every", found, arm="a", metric="reward", than="reward").verdict == FAILS
+
+
+def test_factor() -> None:
+    found = results({("a", None): [[-8.0, -4.0], [-12.0, -6.0]]}, metric="bound")
+    found = replace(found, bench=found.bench.model_copy(update={"points": [10.0, 20.0]}))
+    assert judged("factor", found, arm="a", metric="bound@10", over="bound@20", low=1.9, high=2.1).verdict == HOLDS
+    assert judged("factor", found, arm="a", metric="bound@10", over="bound@20", low=2.1, high=3).verdict == FAILS
+    with pytest.raises(SettingError, match="30"):
+        judged("within", found, arm="a", metric="bound@30", low=0)
+
+
+def test_whose_claim_it_is() -> None:
+    claim = {"says": "so", "test": "within", "with": {"arm": "a", "low": 0}}
+    found = results({("a", None): [1.0, 3.0]})
+    assert judge(Claim.model_validate(claim), found).of == "ours"
+    assert judge(Claim.model_validate({**claim, "paper": "yes"}), found).of == "paper"
+    assert judge(Claim.model_validate({**claim, "paper": "open", "of": "ours"}), found).of == "ours"
 
 
 def test_contraction() -> None:

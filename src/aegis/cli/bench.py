@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+import json
+import shlex
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import click
+from rich.markup import escape
 
 from aegis.cli import options
 from aegis.cli.exits import Terminated
@@ -27,6 +30,9 @@ store_option = click.option(
 )
 preset_option = click.option(
     "--preset", default="quick", show_default=True, metavar="NAME", help="quick, or full as in the paper."
+)
+set_option = click.option(
+    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="episodes, seeds, world.KEY, model.KEY ...; repeatable."
 )
 
 
@@ -63,14 +69,18 @@ def list_command(as_json: bool) -> int:
 @command.command("run")
 @click.argument("benches", nargs=-1, required=True, metavar="NAME|FILE|all...")
 @preset_option
+@set_option
 @click.option(
-    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="episodes, seeds, world.KEY, model.KEY ...; repeatable."
+    "--workers",
+    type=click.IntRange(min=1),
+    default=None,
+    show_default="as many as cores may be used",
+    help="Processes.",
 )
-@click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Processes.")
 @store_option
 @options.as_json
 def run_command(
-    benches: tuple[str, ...], preset: str, overrides: tuple[str, ...], workers: int, store: Path, as_json: bool
+    benches: tuple[str, ...], preset: str, overrides: tuple[str, ...], workers: int | None, store: Path, as_json: bool
 ) -> int:
     """Run what is missing, and print every number beside the paper's, and every claim with its verdict.
 
@@ -79,18 +89,19 @@ def run_command(
     \b
     Exit codes: 0 done, whatever the verdicts; 1 some part failed; 2 bad input.
     """
-    from aegis.experiments import Store, collect, judge, load_bench, names, plan_of, run_plans
+    from aegis.engine import usable_cores
+    from aegis.experiments import Store, collect, judge, run_plans
 
-    chosen = [name for item in benches for name in (names() if item == "all" else [item])]
-    changes = options.parse_settings(overrides)
-    plans = [plan_of(load_bench(name), preset, changes) for name in dict.fromkeys(chosen)]
+    plans = _plans(benches, preset, overrides)
     kept = Store(store)
     with _resumable(store), contextlib.ExitStack() as stack:
-        failures = run_plans(plans, kept, workers, _reporting(stack, as_json))
+        failures = run_plans(plans, kept, workers or usable_cores(), _reporting(stack, as_json))
     found = [collect(plan, kept) for plan in plans]
     if as_json:
         print_json(
             {
+                "preset": preset,
+                "changes": dict(plans[0].changes),
                 "results": [{"bench": r.bench.name, **row} for r in found for row in r.rows()],
                 "claims": [{"bench": r.bench.name, **_plain(judge(c, r))} for r in found for c in r.bench.claims],
                 "failures": [
@@ -99,18 +110,22 @@ def run_command(
             }
         )
     else:
-        for results in found:
-            show(results, [judge(claim, results) for claim in results.bench.claims])
+        for plan, results in zip(plans, found, strict=True):
+            show(results, [judge(claim, results) for claim in results.bench.claims], plan.changes)
         for failure in failures:
             console().print(
-                f"failed: {failure.unit.bench}, {failure.unit.label}: {failure.why}", style="bold red", soft_wrap=True
+                f"failed: {failure.unit.bench}, {failure.unit.label}: {failure.why}",
+                style="bold red",
+                soft_wrap=True,
+                markup=False,
             )
     return FAILED if failures else DONE
 
 
 @command.command("report")
-@click.argument("benches", nargs=-1, metavar="[NAME|FILE]...")
+@click.argument("benches", nargs=-1, metavar="[NAME|FILE|all]...")
 @preset_option
+@set_option
 @store_option
 @click.option(
     "--out",
@@ -122,49 +137,76 @@ def run_command(
 )
 @click.option("--figures/--no-figures", default=True, help="Draw pictures, which needs matplotlib.")
 @click.option("--pictures", default="svg,png", show_default=True, metavar="KINDS", help="svg, pdf, png.")
-def report_command(benches: tuple[str, ...], preset: str, store: Path, out: Path, figures: bool, pictures: str) -> int:
+def report_command(
+    benches: tuple[str, ...], preset: str, overrides: tuple[str, ...], store: Path, out: Path, figures: bool, pictures: str
+) -> int:
     """Write a page about everything that is stored: paper, ours, oracle, claims, settings, and what was not reproducible.
 
     Of all benches, or of those named; what was not run to its end is left out and said.
+
+    \b
+    Exit codes: 0 done; 1 written, but some bench was left out; 2 bad input, or nothing to write about.
     """
-    from aegis.experiments import Store, archive, collect, load_bench, names, page, plan_of
-    from aegis.experiments.figures import check_drawing, draw_all
+    from aegis.errors import InputError, choose
+    from aegis.experiments import Store, archive, collect, page
+    from aegis.experiments.figures import KINDS, check_drawing, draw_all
     from aegis.files import write_text
 
+    kinds = tuple(kind.strip() for kind in pictures.split(","))
     if figures:
         check_drawing()
-    found = [collect(plan_of(load_bench(name), preset), Store(store)) for name in benches or names()]
+        for kind in kinds:
+            choose(kind, KINDS, "kind of picture")
+    kept = Store(store)
+    found = [collect(plan, kept) for plan in _plans(benches or ("all",), preset, overrides)]
     whole = [results for results in found if results.complete]
-    screen = console()
-    for results in found:
-        if not results.complete:
-            screen.print(
-                f"left out, not run to its end with preset {preset}: {results.bench.name}", style="yellow", soft_wrap=True
-            )
-    kinds = tuple(kind.strip() for kind in pictures.split(","))
+    left_out = [results.bench.name for results in found if not results.complete]
+    mend = _again(left_out if benches else ["all"], benches, preset, overrides, store)
+    if not whole:
+        raise InputError(f"no bench is complete in {store} with these settings, nothing was written; run first: {mend}")
     drawn = {r.bench.name: draw_all(r, out / FIGURES, kinds) for r in whole} if figures else {}
     archive.save(out / "paper.json", whole, drawn)
-    kept = archive.load(out / "paper.json")
-    write_text(out / "paper.md", page.markdown(kept, FIGURES))
+    saved = archive.load(out / "paper.json")
+    write_text(out / "paper.md", page.markdown(saved, FIGURES))
     texts = {
         name: (out / FIGURES / f"{name}.svg").read_text(encoding="utf-8")
         for own in drawn.values()
         for name in own
         if "svg" in kinds
     }
-    write_text(out / "paper.html", page.html(kept, texts))
-    screen.print(
-        f"{page.summary(kept)}\npage: {out / 'paper.md'}, {out / 'paper.html'}; numbers: {out / 'paper.json'}", soft_wrap=True
+    write_text(out / "paper.html", page.html(saved, texts))
+    console().print(
+        f"{page.summary(saved)}\npage: {out / 'paper.md'}, {out / 'paper.html'}; numbers: {out / 'paper.json'}", soft_wrap=True
     )
-    return DONE
+    if left_out:
+        words = f"left out, not run to its end with preset {preset}: {', '.join(left_out)}; run first: {mend}"
+        console(to_stderr=True).print(words, style="yellow", soft_wrap=True, markup=False)
+    return FAILED if left_out else DONE
 
 
-def show(results: Any, judged: list[Any]) -> None:
-    """Print the numbers of a bench and the verdicts of its claims."""
+def _plans(benches: tuple[str, ...], preset: str, overrides: tuple[str, ...]) -> list[Any]:
+    from aegis.experiments import load_bench, names, plan_of
+
+    chosen = [name for item in benches for name in (names() if item == "all" else [item])]
+    changes = options.parse_settings(overrides)
+    return [plan_of(load_bench(name), preset, changes) for name in dict.fromkeys(chosen)]
+
+
+def _again(names: list[str], given: tuple[str, ...], preset: str, overrides: tuple[str, ...], store: Path) -> str:
+    """Return the command that runs benches; those of files are named as they were given."""
+    files = {Path(item).stem: item for item in given if item.endswith((".yaml", ".yml"))}
+    words = ["aegis", "bench", "run", *(files.get(name, name) for name in names), "--preset", preset]
+    return shlex.join([*words, *(word for pair in overrides for word in ("--set", pair)), "--store", str(store)])
+
+
+def show(results: Any, judged: list[Any], changes: Mapping[str, Any]) -> None:
+    """Print the numbers of a bench and the verdicts of its claims. changes: what was run with, beside the preset."""
     from aegis.experiments import page
 
     screen, bench = console(), results.bench
-    screen.print(f"\n[bold]{bench.name}  {bench.title}[/bold]  (paper: {bench.section}; preset {results.preset})", soft_wrap=True)
+    how = ", ".join([f"preset {results.preset}", *(f"{key}={_written(value)}" for key, value in changes.items())])
+    screen.print(f"\n{bench.name}  {bench.title}", style="bold", end="", soft_wrap=True, markup=False)
+    screen.print(f"  (paper: {bench.section}; {how})", soft_wrap=True, markup=False)
     rows = [
         [
             row["agent"] if row["value"] is None else f"{row['agent']}, {row['value']}",
@@ -180,7 +222,12 @@ def show(results: Any, judged: list[Any]) -> None:
     screen.print(table(bench.unit, head, rows))
     styles = {"holds": "green", "does not hold": "yellow", "cannot be tested": "dim"}
     for item in judged:
-        screen.print(f"[{styles[item.verdict]}]{item.verdict}[/]: {item.says} ({item.why})", soft_wrap=True)
+        screen.print(f"[{styles[item.verdict]}]{item.verdict}[/]: {escape(item.says)} ({escape(item.why)})", soft_wrap=True)
+
+
+def _written(value: Any) -> str:
+    """Return a value as it is given to --set."""
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def _plain(judged: Any) -> dict[str, str]:

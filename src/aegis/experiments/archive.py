@@ -41,7 +41,10 @@ def save(path: Path, results: Sequence[Results], figures: dict[str, list[str]]) 
         "preset": results[0].preset if results else "",
         "code": code_version(),
         "version": __version__,
-        "benches": {own.bench.name: {"seeds": own.seeds, **_bench(own.bench), "units": _units(own)} for own in results},
+        "benches": {
+            own.bench.name: {"seeds": own.seeds, "settings": own.settings, **_bench(own.bench), "units": _units(own)}
+            for own in results
+        },
         "figures": figures,
     }
     write_text(path, json.dumps(content, indent=0, allow_nan=False) + "\n")
@@ -86,4 +89,4 @@ def _results(name: str, content: dict[str, Any], preset: str) -> Results:
         (unit["arm"], values[key_of(unit["value"])]): {int(seed): own for seed, own in unit["runs"].items()}
         for unit in content["units"]
     }
-    return Results(bench, preset, content["seeds"], found)
+    return Results(bench, preset, content["seeds"], found, content["settings"])

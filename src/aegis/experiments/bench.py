@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -71,12 +71,21 @@ class Sweep(_Section):
 
 
 class Claim(_Section):
-    """Something that is claimed. says: in words. test: a name of `aegis.experiments.claims.TESTS`; with: what it needs."""
+    """Something that is claimed. says: in words. test: a name of `aegis.experiments.claims.TESTS`; with: what it needs.
+
+    paper: what the paper says about it. of: whose claim it is; the paper's if it says something about it.
+    """
 
     says: str
     test: str
     paper: str = ""
+    of: Literal["paper", "ours"] | None = None
     given: dict[str, Any] = Field(default_factory=dict, alias="with")
+
+    @property
+    def whose(self) -> str:
+        """Return whose claim it is."""
+        return self.of or ("paper" if self.paper else "ours")
 
 
 class Figure(_Section):
@@ -90,8 +99,9 @@ class Figure(_Section):
 class Bench(_Section):
     """The content of a file; `name` is that of the file.
 
-    metrics: the numbers that tables show. paper: by arm what the paper reports; by metric if there are several, by value of what
-    is swept otherwise.
+    metrics: the numbers that tables show; `bound@500` is the place of a list that belongs to 500, one of `points`. paper: by arm
+    what the paper reports; by metric if there are several, by value of what is swept otherwise. differs: why numbers are not
+    those of the paper, as far as it is known.
     """
 
     title: str
@@ -109,6 +119,8 @@ class Bench(_Section):
     claims: list[Claim] = Field(default_factory=list)
     figures: list[Figure] = Field(default_factory=list)
     notes: list[str] = Field(default_factory=list)
+    points: list[float] = Field(default_factory=list)
+    differs: str = ""
     name: str = ""
 
 

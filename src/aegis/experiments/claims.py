@@ -31,6 +31,7 @@ class Judged:
     verdict: str
     why: str
     paper: str
+    of: str = "ours"
 
 
 def judge(claim: Claim, results: Results) -> Judged:
@@ -42,10 +43,10 @@ def judge(claim: Claim, results: Results) -> Judged:
     try:
         holds, why = test(results, **claim.given)
     except Missing as missing:
-        return Judged(claim.says, UNTESTED, str(missing), claim.paper)
+        return Judged(claim.says, UNTESTED, str(missing), claim.paper, claim.whose)
     except TypeError as error:
         raise SettingError(f"bench {results.bench.name}, claim '{claim.says}': {error}") from error
-    return Judged(claim.says, HOLDS if holds else FAILS, why, claim.paper)
+    return Judged(claim.says, HOLDS if holds else FAILS, why, claim.paper, claim.whose)
 
 
 def welch(
@@ -85,14 +86,34 @@ def higher(results: Results, arm: str, metric: str, than: str, level: float = 0.
     return _one_sample((left - right)[known], level)
 
 
-def pooled(results: Results, above: str, below: str, metric: str = "reward", level: float = 0.05) -> Answer:
-    """Say whether one arm is above another over all values of what is swept: Welch's test on the pooled runs."""
-    left, right = (np.concatenate([results.of(arm, metric, value) for value in results.values()]) for arm in (above, below))
-    _enough(left, right)
-    test = _two_samples(left, right)
-    gaps = [results.of(above, metric, value).mean() - results.of(below, metric, value).mean() for value in results.values()]
-    spread = f"; by value of the sweep from {min(gaps):.1f} to {max(gaps):.1f}"
-    return bool(test.pvalue < level), _told(left.mean() - right.mean(), test.statistic, test.df, test.pvalue) + spread
+def draws(results: Results, above: str, below: str, metric: str = "reward", level: float = 0.05) -> Answer:
+    """Say whether one arm is above another over draws, the values of what is swept: one-sided t-test of their mean differences.
+
+    Runs of one draw share it, so that the draws are the units; how they come out one by one is told, too.
+    """
+    pairs = [(results.of(above, metric, value), results.of(below, metric, value)) for value in results.values()]
+    gaps = np.array([left.mean() - right.mean() for left, right in pairs])
+    if gaps.size < 2:
+        raise Missing("two draws or more are needed")
+    test = _above_zero(gaps)
+    each = [float(_two_samples(left, right).pvalue) for left, right in pairs if min(left.size, right.size) > 1]
+    inside = f"; within draws p from {min(each):.1e} to {max(each):.1e}" if each else ""
+    words = _told(float(gaps.mean()), test.statistic, test.df, test.pvalue)
+    return bool(test.pvalue < level), f"over {gaps.size} draws: {words}; from {gaps.min():.1f} to {gaps.max():.1f}{inside}"
+
+
+def every(results: Results, arm: str, metric: str, than: str | float) -> Answer:
+    """Say whether one metric of an arm is above another one, or above a number, in every run."""
+    above = _of(results, arm, metric, None) > (_of(results, arm, than, None) if isinstance(than, str) else than)
+    return bool(above.all()), f"{int(above.sum())} of {above.size} runs"
+
+
+def factor(results: Results, arm: str, metric: str, over: str, low: float, high: float) -> Answer:
+    """Say whether the mean of one metric is so many times that of another one."""
+    left, right = (_of(results, arm, name, None) for name in (metric, over))
+    found = float(left.mean() / right.mean())
+    words = f"{left.mean():.4g} over {right.mean():.4g}, a factor of {found:.2f}; asked {low:g} to {high:g}"
+    return bool(low <= found <= high), words
 
 
 def within(
@@ -128,17 +149,30 @@ def peak(results: Results, arm: str, values: list[Any], metric: str = "reward") 
     """Say whether the largest mean is found at one of some values of what is swept."""
     means = {key_of(value): float(results.of(arm, metric, value).mean()) for value in results.values()}
     best = max(means, key=lambda key: means[key])
-    return best in [key_of(value) for value in values], f"largest at {best}: " + ", ".join(
-        f"{k}: {m:.1f}" for k, m in means.items()
-    )
+    told = f"largest at {best}: " + ", ".join(f"{k}: {m:.2f}" for k, m in means.items())
+    return best in [key_of(value) for value in values], told + _beside(results, arm, metric, means)
+
+
+def _beside(results: Results, arm: str, metric: str, means: Mapping[str, float]) -> str:
+    """Return how surely the largest mean is above the second: a paired test, seed by seed."""
+    first, second = sorted(means, key=lambda key: -means[key])[:2] if len(means) > 1 else ("", "")
+    by_key = {key_of(value): value for value in results.values()}
+    if not first:
+        return ""
+    left, right = results.pairs((arm, by_key[first]), (arm, by_key[second]), metric)
+    if left.size < 2 or np.ptp(left - right) == 0:
+        return ""
+    return f"; {first} above {second}: paired p = {_above_zero(left - right).pvalue:.2g}"
 
 
 def contraction(results: Results, arm: str, metric: str, low: float, high: float) -> Answer:
     """Say by which factor the modulus of the mean of a list shrinks from its first to its last place."""
     own = results._own(*_named(results, arm))
-    means = np.array([item[metric] for item in own.values()], dtype=float).mean(axis=0)
-    factor = abs(means[0]) / abs(means[-1])
-    return bool(low <= factor <= high), f"{means[0]:.4g} to {means[-1]:.4g}, a factor of {factor:.2f}; asked {low:g} to {high:g}"
+    lists = np.array([item[metric] for item in own.values()], dtype=float)
+    means, each = lists.mean(axis=0), np.abs(lists[:, 0]) / np.abs(lists[:, -1])
+    found = abs(means[0]) / abs(means[-1])
+    words = f"{means[0]:.4g} to {means[-1]:.4g}, a factor of {found:.2f} (by run {each.min():.2g} to {each.max():.2g})"
+    return bool(low <= found <= high), f"{words}; asked {low:g} to {high:g}"
 
 
 def share(results: Results, arm: str, metric: str, least: float = 0.0, most: float = 1.0) -> Answer:
@@ -186,10 +220,14 @@ def _two_samples(left: Array, right: Array, alternative: str = "greater") -> Any
 
 def _one_sample(difference: Array, level: float) -> Answer:
     _enough(difference)
-    with warnings.catch_warnings():  # runs that hardly differ are an answer, too
-        warnings.simplefilter("ignore", RuntimeWarning)
-        test = stats.ttest_1samp(difference, 0.0, alternative="greater")
+    test = _above_zero(difference)
     return bool(test.pvalue < level), "paired: " + _told(difference.mean(), test.statistic, test.df, test.pvalue)
+
+
+def _above_zero(numbers: Array) -> Any:
+    with warnings.catch_warnings():  # numbers that hardly differ are an answer, too
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return stats.ttest_1samp(numbers, 0.0, alternative="greater")
 
 
 def _told(difference: float, statistic: float, df: float, p: float) -> str:
@@ -198,11 +236,13 @@ def _told(difference: float, statistic: float, df: float, p: float) -> str:
 
 TESTS: Mapping[str, Callable[..., Answer]] = {
     "contraction": contraction,
+    "draws": draws,
+    "every": every,
+    "factor": factor,
     "flat": flat,
     "higher": higher,
     "paired": paired,
     "peak": peak,
-    "pooled": pooled,
     "share": share,
     "tied": tied,
     "trend": trend,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from aegis.errors import choose
 from aegis.experiments.bench import Bench, Known
 from aegis.experiments.store import Found, Store
 from aegis.experiments.units import Plan, Unit
@@ -19,12 +21,13 @@ class Missing(Exception):
 
 @dataclass(frozen=True)
 class Results:
-    """What came of a plan. found: by arm and value, the metrics of each seed that there is."""
+    """What came of a plan. found: by arm and value, the metrics of each seed that there is. settings: see `settings_of`."""
 
     bench: Bench
     preset: str
     seeds: int
     found: dict[tuple[str, Any], dict[int, Found]]
+    settings: dict[str, Any] = field(default_factory=dict)
 
     @property
     def complete(self) -> bool:
@@ -41,13 +44,25 @@ class Results:
         Raises Missing if there are none.
         """
         own = self._own(arm, value)
+        metric, at = self._place(metric, at)
         numbers = []
         for seed in sorted(own):
             if metric not in own[seed]:
                 raise Missing(f"{arm}: there is no '{metric}'; there are {', '.join(sorted(own[seed]))}")
             item = own[seed][metric]
+            if at is not None and at >= len(item):
+                raise Missing(f"{arm}: '{metric}' was not computed so far out; it has {len(item)} places")
             numbers.append(item if at is None else item[at])
         return np.array(numbers, dtype=float)
+
+    def _place(self, metric: str, at: int | None) -> tuple[str, int | None]:
+        """Return a metric and the place in it for `bound@500`."""
+        name, sign, point = metric.partition("@")
+        if not sign:
+            return metric, at
+        known = [key_of(value) for value in self.bench.points]
+        choose(point, known, f"point of '{name}'")
+        return name, known.index(point)
 
     def pairs(self, left: tuple[str, Any], right: tuple[str, Any], metric: str, at: int | None = None) -> tuple[Array, Array]:
         """Return a metric of two arms at the seeds that both have."""
@@ -75,17 +90,22 @@ class Results:
         return [row for arm in self.bench.arms for metric in self.bench.metrics for row in self._rows(arm, metric)]
 
     def _rows(self, arm: str, metric: str) -> list[dict[str, Any]]:
-        there = [value for value in self.values() if self.found[arm, value]]
+        there = [value for value in self.values() if self.found[arm, value] and self._computed(arm, metric, value)]
         if self.bench.sweep is None or not self.bench.sweep.pool:
             return [self._row(arm, metric, [value], value) for value in there]
         return [self._row(arm, metric, there, None)] if there else []
+
+    def _computed(self, arm: str, metric: str, value: Any) -> bool:
+        """Say whether a place of a list was reached: a short run does not reach the last ones."""
+        name, at = self._place(metric, None)
+        return at is None or all(at < len(item.get(name, ())) for item in self._own(arm, value).values())
 
     def _row(self, arm: str, metric: str, values: list[Any], shown: Any) -> dict[str, Any]:
         each = [self.of(arm, metric, value) for value in values]
         numbers = np.concatenate(each)
         known = numbers[np.isfinite(numbers)]
         reported = paper(self.bench, arm, metric if len(self.bench.metrics) > 1 else shown)
-        names = (f"oracle_{metric}", "oracle")
+        names = (f"oracle_{metric}", *(["oracle"] if metric == "reward" else []))  # the best reward is none of a flip's episode
         best = [item[name] for v in values for item in self.found[arm, v].values() for name in names if name in item]
         return {
             "agent": arm,
@@ -103,7 +123,32 @@ class Results:
 
 def collect(plan: Plan, store: Store) -> Results:
     """Return the results of a plan that are in the store."""
-    return Results(plan.bench, plan.preset, plan.seeds, {(u.arm, u.value): _own(u, store, plan.seeds) for u in plan.units})
+    found = {(u.arm, u.value): _own(u, store, plan.seeds) for u in plan.units}
+    return Results(plan.bench, plan.preset, plan.seeds, found, settings_of(plan))
+
+
+def settings_of(plan: Plan) -> dict[str, Any]:
+    """Return what all units of a plan have in common, and under 'arms' what each arm has beside it; the sweep is left out."""
+    swept = None if plan.bench.sweep is None else plan.bench.sweep.key
+    units = [(unit.arm, {key: value for key, value in _flat(unit.settings).items() if key != swept}) for unit in plan.units]
+    first = units[0][1]
+    common = {key: value for key, value in first.items() if all(own.get(key, _NO) == value for _, own in units)}
+    arms = {arm: {key: value for key, value in own.items() if key not in common} for arm, own in units}
+    return {"common": common, "arms": {arm: own for arm, own in arms.items() if own}}
+
+
+_NO = object()
+
+
+def _flat(settings: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """Return nested settings by dotted key."""
+    found: dict[str, Any] = {}
+    for key, value in settings.items():
+        if isinstance(value, Mapping) and value:
+            found |= _flat(value, f"{above}{key}.")
+        elif value not in ({}, None):
+            found[f"{above}{key}"] = value
+    return found
 
 
 def _own(unit: Unit, store: Store, seeds: int) -> dict[int, Found]:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import signal
 import time
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from aegis.engine import map_parts
+from aegis.engine import Crew
 from aegis.errors import AegisError
 from aegis.experiments.measures import MEASURES
 from aegis.experiments.store import Found, Store
 from aegis.experiments.units import Plan, Unit
 from aegis.files import locked
 
-TOGETHER = 5  # seeds that are run in one go: measures that can, run them in lockstep
+TOGETHER = {"online": 5, "shift": 5}  # seeds that are run in one go, by measures that run them in lockstep
 Say = Callable[[int, int, str, float], None]  # parts done, parts in all, what was done last, minutes left
 
 
@@ -36,7 +34,7 @@ class _Part:
 
 
 def run_plans(plans: Sequence[Plan], store: Store, workers: int = 1, say: Say | None = None) -> list[Failure]:
-    """Run all that is missing and return what failed. Interrupted, it leaves every part that was done."""
+    """Run all that is missing and return what failed. Results are kept as they come; interrupted, every part that was done is."""
     parts = [part for plan in plans for unit in plan.units for part in _parts(unit, store.missing(unit, range(plan.seeds)))]
     if not parts:
         return []
@@ -49,34 +47,36 @@ def run_plans(plans: Sequence[Plan], store: Store, workers: int = 1, say: Say | 
 
 def _run(parts: list[_Part], store: Store, workers: int, say: Say | None, started: float) -> list[Failure]:
     failures: list[Failure] = []
-    results = map_parts(_perform, parts, min(workers, len(parts)))
-    try:
-        for place, (part, found, why) in enumerate(results, 1):
-            if found is None:
-                failures.append(Failure(part.unit, part.seeds, why))
-            else:
-                store.add(part.unit, dict(zip(part.seeds, found, strict=True)))
-            if say is not None:
-                left = (time.monotonic() - started) / place * (len(parts) - place) / 60
-                say(place, len(parts), f"{part.unit.bench}: {part.unit.label}", left)
-    finally:
-        close = getattr(results, "close", None)
-        if close is not None:
-            close()
+    with Crew(_perform, parts, workers) as crew:
+        try:
+            for done, (place, (found, why)) in enumerate(crew, 1):
+                part = parts[place]
+                if found is None:
+                    failures.append(Failure(part.unit, part.seeds, why))
+                else:
+                    store.add(part.unit, dict(zip(part.seeds, found, strict=True)))
+                if say is not None:
+                    left = (time.monotonic() - started) / done * (len(parts) - done) / 60
+                    say(done, len(parts), f"{part.unit.bench}: {part.unit.label}", left)
+        except BaseException:  # interrupted: what others have done in the meantime is kept
+            for place, (found, _) in crew.finished():
+                part = parts[place]
+                if found is not None and store.missing(part.unit, part.seeds):
+                    store.add(part.unit, dict(zip(part.seeds, found, strict=True)))
+            raise
     return failures
 
 
 def _parts(unit: Unit, seeds: list[int]) -> list[_Part]:
-    return [_Part(unit, tuple(seeds[first : first + TOGETHER])) for first in range(0, len(seeds), TOGETHER)]
+    size = TOGETHER.get(unit.measure, 1)
+    return [_Part(unit, tuple(seeds[first : first + size])) for first in range(0, len(seeds), size)]
 
 
-def _perform(part: _Part) -> tuple[_Part, list[Found] | None, str]:
-    if multiprocessing.parent_process() is not None:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is interrupted, and tells us to stop
+def _perform(part: _Part) -> tuple[list[Found] | None, str]:
     try:
-        return part, MEASURES[part.unit.measure](part.unit.settings, part.seeds), ""
+        return MEASURES[part.unit.measure](part.unit.settings, part.seeds), ""
     except AegisError as error:
-        return part, None, str(error)
+        return None, str(error)
     except Exception as error:  # whatever goes wrong in one part, the others are run
         where = traceback.extract_tb(error.__traceback__)[-1]
-        return part, None, f"{type(error).__name__}: {error} ({where.filename}, line {where.lineno})"
+        return None, f"{type(error).__name__}: {error} ({where.filename}, line {where.lineno})"

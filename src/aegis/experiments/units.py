@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -49,16 +49,23 @@ class Unit:
 
 @dataclass(frozen=True)
 class Plan:
-    """The units of a bench under a preset, and how many seeds each is run with."""
+    """The units of a bench under a preset, and how many seeds each is run with. changes: by dotted key, what differs from it."""
 
     bench: Bench
     preset: str
     seeds: int
     units: tuple[Unit, ...]
+    changes: Mapping[str, Any] = field(default_factory=dict)
 
 
 def plan_of(bench: Bench, preset: str, changes: Mapping[str, Any] | None = None) -> Plan:
-    """Return what is to be run. changes: by dotted key, such as `world.sigma_q`, `episodes` or `seeds`, for every arm."""
+    """Return what is to be run. changes: by dotted key, such as `world.sigma_q`, `episodes` or `seeds`, for every arm.
+
+    Everything that the bench names is built once: InputError says, before anything is run, which setting cannot work, and which
+    metric, claim or figure can never come out of it.
+    """
+    from aegis.experiments.checking import check_bench, check_settings  # which know results, and these know plans
+
     choose(preset, PRESETS, "preset")
     own = bench.presets.get(preset)
     base = merged(bench.base.model_dump(exclude_none=True), {} if own is None else _settings(own))
@@ -66,6 +73,8 @@ def plan_of(bench: Bench, preset: str, changes: Mapping[str, Any] | None = None)
     given = dict(changes or {})
     if "seeds" in given:
         seeds = _count(given.pop("seeds"), "seeds")
+    for key, changed in given.items():
+        _check_change(bench, key, changed)
     values = [None] if bench.sweep is None else bench.sweep.values if own is None or own.sweep is None else own.sweep
     units = []
     for name, arm in bench.arms.items():
@@ -75,9 +84,20 @@ def plan_of(bench: Bench, preset: str, changes: Mapping[str, Any] | None = None)
                 settings = merged(settings, nested(bench.sweep.key, value))
             for key, changed in given.items():
                 settings = merged(settings, nested(key, changed))
-            _count(settings.get("episodes", 1), "episodes")
             units.append(Unit(bench.name, bench.measure, name, value, settings))
-    return Plan(bench, preset, seeds, tuple(units))
+    check_bench(bench, check_settings(units))
+    return Plan(bench, preset, seeds, tuple(units), dict(changes or {}))
+
+
+def _check_change(bench: Bench, key: str, changed: Any) -> None:
+    nested(key, changed)
+    if changed is None:
+        raise SettingError(f"bench {bench.name}: '{key}' is changed to nothing; give a value, or leave it out")
+    if bench.sweep is not None and (key == bench.sweep.key or bench.sweep.key.startswith(f"{key}.")):
+        raise SettingError(
+            f"bench {bench.name} sweeps '{bench.sweep.key}': every arm takes {', '.join(map(str, bench.sweep.values))}; "
+            "leave it out, or write a bench of your own without the sweep"
+        )
 
 
 def nested(key: str, value: Any) -> dict[str, Any]:
