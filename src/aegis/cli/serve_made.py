@@ -63,6 +63,7 @@ def make_service(
         log_config=None,
         access_log=False,
         timeout_keep_alive=30,
+        timeout_graceful_shutdown=3,  # an open dashboard never hangs up by itself
         limit_concurrency=512,
         ssl_certfile=cert,
         ssl_keyfile=key,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import math
 import secrets
 import time
 from collections import OrderedDict
@@ -33,7 +34,7 @@ class Access:
     database: Database
     _seen: OrderedDict[str, tuple[float, Token | None]] = field(default_factory=OrderedDict)
     _sessions: OrderedDict[str, tuple[float, str]] = field(default_factory=OrderedDict)
-    _any: tuple[float, bool] = (0.0, False)
+    _any: tuple[float, bool] = (-math.inf, False)
 
     def protected(self) -> bool:
         """Say whether there are tokens. Once there are, there is no way back without them: revoked ones count too."""
@@ -61,7 +62,7 @@ class Access:
     def token(self, secret: str) -> Token | None:
         """Return whose token a secret is, asked of the store from time to time only."""
         name, now = sha256(secret.encode()).hexdigest(), time.monotonic()
-        at, token = self._seen.get(name, (-1e9, None))
+        at, token = self._seen.get(name, (-math.inf, None))
         if now - at > REMEMBERED:
             token = find_token(self.database, secret)
             self._seen[name] = now, token
@@ -86,6 +87,10 @@ class Access:
         """Return what a page of a session sends along with everything that changes something."""
         return sha256(f"aegis page {session}".encode()).hexdigest()
 
+    def _proved(self, request: Request, session: str) -> bool:
+        found = request.headers.get(FORGERY, "")
+        return hmac.compare_digest(found.encode(), self.proof(session).encode())  # as bytes: a header may hold any letter
+
     def _secret(self, request: Request) -> str | None:
         header = request.headers.get("authorization", "")
         if header.lower().startswith("bearer "):
@@ -97,7 +102,7 @@ class Access:
         if time.monotonic() - opened > LASTS:
             self.close_session(session)
             return None
-        if request.method != "GET" and not hmac.compare_digest(request.headers.get(FORGERY, ""), self.proof(session)):
+        if request.method != "GET" and not self._proved(request, session):
             raise HTTPException(403, f"a request from a browser carries the header '{FORGERY}' of its page")
         return secret
 

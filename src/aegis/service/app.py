@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
 import threading
 from collections.abc import AsyncIterator, Sequence
@@ -11,12 +12,13 @@ from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import Response
 from starlette.types import ASGIApp
 
+from aegis.errors import AegisError
 from aegis.service.access import Access
 from aegis.service.counting import Counting
-from aegis.service.errors import ServiceError, Standby
+from aegis.service.errors import ServiceError, Standby, StoreUnavailable
 from aegis.service.guarding import Guarding, Rates
 from aegis.service.live import Live
 from aegis.service.metrics import Metrics
@@ -69,10 +71,17 @@ class Service:
         log.info("writer of gate '%s' in %s", self.live.name, self.live.database.shown)
 
     def _wait(self) -> None:
+        said = ""
         while not self._stopping.wait(TRY):
-            with contextlib.suppress(ServiceError):
+            try:
                 self._take_over()
                 return
+            except StoreUnavailable:
+                continue  # somebody else is still the writer, or the store is away
+            except AegisError as error:
+                if str(error) != said:
+                    said = str(error)
+                    log.error("cannot take over gate '%s': %s", self.live.name, error)
 
 
 def make_app(service: Service) -> ASGIApp:
@@ -105,14 +114,19 @@ def make_app(service: Service) -> ASGIApp:
     return Guarding(app, service.metrics, Rates(service.rate), LARGEST, service.hosts)
 
 
-async def _service_error(_: Request, error: Exception) -> JSONResponse:
+async def _service_error(_: Request, error: Exception) -> Response:
     status = error.status if isinstance(error, ServiceError) else 500
-    return JSONResponse({"detail": str(error)}, status, {"retry-after": "1"} if status == 503 else None)
+    return _said(str(error), status, {"retry-after": "1"} if status == 503 else None)
 
 
-async def _invalid(_: Request, error: Exception) -> JSONResponse:
+async def _invalid(_: Request, error: Exception) -> Response:
     """Answer what does not have the right form, without sending back what was in it."""
     found: list[dict[str, Any]] = []
     if isinstance(error, RequestValidationError):
         found = [{"where": ".".join(map(str, item["loc"])), "why": item["msg"]} for item in error.errors()]
-    return JSONResponse({"detail": found}, 422)
+    return _said(found, 422)
+
+
+def _said(detail: Any, status: int, headers: dict[str, str] | None = None) -> Response:
+    """Return an answer in plain ASCII: what was sent, and is named in it, may not be proper text."""
+    return Response(json.dumps({"detail": detail}), status, headers, "application/json")

@@ -6,6 +6,7 @@ and nothing is done twice. A decision is answered within `timeout` seconds, what
 
 from __future__ import annotations
 
+import json
 import random
 import threading
 import time
@@ -65,7 +66,7 @@ class Episode:
             body["available"] = list(available)
         if legacy is not None:
             body["legacy"] = dict(legacy)
-        return self.client._decide(self.id, body)
+        return self.client._decide(self.id, _plain(body))
 
     def report(self, choice: Choice | str | None, reward: float | None, **more: Any) -> None:
         """Report what came of a decision, or of the whole episode. reward None: it will never come. more: outcome, guards."""
@@ -136,9 +137,12 @@ class Client:
 
     def close(self, seconds: float = PATIENCE) -> None:
         """Deliver what is left, for a while; the rest is delivered by the next client with the same spool."""
+        if not self._going:
+            return
         self.flush(seconds)
         self._going = False
         self._work.set()
+        self._slow_line.cut()
         self._delivering.join(PATIENCE)
         self._asking.shutdown(wait=False, cancel_futures=True)
         self._line.hang_up()
@@ -156,6 +160,9 @@ class Client:
             answer = self._ask(f"/v1/episodes/{episode}/decisions", body, end)
             return Choice(answer["decision"], answer["level"], answer["action"], answer["propensity"], answer["by"])
         except Refused as error:
+            if error.status in (401, 403):  # a token that was revoked stops no plant
+                self._away_until = time.monotonic() + RETRY
+                return self._fall_back(episode, body)
             raise InputError(f"the gate refuses the decision '{body['id']}' ({error.status}): {error}") from error
         except (Away, TooLate):
             self._away_until = time.monotonic() + RETRY
@@ -177,6 +184,7 @@ class Client:
             return found
         except TooLate:
             future.cancel()
+            self._line.cut()  # or the next question would wait behind this one
             raise
 
     def _fall_back(self, episode: str, body: dict[str, Any]) -> Choice:
@@ -215,14 +223,23 @@ class Client:
 
     def learn_actions(self) -> None:
         """Ask the gate which actions each level has, so that the legacy's can be drawn without it. Away if it does not answer."""
-        levels = self._slow_line.ask("GET", "/v1/problem")["levels"]
-        self._actions = {item["level"]: item["actions"] for item in levels}
+        try:
+            levels = self._slow_line.ask("GET", "/v1/problem")["levels"]
+            self._actions = {item["level"]: item["actions"] for item in levels}
+        except (KeyError, TypeError) as error:
+            raise Away("what answers is not a gate") from error
 
     # ---- delivering --------------------------------------------------------------------------------------------------------
 
     def _send(self, path: str, body: dict[str, Any], episode: str) -> None:
-        self.spool.put(path, uuid.uuid4().hex, body, episode)
+        self.spool.put(path, uuid.uuid4().hex, _plain(body), episode)
         self._work.set()
+
+    def _learn(self) -> None:
+        try:
+            self.learn_actions()
+        except Refused as error:  # it says nothing about what is to be delivered
+            raise Away(str(error)) from error
 
     def _deliver(self) -> None:
         while self._going:
@@ -233,7 +250,7 @@ class Client:
                 continue
             try:
                 if not self._actions:
-                    self.learn_actions()
+                    self._learn()
                 self._slow_line.ask("POST", parcel.path, parcel.body, parcel.key)
                 self.spool.arrived(parcel)
                 self._away_until = 0.0
@@ -244,3 +261,12 @@ class Client:
                     self.spool.refuse(parcel, f"{error.status}: {error}")
             except Away:
                 time.sleep(min(RETRY, 0.2))
+
+
+def _plain(body: dict[str, Any]) -> dict[str, Any]:
+    """Return a body that can be sent; InputError if there is something in it that JSON has not."""
+    try:
+        found: dict[str, Any] = json.loads(json.dumps(body, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise InputError(f"this cannot be sent to the gate, plain finite numbers and text can: {error}") from error
+    return found

@@ -37,7 +37,6 @@ class Counting:
     failure: str | None = field(default=None, init=False)  # why nothing is counted now, None if it is
     _thread: threading.Thread | None = field(default=None, init=False)
     _going: bool = field(default=False, init=False)
-    _silent: int = field(default=0, init=False)
 
     def start(self) -> None:
         """Start the thread."""
@@ -53,6 +52,7 @@ class Counting:
         self.worker.stop()
         if self._thread is not None:
             self._thread.join(10)
+            self.worker.stop()  # the thread may have started it again meanwhile
 
     def _run(self) -> None:
         while self._going:
@@ -64,7 +64,9 @@ class Counting:
                 time.sleep(REST)
             except WorkerGone as error:
                 self.failure, busy = str(error), False
-                log.warning("%s; it is started again", error)
+                if self._going:
+                    log.warning("%s; it is started again", error)
+                    time.sleep(REST)  # one that cannot start at all would keep the machine busy
             except Exception as error:
                 self.failure, busy = f"{type(error).__name__}: {error}", False
                 log.exception("counting failed; decisions go on")
@@ -110,17 +112,20 @@ class Counting:
         for tree, found in zip(trees, judged, strict=True):
             with self.live.changed:
                 now = self.live.state.opened
+                if now.freeze_is_due:
+                    return  # nothing is put off until a block is through
                 if now.challenges and [item.name for item in now.challenges] != [item.name for item in gate.challenges]:
                     return  # something was frozen or given up meanwhile: what was judged is not what counts now
                 counting = {item.name for item in now.counting(tree.number or 0)} if now.paused is None else set()
                 evidence = {name: found.evidence[name] for name in counting} if tree.arm == "agent" else {}
-                self._unit(tree, Unit(tree.number or 0, found.reward, tree.arm, evidence))
+                unit = Unit(tree.number or 0, found.reward, tree.arm, evidence)
+                self.live.step(unit)
+            self._counted(tree, unit)
 
-    def _unit(self, tree: Tree, unit: Unit) -> None:
-        self.live.step(unit)
+    def _counted(self, tree: Tree, unit: Unit) -> None:
+        """Let the worker know, without holding up decisions: it may have to be started first."""
         self.worker.call("counted", tree, unit)
-        self._silent = 0 if unit.reward is not None else self._silent + 1
-        if self._silent == SILENT:
+        if self.live.state.silent >= SILENT:
             self.live.pause(f"no reward has come for {SILENT} episodes")
 
     def _broken(self, tree: Tree) -> None:
@@ -128,14 +133,17 @@ class Counting:
         self.live.pause(
             f"episode '{tree.id}' was closed before every decision had one below it: what it would have earned is not known"
         )
-        with self.live.changed:
-            self._unit(tree, Unit(tree.number or 0, None, tree.arm, {}))
+        unit = Unit(tree.number or 0, None, tree.arm, {})
+        self.live.step(unit)
+        self._counted(tree, unit)
 
     def _freeze(self, gate: GateState) -> None:
         """Let challengers be made, and freeze them unless a new phase has begun meanwhile."""
         deployed = {item.level: self.live.journal.kept(item.challenge) for item in gate.deployed}
         try:
-            made = self.worker.call("freeze", gate, dict(self.live.state.changed), deployed)
+            with self.live.changed:
+                changed = dict(self.live.state.changed)
+            made = self.worker.call("freeze", gate, changed, deployed)
         except ServiceError:
             raise
         except AegisError as error:

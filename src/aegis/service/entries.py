@@ -12,7 +12,7 @@ from aegis.service.deciding import chances_of, drawn
 from aegis.service.errors import Conflict, NotFound, ServiceError, WrongRequest
 from aegis.service.state import CLOSED, DECISION, EPISODE, LATE, OVERRULED, RESULTS, LiveState
 from aegis.service.store import Entry
-from aegis.service.trees import Decision, Tree
+from aegis.service.trees import Decision, Result, Tree
 from aegis.service.wire import Ask, Legacy, Report
 
 
@@ -40,16 +40,10 @@ class Entries:
     def decision(self, episode: str, ask: Ask) -> Entry:
         """Answer a decision."""
         tree, level, path = self._asked(episode, ask)
-        parent = path[-1].id if path else None
-        if level.decision is None and level is not self.problem.innermost and tree.below(parent, level.name):
-            each = "per episode" if parent is None else "below each parent"
-            raise Conflict(
-                f"level '{level.name}' has one decision {each} in this problem; give it a 'decision' id in the problem file to "
-                "allow more"
-            )
         name = ask.id or f"{level.name}-{len(tree.decisions) + 1}"
         if name in tree.decisions:
             raise Conflict(f"episode '{episode}' has a decision '{name}' already; one decision is asked for once")
+        self._room(tree, level, path)
         item, first = self._item(tree, level, path, ask, name), self._first(tree)
         held = first["policies"].get(level.name)
         taken = None if ask.legacy is None else ask.legacy.taken
@@ -72,7 +66,9 @@ class Entries:
         tree, level, path = self._asked(episode, ask)
         name = ask.id or f"{level.name}-{len(tree.decisions) + 1}"
         item, first, before = self._item(tree, level, path, ask, name), self._first(tree), tree.decisions.get(name)
-        if before is not None:
+        if before is None:
+            self._room(tree, level, path)
+        else:
             if (before.level, before.parent, dict(before.context)) != (item.level, item.parent, dict(item.context)):
                 raise Conflict(f"episode '{episode}': decision '{name}' was asked for in another context")
             if name in tree.results or any(other.parent == name for other in tree.decisions.values()):
@@ -92,13 +88,18 @@ class Entries:
         """Take note of what came of decisions, all of them or none."""
         found: list[dict[str, Any]] = []
         late: list[dict[str, Any]] = []
+        here: dict[tuple[str, str], Result] = {}
         for place, item in enumerate(items):
             try:
                 tree, target = self._reported(item)
                 result = check.result_of(self.problem, item)
-                before = None if tree is None else tree.results.get(target)
-                if before is not None and before != result:
-                    raise Conflict(f"another result of decision '{target}' of episode '{item.episode}' was reported before")
+                before = here.setdefault((item.episode, target), result)
+                if tree is not None and before == result:
+                    before = tree.results.get(target, result)
+                if before != result:
+                    raise Conflict(
+                        f"another result of decision '{target}' of episode '{item.episode}' was reported before, or here"
+                    )
             except ServiceError as error:
                 raise type(error)(f"item {place}: {error}") from None
             body = {"reward": result.reward, "outcome": result.outcome, "guards": dict(result.guards)}
@@ -147,6 +148,16 @@ class Entries:
             raise WrongRequest(f"parent: '{ask.parent}' is no decision of level '{outer}' in episode '{episode}'")
         return tree, level, tree.path(ask.parent)
 
+    def _room(self, tree: Tree, level: Level, path: Sequence[Decision]) -> None:
+        """Raise Conflict if a level has its one decision already."""
+        parent = path[-1].id if path else None
+        if level.decision is None and level is not self.problem.innermost and tree.below(parent, level.name):
+            each = "per episode" if parent is None else "below each parent"
+            raise Conflict(
+                f"level '{level.name}' has one decision {each} in this problem; give it a 'decision' id in the problem file to "
+                "allow more"
+            )
+
     def _first(self, tree: Tree) -> dict[str, Any]:
         """Return what is settled with the first decision of an episode: its number, who acts, and which policies."""
         if tree.number is not None:
@@ -158,13 +169,20 @@ class Entries:
         """Return the decision before anybody has taken it."""
         context, mask = check.context_of(level, ask.context), check.mask_of(level, ask.available)
         legacy = self._legacy(level, ask.legacy, mask)
+        if ask.legacy is not None and ask.legacy.taken is not None:
+            _taken(level, ask.legacy.taken, legacy, "legacy.taken")  # also where it is not used: what is sent is right
         return Decision(name, level.name, path[-1].id if path else None, context, mask, legacy, legacy, -1, "")
 
     def _legacy(self, level: Level, told: Legacy | None, mask: tuple[bool, ...] | None) -> tuple[float, ...]:
         """Return the legacy's probabilities at a decision."""
         if not self.columns:
             opened = mask or (True,) * level.actions.count
-            return tuple(can / sum(opened) for can in opened)
+            known = tuple(can / sum(opened) for can in opened)
+            if told is not None and told.distribution is not None:
+                self._same(known, check.distribution_of(level, told.distribution, mask))
+            elif told is not None and (told.action is not None or told.epsilon is not None):
+                raise WrongRequest("legacy.action: the problem file says that the legacy draws uniformly; leave it out")
+            return known
         if told is None or (told.distribution is None) == (told.action is None):
             raise WrongRequest(
                 "legacy: say what the legacy would do, either its 'distribution' over the actions, or its 'action' with the rate "
@@ -177,6 +195,11 @@ class Entries:
         if told.epsilon is None:
             raise WrongRequest("legacy.epsilon: say at which rate the legacy explores beside its action")
         return check.legacy_of_action(level, told.action, told.epsilon, mask)
+
+    @staticmethod
+    def _same(known: Sequence[float], told: Sequence[float]) -> None:
+        if max(abs(one - other) for one, other in zip(known, told, strict=True)) > check.SUM_TOLERANCE:
+            raise WrongRequest("legacy.distribution: the problem file says that the legacy draws uniformly, this is another one")
 
     def _reported(self, item: Report) -> tuple[Tree | None, str]:
         """Return the episode of a result and the decision it belongs to; no episode if that has been counted already."""

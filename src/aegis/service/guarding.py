@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -29,6 +30,7 @@ HEADERS = (
         b"form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
     ),
 )
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")  # others are counted together
 FEW = 10_000  # addresses whose rates are remembered
 log = logging.getLogger("aegis.service.requests")
 
@@ -51,8 +53,8 @@ class Rates:
         return left >= 1.0
 
 
-class TooLarge(Exception):
-    """A body is larger than what is allowed."""
+class TooLarge(HTTPException):
+    """A body is larger than what is allowed. Frameworks that read a body for a route let this kind of exception through."""
 
 
 @dataclass(slots=True)
@@ -84,18 +86,18 @@ class Guarding:
                 await refused(scope, receive, sending)
             else:
                 await self.app(scope, _limited(receive, self.largest), sending)
-        except TooLarge:
-            await _said(413, f"a body has at most {self.largest} bytes")(scope, receive, sending)
+        except TooLarge as error:
+            await _said(413, error.detail)(scope, receive, sending)
         finally:
             self._note(scope, answered["status"], time.perf_counter() - started)
 
     def _refused(self, scope: Scope) -> JSONResponse | None:
         request = Request(scope)
-        host = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
-        if self.hosts and host not in self.hosts:
+        host = _host(request.headers.get("host", ""))
+        if self.hosts and host not in [name.lower() for name in self.hosts]:
             return _said(421, f"this service is not called '{host[:100]}'; allowed: {', '.join(self.hosts)} (--allow-host)")
         length = request.headers.get("content-length", "0")
-        if not length.isdigit() or int(length) > self.largest:
+        if not (length.isascii() and length.isdigit()) or int(length) > self.largest:
             return _said(413, f"a body has at most {self.largest} bytes")
         caller = request.headers.get("authorization") or (request.client.host if request.client else "")
         if not self.rates.allow(caller):
@@ -105,10 +107,11 @@ class Guarding:
     def _note(self, scope: Scope, status: int, seconds: float) -> None:
         """Count a request, and write a line without anything secret: no bodies, no headers, no query."""
         route = getattr(scope.get("route"), "path", "other")
-        self.metrics.requests.labels(scope["method"], route, str(status)).inc()
+        method = scope["method"] if scope["method"] in METHODS else "other"
+        self.metrics.requests.labels(method, route, str(status)).inc()
         self.metrics.seconds.labels(route).observe(seconds)
         if log.isEnabledFor(logging.INFO):
-            log.info(json.dumps({"method": scope["method"], "route": route, "status": status, "seconds": round(seconds, 5)}))
+            log.info(json.dumps({"method": method, "route": route, "status": status, "seconds": round(seconds, 5)}))
 
 
 def _limited(receive: Receive, largest: int) -> Receive:
@@ -121,10 +124,18 @@ def _limited(receive: Receive, largest: int) -> Receive:
         if message["type"] == "http.request":
             seen += len(message.get("body", b""))
             if seen > largest:
-                raise TooLarge
+                raise TooLarge(413, f"a body has at most {largest} bytes")
         return message
 
     return receiving
+
+
+def _host(given: str) -> str:
+    """Return the name of a host without its port, in small letters; what cannot be a name stays as it is."""
+    try:
+        return urlsplit(f"//{given}").hostname or ""
+    except ValueError:
+        return given
 
 
 def _said(status: int, why: str, headers: dict[str, str] | None = None) -> JSONResponse:

@@ -7,6 +7,7 @@ not confirmed changes nothing here until the journal has been looked at again.
 from __future__ import annotations
 
 import json
+import re
 import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -31,6 +32,7 @@ from aegis.service.wire import Ask, Report
 from aegis.version import __version__
 
 Body = dict[str, Any]
+NAMES = re.compile(r"[^\W_][\w .:-]{0,63}")  # of gates: they become part of the name of a file
 Kept = Mapping[str, tuple[str, bytes]]
 
 
@@ -61,6 +63,8 @@ class Live:
     _policies: dict[str, Policy] = field(default_factory=dict, init=False)  # of challenges in control, by name
 
     def __post_init__(self) -> None:
+        if not NAMES.fullmatch(self.name):
+            raise SettingError(f"the name of a gate has up to 64 letters, digits, spaces and ._:-, found {self.name!r}")
         self.problem = live_problem(self.given)
         self.columns = {} if known_legacy(self.problem) else legacy_columns(self.problem)
         self.legacy = legacy_of(self.problem)
@@ -75,6 +79,13 @@ class Live:
         """Become the writer of the gate and take up where it was; Standby if another process is it."""
         if not self.lease.take():
             raise Standby(f"another process is the writer of gate '{self.name}'")
+        try:
+            self._take_up()
+        except BaseException:
+            self.lease.let_go()  # whoever can start may
+            raise
+
+    def _take_up(self) -> None:
         with self.changed:
             for record in self.journal.news():
                 self._apply(record)

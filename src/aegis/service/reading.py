@@ -13,12 +13,14 @@ from aegis.handover.challenge import GAIN, Challenge
 from aegis.handover.events import Event, Flipped, Frozen, Opened, Reverted, Unit
 from aegis.handover.summary import told
 from aegis.report.handover_standing import Standing, bound_of, evidence_of, standings
+from aegis.service.changes import Changes
 from aegis.service.live import Live
 from aegis.service.paths import Paths
 from aegis.service.store import Record
 from aegis.service.trees import Tree
 
 EVENTS = 500  # that are kept to be shown; the journal has all of them
+SHOWN = 60  # events and freezes that a page is sent
 
 
 @dataclass(slots=True)
@@ -33,6 +35,7 @@ class Reading:
     ledger: list[dict[str, Any]] = field(default_factory=list, init=False)
     earned: dict[str, list[float]] = field(default_factory=dict, init=False)  # by who acted: sum of rewards, episodes
     overruled: int = field(default=0, init=False)
+    changes: Changes = field(default_factory=Changes, init=False)
 
     def __post_init__(self) -> None:
         self.measure = reward_measure(self.live.problem)
@@ -55,6 +58,7 @@ class Reading:
             return
         shown = {"seq": record.seq, "at": record.at, **told(event, self.measure)}
         self.events = [*self.events[-EVENTS + 1 :], shown]
+        self.changes.told(event, shown)
         if isinstance(event, Flipped | Reverted):
             self.paths.changed(event)
         if isinstance(event, Flipped):
@@ -62,7 +66,8 @@ class Reading:
         if isinstance(event, Frozen):
             spent = sum(item.spent for item in event.challenges)
             names = [item.name for item in event.challenges]
-            self.ledger.append({"at": record.at, "freeze": event.freeze, "episode": event.episode, "spent": spent, "what": names})
+            found = {"at": record.at, "freeze": event.freeze, "episode": event.episode, "spent": spent, "what": names}
+            self.ledger.append({**found, "caps": _caps(event)})
 
     # ---- reading -----------------------------------------------------------------------------------------------------------
 
@@ -74,6 +79,7 @@ class Reading:
             "mode": state.settings.mode,
             "paused": state.paused,
             "alarms": state.alarms,
+            "alarm": self.changes.alarm,
             "unit": self.measure.unit,
             "goal": self.live.problem.reward.goal,
             "episodes": {
@@ -84,13 +90,21 @@ class Reading:
             },
             "next_freeze": state.next_freeze if state.paused is None else None,
             "levels": self.levels(),
-            "ledger": {"delta": state.settings.delta, "spent": state.spent, "freezes": state.freeze},
+            "never": [name for name in self.live.problem.names if name not in state.levels],
+            "leaves": {name: getattr(state.settings, name) for name in ("floor", "holdback", "share", "stage")},
+            "changes": self.changes.kept,
+            "ledger": {
+                "delta": state.settings.delta,
+                "spent": state.spent,
+                "freezes": state.freeze,
+                "entries": self.ledger[-SHOWN:],
+            },
             "earned": {
                 who: {"mean": self.measure.value(total / count), "episodes": count} for who, (total, count) in self.earned.items()
             },
             "monitor": self._monitor(state),
             "paths": self.paths.plain(),
-            "events": [item for item in self.events if item["kind"] not in ("frozen",)][-60:],
+            "events": [_plain(item) for item in self.events if item["kind"] not in ("frozen",)][-SHOWN:],
         }
 
     def levels(self) -> list[dict[str, Any]]:
@@ -108,6 +122,7 @@ class Reading:
             "version": "legacy" if held is None else held.challenge,
             "cap": None if held is None else held.cap,
             "gain_lower": item.gain_lower,
+            "held": self.changes.held(item.level),
             "waiting": None
             if waiting is None
             else {"challenge": waiting.challenge, "episode": waiting.episode, "why": waiting.why},
@@ -144,28 +159,41 @@ class Reading:
         if level["waiting"] is not None:
             asks = "An operator has to approve it." if state.settings.mode == "approve" else "In shadow it is not carried out."
             return f"A better policy is certified. {asks}"
+        if level["control"] == "agent" and not state.settings.upgrades:
+            return "The policy stays in control. This gate tests no other policies at a level that was handed over."
         lead = level["leading"]
         if lead is None:
-            return f"Challengers are frozen after episode {state.next_freeze}."
+            return f"Challengers are made and frozen after episode {state.next_freeze}; then they are tested."
         if lead["certified"]:
             return "A better policy is certified; the gate waits a little for a larger step."
         if lead["further"] is None:
             return "The evidence does not speak for a challenger yet."
-        return f"About {max(lead['further'], 1)} more episodes until it is certified, if it goes on like this."
+        further = max(lead["further"], 1)
+        return f"About {further} more episode{'s' if further > 1 else ''} until a policy is certified, if it goes on like this."
 
     def _monitor(self, state: GateState) -> dict[str, Any] | None:
         if state.monitor is None:
             return None
-        return {
-            "floor": self.measure.value(state.monitor.floor),
-            "evidence": state.monitor.evidence,
-            "threshold": 1.0 / state.settings.alarm,
-            "episodes": state.monitor.count,
-        }
+        return _plain(
+            {
+                "floor": self.measure.value(state.monitor.floor),
+                "evidence": state.monitor.evidence,
+                "threshold": 1.0 / state.settings.alarm,
+                "episodes": state.monitor.count,
+            }
+        )
 
     def health(self) -> dict[str, Any]:
         """Return whether the gate answers, and since when."""
         return {"gate": self.live.name, "writer": self.live.started, "records": self.live.journal.last}
+
+
+def _caps(event: Frozen) -> dict[str, list[float | None]]:
+    """Return the caps of what was frozen, by level; None for no cap."""
+    found: dict[str, list[float | None]] = {}
+    for item in event.challenges:
+        found.setdefault(item.level, []).append(None if math.isinf(item.cap) else item.cap)
+    return found
 
 
 def _plain(found: dict[str, Any]) -> dict[str, Any]:

@@ -42,9 +42,12 @@ class Spool:
 
     def put(self, path: str, key: str, body: dict[str, Any], episode: str) -> None:
         """Keep a request until it has arrived."""
-        values = (path, key, json.dumps(body), episode)
-        with self._lock:
-            self._connection.execute("INSERT INTO parcels (path, key, body, episode) VALUES (?, ?, ?, ?)", values)
+        values = (path, key, json.dumps(body, allow_nan=False), episode)
+        try:
+            with self._lock:
+                self._connection.execute("INSERT INTO parcels (path, key, body, episode) VALUES (?, ?, ?, ?)", values)
+        except sqlite3.Error as error:
+            raise OutputError(f"cannot keep a request to {path} until it has arrived: {error}") from error
 
     def first(self) -> Parcel | None:
         """Return the oldest request that is still to be delivered."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from aegis.handover import GateState, replay
 from aegis.handover.acting import AGENT, BEFORE, arm_of
-from aegis.handover.events import Event, Flipped, Opened, Reverted, Unit, event_of
+from aegis.handover.events import Event, Flipped, Opened, Restarted, Reverted, Unit, event_of
 from aegis.handover.state import apply as apply_event
 from aegis.problem import Problem
 from aegis.service.errors import Damaged
@@ -26,8 +26,9 @@ Told = Callable[[Event, Record], None]
 @dataclass(slots=True)
 class LiveState:
     """The state. gate: None before the gate was opened. trees: episodes that are not counted yet, by id; numbers: their ids by
-    number. started: how many episodes have a number. changed: flips of each level since the legacy had it last. writer: who
-    wrote last. counted, told: called with every episode that is counted, and with every event of the gate."""
+    number. started: how many episodes have a number. changed: flips of each level since the legacy had it last. silent: episodes
+    counted since the last reward, or since the gate was resumed. writer: who wrote last. counted, told: called with every episode
+    that is counted, and with every event of the gate."""
 
     problem: Problem
     seed: int = 0
@@ -36,6 +37,7 @@ class LiveState:
     numbers: dict[int, str] = field(default_factory=dict)
     started: int = 0
     changed: dict[str, int] = field(default_factory=dict)
+    silent: int = 0
     writer: str | None = None
     counted: Counted | None = None
     told: Told | None = None
@@ -125,7 +127,10 @@ class LiveState:
             self.changed[event.level] = self.changed.get(event.level, 0) + 1
         if isinstance(event, Reverted):
             self.changed.pop(event.level, None)
+        if isinstance(event, Restarted):
+            self.silent = 0
         if isinstance(event, Unit):
+            self.silent = 0 if event.reward is not None else self.silent + 1
             tree = self.trees.pop(self.numbers.pop(event.episode))
             if self.counted is not None:
                 self.counted(tree, event)

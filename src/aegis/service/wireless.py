@@ -5,11 +5,16 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import socket
+import threading
+import time
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
 from aegis.errors import SettingError
+
+NOT_NOW = (408, 421, 425, 429)  # answers that say something about the way to the gate, not about the request
 
 
 class Away(Exception):
@@ -32,6 +37,7 @@ class Line:
     token: str | None
     timeout: float
     _connection: http.client.HTTPConnection | None = field(default=None, init=False)
+    _wire: socket.socket | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.url)
@@ -46,12 +52,17 @@ class Line:
         if self.token is not None:
             headers["Authorization"] = f"Bearer {self.token}"
         content = None if body is None else json.dumps(body, allow_nan=False)
+        watch = threading.Timer(self.timeout, self.cut)  # a socket's own limit starts again with every byte
+        watch.daemon = True
+        watch.start()
         try:
             status, text = self._exchange(method, path, content, headers)
         except (OSError, http.client.HTTPException) as error:
             self.hang_up()
             raise Away(f"{self.url} does not answer: {error or type(error).__name__}") from error
-        if status in (429, 502, 503, 504):
+        finally:
+            watch.cancel()
+        if status in NOT_NOW or status >= 500:
             raise Away(f"{self.url} cannot answer now ({status})")
         try:
             answer = json.loads(text)
@@ -61,22 +72,31 @@ class Line:
             raise Refused(status, str(answer.get("detail", answer) if isinstance(answer, dict) else answer))
         return answer
 
+    def cut(self) -> None:
+        """End the exchange that is going on, from another thread: whoever waits for it gets Away."""
+        if self._wire is not None:
+            with contextlib.suppress(OSError):
+                self._wire.shutdown(socket.SHUT_RDWR)
+
     def hang_up(self) -> None:
         """Close the connection; the next request opens another one."""
         if self._connection is not None:
             with contextlib.suppress(OSError):
                 self._connection.close()
-        self._connection = None
+        self._connection = self._wire = None
 
     def _exchange(self, method: str, path: str, content: str | None, headers: dict[str, str]) -> tuple[int, bytes]:
-        fresh = self._connection is None
+        fresh, end = self._connection is None, time.monotonic() + self.timeout / 2
         connection = self._connection or self._connect()
         self._connection = connection
+        if connection.sock is None:
+            connection.connect()
+        self._wire = connection.sock  # kept here: the connection forgets it while an answer is read that ends with it
         try:
             connection.request(method, path, content, headers)
             response = connection.getresponse()
         except (ConnectionError, http.client.BadStatusLine):
-            if fresh:
+            if fresh or time.monotonic() > end:
                 raise
             self.hang_up()  # a connection that was kept open may be closed by the other side at any time
             return self._exchange(method, path, content, headers)

@@ -60,22 +60,25 @@ class Worker:
 
     def stop(self) -> None:
         """End the process."""
-        if self._pipe is not None:
-            with contextlib.suppress(OSError):
-                self._pipe.close()
-        if self._process is not None:
-            self._process.terminate()
-            self._process.join(5)
+        pipe, process = self._pipe, self._process  # another thread may do the same now
         self._process = self._pipe = None
+        if pipe is not None:
+            with contextlib.suppress(OSError):
+                pipe.close()
+        if process is not None:
+            process.terminate()
+            process.join(5)
 
     def _ready(self) -> Connection:
-        if self._pipe is not None and self._process.is_alive():
-            return self._pipe
+        pipe, running = self._pipe, self._process
+        if pipe is not None and running is not None and running.is_alive():
+            return pipe
         self.stop()
         context = multiprocessing.get_context("spawn")
         here, there = context.Pipe()
-        self._process = context.Process(target=_work, args=(there, self.order), name="aegis-workshop", daemon=True)
-        self._process.start()
+        process = context.Process(target=_work, args=(there, self.order), name="aegis-workshop", daemon=True)
+        process.start()
+        self._process = process
         there.close()
         try:
             self.seen = here.recv()

@@ -29,16 +29,19 @@ OperatorToken = Annotated[Token, Depends(allowed("operate"))]
 def answers(*statuses: int) -> dict[int | str, dict[str, Any]]:
     """Return the errors that a route may answer with, for its description."""
     words = {
+        400: "It cannot be read as JSON.",
         401: "No token, or one that is not known.",
         403: "The role of the token does not allow it.",
         404: "There is no such episode or decision.",
         409: "It contradicts what was written before.",
         413: "The body is too large.",
+        421: "The service is not called by this name.",
         422: "It does not fit the form, or the problem.",
         429: "Too many requests.",
         503: "The store does not answer, or another process is the writer: nothing was done, try again.",
     }
-    return {status: {"model": Problem, "description": words[status]} for status in (401, 403, 413, 429, *statuses)}
+    usual = (401, 403, 413, 421, 429) if 409 not in statuses else (400, 401, 403, 413, 421, 429)
+    return {status: {"model": Problem, "description": words[status]} for status in (*usual, *statuses)}
 
 
 def service_of(request: Request) -> Any:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
-from fastapi.responses import JSONResponse, Response, StreamingResponse
+from fastapi.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 
 from aegis.service.errors import Standby
 from aegis.service.routes.common import Reader, answers, service_of
@@ -101,7 +101,7 @@ def health(request: Request) -> JSONResponse:
     return JSONResponse(found, 200 if service.live.started else 503)
 
 
-@router.get("/metrics", responses=answers(503))
+@router.get("/metrics", response_class=PlainTextResponse, responses=answers(503))
 def metrics(request: Request, _: Reader) -> Response:
     """Return numbers for Prometheus."""
     service = service_of(request)

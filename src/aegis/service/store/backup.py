@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,8 @@ import sqlalchemy as sa
 from aegis.errors import InputError, SettingError
 from aegis.files import written_aside
 from aegis.service.store.database import Database
-from aegis.service.store.journal import gates_in, verify
-from aegis.service.store.tables import challengers, journal, metadata, tokens
+from aegis.service.store.journal import START, checked
+from aegis.service.store.tables import challengers, journal, tokens
 
 TABLES = {table.name: table for table in (journal, challengers, tokens)}
 PAGE = 1000
@@ -27,6 +28,7 @@ def backup(database: Database, path: str | Path) -> int:
     with written_aside(path) as aside, gzip.open(aside, "wt", encoding="utf-8") as file:
         file.write(json.dumps({"aegis store": database.version()}) + "\n")
         with database.answering(), database.engine.connect() as connection:
+            # All tables as they are at one moment; with SQLite every transaction sees that.
             level = {} if database.file is not None else {"isolation_level": "REPEATABLE READ"}
             rows = connection.execution_options(**level)
             for name, table in TABLES.items():
@@ -35,23 +37,32 @@ def backup(database: Database, path: str | Path) -> int:
                     plain = {key: _text(value) for key, value in row.items()}
                     file.write(json.dumps([name, plain]) + "\n")
                     count += 1
+        file.write(json.dumps({"rows": count}) + "\n")
     return count
 
 
 def restore(database: Database, path: str | Path) -> int:
-    """Fill an empty store from a backup, and return how many rows that is; all of it or nothing. The chain is verified."""
+    """Fill an empty store from a backup, and return how many rows that is: all of it, if its chains are whole, or nothing.
+
+    Raises InputError if the file is not a backup, Damaged if something in it was altered or is missing.
+    """
     database.upgrade()
     with database.answering(), database.engine.connect() as connection:
         for table in TABLES.values():
             if connection.execute(sa.select(sa.func.count()).select_from(table)).scalar():
                 raise SettingError(f"the store {database.shown} is not empty: restore into a new one")
     count = 0
+    heads: dict[str, tuple[int, str]] = {}
     with database.transaction() as connection:
         for name, row in _rows(path, database.newest()):
-            connection.execute(metadata.tables[name].insert(), row)
+            if name == journal.name:
+                last, head = heads.get(row["gate"], (0, START))
+                heads[row["gate"]] = last + 1, checked(row, last + 1, head)
+            try:
+                connection.execute(TABLES[name].insert(), row)
+            except sa.exc.IntegrityError as error:
+                raise InputError(f"cannot read the backup {path}: row {count + 1} is there twice, or not whole") from error
             count += 1
-    for gate in gates_in(database):
-        verify(database, gate)
     return count
 
 
@@ -66,10 +77,20 @@ def _rows(path: str | Path, version: str) -> Iterator[tuple[str, dict[str, Any]]
                     f"{path} was made with the schema {head['aegis store']}, this release writes {version}: restore it with the "
                     "release that made it, then run 'aegis store upgrade'"
                 )
+            count, said = 0, None
             for line in file:
-                name, row = json.loads(line)
+                found = json.loads(line)
+                if isinstance(found, dict):
+                    said = found["rows"]
+                    continue
+                name, row = found
+                count += 1
+                if set(row) != set(TABLES[name].c.keys()):
+                    raise ValueError(f"a row of '{name}' has other columns than this release")
                 yield name, {key: _value(value) for key, value in row.items()}
-    except (OSError, EOFError, ValueError) as error:
+            if said != count:
+                raise ValueError(f"it has {count} rows, and says that there are {said}")
+    except (OSError, EOFError, ValueError, TypeError, KeyError, zlib.error) as error:
         raise InputError(f"cannot read the backup {path}: {error}") from error
 
 

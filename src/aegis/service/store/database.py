@@ -13,6 +13,7 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from alembic.util import CommandError
 from sqlalchemy.engine import URL, Connection, Engine, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
@@ -88,7 +89,10 @@ class Database:
             config = Config()
             config.set_main_option("script_location", str(MIGRATIONS))
             config.attributes["connection"] = connection
-            command.upgrade(config, "head")
+            try:
+                command.upgrade(config, "head")
+            except CommandError as error:  # a version that this release does not know
+                raise SettingError(f"the store {self.shown} cannot be upgraded by this release: {error}") from error
 
     def check(self) -> None:
         """Raise SettingError unless the schema is that of this release."""
@@ -122,6 +126,7 @@ def _engine(url: URL) -> Engine:
     if url.get_backend_name() == SQLITE:
         engine = sa.create_engine(url, connect_args={"timeout": PATIENCE, "check_same_thread": False})
         sa.event.listen(engine, "connect", _careful)
+        sa.event.listen(engine, "begin", _begun)
         return engine
     try:
         waits = {"connect_timeout": int(PATIENCE), "options": f"-c statement_timeout={int(PATIENCE * 1000)}"}
@@ -132,7 +137,13 @@ def _engine(url: URL) -> Engine:
 
 def _careful(connection: Any, _: Any) -> None:
     """Readers do not wait for the writer, and what was committed survives a power cut."""
+    connection.isolation_level = None  # transactions begin when they are told to, see below
     cursor = connection.cursor()
     cursor.execute("PRAGMA journal_mode=WAL")
     cursor.execute("PRAGMA synchronous=FULL")
     cursor.close()
+
+
+def _begun(connection: Connection) -> None:
+    """Begin in so many words: left to itself, the driver makes tables outside of it, and every query sees another moment."""
+    connection.exec_driver_sql("BEGIN")

@@ -106,7 +106,7 @@ class Journal:
                 query = journal.select().where(journal.c.gate == self.gate, journal.c.seq > after)
                 rows = connection.execute(query.order_by(journal.c.seq).limit(PAGE)).mappings().all()
             for row in rows:
-                head = _checked(row, after + 1, head)
+                head = checked(row, after + 1, head)
                 after += 1
                 yield _record(row)
             if len(rows) < PAGE:
@@ -179,7 +179,7 @@ def _chained(head: str, *fields: object) -> str:
     return sha256("\n".join([head, *("" if field is None else str(field) for field in fields)]).encode("utf-8")).hexdigest()
 
 
-def _checked(row: Any, expected: int, head: str) -> str:
+def checked(row: Any, expected: int, head: str) -> str:
     """Return the hash of a row after checking that it follows the one before."""
     if row["seq"] != expected:
         raise Damaged(f"gate '{row['gate']}': record {expected} is missing; restore a backup")

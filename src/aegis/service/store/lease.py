@@ -44,6 +44,8 @@ class Lease:
             self._file = None
         if self._connection is not None:
             with contextlib.suppress(sa.exc.SQLAlchemyError):
+                self._connection.execute(sa.text("SELECT pg_advisory_unlock_all()"))  # now, not when the server has noticed
+            with contextlib.suppress(sa.exc.SQLAlchemyError):
                 self._connection.close()
             self._connection = None
 
@@ -74,9 +76,11 @@ class Lease:
         number = int.from_bytes(sha256(f"aegis {self.gate}".encode()).digest()[:8], "big", signed=True)
         with self.database.answering():
             connection = self.database.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
-            connection.detach()  # never handed to anybody else
-            if connection.execute(sa.text("SELECT pg_try_advisory_lock(:number)"), {"number": number}).scalar():
-                self._connection = connection
-                return True
-            connection.close()
-        return False
+            try:
+                connection.detach()  # never handed to anybody else
+                if connection.execute(sa.text("SELECT pg_try_advisory_lock(:number)"), {"number": number}).scalar():
+                    self._connection = connection
+            finally:
+                if self._connection is not connection:
+                    connection.close()
+        return self._connection is not None

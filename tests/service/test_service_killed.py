@@ -1,0 +1,23 @@
+"""A gate that is killed at any moment under load: nothing that was acknowledged is lost, nothing is done twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from load_service import load
+from served_gate import Helper
+
+
+def test_killed_under_load(helper: Helper, store: str, tmp_path: Path) -> None:
+    found = load(helper, store, tmp_path, 10, 11)
+    assert found["writers"] == 11
+    assert found["acknowledged"] > 50
+    assert found["counted"] > 0
+
+
+@pytest.mark.soak
+def test_killed_two_hundred_times(helper: Helper, store: str, tmp_path: Path) -> None:
+    found = load(helper, store, tmp_path, 200, 12)
+    assert found["writers"] == 201
+    assert found["acknowledged"] > 1000

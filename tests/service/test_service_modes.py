@@ -1,0 +1,236 @@
+"""What a certified flip leads to: at once in live, after an operator's word in approve, never in shadow; and who it holds for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import chisquare
+from service_cases import (
+    QUICK,
+    count_all,
+    counting_here,
+    inner,
+    key,
+    meta,
+    played,
+    records,
+    run_plant,
+    small_plant,
+    started,
+    taken_up,
+    told,
+)
+
+from aegis.handover.events import Unit, event_of
+from aegis.service.deciding import drawn
+from aegis.service.errors import Conflict, ServiceError
+from aegis.service.live import Live
+from aegis.service.store import Database
+from aegis.service.wire import Ask, Report
+
+ME = "me"
+
+
+def events(live: Live, kind: str) -> list[dict[str, object]]:
+    """Return the events of a kind."""
+    return [item.body["event"] for item in records(live, "event") if item.body["event"]["kind"] == kind]
+
+
+def say(live: Live, action: str, level: str | None = None) -> None:
+    """Say something as an operator."""
+    live.say(key(), action, ME, "for a test", level)
+
+
+def begin(live: Live, name: str) -> None:
+    """Open an episode with its outer decision."""
+    live.open_episode(key(), name)
+    live.decide(key(), name, meta())
+
+
+def who(live: Live, name: str, decision: str) -> tuple[str, str]:
+    """Ask for an inner decision, and return who took it."""
+    answer = live.decide(key(), name, inner(decision))
+    return answer["by"], answer["version"]
+
+
+# ---- modes -------------------------------------------------------------------------------------------------------------------
+
+
+def test_in_approve_it_waits_for_an_operator(waiting: Database) -> None:
+    plant = small_plant()
+    with taken_up(waiting) as live:
+        (asked,) = events(live, "waiting")
+        assert events(live, "flip") == []
+        counting, number = counting_here(live), live.state.started
+        run_plant(plant, live, number, 3, counting)
+        assert events(live, "flip") == []
+        with pytest.raises(Conflict, match="meta"):
+            say(live, "approve", "meta")
+        say(live, "approve", "inner")
+        (flip,) = events(live, "flip")
+        assert (flip["level"], flip["challenge"], flip["since"]) == ("inner", asked["challenge"], number + 4)
+        (operator,) = events(live, "operator")
+        assert (operator["who"], operator["why"]) == (ME, "for a test")
+        run_plant(plant, live, number + 3, 2, counting)
+        answers = [item.body for item in records(live, "decision") if item.body["number"] > number + 3]
+        assert {body["by"] for body in answers if body["level"] == "inner"} == {"agent"}
+        assert {body["by"] for body in answers if body["level"] == "meta"} == {"legacy"}
+        with pytest.raises(Conflict):
+            say(live, "approve", "inner")
+
+
+def test_in_live_it_flips_by_itself(file_database: Database, waiting: Database) -> None:
+    plant = small_plant()
+    with taken_up(waiting) as other:
+        (asked,) = events(other, "waiting")
+    with started(file_database, plant.problem, mode="live", **QUICK) as live:
+        run_plant(plant, live, 0, int(str(asked["episode"])), counting_here(live))
+        (flip,) = events(live, "flip")
+        assert (flip["episode"], flip["challenge"]) == (asked["episode"], asked["challenge"])
+        assert events(live, "operator") == []
+
+
+def test_in_shadow_it_never_flips(waiting: Database) -> None:
+    plant = small_plant()
+    with taken_up(waiting) as live:
+        counting = counting_here(live)
+        say(live, "shadow")
+        with pytest.raises(Conflict, match="already"):
+            say(live, "shadow")
+        run_plant(plant, live, live.state.started, 4, counting)
+        with pytest.raises(Conflict, match="shadow"):
+            say(live, "approve", "inner")
+        assert events(live, "flip") == []
+        assert "shadow" in str(events(live, "waiting")[-1]["why"])
+        assert {item.body["by"] for item in records(live, "decision")} == {"legacy"}
+        say(live, "live")
+        run_plant(plant, live, live.state.started, 1, counting)
+        assert [flip["level"] for flip in events(live, "flip")] == ["inner"]
+    with taken_up(waiting) as live:  # the mode is kept, although the gate was opened in another one
+        assert live.state.opened.settings.mode == "live"
+        say(live, "ask")
+        assert live.state.opened.settings.mode == "approve"
+
+
+def test_a_pause_stops_everything_but_who_is_in_control(waiting: Database) -> None:
+    plant = small_plant()
+    with taken_up(waiting) as live:
+        counting = counting_here(live)
+        say(live, "pause")
+        with pytest.raises(Conflict, match="paused"):
+            say(live, "approve", "inner")
+        run_plant(plant, live, live.state.started, 2, counting)
+        assert live.state.opened.episode == live.state.started
+        say(live, "resume")
+        assert live.state.opened.challenges == ()  # what was tested is given up: two episodes were not counted for it
+
+
+# ---- for whom a flip holds ---------------------------------------------------------------------------------------------------
+
+
+def test_episodes_keep_the_policies_they_started_with(waiting: Database) -> None:
+    with taken_up(waiting) as live:
+        begin(live, "before")
+        assert who(live, "before", "i1") == ("legacy", "legacy")
+        live.open_episode(key(), "opened-before")
+        say(live, "approve", "inner")
+        (flip,) = events(live, "flip")
+        agent = ("agent", str(flip["challenge"]))
+        begin(live, "after")
+        assert who(live, "after", "i1") == agent
+        live.decide(key(), "opened-before", meta())
+        assert who(live, "opened-before", "i1") == agent  # an episode starts with its first decision
+        assert who(live, "before", "i2") == ("legacy", "legacy")
+    with taken_up(waiting) as live:
+        assert who(live, "before", "i3") == ("legacy", "legacy")
+        assert who(live, "after", "i2") == agent
+        say(live, "revert", "inner")
+        begin(live, "reverted")
+        assert who(live, "reverted", "i1") == ("legacy", "legacy")
+        assert who(live, "after", "i3") == agent
+    with taken_up(waiting) as live:
+        assert who(live, "after", "i4") == agent
+        assert who(live, "reverted", "i2") == ("legacy", "legacy")
+        assert flip["since"] == live.state.trees["after"].number
+
+
+def test_an_overruled_agent_is_no_evidence(waiting: Database) -> None:
+    plant = small_plant()
+    with taken_up(waiting) as live:
+        counting = counting_here(live)
+        say(live, "approve", "inner")
+        run_plant(plant, live, live.state.started, 9, counting)  # the outer level is challenged again
+        assert live.state.opened.challenges
+        for name, overruled in (("plain", False), ("mixed", True)):
+            begin(live, name)
+            live.decide(key(), name, inner("i1"))
+            if overruled:
+                found = live.overrule(key(), name, inner("i1"), -2.0)
+                assert (found["by"], found["propensity"]) == ("legacy", pytest.approx(0.2))
+            live.report(key(), [Report(episode=name, decision="i1", reward=1.0, outcome=0.5)])
+            live.close(key(), name)
+        count_all(counting)
+        units = [event_of(event) for event in events(live, "unit")][-2:]
+        assert all(isinstance(unit, Unit) for unit in units)
+        assert [(unit.arm, bool(unit.evidence)) for unit in units if isinstance(unit, Unit)] == [
+            ("agent", True),
+            ("mixed", False),
+        ]
+
+
+# ---- propensities ------------------------------------------------------------------------------------------------------------
+
+
+def test_draws_follow_their_probabilities() -> None:
+    chances = (0.5, 0.0, 0.3, 0.15, 0.05)
+    counts = np.bincount([drawn(chances, 3, number, place) for number in range(200) for place in range(20)], minlength=5)
+    assert counts[1] == 0
+    kept = [0, 2, 3, 4]
+    assert chisquare(counts[kept], 4000 * np.array(chances)[kept]).pvalue > 0.001
+    uniform = [drawn((0.5, 0.5), 3, number, 0) for number in range(2000)]
+    following = chisquare(np.bincount(2 * np.array(uniform[:-1]) + np.array(uniform[1:]), minlength=4)).pvalue
+    assert following > 0.001  # one episode says nothing about the next
+
+
+def test_answers_follow_what_they_say(waiting: Database) -> None:
+    with taken_up(waiting) as live:
+        say(live, "approve", "inner")
+        begin(live, "e")
+        answers = [live.decide(key(), "e", inner(f"i{place}")) for place in range(300)]
+        (chances,) = {tuple(item.body["chances"]) for item in records(live, "decision") if item.body["by"] == "agent"}
+        assert all(answer["propensity"] == chances[answer["index"]] for answer in answers)
+        assert sum(chances) == pytest.approx(1.0)
+        assert max(abs(np.array(chances) - 0.2)) > 0.05  # it is not the legacy
+        counts, likely = np.bincount([answer["index"] for answer in answers], minlength=5), np.array(chances) > 0
+        assert counts[~likely].sum() == 0
+        assert chisquare(counts[likely], 300 * np.array(chances)[likely]).pvalue > 0.001
+
+
+def test_what_the_legacy_has_drawn_counts_while_it_is_in_control(waiting: Database) -> None:
+    with taken_up(waiting) as live:
+        begin(live, "legacy")
+        answers = [live.decide(key(), "legacy", inner(f"i{place}", taken=-2.0)) for place in range(10)]
+        assert {answer["action"] for answer in answers} == {-2.0}
+        assert [answer["propensity"] for answer in answers] == [pytest.approx(0.2)] * 10
+        say(live, "approve", "inner")
+        begin(live, "agent")
+        for taken in (-2.0, 2.0):
+            asked = [live.decide(key(), "agent", inner(f"i{taken}-{place}", taken=taken)) for place in range(40)]
+            assert len({answer["action"] for answer in asked}) > 1
+        with pytest.raises(ServiceError, match=r"legacy\.taken"):
+            live.decide(key(), "agent", inner("wrong", taken=7.0))
+
+
+def test_the_draws_of_a_restarted_gate_go_on(file_database: Database) -> None:
+    played(file_database, 2)
+    with started(file_database) as live:
+        before = told(live)
+        assert before["started"] == 2
+        live.open_episode(key(), "e")
+        first = live.decide(
+            key(),
+            "e",
+            Ask(level="recipe", context={"task": "hard"}, available=[True] * 3, legacy={"action": "fast", "epsilon": 0.9}),
+        )
+    body = records(live, "decision")[-1].body
+    assert drawn(tuple(body["chances"]), live.state.seed, 3, 0) == first["index"]

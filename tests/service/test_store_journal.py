@@ -1,0 +1,207 @@
+"""The journal: chained, one transaction per write, one record per key, and looked at again after a write in doubt."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from service_cases import GATE
+
+from aegis.service.errors import Conflict, Damaged, StoreUnavailable
+from aegis.service.store import Database, Entry, Journal, gates_in, verify
+from aegis.service.store.journal import PAGE
+from aegis.service.store.tables import challengers, journal
+
+
+@pytest.fixture
+def filled(database: Database) -> Journal:
+    """Return a journal with ten records."""
+    found = Journal(database, GATE)
+    for place in range(10):
+        found.append([Entry("episode", {"id": f"e{place}"}, place, f"key-{place}", "r")])
+    return found
+
+
+def change(database: Database, statement: Any) -> None:
+    """Do something to the tables that a gate never does."""
+    with database.engine.begin() as connection:
+        connection.execute(statement)
+
+
+def at(seq: int) -> Any:
+    """Return what chooses a record."""
+    return (journal.c.gate == GATE) & (journal.c.seq == seq)
+
+
+# ---- the chain ---------------------------------------------------------------------------------------------------------------
+
+
+def test_the_chain_is_whole(filled: Journal) -> None:
+    assert verify(filled.database, GATE) == 10
+    found = list(Journal(filled.database, GATE).read())
+    assert [item.seq for item in found] == list(range(1, 11))
+    assert [item.body["id"] for item in found] == [f"e{place}" for place in range(10)]
+    assert (found[-1].hash, filled.last) == (filled.head, 10)
+    assert gates_in(filled.database) == [GATE]
+
+
+def test_a_long_journal_is_read_in_pages(file_database: Database) -> None:
+    written = Journal(file_database, GATE)
+    written.append([Entry("episode", {"id": place}) for place in range(PAGE + 1)])
+    written.append([Entry("episode", {"id": place}) for place in range(PAGE - 1)])
+    assert verify(file_database, GATE) == 2 * PAGE
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        *(("body", '{"id":"x"}'), ("at", "2020-01-01"), ("kind", "closed"), ("episode", 99), ("key", "x"), ("request", "x")),
+        *(("hash", "f" * 64), ("episode", None), ("key", None)),
+    ],
+)
+def test_an_altered_record_is_found(filled: Journal, column: str, value: Any) -> None:
+    change(filled.database, journal.update().where(at(4)).values({column: value}))
+    with pytest.raises(Damaged, match="record 4 was altered"):
+        verify(filled.database, GATE)
+
+
+def test_a_removed_record_is_found(filled: Journal) -> None:
+    change(filled.database, journal.delete().where(at(4)))
+    with pytest.raises(Damaged, match="record 4 is missing"):
+        verify(filled.database, GATE)
+
+
+def test_a_removed_record_is_found_although_the_others_move_up(filled: Journal) -> None:
+    change(filled.database, journal.delete().where(at(4)))
+    for seq in range(5, 11):
+        change(filled.database, journal.update().where(at(seq)).values(seq=seq - 1))
+    with pytest.raises(Damaged, match="record 4 was altered"):
+        verify(filled.database, GATE)
+
+
+def test_records_in_another_order_are_found(filled: Journal) -> None:
+    for before, after in ((4, 99), (5, 4), (99, 5)):
+        change(filled.database, journal.update().where(at(before)).values(seq=after))
+    with pytest.raises(Damaged, match="record 4 was altered"):
+        verify(filled.database, GATE)
+
+
+def test_a_record_of_another_gate_is_found(filled: Journal) -> None:
+    other = Journal(filled.database, "other")
+    other.append([Entry("episode", {"id": "x"}, 1, "x", "r")])
+    assert gates_in(filled.database) == ["other", GATE]
+    change(filled.database, journal.delete().where(at(1)))
+    moved = journal.update().where(journal.c.gate == "other").values(gate=GATE)
+    change(filled.database, moved)
+    with pytest.raises(Damaged, match=r"record 2 was altered"):
+        verify(filled.database, GATE)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+        max_leaves=8,
+    )
+)
+def test_whatever_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, body: Any) -> None:
+    database = Database.at(tmp_path_factory.mktemp("store") / "gate.sqlite")
+    try:
+        database.upgrade()
+        Journal(database, GATE).append([Entry("episode", {"body": body}, None, "k")])
+        assert [item.body for item in Journal(database, GATE).read()] == [{"body": body}]
+    finally:
+        database.close()
+
+
+# ---- writing -----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_write_is_all_or_nothing(filled: Journal) -> None:
+    entries = [Entry("episode", {"id": "new"}, 1, "new"), Entry("episode", {"id": "again"}, 1, "key-3")]
+    with pytest.raises(Conflict):
+        filled.append(entries, {"1-dose-2": ("digest", b"content")})
+    assert verify(filled.database, GATE) == 10
+    assert filled.under("new") is None
+    with pytest.raises(Damaged, match="1-dose-2"):
+        filled.kept("1-dose-2")
+    filled.append(entries[:1], {"1-dose-2": ("digest", b"content")})
+    assert (verify(filled.database, GATE), filled.kept("1-dose-2")) == (11, b"content")
+
+
+def test_what_does_not_fit_in_json_writes_nothing(filled: Journal) -> None:
+    for wrong in (float("nan"), {1, 2}):
+        with pytest.raises((TypeError, ValueError)):
+            filled.append([Entry("episode", {"id": wrong})])
+    assert filled.append([Entry("episode", {"id": "fine"})])[0].seq == 11
+    assert verify(filled.database, GATE) == 11
+
+
+def test_a_key_is_used_once(filled: Journal) -> None:
+    with pytest.raises(Conflict):
+        filled.append([Entry("episode", {"id": "other"}, 3, "key-3", "other")])
+    found = filled.under("key-3")
+    assert found is not None
+    assert found.body == {"id": "e3"}
+    assert filled.append([Entry("episode", {"id": "next"})])[0].seq == 11  # a refused write leaves no doubt
+
+
+class Lost(Exception):
+    """The answer to a commit is lost."""
+
+
+@pytest.mark.parametrize("happened", [True, False])
+def test_a_write_in_doubt_is_looked_at_before_the_next(filled: Journal, happened: bool) -> None:
+    def lose(connection: sa.Connection) -> None:
+        if happened:
+            connection.connection.dbapi_connection.commit()  # type: ignore[union-attr]
+        raise sa.exc.OperationalError("COMMIT", {}, Lost("the server closed the connection"))
+
+    sa.event.listen(filled.database.engine, "commit", lose)
+    with pytest.raises(StoreUnavailable, match="closed the connection"):
+        filled.append([Entry("episode", {"id": "doubt"}, 11, "doubt")])
+    sa.event.remove(filled.database.engine, "commit", lose)
+    assert filled.doubtful
+    with pytest.raises(StoreUnavailable, match="not confirmed"):
+        filled.append([Entry("episode", {"id": "next"})])
+    news = filled.news()
+    assert [item.body["id"] for item in news] == (["doubt"] if happened else [])
+    assert filled.append([Entry("episode", {"id": "next"})])[0].seq == 11 + happened
+    assert verify(filled.database, GATE) == 11 + happened
+
+
+def test_a_writer_that_fell_behind_cannot_write(filled: Journal) -> None:
+    other = Journal(filled.database, GATE)
+    assert len(other.news()) == 10
+    other.append([Entry("writer", {"writer": "other"})])
+    for _ in range(2):
+        with pytest.raises(StoreUnavailable):
+            filled.append([Entry("episode", {"id": "mine"})])
+    assert [item.body for item in filled.news()] == [{"writer": "other"}]
+    assert verify(filled.database, GATE) == 11
+
+
+def test_two_writers_never_both_write_a_record(filled: Journal) -> None:
+    other = Journal(filled.database, GATE)
+    other.news()
+    writers: list[Journal] = [filled, other]
+    count: Callable[[], int] = lambda: verify(filled.database, GATE)  # noqa: E731
+    for place in range(6):
+        before, one, two = count(), writers[place % 2], writers[1 - place % 2]
+        one.append([Entry("episode", {"id": place})])
+        with pytest.raises(StoreUnavailable):
+            two.append([Entry("episode", {"id": -place})])
+        two.news()
+        assert count() == before + 1
+
+
+def test_a_kept_challenger_that_is_gone_is_named(filled: Journal) -> None:
+    filled.append([Entry("event", {})], {"1-dose-2": ("digest", b"content")})
+    change(filled.database, challengers.delete())
+    with pytest.raises(Damaged, match="1-dose-2"):
+        filled.kept("1-dose-2")

@@ -1,0 +1,283 @@
+"""One writer for each gate: the lease, who takes over, and that a writer who lost it cannot write."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+from served_gate import Helper, Served
+from service_cases import (
+    GATE,
+    SEED,
+    SMALL,
+    dose,
+    key,
+    make_live,
+    make_service,
+    play,
+    post,
+    recipe,
+    served,
+    small_problem,
+    started,
+)
+
+from aegis.errors import SettingError
+from aegis.handover import GateSettings
+from aegis.problem import parse_problem
+from aegis.service.app import Service
+from aegis.service.errors import ServiceError, Standby, StoreUnavailable
+from aegis.service.live import Live
+from aegis.service.store import Database, Lease, verify
+from aegis.service.wire import Ask
+from aegis.service.wireless import Line
+
+HOLDER = """
+import sys, time
+from aegis.service.store import Database, Lease
+lease = Lease(Database.at(sys.argv[1]), sys.argv[2])
+print(lease.take(), flush=True)
+time.sleep(600)
+"""
+
+
+@contextlib.contextmanager
+def second(database: Database) -> Iterator[Database]:
+    """Yield the same store as another process would open it."""
+    found = Database(database.url, Database.at(database.url.render_as_string(hide_password=False)).engine)
+    try:
+        yield found
+    finally:
+        found.close()
+
+
+def lose(live: Live) -> None:
+    """Take the lease away from a gate without its noticing, as a broken connection does."""
+    lease = live.lease
+    if live.database.file is not None:
+        assert lease._file is not None
+        os.close(lease._file)
+        lease._file = None
+        return
+    assert lease._connection is not None
+    number = lease._connection.execute(sa.text("SELECT pg_backend_pid()")).scalar()
+    with live.database.engine.begin() as connection:
+        connection.execute(sa.text("SELECT pg_terminate_backend(:number)"), {"number": number})
+
+
+# ---- the lease ---------------------------------------------------------------------------------------------------------------
+
+
+def test_one_holds_the_lease(database: Database) -> None:
+    with second(database) as again:
+        one, two, other = Lease(database, GATE), Lease(again, GATE), Lease(again, "other")
+        assert [one.take(), one.take(), two.take(), two.take(), other.take()] == [True, True, False, False, True]
+        one.let_go()
+        one.let_go()
+        assert [two.take(), one.take()] == [True, False]
+        two.let_go()
+        other.let_go()
+        assert one.take()
+        one.let_go()
+
+
+def test_the_lease_of_a_killed_process_is_free(store: str, database: Database) -> None:
+    lease = Lease(database, GATE)
+    command = [sys.executable, "-c", HOLDER, store, GATE]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline().strip() == "True"
+        assert not lease.take()
+        holder.send_signal(signal.SIGKILL)
+        holder.wait()
+    end = time.monotonic() + 30
+    while not lease.take():  # PostgreSQL notices a moment later
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    lease.let_go()
+
+
+# ---- writers -----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_second_writer_stands_by_until_the_first_ends(database: Database) -> None:
+    with second(database) as again:
+        one, two = make_live(database), make_live(again)
+        one.start()
+        with pytest.raises(Standby):
+            two.start()
+        with pytest.raises(Standby):
+            two.open_episode(key(), "e")
+        play(one, "e0")
+        one.stop()
+        with pytest.raises(Standby):
+            play(one, "e1")
+        two.start()
+        assert two.state.trees["e0"].settled(two.problem)
+        play(two, "e1")
+        two.stop()
+    assert verify(database, GATE) == 2 + 5 + 1 + 5
+
+
+def test_a_writer_that_lost_its_lease_cannot_write(database: Database) -> None:
+    with second(database) as again:
+        one, two = make_live(database), make_live(again)
+        one.start()
+        play(one, "e0")
+        lose(one)
+        two.start()
+        before = verify(database, GATE)
+        with pytest.raises(StoreUnavailable):
+            one.open_episode(key(), "mine")
+        for _ in range(3):
+            with pytest.raises(Standby):
+                one.open_episode(key(), "mine")
+        assert verify(database, GATE) == before
+        play(two, "e1")
+        assert "mine" not in two.state.trees
+        one.stop()
+        two.stop()
+
+
+def test_a_writer_that_lost_its_lease_to_nobody_goes_on(database: Database) -> None:
+    with started(database) as live:
+        play(live, "e0")
+        lose(live)
+        play(live, "e1")
+        live.journal.doubtful = True  # as after a write that was not confirmed: the lease is taken again
+        play(live, "e2")
+        with second(database) as again, pytest.raises(Standby):
+            make_live(again).start()
+    assert verify(database, GATE) == 2 + 15
+
+
+def test_a_gate_that_cannot_start_lets_go(database: Database) -> None:
+    with started(database):
+        pass
+    changed = make_live(database, parse_problem(str(_other_problem())))
+    with pytest.raises(SettingError, match="another problem file"):
+        changed.start()
+    with second(database) as again, started(again) as live:
+        assert live.started
+    with pytest.raises(SettingError, match="another settings"):
+        make_live(database, delta=0.2).start()
+    with second(database) as again, started(again) as live:
+        assert live.started
+
+
+def _other_problem() -> str:
+    return SMALL.replace("range: [0, 10]", "range: [0, 20]")
+
+
+@pytest.mark.parametrize("name", ["", "a/b", "x" * 65, "..", "a\x00b"])
+def test_a_gate_has_a_name_that_can_be_a_file(file_database: Database, name: str) -> None:
+    with pytest.raises(SettingError, match="name"):
+        Live(file_database, name, small_problem(), GateSettings(), SEED)
+
+
+# ---- writes in doubt ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("happened", [True, False])
+def test_a_request_in_doubt_gets_one_answer(database: Database, happened: bool) -> None:
+    with started(database) as live:
+        live.open_episode(key(), "e")
+        live.decide(key(), "e", Ask(**recipe()))
+
+        def lost(connection: sa.Connection) -> None:
+            if happened:
+                connection.connection.dbapi_connection.commit()  # type: ignore[union-attr]
+            raise sa.exc.OperationalError("COMMIT", {}, Exception("the connection broke"))
+
+        sa.event.listen(database.engine, "commit", lost)
+        with pytest.raises(ServiceError, match="broke"):
+            live.decide("mine", "e", Ask(**dose()))
+        sa.event.remove(database.engine, "commit", lost)
+        other = live.decide("other", "e", Ask(**dose(id="d2")))
+        answer = live.decide("mine", "e", Ask(**dose()))
+        assert live.decide("mine", "e", Ask(**dose())) == answer
+        assert live.decide("other", "e", Ask(**dose(id="d2"))) == other
+        decisions = live.state.trees["e"].decisions
+        assert list(decisions) == (["r", "d", "d2"] if happened else ["r", "d2", "d"])
+        assert decisions["d"].action == answer["index"]
+    assert verify(database, GATE) == 2 + 4
+
+
+# ---- services ----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_standby_takes_over(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aegis.service.app.TRY", 0.05)
+    with second(database) as again:
+        one: Service = make_service(make_live(database))
+        two = make_service(make_live(again), standby=True)
+        one.start()
+        with served(two) as client:
+            assert client.get("/v1/health").status_code == 503
+            assert client.get("/v1/gate").status_code == 503
+            refused = post(client, "/v1/episodes", {"id": "e"})
+            assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
+            play(one.live, "e0")
+            one.stop()
+            end = time.monotonic() + 30
+            while client.get("/v1/health").status_code != 200:
+                assert time.monotonic() < end
+                time.sleep(0.05)
+            assert client.get("/v1/gate").json()["episodes"]["started"] == 1
+            assert post(client, "/v1/episodes", {"id": "e"}).status_code == 200
+
+
+def test_a_standby_takes_over_when_the_writer_is_killed(helper: Helper, store: str, tmp_path: Path) -> None:
+    problem = tmp_path / "problem.yaml"
+    problem.write_text(SMALL)
+    arguments = ["--problem", str(problem), "--store", store, "--name", GATE, "--host", "greedy", "--standby"]
+    one, two = Served(helper, arguments), Served(helper, arguments)
+    try:
+        one.start()
+        two.start(wait=False)
+        line, other = Line(one.url, None, 10.0), Line(two.url, None, 10.0)
+        line.ask("POST", "/v1/episodes", {"id": "e"}, key())
+        answer = line.ask("POST", "/v1/episodes/e/decisions", recipe(), "mine")
+        line.hang_up()
+        one.kill()
+        two.ready()
+        assert other.ask("POST", "/v1/episodes/e/decisions", recipe(), "mine") == answer
+        assert other.ask("POST", "/v1/episodes/e/decisions", dose(), key())["decision"] == "d"
+        other.hang_up()
+    finally:
+        two.kill()
+        one.kill()
+
+
+def test_a_standby_that_cannot_take_over_says_so(
+    file_database: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("aegis.service.app.TRY", 0.02)
+    with second(file_database) as again:
+        one, two = make_service(make_live(file_database)), make_service(make_live(again, delta=0.2), standby=True)
+        one.start()
+        two.start()
+        one.stop()
+        end = time.monotonic() + 30
+        while "another settings" not in caplog.text:
+            assert time.monotonic() < end
+            time.sleep(0.02)
+        two.stop()
+        assert sum("another settings" in item.getMessage() for item in caplog.records) == 1
+
+
+def test_a_second_service_without_standby_does_not_start(file_database: Database) -> None:
+    with second(file_database) as again:
+        one, two = make_service(make_live(file_database)), make_service(make_live(again))
+        one.start()
+        with pytest.raises(Standby):
+            two.start()
+        one.stop()
