@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import subprocess
@@ -36,6 +37,16 @@ def test_every_command_has_help_and_json(name: str, capsys: pytest.CaptureFixtur
     code, out, _ = aegis(name, "--help", capsys=capsys)
     assert code == 0
     assert "--json" in out
+
+
+@pytest.mark.parametrize("group", ["bench", "store", "token"])
+def test_every_command_of_a_group_has_help_and_json(group: str, capsys: pytest.CaptureFixture[str]) -> None:
+    command = importlib.import_module(f"aegis.cli.{group}").command
+    for name in command.commands:
+        if (group, name) == ("bench", "report"):
+            continue  # it writes its numbers as JSON beside the page
+        code, out, _ = aegis(group, name, "--help", capsys=capsys)
+        assert code == 0 and "--json" in out, name
 
 
 def test_help_is_light() -> None:

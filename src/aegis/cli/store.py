@@ -33,17 +33,27 @@ def opened(store: str, check: bool = True) -> Any:
 
 @click.group("store")
 def command() -> None:
-    """Look after the store of a live gate."""
+    """Look after the store of a live gate.
+
+    \b
+    Examples:
+      aegis store verify --store gate.sqlite --json
+      aegis store backup --store gate.sqlite --out gate-backup.jsonl.gz
+    """
 
 
 @command.command("upgrade")
 @address
-def upgrade(store: str) -> int:
+@options.as_json
+def upgrade(store: str, as_json: bool) -> int:
     """Bring the schema up to date, or make a new store. Back it up first."""
     database = opened(store, check=False)
     before = database.version() if database.file is None or database.file.exists() else None
     database.upgrade()
-    console().print(f"{database.shown}: schema {before or 'none'} -> {database.newest()}")
+    if as_json:
+        print_json({"store": database.shown, "before": before, "now": database.newest()})
+    else:
+        console().print(f"{database.shown}: schema {before or 'none'} -> {database.newest()}")
     return 0
 
 
@@ -110,22 +120,32 @@ def gate_of(database: Any, name: str | None) -> str:
 @command.command("backup")
 @address
 @click.option("--out", required=True, type=options.Place(path_type=Path), metavar="FILE", help="Such as gate-backup.jsonl.gz.")
-def backup(store: str, out: Path) -> int:
+@options.as_json
+def backup(store: str, out: Path, as_json: bool) -> int:
     """Write everything in a store into one file; the gate may go on meanwhile."""
     database = opened(store)
     from aegis.service.store.backup import backup as written
 
-    console().print(f"{written(database, out)} rows in {out}")
+    rows = written(database, out)
+    if as_json:
+        print_json({"rows": rows, "file": str(out)})
+    else:
+        console().print(f"{rows} rows in {out}")
     return 0
 
 
 @command.command("restore")
 @address
 @click.argument("file", type=options.Place(path_type=Path, exists=True))
-def restore(store: str, file: Path) -> int:
+@options.as_json
+def restore(store: str, file: Path, as_json: bool) -> int:
     """Fill a new store from a backup; also the way from SQLite to PostgreSQL and back."""
     database = opened(store, check=False)
     from aegis.service.store.backup import restore as filled
 
-    console().print(f"{filled(database, file)} rows restored into {database.shown}; every chain is whole")
+    rows = filled(database, file)
+    if as_json:
+        print_json({"rows": rows, "store": database.shown})
+    else:
+        console().print(f"{rows} rows restored into {database.shown}; every chain is whole")
     return 0

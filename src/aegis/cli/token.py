@@ -11,7 +11,13 @@ from aegis.cli.store import address, opened
 
 @click.group("token")
 def command() -> None:
-    """Make, list and revoke the tokens of a live gate."""
+    """Make, list and revoke the tokens of a live gate.
+
+    \b
+    Examples:
+      aegis token make reactor-7 --role controller --store gate.sqlite
+      aegis token list --store gate.sqlite --json
+    """
 
 
 @command.command("make")
@@ -57,11 +63,15 @@ def listed(store: str, as_json: bool) -> int:
 @command.command("revoke")
 @click.argument("name")
 @address
-def revoke(name: str, store: str) -> int:
+@options.as_json
+def revoke(name: str, store: str, as_json: bool) -> int:
     """Make a token worthless, within seconds."""
     database = opened(store)
     from aegis.service.tokens import revoke_token
 
     revoke_token(database, name)
-    console().print(f"the token '{name}' is revoked")
+    if as_json:
+        print_json({"revoked": name})
+    else:
+        console().print(f"the token '{name}' is revoked")
     return 0
