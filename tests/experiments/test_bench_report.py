@@ -137,6 +137,11 @@ def test_numbers_that_are_kept_come_out_again(name: str, arm: str) -> None:
             assert again[metric] == pytest.approx(number, rel=1e-4, abs=1e-4), metric
 
 
+def test_what_is_left_out_is_said(tmp_path: Path) -> None:
+    archive.save(tmp_path / "paper.json", [made_up("1a")], {}, ["2a", "3a"])
+    assert "Not complete, and left out: 2a, 3a." in page.markdown(archive.load(tmp_path / "paper.json"), "figures")
+
+
 def test_a_damaged_archive(tmp_path: Path) -> None:
     (tmp_path / "paper.json").write_text('{"preset": "full"}')
     with pytest.raises(InputError, match=r"paper\.json"):

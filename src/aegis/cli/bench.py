@@ -165,7 +165,7 @@ def report_command(
     if not whole:
         raise InputError(f"no bench is complete in {store} with these settings, nothing was written; run first: {mend}")
     drawn = {r.bench.name: draw_all(r, out / FIGURES, kinds) for r in whole} if figures else {}
-    archive.save(out / "paper.json", whole, drawn)
+    archive.save(out / "paper.json", whole, drawn, left_out)
     saved = archive.load(out / "paper.json")
     write_text(out / "paper.md", page.markdown(saved, FIGURES))
     texts = {

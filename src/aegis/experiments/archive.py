@@ -29,14 +29,15 @@ class Archive:
     version: str
     results: tuple[Results, ...]
     figures: dict[str, list[str]]
+    left_out: tuple[str, ...] = ()
 
     def judged(self) -> list[tuple[Results, list[Judged]]]:
         """Return all results with the verdicts of their claims."""
         return [(results, [judge(claim, results) for claim in results.bench.claims]) for results in self.results]
 
 
-def save(path: Path, results: Sequence[Results], figures: dict[str, list[str]]) -> None:
-    """Write an archive."""
+def save(path: Path, results: Sequence[Results], figures: dict[str, list[str]], left_out: Sequence[str] = ()) -> None:
+    """Write an archive. left_out: benches that were asked for and are not complete."""
     content = {
         "preset": results[0].preset if results else "",
         "code": code_version(),
@@ -46,6 +47,7 @@ def save(path: Path, results: Sequence[Results], figures: dict[str, list[str]]) 
             for own in results
         },
         "figures": figures,
+        "left_out": list(left_out),
     }
     write_text(path, json.dumps(content, indent=0, allow_nan=False) + "\n")
 
@@ -55,7 +57,8 @@ def load(path: Path) -> Archive:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         results = tuple(_results(name, own, content["preset"]) for name, own in content["benches"].items())
-        return Archive(content["preset"], content["code"], content["version"], results, content["figures"])
+        left_out = tuple(content["left_out"])
+        return Archive(content["preset"], content["code"], content["version"], results, content["figures"], left_out)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} holds no results of benches: {error}; write it with 'aegis bench report'") from error
 

@@ -33,7 +33,11 @@ def summary(archive: Archive) -> str:
         rest = "".join(f", {own.count(verdict)} {word}" for verdict, word in _FURTHER if own.count(verdict))
         counts.append(f"of {words} {len(own)} claims {own.count(HOLDS)} hold{rest}")
     sentence = "; ".join(counts)
-    return f"{sentence[0].upper()}{sentence[1:]}. Numbers of aegis {archive.version}, code {archive.code}."
+    return f"{sentence[0].upper()}{sentence[1:]}. Numbers of aegis {archive.version}, code {archive.code}.{_left_out(archive)}"
+
+
+def _left_out(archive: Archive) -> str:
+    return f" Not complete, and left out: {', '.join(archive.left_out)}." if archive.left_out else ""
 
 
 _FURTHER = ((FAILS, "do not"), (UNTESTED, "cannot be tested"))
