@@ -59,6 +59,7 @@ def bearer(token: str) -> dict[str, str]:
 
 
 def test_every_route_asks_for_its_role(service: Service, client: httpx.Client, tokens: dict[str, str]) -> None:
+    assert MAY == {"read": ("controller", "viewer", "operator"), "control": ("controller",), "operate": ("operator",)}
     for where, (what, body) in WRITES.items():
         last = service.live.journal.last
         assert post(client, where, body).status_code == 401

@@ -69,7 +69,9 @@ def make_service(
         ssl_keyfile=key,
         server_header=False,
     )
-    return service, uvicorn.Server(config)
+    server = uvicorn.Server(config)
+    service.ending = lambda: server.should_exit
+    return service, server
 
 
 def _settings(database: Database, name: str, given: Mapping[str, Any], seed: int | None) -> tuple[GateSettings, int]:

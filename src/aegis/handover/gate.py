@@ -206,7 +206,7 @@ def _decided(state: GateState, winner: Challenge, episode: int, started: int) ->
         return [_flip(winner, episode, started)]
     if any(item.challenge == winner.name for item in state.waiting):
         return []
-    why = "an operator has to approve it" if state.settings.mode == "approve" else "the gate is in shadow: the legacy acts"
+    why = "an operator has to approve it" if state.settings.mode == "approve" else "the gate is in shadow: nothing changes hands"
     return [Waiting(winner.level, winner.name, episode, why)]
 
 

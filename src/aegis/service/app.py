@@ -6,7 +6,7 @@ import contextlib
 import json
 import logging
 import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,6 +43,7 @@ class Service:
     hosts: Sequence[str] = ()
     reading: Reading = field(init=False)
     metrics: Metrics = field(default_factory=Metrics, init=False)
+    ending: Callable[[], bool] = field(default=lambda: False, init=False)  # whether whoever runs the service wants it to end
     _stopping: threading.Event = field(default_factory=threading.Event, init=False)
 
     def __post_init__(self) -> None:

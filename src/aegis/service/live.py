@@ -222,9 +222,9 @@ class Live:
 
     # ---- the gate ----------------------------------------------------------------------------------------------------------
 
-    def say(self, key: str, action: str, who: str, why: str, level: str | None = None) -> Body:
-        """Do what an operator says; Conflict if it cannot be done now."""
-        request = {"operator": action, "who": who, "why": why, "level": level}
+    def say(self, key: str, action: str, who: str, why: str, level: str | None = None, challenge: str | None = None) -> Body:
+        """Do what an operator says; Conflict if it cannot be done now. challenge: what they have seen waiting at the level."""
+        request = {"operator": action, "who": who, "why": why, "level": level, "challenge": challenge}
         digest = sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
         with self.changed:
             self._ready()
@@ -232,11 +232,19 @@ class Live:
             if before is not None and before.request != digest:
                 raise Conflict(f"the key '{key}' was used before, for another request")
             if before is None:
+                self._check_waiting(level, challenge)
                 try:
                     before = self.step(Operator(action, who, why, self.state.opened.episode, level), key, digest)[0]
                 except InputError as error:
                     raise Conflict(str(error)) from error
             return {"done": action, "at": before.at}
+
+    def _check_waiting(self, level: str | None, challenge: str | None) -> None:
+        """Raise Conflict if something else waits at a level by now than what somebody has seen."""
+        waiting = {item.level: item.challenge for item in self.state.opened.waiting}
+        if challenge is not None and waiting.get(level or "") != challenge:
+            now = waiting.get(level or "", "nothing")
+            raise Conflict(f"'{challenge}' no longer waits at level '{level}' ({now} does): look again")
 
     def step(
         self,

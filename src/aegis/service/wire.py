@@ -87,6 +87,9 @@ class Say(Body):
     action: Annotated[str, Field(max_length=16)] = Field(description="approve, pause, resume, revert, live, ask or shadow.")
     why: Annotated[str, Field(min_length=1, max_length=1000)]
     level: Name | None = None
+    challenge: Annotated[str, Field(max_length=128)] | None = Field(
+        None, description="What is approved; refused if something else waits by now."
+    )
 
 
 class Opened(BaseModel):

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any
 
-from aegis.engine import one_thread
+from aegis.engine import end_with_parent, one_thread
 from aegis.errors import AegisError
 from aegis.handover import Host
 from aegis.problem import Problem
@@ -92,6 +92,7 @@ class Worker:
 def _work(pipe: Connection, order: Order) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started it says when to stop
     one_thread()
+    end_with_parent()
     workshop, seen = _taken_up(order)
     pipe.send(seen)
     while True:

@@ -40,6 +40,7 @@ function approve(gate, level) {
     title: upgrade ? `Put a new policy in control of ${name}?` : `Hand over ${name} to the agent?`,
     says,
     button: upgrade ? `Upgrade ${name}` : `Hand over ${name}`,
+    challenge: winner.challenge,
     rests: [winner.challenge, others, gate.alarm !== null],
   };
 }

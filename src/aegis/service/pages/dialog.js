@@ -17,6 +17,7 @@ export function connect(dialog, proof, current, done) {
   function show(said, changed) {
     title.textContent = said.title;
     confirm.textContent = said.button;
+    asked.challenge = said.challenge; // what is confirmed is what was read
     fill(
       says,
       changed && h("p", { class: "changed" }, h("strong", {}, "This has changed since you opened it. "), "Read it again."),
@@ -67,7 +68,7 @@ export function connect(dialog, proof, current, done) {
       return;
     }
     why.removeAttribute("aria-invalid");
-    const body = JSON.stringify({ action: asked.action, why: why.value.trim(), level: asked.level });
+    const body = JSON.stringify({ action: asked.action, why: why.value.trim(), level: asked.level, challenge: asked.challenge });
     // The same words again carry the same key: what was done, but not answered, is not done twice.
     if (body !== asked.sent) Object.assign(asked, { sent: body, key: fresh() });
     const { action, level, key } = asked;

@@ -16,4 +16,4 @@ router = APIRouter(prefix="/v1", tags=["operate"])
 def say(request: Request, body: Say, key: Key, token: OperatorToken) -> Any:
     """Do what an operator says, and keep who said it, and why."""
     who = token.name or "an operator on this machine"
-    return service_of(request).live.say(key, body.action, who, body.why, body.level)
+    return service_of(request).live.say(key, body.action, who, body.why, body.level, body.challenge)

@@ -7,7 +7,7 @@ import json
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 
 from aegis.service.errors import Standby
@@ -118,7 +118,7 @@ def stream(request: Request, _: Reader) -> StreamingResponse:
 
 async def _changes(request: Request) -> AsyncIterator[str]:
     service, seen, quiet = service_of(request), -1, 0.0
-    while not await request.is_disconnected():
+    while not service.ending() and _may_read(request) and not await request.is_disconnected():
         last = service.live.journal.last
         if last != seen and service.live.state.gate is not None:
             seen, quiet = last, 0.0
@@ -129,6 +129,15 @@ async def _changes(request: Request) -> AsyncIterator[str]:
             yield ": still here\n\n"
         await asyncio.sleep(PULSE)
         quiet += PULSE
+
+
+def _may_read(request: Request) -> bool:
+    """Say whether whoever listens still may: a token may be revoked meanwhile."""
+    try:
+        request.app.state.access.caller(request, "read")
+    except HTTPException:
+        return False
+    return True
 
 
 def _shown(service: Any) -> dict[str, Any]:
