@@ -29,6 +29,7 @@ from service_cases import (
     told,
 )
 
+from aegis.handover.events import Unit
 from aegis.service.counting import SILENT, Counting
 from aegis.service.errors import ServiceError
 from aegis.service.live import Live
@@ -127,8 +128,18 @@ def counted(counting: Counting) -> None:
             continue
 
 
-def test_a_worker_that_is_killed_is_started_again_and_finds_the_same(tmp_path: Path) -> None:
-    plant, states = small_plant(), []
+def test_a_worker_that_is_killed_is_started_again_and_finds_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant, states, real = small_plant(), [], Live.step
+
+    def step(live: Live, given: Any, *more: Any, **named: Any) -> Any:
+        """Write an episode down, and kill the worker before it is told: it finds that one in the journal, too."""
+        found = real(live, given, *more, **named)
+        if kill and isinstance(given, Unit) and given.episode == 6:  # before the freeze, which learns from it
+            worker._process.kill()
+            worker._process.join()
+        return found
+
+    monkeypatch.setattr(Live, "step", step)
     for place, kill in enumerate((False, True)):
         store = str(tmp_path / f"{place}.sqlite")
         database = Database.at(store)
