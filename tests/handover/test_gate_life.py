@@ -12,8 +12,21 @@ from gate_cases import gain, guard, opened, propose, through_json, unit, value
 from hypothesis import given, settings
 
 from aegis.errors import InputError
-from aegis.handover.events import KINDS, Event, Flipped, Frozen, Opened, Operator, Paused, Restarted, Reverted, Unit, Waiting
-from aegis.handover.gate import Given, step
+from aegis.handover.events import (
+    KINDS,
+    Event,
+    Flipped,
+    Frozen,
+    Mode,
+    Opened,
+    Operator,
+    Paused,
+    Restarted,
+    Reverted,
+    Unit,
+    Waiting,
+)
+from aegis.handover.gate import MODES, Given, step
 from aegis.handover.state import GateState, apply, replay
 
 LEVELS = ("dose", "recipe", "season")
@@ -139,7 +152,8 @@ class Life:
 
     def operator(self, action: str = "") -> None:
         """Let somebody say something, with a good reason or without."""
-        action = action or self.chance.choice(["approve", "approve", "pause", "resume", "resume", "revert"])
+        words = ["approve"] * 4 + ["pause"] * 2 + ["resume"] * 4 + ["revert"] * 2 + list(MODES)
+        action = action or self.chance.choice(words)
         level = self.chance.choice(LEVELS)
         said = Operator(action, "ann", "maintenance", 0, level)
         self.refuses(replace(said, why=" "))
@@ -149,13 +163,15 @@ class Life:
             "pause": True,
             "resume": self.paused,
             "revert": level in self.control,
+            **{word: mode != self.state.settings.mode for word, mode in MODES.items()},
         }
+        allowed["shadow"] = allowed["shadow"] and not self.control
         if not allowed[action]:
             self.refuses(said)
             return
         told = self.take(said)
         assert told[0] == replace(said, episode=self.state.episode)
-        answers = {"approve": Flipped, "pause": Paused, "resume": Restarted, "revert": Reverted}
+        answers = {"approve": Flipped, "pause": Paused, "resume": Restarted, "revert": Reverted, **dict.fromkeys(MODES, Mode)}
         # Evidence that cannot be pauses the gate whatever is approved; who pauses a paused gate is only written down.
         assert isinstance(told[-1], answers[action] | Paused | Operator)
 
@@ -236,7 +252,7 @@ def test_budget_counts_control_and_events_agree_whatever_happens(seed: int):
     kinds = [type(event) for event in life.events]
     assert kinds[0] is Opened
     assert kinds.count(Unit) == life.state.episode
-    assert Waiting not in kinds or life.state.settings.mode != "live"
+    assert Waiting not in kinds or Mode in kinds or life.state.settings.mode != "live"
 
 
 def test_such_lives_see_everything_that_can_happen_to_a_gate():

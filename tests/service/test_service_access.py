@@ -230,9 +230,14 @@ def test_a_failure_inside_says_nothing_and_has_the_headers(
 
 
 def test_nothing_secret_is_logged_or_sent_back(
-    service: Service, client: httpx.Client, tokens: dict[str, str], caplog: pytest.LogCaptureFixture
+    service: Service,
+    client: httpx.Client,
+    tokens: dict[str, str],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    with caplog.at_level(logging.DEBUG):
+    monkeypatch.setattr(logging.getLogger("aegis"), "propagate", True)  # 'aegis serve' writes lines of its own
+    with caplog.at_level(logging.DEBUG), caplog.at_level(logging.DEBUG, "aegis"):
         for role in ROLES:
             client.get("/v1/gate?token=in-the-query", headers=bearer(tokens[role]))
             post(client, "/v1/episodes", {"id": f"e-{role}"}, **bearer(tokens[role]))

@@ -242,6 +242,9 @@ def _operator(state: GateState, said: Operator, started: int) -> list[Event]:
         mode = MODES[said.action]
         if mode == state.settings.mode:
             raise InputError(f"the gate is in the mode '{mode}' already")
+        if mode == "shadow" and state.deployed:
+            names = ", ".join(repr(item.level) for item in state.deployed)
+            raise InputError(f"in shadow the legacy always acts: give back first what was handed over ({names})")
         return [said, Mode(state.episode, mode)]
     if said.action == "resume":
         if state.paused is None:

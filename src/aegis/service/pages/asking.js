@@ -90,10 +90,10 @@ function mode(action, gate) {
   const says = [MODES[wanted].says];
   const ready = gate.levels.filter((item) => item.waiting).map((item) => item.level);
   const held = gate.levels.filter((item) => item.control === "agent").map((item) => item.level);
+  if (wanted === "shadow" && held.length) return null; // in shadow the legacy always acts: give levels back first
   if (wanted === "live" && ready.length) {
     says.push(`One of ${listed(ready)}, which wait now, changes hands with the next episode that is counted.`);
   }
-  if (wanted === "shadow" && held.length) says.push(`The agent keeps ${listed(held)}: to stop it, give the level back.`);
   const name = `\u2018${MODES[wanted].name}\u2019`;
   return { title: `Change the mode to ${name}?`, says, button: `Change to ${name}`, rests: [gate.mode, ready, held] };
 }

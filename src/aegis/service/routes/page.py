@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import cache
 from pathlib import Path
 from typing import Annotated
@@ -47,7 +48,7 @@ async def enter(request: Request) -> Response:
     access: Access = request.app.state.access
     form = parse_qs((await request.body()).decode("utf-8", "replace"))
     secret = form.get("token", [""])[0].strip()
-    if access.token(secret) is None:
+    if await asyncio.to_thread(access.token, secret) is None:
         return HTMLResponse(_environment().get_template("enter.html").render(wrong=True), 401)
     answer = RedirectResponse("/", 303)
     secure = request.url.scheme == "https"
