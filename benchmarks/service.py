@@ -146,34 +146,19 @@ def load(callers: list[Caller], seconds: float) -> tuple[float, list[float]]:
     return len(times) / (time.perf_counter() - started), times
 
 
+def gate_server(folder: Path, store: str, port: int) -> Server:
+    """Return a live gate in shadow that never freezes anything: what is measured is answering."""
+    asked = ["--problem", str(folder / "problem.yaml"), "--store", store, "--mode", "shadow", "--host", "greedy"]
+    more = ["--first", "100000", "--rate", "1000000", "--listen", f"127.0.0.1:{port}"]
+    return Server([sys.executable, "-m", "aegis", "serve", *asked, *more], port)
+
+
 def measured(folder: Path, stores: dict[str, tuple[str, str]], blocks: int, seconds: float) -> list[list[str]]:
     """Return a row for each kind of store: rates and slowest hundredths of the gate and of the empty endpoint."""
     rows = []
     for name, (own, plain) in stores.items():
         ports = free_port(), free_port()
-        gate = Server(
-            [
-                sys.executable,
-                "-m",
-                "aegis",
-                "serve",
-                "--problem",
-                str(folder / "problem.yaml"),
-                "--store",
-                own,
-                "--mode",
-                "shadow",
-                "--host",
-                "greedy",
-                "--first",
-                "100000",
-                "--rate",
-                "1000000",
-                "--listen",
-                f"127.0.0.1:{ports[0]}",
-            ],
-            ports[0],
-        )
+        gate = gate_server(folder, own, ports[0])
         empty = Server([sys.executable, str(HERE / "service_empty.py"), plain, str(ports[1])], ports[1])
         try:
             both = {port: [Caller(port, f"{i}") for i in range(CLIENTS)] for port in ports}
@@ -204,29 +189,7 @@ def measured(folder: Path, stores: dict[str, tuple[str, str]], blocks: int, seco
 def memory(folder: Path, decisions: int) -> list[list[str]]:
     """Return the memory of the service after so many decisions."""
     port = free_port()
-    gate = Server(
-        [
-            sys.executable,
-            "-m",
-            "aegis",
-            "serve",
-            "--problem",
-            str(folder / "problem.yaml"),
-            "--store",
-            str(folder / "memory.sqlite"),
-            "--mode",
-            "shadow",
-            "--host",
-            "greedy",
-            "--first",
-            "100000",
-            "--rate",
-            "1000000",
-            "--listen",
-            f"127.0.0.1:{port}",
-        ],
-        port,
-    )
+    gate = gate_server(folder, str(folder / "memory.sqlite"), port)
     rows = []
     try:
         callers = [Caller(port, f"{i}") for i in range(CLIENTS)]
