@@ -208,9 +208,9 @@ def test_an_overruled_decision_is_what_was_done(quick_service: Service, quick: h
     path = begun(quick)
     asked = post(quick, path, dose()).json()
     used = next(value for value in (-1.0, 0.0, 1.0) if value != asked["action"])
-    answer = post(quick, "/v1/episodes/e/overruled", {"ask": dose(), "used": used}).json()
+    answer = post(quick, "/v1/episodes/e/overruled", {"ask": dose(), "used": used, "explored": True}).json()
     assert (answer["action"], answer["by"]) == (used, "legacy")
-    never = post(quick, "/v1/episodes/e/overruled", {"ask": dose(id="d2"), "used": 1.0}).json()
+    never = post(quick, "/v1/episodes/e/overruled", {"ask": dose(id="d2"), "used": 1.0, "explored": True}).json()
     assert never["propensity"] == pytest.approx(0.2)
     tree = quick_service.live.state.trees["e"]
     assert [(item.id, item.overruled) for item in tree.decisions.values()] == [("r", False), ("d", True), ("d2", True)]

@@ -31,7 +31,8 @@ from aegis.handover.events import (
 from aegis.handover.state import GateState, apply
 from aegis.policies.capped import check_limit
 
-ARMS = ("agent", "before", "legacy", "mixed")
+MIXED = "mixed"
+ARMS = ("agent", "before", "legacy", MIXED)
 ACTIONS = ("approve", "pause", "resume", "revert", "live", "ask", "shadow")
 MODES = {"live": "live", "ask": "approve", "shadow": "shadow"}  # what an operator says, and the mode that is meant
 HANDOVER, UPGRADE = "handover", "upgrade"
@@ -137,6 +138,10 @@ def _closed(state: GateState, unit: Unit, started: int) -> tuple[GateState, tupl
             decided = _decisions(after, unit.episode, started)
         except RefusedError as error:
             decided = [_contradicted(unit.episode, error)]
+        if unit.arm == MIXED and state.counting(unit.episode):
+            # Whether the legacy had to step in may depend on how the episode went: no test goes on without such a unit.
+            why = f"the legacy took decisions of episode {unit.episode} that were not its own: what was being tested is given up"
+            decided = [Restarted(unit.episode, started + 1, why)]
         events += decided
         after = _after(after, decided)
     # Also while the gate is paused, since the policies in control stay in control.

@@ -15,16 +15,17 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
-from aegis.errors import InputError, SettingError
+from aegis.errors import AegisError, InputError, SettingError
 from aegis.files import digest_of
 from aegis.handover import GateSettings
 from aegis.handover.events import Frozen, Operator, Paused, plain
 from aegis.handover.gate import Given, step
 from aegis.handover.keeping import kept_policy
 from aegis.handover.state import open_gate
+from aegis.policies import policy_digest
 from aegis.problem import Policy, Problem, dump_problem
 from aegis.service.entries import Entries
-from aegis.service.errors import Conflict, ServiceError, Standby
+from aegis.service.errors import Conflict, Damaged, ServiceError, Standby, StoreUnavailable
 from aegis.service.problems import known_legacy, legacy_columns, legacy_of, live_problem
 from aegis.service.state import EVENT, LATE, OPENED, WRITER, LiveState
 from aegis.service.store import Database, Entry, Journal, Lease, Record
@@ -177,7 +178,7 @@ class Live:
         request = {"decide": episode, "ask": ask.model_dump()}
         return self._answer(self._once(key, request, lambda: self._entries.decision(episode, ask)))
 
-    def overrule(self, key: str, episode: str, ask: Ask, used: Any, explored: bool = True) -> Body:
+    def overrule(self, key: str, episode: str, ask: Ask, used: Any, explored: bool = False) -> Body:
         """Take note that the legacy's own action was used, since the gate did not answer in time.
 
         explored: it was drawn with the probabilities that the legacy says.
@@ -213,8 +214,19 @@ class Live:
         }
 
     def _policy(self, challenge: str) -> Policy:
+        """Return the policy that won a challenge; StoreUnavailable, so that the legacy acts, if it is not the one certified."""
         if challenge not in self._policies:
-            self._policies[challenge] = kept_policy(self.journal.kept(challenge), self.problem)
+            try:
+                found = kept_policy(self.journal.kept(challenge), self.problem)
+                same = policy_digest(found) == self.state.certified.get(challenge)
+            except (AegisError, Damaged) as error:
+                raise StoreUnavailable(f"the policy of challenge '{challenge}' cannot be read: {error}") from error
+            if not same:
+                raise StoreUnavailable(
+                    f"the policy that is kept for challenge '{challenge}' is not the one that was certified: the store was "
+                    "altered; restore a backup, or give the level back"
+                )
+            self._policies[challenge] = found
         return self._policies[challenge]
 
     def _known(self, episode: str) -> bool:

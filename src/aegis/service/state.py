@@ -26,9 +26,10 @@ Told = Callable[[Event, Record], None]
 @dataclass(slots=True)
 class LiveState:
     """The state. gate: None before the gate was opened. trees: episodes that are not counted yet, by id; numbers: their ids by
-    number. started: how many episodes have a number. changed: flips of each level since the legacy had it last. silent: episodes
-    counted since the last reward, or since the gate was resumed. writer: who wrote last. counted, told: called with every episode
-    that is counted, and with every event of the gate."""
+    number. started: how many episodes have a number. changed: flips of each level since the legacy had it last. certified:
+    digests of policies that were put in control, by challenge. silent: episodes counted since the last reward, or since the gate
+    was resumed. writer: who wrote last. counted, told: called with every episode that is counted, and with every event of the
+    gate."""
 
     problem: Problem
     seed: int = 0
@@ -37,6 +38,7 @@ class LiveState:
     numbers: dict[int, str] = field(default_factory=dict)
     started: int = 0
     changed: dict[str, int] = field(default_factory=dict)
+    certified: dict[str, str] = field(default_factory=dict)
     silent: int = 0
     writer: str | None = None
     counted: Counted | None = None
@@ -119,14 +121,23 @@ class LiveState:
             found.append(tree)
         return found
 
+    def _give_back(self, level: str) -> None:
+        """Let the legacy decide at a level at once, in episodes that are going on as well; those are no evidence then."""
+        for tree in self.trees.values():
+            if level in tree.policies:
+                tree.policies = {name: held for name, held in tree.policies.items() if name != level}
+                tree.arm = "mixed"
+
     # ---- the gate ----------------------------------------------------------------------------------------------------------
 
     def _event(self, event: Event, record: Record) -> None:
         self.gate = apply_event(self.opened, event)
         if isinstance(event, Flipped):
             self.changed[event.level] = self.changed.get(event.level, 0) + 1
+            self.certified[event.challenge] = event.policy
         if isinstance(event, Reverted):
             self.changed.pop(event.level, None)
+            self._give_back(event.level)
         if isinstance(event, Restarted):
             self.silent = 0
         if isinstance(event, Unit):

@@ -55,7 +55,7 @@ class Overrule(Body):
 
     ask: Ask
     used: Value
-    explored: bool = Field(True, description="Whether it was drawn with the probabilities that the legacy says.")
+    explored: bool = Field(False, description="Whether it was drawn with the probabilities that the legacy says.")
 
 
 class Report(Body):
