@@ -183,10 +183,6 @@ class Reading:
             }
         )
 
-    def health(self) -> dict[str, Any]:
-        """Return whether the gate answers, and since when."""
-        return {"gate": self.live.name, "writer": self.live.started, "records": self.live.journal.last}
-
 
 def _caps(event: Frozen) -> dict[str, list[float | None]]:
     """Return the caps of what was frozen, by level; None for no cap."""

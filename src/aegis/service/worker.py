@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import signal
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any
@@ -17,8 +16,6 @@ from aegis.problem import Problem
 from aegis.service.state import LiveState
 from aegis.service.store import Database, Journal
 from aegis.service.workshop import Workshop
-
-MakeHost = Callable[[Problem], Host]
 
 
 class WorkerGone(Exception):

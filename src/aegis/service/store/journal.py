@@ -116,12 +116,6 @@ class Journal:
         """Return what was written under a key."""
         return self._one(journal.c.key == key)
 
-    def of_episodes(self, first: int, last: int) -> list[Record]:
-        """Return the records that belong to episodes, by their numbers, both included."""
-        with self.database.answering(), self.database.engine.connect() as connection:
-            query = journal.select().where(journal.c.gate == self.gate, journal.c.episode.between(first, last))
-            return [_record(row) for row in connection.execute(query.order_by(journal.c.seq)).mappings()]
-
     def events(self, after: int, kind: str, limit: int) -> list[Record]:
         """Return records of one kind after a number, oldest first."""
         with self.database.answering(), self.database.engine.connect() as connection:
