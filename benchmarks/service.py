@@ -147,10 +147,24 @@ def load(callers: list[Caller], seconds: float) -> tuple[float, list[float]]:
 
 
 def gate_server(folder: Path, store: str, port: int) -> Server:
-    """Return a live gate in shadow that never freezes anything: what is measured is answering."""
-    asked = ["--problem", str(folder / "problem.yaml"), "--store", store, "--mode", "shadow", "--host", "greedy"]
-    more = ["--first", "100000", "--rate", "1000000", "--listen", f"127.0.0.1:{port}"]
-    return Server([sys.executable, "-m", "aegis", "serve", *asked, *more], port)
+    """Return a live gate: in shadow and without freezing anything, unless levels were handed over in its store before."""
+    asked = ["--problem", str(folder / "problem.yaml"), "--store", store, "--name", "additive", "--host", "greedy"]
+    if not Path(store).exists():
+        asked += ["--mode", "shadow", "--first", "100000"]
+    asked += ["--rate", "1000000", "--listen", f"127.0.0.1:{port}"]
+    return Server([sys.executable, "-m", "aegis", "serve", *asked], port)
+
+
+def handed_over(folder: Path) -> str:
+    """Return a store in which agents control both levels of a simulated plant, and challengers are tested against them."""
+    store = str(folder / "agents.sqlite")
+    asked = ["--simulate", "additive", "--set", "inner_steps=5", "--set", "f_a=4", "--mode", "live"]
+    asked += ["--host", "greedy", "--episodes", "400", "--store", store, "--listen", f"127.0.0.1:{free_port()}", "--json"]
+    done = subprocess.run([sys.executable, "-m", "aegis", "serve", *asked], capture_output=True, text=True, check=True)
+    flipped = {level["level"]: level["control"] for level in json.loads(done.stdout)["levels"]}
+    if set(flipped.values()) != {"agent"}:
+        raise SystemExit(f"not every level was handed over: {flipped}")
+    return store
 
 
 def measured(folder: Path, stores: dict[str, tuple[str, str]], blocks: int, seconds: float) -> list[list[str]]:
@@ -215,6 +229,7 @@ def main() -> None:
     options.add_argument(
         "--postgres", help="postgresql://... of an empty database for the gate, and one for the empty endpoint", nargs=2
     )
+    options.add_argument("--agents", action="store_true", help="measure a gate as well that has handed over both levels")
     options.add_argument("--show", action="store_true", help="print, do not record")
     given = options.parse_args()
     with tempfile.TemporaryDirectory(prefix="aegis-load-") as place:
@@ -223,6 +238,8 @@ def main() -> None:
         stores = {"SQLite": (str(folder / "gate.sqlite"), str(folder / "empty.sqlite"))}
         if given.postgres:
             stores["PostgreSQL"] = (given.postgres[0], given.postgres[1])
+        if given.agents:
+            stores["SQLite, agents in control of both levels"] = (handed_over(folder), str(folder / "empty2.sqlite"))
         rows = measured(folder, stores, given.blocks, given.seconds)
         held = memory(folder, given.decisions) if given.decisions else []
     head = ["store", "decisions/s", "empty endpoint", "ratio", "p99 ms", "empty endpoint", "ratio", "asked, at most"]

@@ -22,6 +22,7 @@ from aegis.service.routes import read
 from aegis.service.state import EVENT
 from aegis.service.store import Entry
 from aegis.service.tokens import make_token
+from aegis.service.wire import Ask
 
 WAITS = 15_000.0  # milliseconds that a page has to show something
 LEVEL = "article[data-level={}]"
@@ -459,6 +460,28 @@ def test_that_nothing_is_counted_is_shown(waiting: Running, looker: Looker, monk
     monkeypatch.setattr(Counting, "once", broken)
     sees(page, "#banner", "Nothing is counted now. RuntimeError: the disk is full.")
     monkeypatch.undo()
+
+
+def test_which_episode_holds_up_the_others_is_said(waiting: Running, looker: Looker) -> None:
+    page = looker.live(waiting.url)
+    live = waiting.service.live
+    live.open_episode("open slow", "batch-12")
+    live.decide("meta slow", "batch-12", Ask(level="meta", id="m", context={"T": 0.1}, legacy={"distribution": [0.2, 0.5, 0.3]}))
+    for place in range(3):
+        asked = Ask(level="inner", id=f"i{place}", parent="m", context={"Q": 0.3}, legacy={"distribution": [0.2] * 5})
+        live.decide(f"inner slow {place}", "batch-12", asked)
+    waiting.plant.run(1, count=False)
+    page.wait_for_selector("#banner .notice >> text=1 episode waits behind it")
+    said = page.inner_text("#banner .notice[data-key='Held up']")
+    assert re.search(
+        r"Counting waits for episode .batch-12., open since .*, 3 rewards missing; 1 episode waits behind it\.", said
+    )
+    assert "1 still open, 1 complete and not counted yet" in page.inner_text("#tiles")
+    waiting.plant.run(1, count=False)
+    page.wait_for_selector("#banner .notice >> text=2 episodes wait behind it")
+    live.close("close slow", "batch-12", abandoned=True)
+    page.wait_for_selector("#banner .notice[data-key='Held up']", state="detached")
+    assert not looker.complaints
 
 
 def test_an_alarm_stays_until_an_operator_answers_it(waiting: Running, looker: Looker) -> None:

@@ -191,6 +191,40 @@ def test_too_many_requests(file_database: Database) -> None:
         assert (refused.headers["retry-after"], "too many" in said(refused)) == ("1", True)
 
 
+def test_tokens_that_are_made_up_share_the_rate_of_their_address(file_database: Database) -> None:
+    token, other = make_token(file_database, "me", "viewer"), make_token(file_database, "you", "viewer")
+    service = make_service(make_live(file_database), rate=5.0)
+    with served(service) as client:
+        for name in (token, other):
+            assert client.get("/v1/gate", headers=bearer(name)).status_code == 200
+        found = [client.get("/v1/gate", headers=bearer(f"aegis_{place}")).status_code for place in range(40)]
+        assert found[0] == 401
+        assert 429 in found
+        drained = [client.get("/v1/gate", headers=bearer(token)).status_code for _ in range(40)]
+        assert drained[0] == 200  # a token that was verified has a rate of its own
+        assert 429 in drained
+        assert client.get("/v1/gate", headers=bearer(other)).status_code == 200
+
+
+def test_tokens_that_are_made_up_do_not_push_out_real_ones(file_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access_module, "MOST", 3)
+    access, token = Access(file_database), make_token(file_database, "me", "viewer")
+    header = f"Bearer {token}"
+    assert access.verified(header) is None
+    assert access.token(token) is not None
+    for place in range(5):
+        assert access.token(f"aegis_{place}") is None
+        assert access.verified(f"Bearer aegis_{place}") is None
+    assert access.verified(header) == access.verified(f"bearer  {token} ") is not None
+    assert access.verified(token) is None
+    assert access.verified("") is None
+    assert len(access._unknown) == 3
+    revoke_token(file_database, "me")
+    monkeypatch.setattr(access_module, "REMEMBERED", -1.0)  # as if that time had passed
+    assert access.token(token) is None
+    assert access.verified(header) is None
+
+
 def test_headers_that_browsers_obey_are_on_every_answer(client: httpx.Client, tokens: dict[str, str]) -> None:
     large = client.post("/v1/episodes", content=b"x" * (LARGEST + 1), headers=bearer(tokens["controller"]))
     answers = [

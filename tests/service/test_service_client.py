@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -17,7 +18,7 @@ from typing import Any
 
 import pytest
 from postgres_server import free_port
-from service_cases import ALL, LEGACY, RECIPE, make_live, make_service, records, served
+from service_cases import ALL, LEGACY, RECIPE, SMALL, make_live, make_service, records, served, small_problem
 
 from aegis.errors import InputError, SettingError
 from aegis.service import client as client_module
@@ -78,13 +79,13 @@ def test_an_episode_through_the_client(service: Service, tmp_path: Path) -> None
         assert [choice.propensity for choice in choices] == [pytest.approx(0.3)] * 4
         assert gate.flush()
         assert service.live.state.trees["e"].settled(service.live.problem)
-        with pytest.raises(InputError, match="temperature"):
-            gate.open_episode("f").decide("recipe", {"temperature": 1.0}, LEGACY, available=ALL)
 
 
-def test_what_cannot_be_sent_is_refused_at_once(service: Service, tmp_path: Path) -> None:
-    with served(service) as http, Client(str(http.base_url), timeout=10, spool=tmp_path / "spool") as gate:
+def test_a_strict_client_raises_what_the_gate_refuses(service: Service, tmp_path: Path) -> None:
+    with served(service) as http, Client(str(http.base_url), timeout=10, spool=tmp_path / "spool", strict=True) as gate:
         episode = gate.open_episode("e")
+        with pytest.raises(InputError, match="temperature"):
+            episode.decide("recipe", {"temperature": 1.0}, LEGACY, available=ALL)
         for wrong in (float("nan"), float("inf"), object()):
             with pytest.raises(InputError, match="cannot be sent"):
                 episode.decide("recipe", {"task": wrong}, LEGACY, available=ALL)
@@ -198,10 +199,36 @@ def test_the_deadline_is_kept(fake: str, tmp_path: Path) -> None:
 def test_a_gate_that_is_not_there(tmp_path: Path) -> None:
     with Client(f"http://127.0.0.1:{free_port()}", timeout=TIMEOUT, spool=tmp_path / "spool", seed=3) as gate:
         assert asked(gate).by == "fallback"
-        with pytest.raises(InputError, match="learn_actions"):
-            asked(gate, dict(LEGACY))
         own = asked(gate, {"action": "slow", "epsilon": 0.1})
         assert (own.action, own.propensity) == ("slow", None)
+        with pytest.raises(InputError, match="cannot be told"):
+            gate.open_episode().decide("recipe", RECIPE, {}, available=ALL)
+        assert gate.fallbacks == 3
+        gate.close(0.0)
+
+
+def test_actions_are_known_from_the_problem_or_from_before(service: Service, tmp_path: Path) -> None:
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    with Client(url, timeout=TIMEOUT, spool=tmp_path / "told", seed=3, problem=small_problem()) as gate:
+        own = asked(gate, dict(LEGACY))
+        assert own.action == ("slow", "fast", "boost")[own.index or 0]
+        gate.close(0.0)
+    (tmp_path / "problem.yaml").write_text(SMALL)
+    with Client(url, timeout=TIMEOUT, spool=tmp_path / "file", seed=3, problem=tmp_path / "problem.yaml") as gate:
+        assert asked(gate, dict(LEGACY)).action == own.action
+        gate.close(0.0)
+    spool = tmp_path / "spool"
+    with Client(url, timeout=TIMEOUT, spool=spool, seed=3) as gate:
+        first = asked(gate, dict(LEGACY), "e")
+        assert (first.action, first.index, first.propensity) == (None, own.index, own.propensity)
+        with served(service, port=port):
+            assert gate.flush(30)
+        assert gate.refused == []
+    (decision,) = service.live.state.trees["e"].decisions.values()
+    assert (decision.action, decision.overruled) == (own.index, True)
+    with Client(url, timeout=TIMEOUT, spool=spool, seed=3) as gate:  # a control system that was restarted
+        assert asked(gate, dict(LEGACY)).action == own.action
         gate.close(0.0)
 
 
@@ -244,7 +271,7 @@ def test_what_was_kept_is_delivered_once_and_in_order(service: Service, tmp_path
         assert gate.flush(30)
         gate.close()
     kinds = [item.kind for item in records(service.live)][2:]
-    assert kinds == ["episode", "overruled", *["overruled", "results"] * 3, "closed"] * 2
+    assert kinds == ["episode", "keyed", "overruled", *["overruled", "results"] * 3, "closed"] * 2
     for name, choices in made.items():
         tree = service.live.state.trees[name]
         assert list(tree.decisions) == [choice.id for choice in choices]
@@ -296,7 +323,7 @@ def test_what_a_killed_client_left_is_delivered_by_the_next(service: Service, tm
     with served(service, port=port), Client(url, spool=tmp_path / "spool") as gate:
         assert gate.flush(30)
         assert list(service.live.state.trees["killed"].decisions) == ["recipe-1"]
-    assert [item.kind for item in records(service.live)][2:] == ["episode", "overruled"]
+    assert [item.kind for item in records(service.live)][2:] == ["episode", "keyed", "overruled"]
 
 
 EXITS = """
@@ -326,9 +353,9 @@ def test_refused_parcels_are_kept_and_listed(service: Service, tmp_path: Path) -
         episode.report(inner, 4.0, guards={"scrap": 0.5})
         episode.close()
         assert gate.flush(30)
-        ((path, body, why),) = gate.spool.refused()
-        assert (path, body["items"][0]["reward"]) == ("/v1/results", 99.0)
-        assert why.startswith("422: item 0: reward")
+        (refusal,) = gate.refused
+        assert (refusal.path, refusal.episode, refusal.body["items"][0]["reward"]) == ("/v1/results", "e", 99.0)
+        assert refusal.why.startswith("422: item 0: reward")
     assert service.live.state.trees["e"].results[inner.id].reward == 4.0
     again = Spool(tmp_path / "spool")
     assert (len(again), len(again.refused())) == (0, 1)
@@ -361,7 +388,27 @@ def test_a_spool_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     with pytest.raises(OutputError, match="spool"):
         Spool(tmp_path / "file" / "spool")
-    spool = Spool(tmp_path / "spool")
-    spool.close()
-    with pytest.raises(OutputError, match="/v1/results"):
-        spool.put("/v1/results", "k", {}, "e")
+
+
+def test_a_full_disk_stops_no_plant(
+    service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    port, full, real = free_port(), threading.Event(), Spool._writing
+
+    def writing(spool: Spool, connection: Any = None) -> Any:
+        if full.is_set():
+            raise sqlite3.OperationalError("database or disk is full")
+        return real(spool, connection)
+
+    monkeypatch.setattr(Spool, "_writing", writing)
+    gate = Client(f"http://127.0.0.1:{port}", timeout=TIMEOUT, spool=tmp_path / "spool")
+    full.set()
+    made = doses(gate, "e")
+    assert [choice.by for choice in made] == ["fallback"] * 4
+    assert gate.undelivered == 9
+    assert "in memory only" in caplog.text
+    full.clear()
+    with served(service, port=port):
+        assert gate.flush(30)
+        gate.close()
+    assert list(service.live.state.trees["e"].decisions) == [choice.id for choice in made]

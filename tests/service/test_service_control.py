@@ -10,21 +10,28 @@ import pytest
 from service_cases import (
     ALL,
     LEGACY,
+    count_all,
+    counting_here,
     dose,
     key,
     make_live,
     make_service,
+    play,
     post,
     recipe,
     records,
     result,
     said,
     served,
+    started,
 )
 
 from aegis.problem import parse_problem
 from aegis.service.app import Service
-from aegis.service.store import Database
+from aegis.service.errors import Conflict
+from aegis.service.state import EPISODE
+from aegis.service.store import Database, Entry
+from aegis.service.wire import Ask
 
 
 @pytest.fixture
@@ -78,7 +85,7 @@ def test_an_episode_from_its_opening_to_its_end(service: Service, client: httpx.
     tree = service.live.state.trees["e"]
     assert (tree.number, tree.closed, tree.settled(service.live.problem)) == (1, True, True)
     assert [item.kind for item in records(service.live)] == [
-        *("opened", "writer", "episode", "decision", "decision", "results", "closed")
+        *("opened", "writer", "episode", "keyed", "decision", "decision", "results", "closed")
     ]
 
 
@@ -129,11 +136,69 @@ def test_another_request_under_a_key_is_a_conflict(client: httpx.Client) -> None
         assert "one" in said(answer)
 
 
-def test_an_episode_is_opened_once(client: httpx.Client) -> None:
-    assert post(client, "/v1/episodes", {"id": "e"}).json() == post(client, "/v1/episodes", {"id": "e"}).json()
+def test_an_episode_is_opened_once(service: Service, client: httpx.Client) -> None:
+    opened = post(client, "/v1/episodes", {"id": "e"}, "first")
+    assert opened.status_code == 200
+    last = service.live.journal.last
+    again = post(client, "/v1/episodes", {"id": "e"}, "first")
+    assert (again.status_code, again.json()) == (200, opened.json())
+    other = post(client, "/v1/episodes", {"id": "f"}, "first")
+    assert (other.status_code, "'first'" in said(other)) == (409, True)
+    unnamed = post(client, "/v1/episodes", {}, "first")
+    assert (unnamed.status_code, "'first'" in said(unnamed)) == (409, True)
+    second = post(client, "/v1/episodes", {"id": "e"}, "second")
+    assert (second.status_code, said(second)) == (409, "episode 'e' was opened before")
+    assert service.live.journal.last == last
+    for where, body in (("/v1/episodes/e/decisions", recipe()), ("/v1/results", {"items": [result("e")]})):
+        taken = post(client, where, body, "first")
+        assert (taken.status_code, "'first'" in said(taken)) == (409, True), taken.text
+    assert list(service.live.state.trees) == ["e"]
     made = post(client, "/v1/episodes", {}, "mine").json()
     assert post(client, "/v1/episodes", {}, "mine").json() == made
     assert post(client, "/v1/episodes", {}, "yours").json()["episode"] != made["episode"]
+    assert post(client, "/v1/episodes", {"id": made["episode"]}, "theirs").status_code == 409
+
+
+def test_an_opened_episode_is_known_by_its_key_after_a_restart_and_when_it_was_counted(file_database: Database) -> None:
+    with started(file_database) as live:
+        opened = live.open_episode("mine", "e")
+        live.decide(key(), "e", Ask(**recipe()))
+        live.close(key(), "e", abandoned=True)
+        count_all(counting_here(live))
+        assert live.state.trees == {}
+    with started(file_database) as live:
+        assert live.open_episode("mine", "e") == opened
+        with pytest.raises(Conflict, match="episode 'e' was opened before"):
+            live.open_episode("yours", "e")
+
+
+def test_a_key_is_for_one_time_of_an_episode(file_database: Database) -> None:
+    with served(make_service(make_live(file_database, parse_problem(WHOLE)))) as client:
+        assert post(client, "/v1/episodes", {"id": "e", "time": "2026-01-01"}, "one").status_code == 200
+        assert post(client, "/v1/episodes", {"id": "e", "time": "2026-01-01"}, "one").status_code == 200
+        answer = post(client, "/v1/episodes", {"id": "e", "time": "2026-01-02"}, "one")
+        assert (answer.status_code, "another request" in said(answer)) == (409, True)
+
+
+def test_journals_without_the_keys_of_callers_go_on(file_database: Database) -> None:
+    with started(file_database) as live:  # an episode as earlier releases have written it
+        live.journal.append([Entry(EPISODE, {"id": "old", "time": None}, None, "episode old", "digest")])
+    with started(file_database) as live:
+        assert live.decide(key(), "old", Ask(**recipe()))["episode"] == "old"
+        with pytest.raises(Conflict, match="episode 'old' was opened before"):
+            live.open_episode(key(), "old")
+        play(live, "new")
+        assert live.state.started == 2
+
+
+def test_no_key_of_a_caller_is_one_of_the_gates_own(quick_service: Service, quick: httpx.Client) -> None:
+    begun(quick)
+    post(quick, "/v1/episodes/e/close", {"abandoned": True})
+    own = [item.key for item in records(quick_service.live) if item.key is not None and " " in item.key]
+    assert own == ["episode e"]
+    for taken in (*own, "abandoned e"):
+        answer = post(quick, "/v1/episodes", {"id": "f"}, taken)
+        assert (answer.status_code, "dempotency" in said(answer)) == (422, True)
 
 
 def test_results_come_late_out_of_order_twice_and_in_batches(service: Service, client: httpx.Client) -> None:

@@ -77,5 +77,5 @@ def test_nothing_odd_reached_the_gate(fuzzed: tuple[Service, Any]) -> None:
         for found in tree.results.values():
             assert found.reward is None or 0.0 <= found.reward <= 10.0
     assert {item.kind for item in records(live)} <= {
-        *("opened", "writer", "episode", "decision", "overruled", "results", "late", "closed", "event")
+        *("opened", "writer", "episode", "decision", "overruled", "results", "late", "closed", "event", "keyed")
     }

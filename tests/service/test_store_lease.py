@@ -34,7 +34,7 @@ from aegis.errors import SettingError
 from aegis.handover import GateSettings
 from aegis.problem import parse_problem
 from aegis.service.app import Service
-from aegis.service.errors import ServiceError, Standby, StoreUnavailable
+from aegis.service.errors import Conflict, ServiceError, Standby, StoreUnavailable
 from aegis.service.live import Live
 from aegis.service.store import Database, Lease, verify
 from aegis.service.wire import Ask
@@ -124,7 +124,7 @@ def test_a_second_writer_stands_by_until_the_first_ends(database: Database) -> N
         assert two.state.trees["e0"].settled(two.problem)
         play(two, "e1")
         two.stop()
-    assert verify(database, GATE) == 2 + 5 + 1 + 5
+    assert verify(database, GATE) == 2 + 6 + 1 + 6
 
 
 def test_a_writer_that_lost_its_lease_cannot_write(database: Database) -> None:
@@ -156,7 +156,7 @@ def test_a_writer_that_lost_its_lease_to_nobody_goes_on(database: Database) -> N
         play(live, "e2")
         with second(database) as again, pytest.raises(Standby):
             make_live(again).start()
-    assert verify(database, GATE) == 2 + 15
+    assert verify(database, GATE) == 2 + 18
 
 
 def test_a_gate_that_cannot_start_lets_go(database: Database) -> None:
@@ -208,10 +208,31 @@ def test_a_request_in_doubt_gets_one_answer(database: Database, happened: bool) 
         decisions = live.state.trees["e"].decisions
         assert list(decisions) == (["r", "d", "d2"] if happened else ["r", "d2", "d"])
         assert decisions["d"].action == answer["index"]
-    assert verify(database, GATE) == 2 + 4
+    assert verify(database, GATE) == 2 + 5
 
 
 # ---- services ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("happened", [True, False])
+def test_an_opening_in_doubt_is_done_once(database: Database, happened: bool) -> None:
+    with started(database) as live:
+
+        def lost(connection: sa.Connection) -> None:
+            if happened:
+                connection.connection.dbapi_connection.commit()  # type: ignore[union-attr]
+            raise sa.exc.OperationalError("COMMIT", {}, Exception("the connection broke"))
+
+        sa.event.listen(database.engine, "commit", lost)
+        with pytest.raises(ServiceError, match="broke"):
+            live.open_episode("mine", "e")
+        sa.event.remove(database.engine, "commit", lost)
+        opened = live.open_episode("mine", "e")
+        assert live.open_episode("mine", "e") == opened
+        assert opened["opened"] == live.state.trees["e"].at
+        with pytest.raises(Conflict, match="was opened before"):
+            live.open_episode("yours", "e")
+    assert verify(database, GATE) == 2 + 2
 
 
 def test_a_standby_takes_over(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:

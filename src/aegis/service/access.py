@@ -18,6 +18,7 @@ from aegis.service.tokens import Token, find_token, list_tokens
 
 COOKIE, FORGERY = "aegis_session", "x-aegis-csrf"
 REMEMBERED = 5.0  # seconds for which a token is believed without asking the store again: a revoked one works no longer than that
+MOST = 1000  # tokens and sessions that are remembered
 LASTS = 12 * 3600.0  # seconds of a session
 MAY = {
     "read": ("controller", "viewer", "operator"),
@@ -32,7 +33,9 @@ class Access:
     """Checks requests against the tokens of a store. Without any token everybody on this machine may do everything."""
 
     database: Database
+    # By hash, when it was asked for and what was found; apart, so that tokens which are made up do not push out real ones.
     _seen: OrderedDict[str, tuple[float, Token | None]] = field(default_factory=OrderedDict)
+    _unknown: OrderedDict[str, tuple[float, Token | None]] = field(default_factory=OrderedDict)
     _sessions: OrderedDict[str, tuple[float, str]] = field(default_factory=OrderedDict)
     _any: tuple[float, bool] = (-math.inf, False)
 
@@ -62,19 +65,27 @@ class Access:
     def token(self, secret: str) -> Token | None:
         """Return whose token a secret is, asked of the store from time to time only."""
         name, now = sha256(secret.encode()).hexdigest(), time.monotonic()
-        at, token = self._seen.get(name, (-math.inf, None))
+        at, token = self._seen.get(name) or self._unknown.get(name, (-math.inf, None))
         if now - at > REMEMBERED:
             token = find_token(self.database, secret)
-            self._seen[name] = now, token
-            if len(self._seen) > 1000:
-                self._seen.popitem(last=False)
+            here, there = (self._unknown, self._seen) if token is None else (self._seen, self._unknown)
+            here[name] = now, token
+            there.pop(name, None)
+            if len(here) > MOST:
+                here.popitem(last=False)
         return token
+
+    def verified(self, header: str) -> str | None:
+        """Return the hash of the token in an 'Authorization' header if it was found in the store before; asks memory alone."""
+        secret = _bearer(header)
+        name = None if secret is None else sha256(secret.encode()).hexdigest()
+        return name if name in self._seen else None
 
     def open_session(self, secret: str) -> str:
         """Return the name of a new session for whoever holds a token."""
         name = secrets.token_urlsafe(32)
         self._sessions[name] = time.monotonic(), secret
-        if len(self._sessions) > 1000:
+        if len(self._sessions) > MOST:
             self._sessions.popitem(last=False)
         return name
 
@@ -92,9 +103,9 @@ class Access:
         return hmac.compare_digest(found.encode(), self.proof(session).encode())  # as bytes: a header may hold any letter
 
     def _secret(self, request: Request) -> str | None:
-        header = request.headers.get("authorization", "")
-        if header.lower().startswith("bearer "):
-            return header[7:].strip()
+        secret = _bearer(request.headers.get("authorization", ""))
+        if secret is not None:
+            return secret
         session = request.cookies.get(COOKIE)
         if session is None or session not in self._sessions:
             return None
@@ -105,6 +116,10 @@ class Access:
         if request.method != "GET" and not self._proved(request, session):
             raise HTTPException(403, f"a request from a browser carries the header '{FORGERY}' of its page")
         return secret
+
+
+def _bearer(header: str) -> str | None:
+    return header[7:].strip() if header.lower().startswith("bearer ") else None
 
 
 def allowed(what: str) -> Callable[[Request], Token]:

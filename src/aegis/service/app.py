@@ -105,14 +105,15 @@ def make_app(service: Service) -> ASGIApp:
         redoc_url=None,
         openapi_url="/v1/openapi.json",
     )
-    app.state.service, app.state.access = service, Access(service.live.database)
+    access = Access(service.live.database)
+    app.state.service, app.state.access = service, access
     app.include_router(control.router)
     app.include_router(read.router)
     app.include_router(operate.router)
     app.include_router(page.router)
     app.add_exception_handler(ServiceError, _service_error)
     app.add_exception_handler(RequestValidationError, _invalid)
-    return Guarding(app, service.metrics, Rates(service.rate), LARGEST, service.hosts)
+    return Guarding(app, service.metrics, Rates(service.rate), LARGEST, access.verified, service.hosts)
 
 
 async def _service_error(_: Request, error: Exception) -> Response:

@@ -6,44 +6,58 @@ and nothing is done twice. A decision is answered within `timeout` seconds, what
 
 from __future__ import annotations
 
-import json
+import logging
 import random
-import threading
+import sqlite3
 import time
 import uuid
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as TooLate
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from aegis.errors import InputError
-from aegis.service.spool import Spool
+from aegis.problem import Problem, load_problem
+from aegis.service.delivering import Delivering
+from aegis.service.drawing import own_action
+from aegis.service.plain import plain
+from aegis.service.spool import Refusal, Spool
 from aegis.service.wireless import Away, Line, Refused
 
 PATIENCE = 10.0  # seconds that a delivery in the background may take
 RETRY = 1.0  # seconds after which a gate that was away is asked again
+log = logging.getLogger("aegis.client")
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What to do. by: 'agent', 'legacy', or 'fallback' if the gate did not answer in time. propensity: its probability."""
+    """What to do. by: 'agent', 'legacy', or 'fallback' if the gate did not help. propensity: its probability, None if not known.
+
+    action: None only if the gate has never been there, and nobody told the client which actions a level has; then `index` says
+    which one it is, in the order of the problem file.
+    """
 
     id: str
     level: str
     action: Any
     propensity: float | None
     by: str
+    index: int | None = None
 
 
 @dataclass(slots=True)
 class Episode:
-    """An episode at the gate."""
+    """An episode at the gate. choices: so far, also those from before a restart of the control system."""
 
     client: Client
     id: str
+    choices: list[Choice] = field(default_factory=list)
     _count: int = field(default=0, init=False)
+    _times: int = 0  # that it was opened before
+    _incomplete: bool = False
 
     def decide(
         self,
@@ -56,17 +70,25 @@ class Episode:
         """Return what to do at a decision.
 
         legacy: what the legacy would do, {'distribution': [...]} or {'action': a, 'epsilon': e}, each with 'taken' if it has
-        drawn its action already. Raises InputError if the gate says that the question is wrong.
+        drawn its action already. InputError if the gate does not answer, or refuses the question, and `legacy` does not tell
+        what the legacy does; with a strict client also if the gate refuses the question.
         """
         self._count += 1
-        body: dict[str, Any] = {"level": level, "id": f"{level}-{self._count}", "context": dict(context or {})}
+        again = f"{self._times}." if self._times else ""
+        body: dict[str, Any] = {"level": level, "id": f"{level}-{again}{self._count}", "context": dict(context or {})}
         if parent is not None:
             body["parent"] = parent.id if isinstance(parent, Choice) else parent
         if available is not None:
             body["available"] = list(available)
         if legacy is not None:
             body["legacy"] = dict(legacy)
-        return self.client._decide(self.id, _plain(body))
+        choice = self.client._decide(self.id, plain(body, self.client.strict))
+        self.choices.append(choice)
+        return choice
+
+    def last(self, level: str) -> Choice | None:
+        """Return the latest choice at a level: after a restart, what was decided before it."""
+        return next((choice for choice in reversed(self.choices) if choice.level == level), None)
 
     def report(self, choice: Choice | str | None, reward: float | None, **more: Any) -> None:
         """Report what came of a decision, or of the whole episode. reward None: it will never come. more: outcome, guards."""
@@ -78,16 +100,22 @@ class Episode:
 
     def report_all(self, results: Sequence[Mapping[str, Any]]) -> None:
         """Report several results at once; each has decision, reward, and outcome or guards where the problem has them."""
-        items = [{"episode": self.id, **item} for item in results]
-        self.client._send("/v1/results", {"items": items}, self.id)
+        self.client._send("/v1/results", {"items": [{"episode": self.id, **item} for item in results]}, self.id)
 
     def close(self, abandoned: bool = False) -> None:
         """Close the episode: it takes no more decisions. abandoned: rewards that have not come will never come."""
-        self.client._send(f"/v1/episodes/{self.id}/close", {"abandoned": abandoned}, self.id)
+        body = {"abandoned": abandoned, "incomplete": self._incomplete}
+        self.client._send(f"{_path(self.id)}/close", body, self.id)
+        self.client._forget(self.id)
 
 
 class Client:
-    """A connection to a live gate. `with Client(...) as gate:` delivers what is left, for a while, when it ends."""
+    """A connection to a live gate. `with Client(...) as gate:` delivers what is left, for a while, when it ends.
+
+    problem: the problem, or its file, so that the actions of each level are known also if the gate is away at the start.
+    spool: a file of this control system alone; a client that takes it up after a restart delivers what is in it, and goes on
+    with open episodes. strict: raise where the gate refuses a decision, for trying things out; otherwise the legacy acts.
+    """
 
     def __init__(
         self,
@@ -96,18 +124,20 @@ class Client:
         timeout: float = 0.5,
         spool: str | Path = "aegis-spool.sqlite",
         seed: int | None = None,
+        problem: Problem | str | Path | None = None,
+        strict: bool = False,
     ) -> None:
-        self.timeout = timeout
-        self.spool = Spool(spool)
-        self._line, self._slow_line = Line(url, token, timeout), Line(url, token, PATIENCE)
+        self.timeout, self.strict, self.fallbacks = timeout, strict, 0
+        self.spool, self._line = Spool(spool), Line(url, token, timeout)
+        known = problem if isinstance(problem, Problem) or problem is None else load_problem(problem)
+        actions = self.spool.fact("actions") or {}
+        if known is not None:
+            actions = {level.name: list(level.actions.values) for level in known.levels}
         self._asking = ThreadPoolExecutor(1, "aegis-ask")
         self._random = random.Random(seed)
-        self._actions: dict[str, list[Any]] = {}
         self._away_until = 0.0
         self._going = True
-        self._work = threading.Event()
-        self._delivering = threading.Thread(target=self._deliver, name="aegis-deliver", daemon=True)
-        self._delivering.start()
+        self._delivering = Delivering(self.spool, Line(url, token, PATIENCE), RETRY, actions)
 
     def __enter__(self) -> Client:
         return self
@@ -116,22 +146,36 @@ class Client:
         self.close()
 
     def open_episode(self, name: str | None = None, time: Any = None) -> Episode:
-        """Open an episode."""
+        """Open an episode, or go on with one that this control system opened before it was restarted."""
         chosen = name or uuid.uuid4().hex
-        body = {"id": chosen} if time is None else {"id": chosen, "time": time}
-        self._send("/v1/episodes", body, chosen)
-        return Episode(self, chosen)
+        try:
+            times = self.spool.open(chosen)
+            kept = self.spool.choices(chosen) if times else {}
+        except sqlite3.Error as error:
+            log.error("episode '%s' cannot be gone on with after a restart: %s", chosen, error)
+            times, kept = 0, {}
+        if not times:
+            self._send("/v1/episodes", {"id": chosen} if time is None else {"id": chosen, "time": time}, chosen)
+        for asked in (name for name, choice in kept.items() if choice is None):  # nobody knows what was done there
+            self._send("/v1/results", {"items": [{"episode": chosen, "decision": asked, "missing": True}]}, chosen, "-missing")
+        choices = [Choice(**choice) for choice in kept.values() if choice is not None]
+        return Episode(self, chosen, choices, times, len(choices) < len(kept))
 
     @property
     def undelivered(self) -> int:
         """Return how many requests have not arrived yet."""
         return len(self.spool)
 
+    @property
+    def refused(self) -> list[Refusal]:
+        """Return what the gate refused, and why: these are not part of what it knows. Each was also logged as a warning."""
+        return self.spool.refused()
+
     def flush(self, seconds: float = PATIENCE) -> bool:
         """Wait until everything has arrived; say whether it has."""
         end = time.monotonic() + seconds
         while len(self.spool) and time.monotonic() < end:
-            self._work.set()
+            self._delivering.work.set()
             time.sleep(0.005)
         return not len(self.spool)
 
@@ -141,47 +185,64 @@ class Client:
             return
         self.flush(seconds)
         self._going = False
-        self._work.set()
-        self._slow_line.cut()
-        self._delivering.join(PATIENCE)
+        self._delivering.stop(PATIENCE)
         self._asking.shutdown(wait=False, cancel_futures=True)
         self._line.hang_up()
-        self._slow_line.hang_up()
         self.spool.close()
+
+    def learn_actions(self) -> None:
+        """Ask the gate which actions each level has, so that the legacy's can be drawn without it. Away if it does not answer."""
+        self._delivering.learn()
 
     # ---- deciding ----------------------------------------------------------------------------------------------------------
 
     def _decide(self, episode: str, body: dict[str, Any]) -> Choice:
+        self._keep(episode, body["id"], None)
         end = time.monotonic() + self.timeout
         try:
-            if time.monotonic() < self._away_until:
-                raise Away("the gate was away a moment ago")
-            self._arrived(episode, end)
-            answer = self._ask(f"/v1/episodes/{episode}/decisions", body, end)
-            return Choice(answer["decision"], answer["level"], answer["action"], answer["propensity"], answer["by"])
+            choice = self._asked(episode, body, end)
         except Refused as error:
             if error.status in (401, 403):  # a token that was revoked stops no plant
                 self._away_until = time.monotonic() + RETRY
-                return self._fall_back(episode, body)
-            raise InputError(f"the gate refuses the decision '{body['id']}' ({error.status}): {error}") from error
-        except (Away, TooLate):
+            elif self.strict:
+                raise InputError(f"the gate refuses the decision '{body['id']}' ({error.status}): {error}") from error
+            log.warning("the gate refuses decision '%s' of episode '%s': %s", body["id"], episode, error)
+            choice = self._fall_back(episode, body)
+        except (Away, TooLate) as error:
             self._away_until = time.monotonic() + RETRY
-            return self._fall_back(episode, body)
+            log.info("the legacy decides '%s' of episode '%s': %s", body["id"], episode, error or "no answer in time")
+            choice = self._fall_back(episode, body)
+        self._keep(episode, body["id"], choice)
+        return choice
+
+    def _asked(self, episode: str, body: dict[str, Any], end: float) -> Choice:
+        if self._delivering.answered.is_set():
+            self._delivering.answered.clear()
+            self._away_until = 0.0
+        if time.monotonic() < self._away_until:
+            raise Away("the gate was away a moment ago")
+        self._arrived(episode, end)
+        answer = self._ask(f"{_path(episode)}/decisions", body, end)
+        try:
+            found = {name: answer[name] for name in ("level", "action", "propensity", "by", "index")}
+            return Choice(id=answer["decision"], **found)
+        except (KeyError, TypeError) as error:
+            raise Away("what answers is not a gate") from error
 
     def _arrived(self, episode: str, end: float) -> None:
         """Wait until what was said about an episode before has arrived; Away if that takes too long."""
+        self._delivering.urgent = episode
         while self.spool.waits(episode):
             if time.monotonic() >= end:
                 raise Away("earlier requests of this episode have not arrived yet")
-            self._work.set()
+            self._delivering.work.set()
             time.sleep(0.001)
 
-    def _ask(self, path: str, body: dict[str, Any], end: float) -> dict[str, Any]:
+    def _ask(self, path: str, body: dict[str, Any], end: float) -> Any:
         """Return the answer to a question, or raise TooLate at the end of its time; it may still arrive at the gate."""
         future: Future[Any] = self._asking.submit(self._line.ask, "POST", path, body, uuid.uuid4().hex)
         try:
-            found: dict[str, Any] = future.result(max(0.0, end - time.monotonic()))
-            return found
+            return future.result(max(0.0, end - time.monotonic()))
         except TooLate:
             future.cancel()
             self._line.cut()  # or the next question would wait behind this one
@@ -189,84 +250,35 @@ class Client:
 
     def _fall_back(self, episode: str, body: dict[str, Any]) -> Choice:
         """Return the legacy's own action, and let the gate know later."""
+        self.fallbacks += 1
         legacy, level = body.get("legacy") or {}, body["level"]
-        used, chance, explored = self._own(level, legacy, body.get("available"))
-        self._send(f"/v1/episodes/{episode}/overruled", {"ask": body, "used": used, "explored": explored}, episode)
-        return Choice(body["id"], level, used, chance, "fallback")
+        own = own_action(level, legacy, body.get("available"), self._delivering.actions.get(level), self._random)
+        used = {"used": own.action} if own.action is not None else {"index": own.index}
+        self._send(f"{_path(episode)}/overruled", {"ask": body, "explored": own.explored, **used}, episode)
+        if own.action is None:
+            log.error("the gate was never there, and the actions of level '%s' are not known: give the client its problem", level)
+        return Choice(body["id"], level, own.action, own.chance, "fallback", own.index)
 
-    def _own(self, level: str, legacy: Mapping[str, Any], available: Sequence[bool] | None) -> tuple[Any, float | None, bool]:
-        """Return an action of the legacy, its probability if it is known, and whether it was drawn as the legacy says."""
-        if "taken" in legacy:
-            return legacy["taken"], None, True
-        actions = self._actions.get(level)
-        if actions is None:
-            if "action" in legacy:
-                return legacy["action"], None, False
-            raise InputError(
-                f"the gate does not answer, and what the actions of level '{level}' are is not known yet: give the legacy's own "
-                "action as 'taken', or call Client.learn_actions() while the gate answers"
-            )
-        if "distribution" in legacy:
-            chances = list(legacy["distribution"])
-        elif "action" in legacy:
-            opened = list(available) if available is not None else [True] * len(actions)
-            share = float(legacy["epsilon"]) / sum(opened)
-            chances = [
-                share * can + (1.0 - float(legacy["epsilon"])) * (a == legacy["action"])
-                for a, can in zip(actions, opened, strict=True)
-            ]
-        else:
-            opened = list(available) if available is not None else [True] * len(actions)
-            chances = [can / sum(opened) for can in opened]
-        place = self._random.choices(range(len(actions)), chances)[0]
-        return actions[place], chances[place], True
+    # ---- keeping -----------------------------------------------------------------------------------------------------------
 
-    def learn_actions(self) -> None:
-        """Ask the gate which actions each level has, so that the legacy's can be drawn without it. Away if it does not answer."""
+    def _send(self, path: str, body: dict[str, Any], episode: str, ends: str = "") -> None:
+        self.spool.put(path, uuid.uuid4().hex + ends, plain(body, self.strict), episode)
+        self._delivering.work.set()
+
+    def _keep(self, episode: str, name: str, choice: Choice | None) -> None:
+        """Keep a choice for the case of a restart; a disk that is full stops no plant."""
         try:
-            levels = self._slow_line.ask("GET", "/v1/problem")["levels"]
-            self._actions = {item["level"]: item["actions"] for item in levels}
-        except (KeyError, TypeError) as error:
-            raise Away("what answers is not a gate") from error
+            self.spool.choose(episode, name, None if choice is None else asdict(choice))
+        except sqlite3.Error as error:
+            log.error("a choice in episode '%s' cannot be kept for a restart: %s", episode, error)
 
-    # ---- delivering --------------------------------------------------------------------------------------------------------
-
-    def _send(self, path: str, body: dict[str, Any], episode: str) -> None:
-        self.spool.put(path, uuid.uuid4().hex, _plain(body), episode)
-        self._work.set()
-
-    def _learn(self) -> None:
+    def _forget(self, episode: str) -> None:
         try:
-            self.learn_actions()
-        except Refused as error:  # it says nothing about what is to be delivered
-            raise Away(str(error)) from error
-
-    def _deliver(self) -> None:
-        while self._going:
-            parcel = self.spool.first()
-            if parcel is None:
-                self._work.wait(RETRY)
-                self._work.clear()
-                continue
-            try:
-                if not self._actions:
-                    self._learn()
-                self._slow_line.ask("POST", parcel.path, parcel.body, parcel.key)
-                self.spool.arrived(parcel)
-                self._away_until = 0.0
-            except Refused as error:
-                if error.status in (401, 403):  # a token may be put right
-                    time.sleep(RETRY)
-                else:
-                    self.spool.refuse(parcel, f"{error.status}: {error}")
-            except Away:
-                time.sleep(min(RETRY, 0.2))
+            self.spool.forget(episode)
+        except sqlite3.Error as error:
+            log.error("the spool cannot be written: %s", error)
 
 
-def _plain(body: dict[str, Any]) -> dict[str, Any]:
-    """Return a body that can be sent; InputError if there is something in it that JSON has not."""
-    try:
-        found: dict[str, Any] = json.loads(json.dumps(body, allow_nan=False))
-    except (TypeError, ValueError) as error:
-        raise InputError(f"this cannot be sent to the gate, plain finite numbers and text can: {error}") from error
-    return found
+def _path(episode: str) -> str:
+    """Return where an episode is found; a name that the gate will not have is asked about all the same."""
+    return f"/v1/episodes/{quote(episode, safe='')}"

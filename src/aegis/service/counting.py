@@ -13,7 +13,7 @@ from aegis.errors import AegisError
 from aegis.handover import GateState
 from aegis.handover.events import Unit
 from aegis.service.errors import ServiceError, StoreUnavailable
-from aegis.service.live import Live
+from aegis.service.live import Live, internal
 from aegis.service.trees import Tree
 from aegis.service.worker import Worker, WorkerGone
 from aegis.service.workshop import Judged
@@ -130,9 +130,10 @@ class Counting:
 
     def _broken(self, tree: Tree) -> None:
         """Count an episode that broke off above the innermost level: nothing can be said about it, and it cannot be left out."""
-        self.live.pause(
-            f"episode '{tree.id}' was closed before every decision had one below it: what it would have earned is not known"
-        )
+        if tree.arm != "mixed":  # one of those ends every test that would count it anyway
+            self.live.pause(
+                f"episode '{tree.id}' was closed before every decision had one below it: what it would have earned is not known"
+            )
         unit = Unit(tree.number or 0, None, tree.arm, {})
         self.live.step(unit)
         self._counted(tree, unit)
@@ -164,4 +165,4 @@ class Counting:
         with self.live.changed:
             late = [tree.id for tree in self.live.state.trees.values() if tree.at < limit and not tree.settled(self.live.problem)]
             for name in late:
-                self.live.close(f"abandoned {name}", name, abandoned=True)
+                self.live.close(internal("abandoned", name), name, abandoned=True)

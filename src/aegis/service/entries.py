@@ -108,13 +108,15 @@ class Entries:
             raise Conflict(f"episode '{late[0]['episode']}' has been counted already: report late results by themselves")
         return Entry(LATE if late else RESULTS, {"items": late or found})
 
-    def closed(self, episode: str, abandoned: bool) -> Entry:
-        """Close an episode. abandoned: rewards that have not come are missing for good."""
+    def closed(self, episode: str, abandoned: bool, incomplete: bool = False) -> Entry:
+        """Close an episode. abandoned: rewards that have not come are missing for good. incomplete: decisions were not told."""
         tree = self._found(episode)
         if tree.closed and not abandoned:
             raise Conflict(f"episode '{episode}' is closed already")
-        missing = [name for name in tree.rewarded(self.problem) if name not in tree.results] if abandoned else []
-        return Entry(CLOSED, {"episode": episode, "missing": missing, "abandoned": abandoned}, tree.number)
+        missing = tree.missing(self.problem) if abandoned else []
+        return Entry(
+            CLOSED, {"episode": episode, "missing": missing, "abandoned": abandoned, "incomplete": incomplete}, tree.number
+        )
 
     # ---- helpers -----------------------------------------------------------------------------------------------------------
 

@@ -27,7 +27,7 @@ from aegis.problem import Policy, Problem, dump_problem
 from aegis.service.entries import Entries
 from aegis.service.errors import Conflict, Damaged, ServiceError, Standby, StoreUnavailable
 from aegis.service.problems import known_legacy, legacy_columns, legacy_of, live_problem
-from aegis.service.state import EVENT, LATE, OPENED, WRITER, LiveState
+from aegis.service.state import EVENT, KEYED, LATE, OPENED, WRITER, LiveState
 from aegis.service.store import Database, Entry, Journal, Lease, Record
 from aegis.service.wire import Ask, Report
 from aegis.version import __version__
@@ -148,7 +148,7 @@ class Live:
 
     def _once(self, key: str, request: Mapping[str, Any], entry: Callable[[], Entry]) -> Record:
         """Return what is written under a key: now, or before if the same request comes again; Conflict if it is another one."""
-        digest = sha256(json.dumps(request, sort_keys=True, allow_nan=False).encode()).hexdigest()
+        digest = _digest(request)
         with self.changed:
             self._ready()
             try:
@@ -157,21 +157,34 @@ class Live:
             except ServiceError:
                 if self.journal.doubtful:  # what is in the store is looked at before the next request
                     raise
-                before = self.journal.under(key)
+                before = self._before(key, digest)
                 if before is None:
                     raise
-                if before.request != digest:
-                    raise Conflict(f"the key '{key}' was used before, for another request") from None
                 return before
+
+    def _before(self, key: str, digest: str) -> Record | None:
+        """Return what was written under a key by the same request; Conflict if it was another one."""
+        before = self.journal.under(key)
+        if before is not None and before.request != digest:
+            raise Conflict(f"the key '{key}' was used before, for another request")
+        return before
 
     # ---- episodes ----------------------------------------------------------------------------------------------------------
 
     def open_episode(self, key: str, name: str | None = None, time: str | float | None = None) -> Body:
-        """Open an episode, under its own name or one made from the key."""
+        """Open an episode, under its own name or one made from the key; Conflict if it was opened before, under another key."""
         chosen = name or sha256(key.encode()).hexdigest()[:20]
-        request = {"open": chosen, "time": time}
-        record = self._once(f"episode {chosen}", request, lambda: self._entries.episode(chosen, time))
-        return {"episode": record.body["id"], "opened": record.at}
+        digest = _digest({"open": chosen, "time": time})
+        with self.changed:
+            self._ready()
+            before = self._before(key, digest)
+            if before is None:
+                if self._known(chosen):
+                    raise Conflict(f"episode '{chosen}' was opened before")
+                made = self._entries.episode(chosen, time)
+                opened = Entry(made.kind, made.body, made.episode, internal("episode", chosen), digest)
+                before = self._write([opened, Entry(KEYED, {"episode": chosen}, None, key, digest)])[0]
+            return {"episode": chosen, "opened": before.at}  # one transaction: both records are of the same moment
 
     def decide(self, key: str, episode: str, ask: Ask) -> Body:
         """Answer what is to be done at a decision."""
@@ -192,10 +205,13 @@ class Live:
         record = self._once(key, request, lambda: self._entries.results(items))
         return {"accepted": len(record.body["items"]), "late": record.kind == LATE, "at": record.at}
 
-    def close(self, key: str, episode: str, abandoned: bool = False) -> Body:
-        """Close an episode: it takes no more decisions. abandoned: rewards that have not come are missing for good."""
-        request = {"close": episode, "abandoned": abandoned}
-        record = self._once(key, request, lambda: self._entries.closed(episode, abandoned))
+    def close(self, key: str, episode: str, abandoned: bool = False, incomplete: bool = False) -> Body:
+        """Close an episode: it takes no more decisions. abandoned: rewards that have not come are missing for good.
+
+        incomplete: some of its decisions could not be told, so that it is no evidence of anything.
+        """
+        request = {"close": episode, "abandoned": abandoned} | ({"incomplete": True} if incomplete else {})
+        record = self._once(key, request, lambda: self._entries.closed(episode, abandoned, incomplete))
         return {"episode": record.body["episode"], "closed": record.at, "missing": len(record.body["missing"])}
 
     def _answer(self, record: Record) -> Body:
@@ -230,19 +246,17 @@ class Live:
         return self._policies[challenge]
 
     def _known(self, episode: str) -> bool:
-        return self.journal.under(f"episode {episode}") is not None
+        return self.journal.under(internal("episode", episode)) is not None
 
     # ---- the gate ----------------------------------------------------------------------------------------------------------
 
     def say(self, key: str, action: str, who: str, why: str, level: str | None = None, challenge: str | None = None) -> Body:
         """Do what an operator says; Conflict if it cannot be done now. challenge: what they have seen waiting at the level."""
         request = {"operator": action, "who": who, "why": why, "level": level, "challenge": challenge}
-        digest = sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()
+        digest = _digest(request)
         with self.changed:
             self._ready()
-            before = self.journal.under(key)
-            if before is not None and before.request != digest:
-                raise Conflict(f"the key '{key}' was used before, for another request")
+            before = self._before(key, digest)
             if before is None:
                 self._check_waiting(level, challenge)
                 try:
@@ -281,3 +295,13 @@ class Live:
         """Pause the gate; whoever is in control stays."""
         with self.changed:
             self.step(Paused(self.state.opened.episode, why))
+
+
+def _digest(request: Mapping[str, Any]) -> str:
+    """Return what tells one request from another."""
+    return sha256(json.dumps(request, sort_keys=True, allow_nan=False).encode()).hexdigest()
+
+
+def internal(what: str, episode: str) -> str:
+    """Return a key of the gate's own. It has a space, which no key of a caller may have (`routes.common.Key`)."""
+    return f"{what} {episode}"

@@ -33,6 +33,8 @@ class Metrics:
                 ("episodes_started", "Episodes that took a decision.", ()),
                 ("episodes_counted", "Episodes that the gate has counted.", ()),
                 ("episodes_going", "Episodes that are not counted yet.", ()),
+                ("episodes_waiting", "Episodes that are settled, and not counted yet.", ()),
+                ("holding_seconds", "Age of the episode that holds up the counting of others; 0 if none does.", ()),
                 ("paused", "1 if the gate is paused.", ()),
                 ("alarms", "Alarms of the monitor so far.", ()),
                 ("risk_spent", "Risk that all challenges so far have been given.", ()),
@@ -53,6 +55,9 @@ class Metrics:
             gauges["episodes_started"].set(live.state.started)
             gauges["episodes_counted"].set(gate.episode)
             gauges["episodes_going"].set(len(live.state.trees))
+            holding = live.state.holding()
+            gauges["episodes_waiting"].set(live.state.waiting())
+            gauges["holding_seconds"].set(0.0 if holding is None else holding.seconds())
             gauges["paused"].set(gate.paused is not None)
             gauges["alarms"].set(gate.alarms)
             gauges["risk_spent"].set(gate.spent)

@@ -74,6 +74,7 @@ class Reading:
     def gate(self) -> dict[str, Any]:
         """Return everything a page about the gate shows."""
         state, live = self.live.state.opened, self.live.state
+        waiting, holding = live.waiting(), live.holding()
         return {
             "gate": self.live.name,
             "mode": state.settings.mode,
@@ -85,7 +86,9 @@ class Reading:
             "episodes": {
                 "started": live.started,
                 "counted": state.episode,
-                "going": len(live.trees),
+                "open": len(live.trees) - waiting,
+                "waiting": waiting,
+                "holding": None if holding is None else asdict(holding),
                 "overruled": self.overruled,
             },
             "next_freeze": state.next_freeze if state.paused is None else None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 from aegis.handover import GateState, replay
@@ -19,8 +20,27 @@ from aegis.service.trees import Decision, Result, Tree
 OPENED, WRITER, EPISODE, DECISION, OVERRULED, RESULTS, LATE, CLOSED, EVENT = (
     *("opened", "writer", "episode", "decision", "overruled", "results", "late", "closed", "event"),
 )
+KEYED = (
+    "keyed"  # under which key of a caller an episode was opened; it changes nothing, and journals of earlier releases have none
+)
 Counted = Callable[[Tree, Unit], None]
 Told = Callable[[Event, Record], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """The episode that counting waits for. since: when it was opened. missing: rewards that have not come. behind: settled
+    episodes that cannot be counted before it."""
+
+    episode: str
+    since: str
+    closed: bool
+    missing: int
+    behind: int
+
+    def seconds(self) -> float:
+        """Return for how long it has held up others: since it was opened, 0 if nothing waits behind it."""
+        return (datetime.now(UTC) - datetime.fromisoformat(self.since)).total_seconds() if self.behind else 0.0
 
 
 @dataclass(slots=True)
@@ -93,6 +113,8 @@ class LiveState:
     def _closed(self, body: Mapping[str, Any]) -> None:
         tree = self.trees[body["episode"]]
         tree.closed = True
+        if body.get("incomplete"):
+            tree.arm = "mixed"
         for name in body["missing"]:
             tree.results.setdefault(name, Result(None))
         if tree.number is None:
@@ -120,6 +142,17 @@ class LiveState:
                 break
             found.append(tree)
         return found
+
+    def waiting(self) -> int:
+        """Return how many episodes are settled and not counted yet."""
+        return sum(tree.settled(self.problem) for tree in self.trees.values())
+
+    def holding(self) -> Holding | None:
+        """Return what counting waits for; None if the next episode can be counted, or none has started."""
+        tree = self.trees.get(self.numbers.get(self.opened.episode + 1, ""))
+        if tree is None or tree.settled(self.problem):
+            return None
+        return Holding(tree.id, tree.at, tree.closed, len(tree.missing(self.problem)), self.waiting())
 
     def _give_back(self, level: str) -> None:
         """Let the legacy decide at a level at once, in episodes that are going on as well; those are no evidence then."""

@@ -75,9 +75,13 @@ class Tree:
         level = problem.innermost.name if per == "decision" else per
         return [item.id for item in self.decisions.values() if item.level == level]
 
+    def missing(self, problem: Problem) -> list[str]:
+        """Return the decisions whose reward has not come, and of which nobody said that it never will."""
+        return [name for name in self.rewarded(problem) if name not in self.results]
+
     def settled(self, problem: Problem) -> bool:
         """Say whether nothing more can come: it is closed, and every reward is there or known to be missing."""
-        return self.closed and all(name in self.results for name in self.rewarded(problem))
+        return self.closed and not self.missing(problem)
 
     def whole(self, problem: Problem) -> bool:
         """Say whether every decision above the innermost level has one below it."""

@@ -79,6 +79,7 @@ class Close(Body):
     """Closes an episode."""
 
     abandoned: bool = Field(False, description="Rewards that have not come are missing for good.")
+    incomplete: bool = Field(False, description="Some of its decisions could not be told: it is no evidence of anything.")
 
 
 class Say(Body):

@@ -69,7 +69,7 @@ class Line:
         except ValueError as error:
             raise Away(f"{self.url} answered something that is not JSON ({status})") from error
         if status >= 400:
-            raise Refused(status, str(answer.get("detail", answer) if isinstance(answer, dict) else answer))
+            raise Refused(status, _said(answer.get("detail", answer) if isinstance(answer, dict) else answer))
         return answer
 
     def cut(self) -> None:
@@ -106,3 +106,10 @@ class Line:
         parts = urlsplit(self.url)
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
         return kind(str(parts.hostname), parts.port, timeout=self.timeout)
+
+
+def _said(detail: Any) -> str:
+    """Return why something was refused, in words."""
+    if isinstance(detail, list) and all(isinstance(item, dict) and {"where", "why"} <= set(item) for item in detail):
+        return "; ".join(f"{item['where']}: {item['why']}" for item in detail)
+    return str(detail)

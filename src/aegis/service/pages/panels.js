@@ -4,7 +4,7 @@ import { h } from "./dom.js";
 import { rewardChart, swatch } from "./charts.js";
 import { act, icon } from "./level.js";
 import { about, atMost, certifiedValue, percent, plural, whole, withUnit } from "./numbers.js";
-import { cap, capital, control, event, EVENTS, fallen, listed, MODES, moment } from "./words.js";
+import { cap, capital, control, event, EVENTS, fallen, holding, listed, MODES, moment } from "./words.js";
 
 const NEWEST = 12; // events that are shown at once
 const LATEST = 4; // freezes that are
@@ -43,8 +43,10 @@ export function banner(gate, counting) {
     notices.push(notice("wait", "In shadow", `${certified} In shadow it does not take control.`));
   }
   if (!notices.length) notices.push(...gate.levels.map(next));
-  const held = gate.levels.some((item) => item.control === "agent") ? "agent" : "legacy";
-  const kind = gate.alarm || counting ? "alarm" : gate.paused !== null ? "paused" : held;
+  const held = holding(gate);
+  if (held) notices.push(notice("wait", "Held up", held));
+  const who = gate.levels.some((item) => item.control === "agent") ? "agent" : "legacy";
+  const kind = gate.alarm || counting ? "alarm" : gate.paused !== null ? "paused" : who;
   return h("div", { class: `banner ${kind}` }, icon(kind), h("div", {}, h("p", { class: "verdict" }, control(gate)), notices));
 }
 
@@ -71,8 +73,9 @@ function mean(gate, who) {
 
 /** Return the numbers below the banner. */
 export function tiles(gate) {
-  const { started, counted, going, overruled } = gate.episodes;
+  const { started, counted, open, waiting, overruled } = gate.episodes;
   const { delta, spent } = gate.ledger;
+  const behind = waiting ? `, ${whole(waiting)} complete and not counted yet` : "";
   const late = overruled ? ` ${plural(overruled, "decision")} taken by the legacy because the gate was too late.` : "";
   const means = ["legacy", "agent"].filter((who) => gate.earned[who]);
   return [
@@ -80,7 +83,7 @@ export function tiles(gate) {
     tile(
       "Episodes counted",
       whole(counted),
-      `${whole(started)} started, ${whole(going)} still open.${late}`,
+      `${whole(started)} started, ${whole(open)} still open${behind}.${late}`,
     ),
     tile(
       "Risk of a wrong handover",

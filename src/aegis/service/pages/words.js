@@ -134,6 +134,16 @@ export function fallen(alarm, unit, goal) {
   return `The reward has ${worse} ${withUnit(certifiedValue(alarm.floor, goal), unit)}, which was certified.`;
 }
 
+/** Return which episode holds up the counting of others; null if none does. */
+export function holding(gate) {
+  const { holding: found } = gate.episodes;
+  if (!found?.behind) return null;
+  const since = `${found.closed ? "closed, opened" : "open since"} ${moment(found.since)}`;
+  const missing = found.missing ? `, ${plural(found.missing, "reward")} missing` : "";
+  const waits = `${plural(found.behind, "episode")} ${found.behind === 1 ? "waits" : "wait"} behind it`;
+  return `Counting waits for episode \u2018${found.episode}\u2019, ${since}${missing}; ${waits}.`;
+}
+
 export function capital(words) {
   return words.charAt(0).toUpperCase() + words.slice(1);
 }

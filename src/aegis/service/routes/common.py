@@ -10,6 +10,7 @@ from aegis.service.access import allowed
 from aegis.service.tokens import Token
 from aegis.service.wire import NAME, Problem
 
+# No spaces: keys with one are the gate's own.
 Key = Annotated[
     str,
     Header(

@@ -42,4 +42,4 @@ def report(request: Request, body: Reports, key: Key, _: Controller) -> Any:
 @router.post("/episodes/{episode}/close", response_model=Closed, responses=answers(404, 409, 422, 503))
 def close(request: Request, episode: EpisodeName, body: Close, key: Key, _: Controller) -> Any:
     """Close an episode: it takes no more decisions. Rewards may still come, unless it is abandoned."""
-    return service_of(request).live.close(key, episode, body.abandoned)
+    return service_of(request).live.close(key, episode, body.abandoned, body.incomplete)
