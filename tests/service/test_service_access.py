@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import socket
+import time
 from collections.abc import Iterator
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
 from service_cases import dose, key, make_live, make_service, post, recipe, records, result, said, served
 
+from aegis.cli.serve_logs import Lines
 from aegis.service import access as access_module
 from aegis.service.access import COOKIE, FORGERY, MAY, Access
 from aegis.service.app import LARGEST, Service
+from aegis.service.errors import StoreUnavailable
 from aegis.service.guarding import HEADERS
 from aegis.service.reading import Reading
 from aegis.service.store import Database
-from aegis.service.tokens import ROLES, list_tokens, make_token, revoke_token
+from aegis.service.tokens import ROLES, Token, find_token, list_tokens, make_token, revoke_token
 
 READS = ("gate", "problem", "levels", "certificates", "ledger", "events", "metrics")
 WRITES = {
@@ -142,6 +147,60 @@ def test_a_session_needs_the_header_of_its_page(client: httpx.Client, tokens: di
     assert client.post("/leave").status_code == 303
     client.cookies.set(COOKIE, session)
     assert client.get("/v1/gate").status_code == 401
+
+
+def test_the_store_is_never_asked_where_everybody_waits(
+    service: Service, client: httpx.Client, tokens: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[bool] = []
+
+    def asked(database: Database, secret: str) -> Token | None:
+        try:
+            asyncio.get_running_loop()
+            seen.append(True)
+        except RuntimeError:
+            seen.append(False)
+        return find_token(database, secret)
+
+    monkeypatch.setattr(access_module, "REMEMBERED", -1.0)
+    monkeypatch.setattr(access_module, "find_token", asked)
+    monkeypatch.setattr("aegis.service.routes.read.PULSE", 0.01)
+    client.post("/enter", data={"token": tokens["viewer"]})
+    client.get("/", headers=bearer(tokens["viewer"]))
+    with client.stream("GET", "/v1/stream", headers=bearer(tokens["viewer"])) as stream:
+        lines = stream.iter_lines()
+        assert next(lines) == "event: gate"
+        before = len(seen)
+        while len(seen) < before + 3:  # a stream asks again and again whether it still may
+            time.sleep(0.01)
+        revoke_token(service.live.database, "the viewer")
+        assert not any(line.startswith("event") for line in lines)  # and then ends
+    assert seen
+    assert not any(seen)
+
+
+def test_a_store_that_is_away_is_a_503_everywhere(
+    client: httpx.Client, tokens: dict[str, str], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def away(*_: object) -> None:
+        raise StoreUnavailable("the store does not answer")
+
+    monkeypatch.setattr(access_module, "REMEMBERED", -1.0)
+    monkeypatch.setattr("aegis.service.routes.read.PULSE", 0.01)
+    headers = bearer(tokens["viewer"])
+    with client.stream("GET", "/v1/stream", headers=headers) as stream:
+        lines = stream.iter_lines()
+        assert next(lines) == "event: gate"
+        monkeypatch.setattr(access_module, "find_token", away)
+        assert not any(line.startswith("event") for line in lines)
+    for answer in (
+        client.get("/", headers=headers),
+        client.post("/enter", data={"token": tokens["viewer"]}),
+        client.get("/v1/stream", headers=headers),
+        client.get("/v1/gate", headers=headers),
+    ):
+        assert (answer.status_code, said(answer)) == (503, "the store does not answer")
+    assert not [item for item in caplog.records if item.exc_info]
 
 
 # ---- how much, under which name ----------------------------------------------------------------------------------------------
@@ -277,11 +336,11 @@ def test_nothing_secret_is_logged_or_sent_back(
             post(client, "/v1/episodes", {"id": f"e-{role}"}, **bearer(tokens[role]))
         client.post("/enter", data={"token": tokens["operator"]})
         wrong = post(client, "/v1/episodes", {"id": "the body is a secret"}, **bearer(tokens["controller"]))
-    lines = [json.loads(item.getMessage()) for item in caplog.records if item.name == "aegis.service.requests"]
+    lines: list[dict[str, Any]] = [vars(item)["fields"] for item in caplog.records if item.name == "aegis.service.requests"]
     assert {"method", "route", "status", "seconds"} == set(lines[0])
     assert {line["route"] for line in lines} == {"/v1/gate", "/v1/episodes", "/enter"}
     for secret in (*tokens.values(), "in-the-query", "the body is a secret"):
-        assert not any(secret in item.getMessage() for item in caplog.records if item.name.startswith("aegis"))
+        assert not any(secret in Lines().format(item) for item in caplog.records if item.name.startswith("aegis"))
     assert "the body is a secret" not in wrong.text
     text = json.dumps([item.body for item in records(service.live)])
     assert not any(secret in text for secret in tokens.values())

@@ -206,6 +206,13 @@ def test_only_the_policy_that_was_certified_acts(waiting: Database) -> None:
         begin(live, "altered")
         with pytest.raises(StoreUnavailable, match="is not the one that was certified"):
             live.decide(key(), "altered", inner("i1"))
+        assert (live.state.opened.paused or "").startswith(
+            f"gate 'plant': the challenger that is kept for challenge '{item.challenge}'"
+        )
+        last = live.journal.last
+        with pytest.raises(StoreUnavailable):
+            live.decide(key(), "altered", inner("i1"))
+        assert live.journal.last == last  # it was paused once
         found = live.overrule(key(), "altered", inner("i1"), -2.0, True)
         assert found["by"] == "legacy"
 

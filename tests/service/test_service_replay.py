@@ -153,7 +153,7 @@ def test_a_worker_that_is_killed_is_started_again_and_finds_the_same(tmp_path: P
                     os.kill(worker._process.pid, signal.SIGKILL)
                 counted(counting)
             worker.stop()
-            states.append((live.state.gate, live.state.started, [item.body for item in records(live, "event")]))
+            states.append((live.state.gate, live.state.started, [item.body["event"] for item in records(live, "event")]))
         database.close()
     assert states[0][0].freeze == 1
     assert states[0][0].challenges[0].units == 6

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-import json
-import logging
 import secrets
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -98,10 +95,11 @@ def command(
         raise SettingError("give a problem file (--problem), or a world to simulate (--simulate), not both")
     if simulate is None and (episodes is not None or overrides):
         raise SettingError("--episodes and --set belong to --simulate")
-    from aegis.cli.serve_made import make_service, wait_for_end
+    from aegis.cli.serve_logs import write_lines
+    from aegis.cli.serve_made import begin, make_service, wait_for_end
     from aegis.cli.serve_simulate import drive, simulated
 
-    _structured(log_level)
+    write_lines(log_level)
     where = address_of(listen)
     plant = None if simulate is None else simulated(simulate, legacy, options.parse_settings(overrides))
     given = {word: value for word, value in typed.items() if value is not None}
@@ -116,6 +114,7 @@ def command(
     service, server = make_service(
         found, store, gate, given, seed, learner, where, hosts, rate, standby, abandon_after, tls_cert, tls_key
     )
+    begin(service)
     shown = f"http{'s' if tls_cert else ''}://{where[0] if where[0] != '0.0.0.0' else 'localhost'}:{where[1]}"
     console(to_stderr=True).print(f"gate '{gate}' at {shown} (store {service.live.database.shown}); stop it with Ctrl-C")
     if plant is None:
@@ -151,29 +150,3 @@ def _problem(path: Path | None) -> Any:
     from aegis.problem import load_problem
 
     return load_problem(str(path))
-
-
-class _Lines(logging.Formatter):
-    """One line of JSON for each thing that happened."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        found = {
-            "at": self.formatTime(record),
-            "level": record.levelname.lower(),
-            "from": record.name,
-            "what": record.getMessage(),
-        }
-        if record.exc_info:
-            found["why"] = self.formatException(record.exc_info)
-        return json.dumps(found)
-
-
-def _structured(level: str) -> None:
-    known = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING}
-    if level not in known:
-        raise SettingError(f"--log-level is one of {', '.join(known)}, found '{level}'")
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Lines())
-    root = logging.getLogger("aegis")
-    root.handlers, root.propagate = [handler], False
-    root.setLevel(known[level])

@@ -74,6 +74,15 @@ def make_service(
     return service, server
 
 
+def begin(service: Service) -> None:
+    """Start a service before its web server, so that why it cannot start is an error like any other."""
+    try:
+        service.start()
+    except BaseException:
+        service.stop()
+        raise
+
+
 def _settings(database: Database, name: str, given: Mapping[str, Any], seed: int | None) -> tuple[GateSettings, int]:
     """Return the settings of a gate: those it was opened with, or those that are given now."""
     first = next(iter(Journal(database, name).read()), None)

@@ -16,7 +16,8 @@ address = click.option(
 
 
 def opened(store: str, check: bool = True) -> Any:
-    """Return the database of a store; InputError if it is not there or of another release."""
+    """Return the database of a store, which is closed when the command ends; InputError if it is not there or of another
+    release."""
     from aegis.cli.extras import service_extra
     from aegis.errors import InputError
 
@@ -24,6 +25,7 @@ def opened(store: str, check: bool = True) -> Any:
     from aegis.service.store import Database
 
     database = Database.at(store)
+    click.get_current_context().call_on_close(database.close)
     if check:
         if database.file is not None and not database.file.exists():
             raise InputError(f"there is no store {store}; 'aegis serve' and 'aegis store upgrade' make one")
@@ -61,17 +63,25 @@ def upgrade(store: str, as_json: bool) -> int:
 @address
 @options.as_json
 def verify(store: str, as_json: bool) -> int:
-    """Check that nothing in the journals was altered or removed: every record has the hash of the one before it."""
+    """Check that nothing was altered or removed: every record has the hash of the one before it, and every challenger is the one
+    that was frozen.
+    """
     database = opened(store)
+    from aegis.service.checking import check_gate
     from aegis.service.store import gates_in
-    from aegis.service.store import verify as checked
 
-    found = [{"gate": gate, "records": checked(database, gate)} for gate in gates_in(database)]
+    found = []
+    for gate in gates_in(database):
+        records, kept = check_gate(database, gate)
+        found.append({"gate": gate, "records": records, "challengers": kept})
     if as_json:
         print_json({"gates": found})
         return 0
     for item in found:
-        console().print(f"gate '{item['gate']}': {item['records']} records, the chain is whole")
+        shown = (
+            f"gate '{item['gate']}': {item['records']} records, the chain is whole; {item['challengers']} challengers, as frozen"
+        )
+        console().print(shown, soft_wrap=True)
     if not found:
         console().print("the store holds no gate yet")
     return 0
@@ -147,5 +157,5 @@ def restore(store: str, file: Path, as_json: bool) -> int:
     if as_json:
         print_json({"rows": rows, "store": database.shown})
     else:
-        console().print(f"{rows} rows restored into {database.shown}; every chain is whole")
+        console().print(f"{rows} rows restored into {database.shown}; every chain is whole, every challenger as frozen")
     return 0

@@ -28,9 +28,12 @@ def command() -> None:
 def make(name: str, role: str, store: str, as_json: bool) -> int:
     """Make a token and show it, once: only its hash is kept."""
     database = opened(store, check=False)
+    new = not database.file.exists() if database.file is not None else database.version() is None
     database.upgrade()
     from aegis.service.tokens import make_token
 
+    if new:  # a path that was mistyped makes one, too
+        console(to_stderr=True).print(f"made a new store {database.file or database.shown}", soft_wrap=True)
     secret = make_token(database, name, role)
     if as_json:
         print_json({"name": name, "role": role, "token": secret})

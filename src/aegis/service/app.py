@@ -22,6 +22,7 @@ from aegis.service.errors import ServiceError, Standby, StoreUnavailable
 from aegis.service.guarding import Guarding, Rates
 from aegis.service.live import Live
 from aegis.service.metrics import Metrics
+from aegis.service.misfits import misfits
 from aegis.service.reading import Reading
 from aegis.service.routes import control, operate, page, read
 from aegis.version import __version__
@@ -44,13 +45,17 @@ class Service:
     reading: Reading = field(init=False)
     metrics: Metrics = field(default_factory=Metrics, init=False)
     ending: Callable[[], bool] = field(default=lambda: False, init=False)  # whether whoever runs the service wants it to end
+    _begun: bool = field(default=False, init=False)
     _stopping: threading.Event = field(default_factory=threading.Event, init=False)
 
     def __post_init__(self) -> None:
         self.reading = Reading(self.live)
 
     def start(self) -> None:
-        """Become the writer now, or in the background if somebody else still is it."""
+        """Become the writer now, or in the background if somebody else still is it. Started twice it is started once."""
+        if self._begun:
+            return
+        self._begun = True
         try:
             self._take_over()
         except Standby:
@@ -123,10 +128,7 @@ async def _service_error(_: Request, error: Exception) -> Response:
 
 async def _invalid(_: Request, error: Exception) -> Response:
     """Answer what does not have the right form, without sending back what was in it."""
-    found: list[dict[str, Any]] = []
-    if isinstance(error, RequestValidationError):
-        found = [{"where": ".".join(map(str, item["loc"])), "why": item["msg"]} for item in error.errors()]
-    return _said(found, 422)
+    return _said(misfits(error.errors(), error.body) if isinstance(error, RequestValidationError) else [], 422)
 
 
 def _said(detail: Any, status: int, headers: dict[str, str] | None = None) -> Response:

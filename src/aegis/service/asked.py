@@ -1,4 +1,4 @@
-"""What a control system sends, checked against the problem: contexts, masks, the legacy's probabilities, results.
+"""What is sent, checked against the problem: contexts, masks, the legacy's probabilities, results, what an operator wants.
 
 Everything that does not fit raises WrongRequest, which names the field and says what was expected. Values come out as arrays hold
 them: numbers, or codes of categories.
@@ -6,6 +6,7 @@ them: numbers, or codes of categories.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -13,11 +14,13 @@ from typing import Any
 import numpy as np
 
 from aegis.errors import nearest
+from aegis.handover.gate import ACTIONS
 from aegis.problem import Level, Problem, Variable
 from aegis.service.errors import WrongRequest
 from aegis.service.trees import Result
 
 SUM_TOLERANCE = 1e-6
+LONGEST = 80  # characters of what was sent that an answer repeats
 
 
 def level_of(problem: Problem, name: str) -> Level:
@@ -45,11 +48,11 @@ def value_of(variable: Variable, given: Any, where: str) -> Any:
         for code, value in enumerate(variable.values):
             if given == value and isinstance(given, bool) == isinstance(value, bool):
                 return code
-        raise WrongRequest(f"{where}: '{variable.name}' is one of {list(variable.values)}, found {given!r}")
+        raise WrongRequest(f"{where}: '{variable.name}' is one of {shown(list(variable.values))}, found {shown(given)}")
     if variable.kind == "real":
         return _number(given, f"{where}: '{variable.name}'")
     if not isinstance(given, list) or len(given) != len(variable.columns):
-        raise WrongRequest(f"{where}: '{variable.name}' is a list of {len(variable.columns)} numbers, found {given!r}")
+        raise WrongRequest(f"{where}: '{variable.name}' is a list of {len(variable.columns)} numbers, found {shown(given)}")
     return [_number(value, f"{where}: '{variable.name}'") for value in given]
 
 
@@ -79,8 +82,8 @@ def action_of(level: Level, given: Any, where: str) -> int:
         place = int(np.argmin(np.abs(actions.numbers - given)))
         if math.isclose(actions.numbers[place], given, rel_tol=1e-9, abs_tol=1e-12):
             return place
-    shown = ", ".join(map(str, actions.values[:8])) + (", ..." if actions.count > 8 else "")
-    raise WrongRequest(f"{where}: an action of level '{level.name}' is one of {shown}, found {given!r}")
+    listed = ", ".join(map(shown, actions.values[:8])) + (", ..." if actions.count > 8 else "")
+    raise WrongRequest(f"{where}: an action of level '{level.name}' is one of {listed}, found {shown(given)}")
 
 
 def legacy_of_action(level: Level, action: Any, epsilon: float, mask: tuple[bool, ...] | None) -> tuple[float, ...]:
@@ -93,7 +96,7 @@ def legacy_of_action(level: Level, action: Any, epsilon: float, mask: tuple[bool
     chosen = action_of(level, action, "legacy.action")
     opened = mask or (True,) * level.actions.count
     if not opened[chosen]:
-        raise WrongRequest(f"legacy.action: {action!r} is not available")
+        raise WrongRequest(f"legacy.action: {shown(action)} is not available")
     share = epsilon / sum(opened)
     return tuple(share * can + (1.0 - epsilon) * (place == chosen) for place, can in enumerate(opened))
 
@@ -109,7 +112,7 @@ def distribution_of(level: Level, given: Sequence[float], mask: tuple[bool, ...]
             raise WrongRequest(f"{where}: {value} is not a probability; expected numbers from 0 to 1, no logarithms or densities")
         if mask is not None and value > 0 and not mask[place]:
             raise WrongRequest(
-                f"{where}: action {level.actions.values[place]!r} has the probability {value} and is not available"
+                f"{where}: action {shown(level.actions.values[place])} has the probability {value} and is not available"
             )
     total = math.fsum(values)
     if abs(total - 1.0) > SUM_TOLERANCE:
@@ -146,9 +149,27 @@ def result_of(problem: Problem, given: Any) -> Result:
     return Result(reward, outcome, guards)
 
 
+def check_operator(levels: Sequence[str], action: str, why: str, level: str | None) -> None:
+    """Raise WrongRequest if an operator says something that no gate can do: an unknown action or level, no reason."""
+    if action not in ACTIONS:
+        raise WrongRequest(f"action: one of {', '.join(ACTIONS)}, found '{action}'{nearest(action, ACTIONS)}")
+    if not why.strip():
+        raise WrongRequest(f"why: say in a few words why you {action}; it is kept with what is done, found none")
+    if level is None and action in ("approve", "revert"):
+        raise WrongRequest(f"level: say which one to {action}, one of {', '.join(levels)}")
+    if level is not None and level not in levels:
+        raise WrongRequest(f"level: one of {', '.join(levels)}, found '{level}'{nearest(level, levels)}")
+
+
+def shown(value: Any) -> str:
+    """Return something that was sent as it looks in JSON; of what is long the beginning."""
+    text = json.dumps(value)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+
+
 def _number(given: Any, where: str) -> float:
     if isinstance(given, bool) or not isinstance(given, int | float) or not math.isfinite(given):
-        raise WrongRequest(f"{where}: a finite number, found {given!r}")
+        raise WrongRequest(f"{where}: a finite number, found {shown(given)}")
     return float(given)
 
 

@@ -6,13 +6,13 @@ import logging
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from aegis.errors import AegisError
 from aegis.handover import GateState
 from aegis.handover.events import Unit
-from aegis.service.errors import ServiceError, StoreUnavailable
+from aegis.service.errors import Damaged, ServiceError, StoreUnavailable
 from aegis.service.live import Live, internal
 from aegis.service.trees import Tree
 from aegis.service.worker import Worker, WorkerGone
@@ -101,9 +101,13 @@ class Counting:
 
     def _count(self, gate: GateState, trees: Sequence[Tree]) -> None:
         """Judge whole episodes and take the gate on by them, one by one, until something changes what is tested."""
+        tested = gate if gate.paused is None else replace(gate, challenges=())  # while it is paused nothing is evidence
         try:
-            kept = {name: self.live.journal.kept(name) for name in self.worker.call("unknown", gate)}
-            judged: list[Judged] = self.worker.call("judge", trees, gate, kept)
+            kept = {name: self.live.keeper.piece(name) for name in self.worker.call("unknown", tested)}
+            judged: list[Judged] = self.worker.call("judge", trees, tested, kept)
+        except Damaged as error:  # these episodes are counted next, for what they earned alone
+            self.live.pause(str(error))
+            return
         except ServiceError:
             raise
         except AegisError as error:
@@ -140,11 +144,14 @@ class Counting:
 
     def _freeze(self, gate: GateState) -> None:
         """Let challengers be made, and freeze them unless a new phase has begun meanwhile."""
-        deployed = {item.level: self.live.journal.kept(item.challenge) for item in gate.deployed}
         try:
+            deployed = {item.level: self.live.keeper.piece(item.challenge) for item in gate.deployed}
             with self.live.changed:
                 changed = dict(self.live.state.changed)
             made = self.worker.call("freeze", gate, changed, deployed)
+        except Damaged as error:
+            self.live.pause(str(error))
+            return
         except ServiceError:
             raise
         except AegisError as error:

@@ -226,7 +226,7 @@ def _taken(level: Level, given: Any, legacy: Sequence[float], where: str) -> int
     """Return the action that the legacy took itself."""
     action = check.action_of(level, given, where)
     if legacy[action] <= 0.0:
-        raise WrongRequest(f"{where}: the legacy says that it never takes {given!r} here: its probability is 0")
+        raise WrongRequest(f"{where}: the legacy says that it never takes {check.shown(given)} here: its probability is 0")
     return action
 
 

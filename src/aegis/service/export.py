@@ -23,6 +23,7 @@ from aegis.handover.recounting import ARM, NUMBER, save_challenge
 from aegis.logs import write_log
 from aegis.problem import Batch, Problem, concat, parse_problem, save_problem
 from aegis.problem.strict_yaml import write_yaml
+from aegis.service.keeper import Keeper
 from aegis.service.problems import known_legacy, legacy_columns
 from aegis.service.state import LiveState
 from aegis.service.store import Database, Journal, Record
@@ -77,7 +78,8 @@ def export(database: Database, gate: str, folder: str | Path) -> dict[str, Any]:
         write_log(batch, problem, place / LOG)
         save_problem(problem, place / PROBLEM)
         numbers = np.array([number for number, _ in told.trees])
-        certificates = [_certificate(place, journal, problem, told, batch, numbers, flip) for flip in told.flips]
+        keeper = Keeper(journal, state, problem)
+        certificates = [_certificate(place, keeper, problem, told, batch, numbers, flip) for flip in told.flips]
         about = {"gate": gate, "episodes": len(told.trees), "broken": told.broken, "head": journal.head_of_all()}
         write_text(place / GATE, json.dumps({**about, "certificates": certificates}, indent=2, allow_nan=False) + "\n")
     return {**about, "certificates": certificates}
@@ -96,7 +98,7 @@ def _batch(problem: Problem, trees: Sequence[tuple[int, Tree]], columns: dict[st
 
 
 def _certificate(
-    place: Path, journal: Journal, problem: Problem, told: _Told, batch: Batch, numbers: Any, flip: Flipped
+    place: Path, keeper: Keeper, problem: Problem, told: _Told, batch: Batch, numbers: Any, flip: Flipped
 ) -> dict[str, Any]:
     """Write the challenge that a flip put in control, and return where its certificate can be recounted."""
     challenge, frozen_at = told.frozen[flip.challenge]
@@ -105,5 +107,5 @@ def _certificate(
     until = crossing.episode if crossing.gain_lower >= flip.gain_lower else flip.episode
     learned = batch.take_episodes(np.flatnonzero(numbers <= frozen_at))
     folder = f"{CHALLENGES}/{flip.challenge}"
-    save_challenge(place / folder, journal.kept(flip.challenge), problem, challenge, until, seen_of(problem, learned))
+    save_challenge(place / folder, keeper.piece(flip.challenge), problem, challenge, until, seen_of(problem, learned))
     return {"level": flip.level, "challenge": flip.challenge, "folder": folder, "episode": flip.episode, "until": until}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections import OrderedDict
@@ -117,7 +116,8 @@ class Guarding:
         self.metrics.requests.labels(method, route, str(status)).inc()
         self.metrics.seconds.labels(route).observe(seconds)
         if log.isEnabledFor(logging.INFO):
-            log.info(json.dumps({"method": method, "route": route, "status": status, "seconds": round(seconds, 5)}))
+            fields = {"method": method, "route": route, "status": status, "seconds": round(seconds, 5)}
+            log.info("request", extra={"fields": fields})
 
 
 def _limited(receive: Receive, largest: int) -> Receive:

@@ -15,18 +15,19 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
-from aegis.errors import AegisError, InputError, SettingError
+from aegis.errors import InputError, SettingError
 from aegis.files import digest_of
 from aegis.handover import GateSettings
 from aegis.handover.events import Frozen, Operator, Paused, plain
 from aegis.handover.gate import Given, step
-from aegis.handover.keeping import kept_policy
 from aegis.handover.state import open_gate
-from aegis.policies import policy_digest
 from aegis.problem import Policy, Problem, dump_problem
+from aegis.service.asked import check_operator
 from aegis.service.entries import Entries
 from aegis.service.errors import Conflict, Damaged, ServiceError, Standby, StoreUnavailable
+from aegis.service.keeper import Keeper
 from aegis.service.problems import known_legacy, legacy_columns, legacy_of, live_problem
+from aegis.service.sealing import KEPT, piece_digest
 from aegis.service.state import EVENT, KEYED, LATE, OPENED, WRITER, LiveState
 from aegis.service.store import Database, Entry, Journal, Lease, Record
 from aegis.service.wire import Ask, Report
@@ -56,12 +57,12 @@ class Live:
     state: LiveState = field(init=False)
     journal: Journal = field(init=False)
     lease: Lease = field(init=False)
+    keeper: Keeper = field(init=False)
     writer: str = field(default_factory=lambda: uuid.uuid4().hex, init=False)
     started: bool = field(default=False, init=False)
     changed: threading.Condition = field(default_factory=threading.Condition, init=False)
     watchers: list[Callable[[Record], None]] = field(default_factory=list, init=False)
     _entries: Entries = field(init=False)
-    _policies: dict[str, Policy] = field(default_factory=dict, init=False)  # of challenges in control, by name
 
     def __post_init__(self) -> None:
         if not NAMES.fullmatch(self.name):
@@ -72,6 +73,7 @@ class Live:
         self.state = LiveState(self.problem, self.seed)
         self.journal = Journal(self.database, self.name)
         self.lease = Lease(self.database, self.name)
+        self.keeper = Keeper(self.journal, self.state, self.problem)
         self._entries = Entries(self.problem, self.state, self.columns, self._policy, self._known)
 
     # ---- starting and stopping ---------------------------------------------------------------------------------------------
@@ -79,7 +81,10 @@ class Live:
     def start(self) -> None:
         """Become the writer of the gate and take up where it was; Standby if another process is it."""
         if not self.lease.take():
-            raise Standby(f"another process is the writer of gate '{self.name}'")
+            raise Standby(
+                f"another process is the writer of gate '{self.name}' in {self.database.shown}: stop it first, or let this one "
+                "wait beside it (--standby)"
+            )
         try:
             self._take_up()
         except BaseException:
@@ -231,19 +236,11 @@ class Live:
 
     def _policy(self, challenge: str) -> Policy:
         """Return the policy that won a challenge; StoreUnavailable, so that the legacy acts, if it is not the one certified."""
-        if challenge not in self._policies:
-            try:
-                found = kept_policy(self.journal.kept(challenge), self.problem)
-                same = policy_digest(found) == self.state.certified.get(challenge)
-            except (AegisError, Damaged) as error:
-                raise StoreUnavailable(f"the policy of challenge '{challenge}' cannot be read: {error}") from error
-            if not same:
-                raise StoreUnavailable(
-                    f"the policy that is kept for challenge '{challenge}' is not the one that was certified: the store was "
-                    "altered; restore a backup, or give the level back"
-                )
-            self._policies[challenge] = found
-        return self._policies[challenge]
+        try:
+            return self.keeper.policy(challenge)
+        except Damaged as error:
+            self.pause(str(error))
+            raise StoreUnavailable(f"the policy in control is not the one that was certified: {error}") from error
 
     def _known(self, episode: str) -> bool:
         return self.journal.under(internal("episode", episode)) is not None
@@ -251,11 +248,15 @@ class Live:
     # ---- the gate ----------------------------------------------------------------------------------------------------------
 
     def say(self, key: str, action: str, who: str, why: str, level: str | None = None, challenge: str | None = None) -> Body:
-        """Do what an operator says; Conflict if it cannot be done now. challenge: what they have seen waiting at the level."""
+        """Do what an operator says; WrongRequest if no gate can do it, Conflict if it cannot be done now.
+
+        challenge: what they have seen waiting at the level.
+        """
         request = {"operator": action, "who": who, "why": why, "level": level, "challenge": challenge}
         digest = _digest(request)
         with self.changed:
             self._ready()
+            check_operator(self.state.opened.levels, action, why, level)
             before = self._before(key, digest)
             if before is None:
                 self._check_waiting(level, challenge)
@@ -286,10 +287,12 @@ class Live:
             _, events = step(gate, given, max(self.state.started, gate.started))
             if not events:
                 return []
-            entries = [Entry(EVENT, {"event": plain(event)}) for event in events]
-            entries[0] = Entry(EVENT, entries[0].body, None, key, request)
             names = [item.name for event in events if isinstance(event, Frozen) for item in event.challenges]
-            return self._write(entries, None if kept is None else kept(names))
+            pieces = {} if kept is None else kept(names)
+            seals = {KEPT: {name: piece_digest(piece) for name, (_, piece) in pieces.items()}}
+            entries = [Entry(EVENT, {"event": plain(event), **(seals if isinstance(event, Frozen) else {})}) for event in events]
+            entries[0] = Entry(EVENT, entries[0].body, None, key, request)
+            return self._write(entries, pieces)
 
     def pause(self, why: str) -> None:
         """Pause the gate; whoever is in control stays."""

@@ -28,8 +28,8 @@ class Paths:
     _who: str = "legacy"
     _first: int = 1
 
-    def unit(self, state: GateState, unit: Unit) -> None:
-        """Go on by a unit; state: after it."""
+    def unit(self, state: GateState, unit: Unit, who: str) -> None:
+        """Go on by a unit; state: after it. who: acted in it, which may be somebody else than who is in control by now."""
         if unit.episode % self._every == 0:
             for level in state.levels:
                 ahead = leading(state, level, self.measure)
@@ -39,7 +39,6 @@ class Paths:
             if max((len(path) for path in self.bounds.values()), default=0) > MOST:
                 self.bounds = {level: path[::2] for level, path in self.bounds.items()}
                 self._every *= 2
-        who = "agent" if state.deployed and unit.arm == "agent" else "legacy"
         if who != self._who or len(self._block) >= self._size:
             self._close(unit.episode - 1)
             self._who, self._first = who, unit.episode

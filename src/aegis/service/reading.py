@@ -33,7 +33,7 @@ class Reading:
     events: list[dict[str, Any]] = field(default_factory=list, init=False)
     certificates: list[dict[str, Any]] = field(default_factory=list, init=False)
     ledger: list[dict[str, Any]] = field(default_factory=list, init=False)
-    earned: dict[str, list[float]] = field(default_factory=dict, init=False)  # by who acted: sum of rewards, episodes
+    earned: dict[str, list[float]] = field(default_factory=dict, init=False)  # by `Tree.who`: sum of rewards, episodes
     overruled: int = field(default=0, init=False)
     changes: Changes = field(default_factory=Changes, init=False)
 
@@ -46,9 +46,9 @@ class Reading:
     # ---- following ---------------------------------------------------------------------------------------------------------
 
     def _counted(self, tree: Tree, unit: Unit) -> None:
-        self.paths.unit(self.live.state.opened, unit)
+        who = tree.who()
+        self.paths.unit(self.live.state.opened, unit, who)
         self.overruled += sum(item.overruled for item in tree.decisions.values())
-        who = "agent" if tree.policies and tree.arm == "agent" else "legacy"
         if unit.reward is not None:
             total, count = self.earned.get(who, [0.0, 0])
             self.earned[who] = [total + unit.reward, count + 1]

@@ -9,10 +9,11 @@ from typing import Any
 
 from aegis.handover import GateState, replay
 from aegis.handover.acting import AGENT, BEFORE, arm_of
-from aegis.handover.events import Event, Flipped, Opened, Restarted, Reverted, Unit, event_of
+from aegis.handover.events import Event, Flipped, Frozen, Opened, Restarted, Reverted, Unit, event_of
 from aegis.handover.state import apply as apply_event
 from aegis.problem import Problem
 from aegis.service.errors import Damaged
+from aegis.service.sealing import Seal, sealed
 from aegis.service.store import Record
 from aegis.service.trees import Decision, Result, Tree
 
@@ -46,8 +47,8 @@ class Holding:
 @dataclass(slots=True)
 class LiveState:
     """The state. gate: None before the gate was opened. trees: episodes that are not counted yet, by id; numbers: their ids by
-    number. started: how many episodes have a number. changed: flips of each level since the legacy had it last. certified:
-    digests of policies that were put in control, by challenge. silent: episodes counted since the last reward, or since the gate
+    number. started: how many episodes have a number. changed: flips of each level since the legacy had it last. sealed:
+    what the journal says of kept challengers, by challenge. silent: episodes counted since the last reward, or since the gate
     was resumed. writer: who wrote last. counted, told: called with every episode that is counted, and with every event of the
     gate."""
 
@@ -58,7 +59,7 @@ class LiveState:
     numbers: dict[int, str] = field(default_factory=dict)
     started: int = 0
     changed: dict[str, int] = field(default_factory=dict)
-    certified: dict[str, str] = field(default_factory=dict)
+    sealed: dict[str, Seal] = field(default_factory=dict)
     silent: int = 0
     writer: str | None = None
     counted: Counted | None = None
@@ -165,9 +166,10 @@ class LiveState:
 
     def _event(self, event: Event, record: Record) -> None:
         self.gate = apply_event(self.opened, event)
+        if isinstance(event, Frozen):
+            self.sealed |= sealed(event, record.body)
         if isinstance(event, Flipped):
             self.changed[event.level] = self.changed.get(event.level, 0) + 1
-            self.certified[event.challenge] = event.policy
         if isinstance(event, Reverted):
             self.changed.pop(event.level, None)
             self._give_back(event.level)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from aegis.handover.gate import MIXED
 from aegis.problem import Array, Batch, LevelTable, Problem, Variable
 
 
@@ -53,6 +54,10 @@ class Tree:
     decisions: dict[str, Decision] = field(default_factory=dict)
     results: dict[str, Result] = field(default_factory=dict)
     closed: bool = False
+
+    def who(self) -> str:
+        """Return who acted: 'agent' if a policy had a level, 'legacy' if none had, 'mixed' if it cannot be said."""
+        return MIXED if self.arm == MIXED else "agent" if self.policies else "legacy"
 
     def below(self, parent: str | None, level: str) -> list[Decision]:
         """Return the decisions of a level below another one, in the order in which they were asked for."""

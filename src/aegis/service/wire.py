@@ -6,6 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
+from aegis.handover.gate import ACTIONS
+
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._:-]*$"
 Name = Annotated[str, Field(min_length=1, max_length=64, pattern=NAME)]
 Number = Annotated[StrictInt | StrictFloat, Field(ge=-1e300, le=1e300)]
@@ -85,8 +87,10 @@ class Close(Body):
 class Say(Body):
     """What an operator says."""
 
-    action: Annotated[str, Field(max_length=16)] = Field(description="approve, pause, resume, revert, live, ask or shadow.")
-    why: Annotated[str, Field(min_length=1, max_length=1000)]
+    action: Annotated[str, Field(max_length=16)] = Field(description="What to do.", json_schema_extra={"enum": list(ACTIONS)})
+    why: Annotated[str, Field(max_length=1000)] = Field(
+        description="A reason, which is kept.", json_schema_extra={"minLength": 1, "pattern": r"\S"}
+    )
     level: Name | None = None
     challenge: Annotated[str, Field(max_length=128)] | None = Field(
         None, description="What is approved; refused if something else waits by now."

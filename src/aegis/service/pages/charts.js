@@ -44,9 +44,10 @@ export function boundChart(name, level, gate, width) {
 
 /** Return the picture of rewards over time, with the mean of whoever acted. */
 export function rewardChart(name, gate, width) {
-  const blocks = gate.paths.rewards;
+  // Episodes of which it cannot be said who acted tell nothing about either.
+  const blocks = gate.paths.rewards.filter(([, , , who]) => who !== "mixed");
   if (!blocks.length) return null;
-  const means = Object.entries(gate.earned).map(([who, item]) => [who, item.mean]);
+  const means = ["legacy", "agent"].filter((who) => gate.earned[who]).map((who) => [who, gate.earned[who].mean]);
   const values = [...blocks.map((block) => block[2]), ...means.map(([, mean]) => mean)];
   const frame = axes(width, 220, [0, Math.max(gate.episodes.counted, 1)], [Math.min(...values), Math.max(...values)]);
   const dots = blocks.map(([first, end, mean, who]) => mark(frame.x((first + end) / 2), frame.y(mean), who));

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 
-from aegis.service.errors import Standby
+from aegis.service.errors import Standby, StoreUnavailable
 from aegis.service.routes.common import Reader, answers, service_of
 from aegis.service.state import EVENT
 
@@ -118,7 +118,8 @@ def stream(request: Request, _: Reader) -> StreamingResponse:
 
 async def _changes(request: Request) -> AsyncIterator[str]:
     service, seen, quiet = service_of(request), -1, 0.0
-    while not service.ending() and _may_read(request) and not await request.is_disconnected():
+    # In a thread: the store may be asked about the token, and everybody else would wait for it.
+    while not service.ending() and await asyncio.to_thread(_may_read, request) and not await request.is_disconnected():
         last = service.live.journal.last
         if last != seen and service.live.state.gate is not None:
             seen, quiet = last, 0.0
@@ -132,10 +133,10 @@ async def _changes(request: Request) -> AsyncIterator[str]:
 
 
 def _may_read(request: Request) -> bool:
-    """Say whether whoever listens still may: a token may be revoked meanwhile."""
+    """Say whether whoever listens still may: a token may be revoked meanwhile. If the store is away, the next request is told."""
     try:
         request.app.state.access.caller(request, "read")
-    except HTTPException:
+    except (HTTPException, StoreUnavailable):
         return False
     return True
 

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 
 from aegis.errors import InputError, SettingError
 from aegis.files import written_aside
+from aegis.service.checking import Checking
 from aegis.service.store.database import Database
 from aegis.service.store.journal import START, checked
 from aegis.service.store.tables import challengers, journal, tokens
@@ -42,7 +43,8 @@ def backup(database: Database, path: str | Path) -> int:
 
 
 def restore(database: Database, path: str | Path) -> int:
-    """Fill an empty store from a backup, and return how many rows that is: all of it, if its chains are whole, or nothing.
+    """Fill an empty store from a backup, and return how many rows that is: all of it, if its chains are whole and its challengers
+    are those that were frozen, or nothing.
 
     Raises InputError if the file is not a backup, Damaged if something in it was altered or is missing.
     """
@@ -53,16 +55,22 @@ def restore(database: Database, path: str | Path) -> int:
                 raise SettingError(f"the store {database.shown} is not empty: restore into a new one")
     count = 0
     heads: dict[str, tuple[int, str]] = {}
+    checking: dict[str, Checking] = {}
     with database.transaction() as connection:
         for name, row in _rows(path, database.newest()):
             if name == journal.name:
                 last, head = heads.get(row["gate"], (0, START))
                 heads[row["gate"]] = last + 1, checked(row, last + 1, head)
+                checking.setdefault(row["gate"], Checking(row["gate"])).row(row["kind"], row["body"])
+            elif name == challengers.name and row["gate"] in checking:
+                checking[row["gate"]].piece(row["name"], row["policy"], row["content"])
             try:
                 connection.execute(TABLES[name].insert(), row)
             except sa.exc.IntegrityError as error:
                 raise InputError(f"cannot read the backup {path}: row {count + 1} is there twice, or not whole") from error
             count += 1
+        for gate in checking.values():
+            gate.done()
     return count
 
 

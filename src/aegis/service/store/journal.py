@@ -122,14 +122,15 @@ class Journal:
             query = journal.select().where(journal.c.gate == self.gate, journal.c.seq > after, journal.c.kind == kind)
             return [_record(row) for row in connection.execute(query.order_by(journal.c.seq).limit(limit)).mappings()]
 
-    def kept(self, name: str) -> bytes:
-        """Return a challenger that was kept with its freeze."""
+    def kept(self, name: str) -> tuple[str, bytes]:
+        """Return a challenger that was kept with its freeze: the digest of its policy, and the piece. Neither is checked."""
         with self.database.answering(), self.database.engine.connect() as connection:
-            query = sa.select(challengers.c.content).where(challengers.c.gate == self.gate, challengers.c.name == name)
-            found = connection.execute(query).scalar()
+            columns = sa.select(challengers.c.policy, challengers.c.content)
+            query = columns.where(challengers.c.gate == self.gate, challengers.c.name == name)
+            found = connection.execute(query).first()
         if found is None:
-            raise Damaged(f"the challenger '{name}' of gate '{self.gate}' is not in the store; restore a backup")
-        return bytes(found)
+            raise Damaged(f"gate '{self.gate}': the challenger of challenge '{name}' is not in the store; restore a backup")
+        return str(found[0]), bytes(found[1])
 
     def head_of_all(self) -> str:
         """Return the hash of the newest record in the store."""

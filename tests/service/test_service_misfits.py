@@ -1,0 +1,161 @@
+"""What does not have the right form is told in plain words: the field, what was expected; no internals, no values."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+from service_cases import dose, key, make_live, make_service, post, recipe, records, served
+
+from aegis.handover.gate import ACTIONS
+from aegis.service.app import Service
+from aegis.service.misfits import misfits
+from aegis.service.store import Database
+from aegis.service.wire import Ask, Say
+
+ODD = re.compile(r"function|partial|union|constrained|<|\[|Input|pydantic|None|True|False|\bint\b|\bfloat\b|\bstr\b|dict")
+LOST = "expected a finite number, found one that is not finite"
+
+
+@pytest.fixture
+def service(file_database: Database) -> Service:
+    """Return the service of a gate."""
+    return make_service(make_live(file_database))
+
+
+@pytest.fixture
+def client(service: Service) -> Iterator[httpx.Client]:
+    """Return a client of it, with an episode that is going on."""
+    with served(service) as found:
+        for where, body in (("", {"id": "e"}), ("/e/decisions", recipe()), ("/e/decisions", dose())):
+            assert post(found, f"/v1/episodes{where}", body).status_code == 200
+        yield found
+
+
+def told(client: httpx.Client, where: str, content: str) -> dict[str, str]:
+    """Send text as it is, and return by field why it was refused."""
+    headers = {"idempotency-key": key(), "content-type": "application/json"}
+    answer = client.post(where, content=content, headers=headers)
+    assert answer.status_code == 422, answer.text
+    detail = answer.json()["detail"]
+    found = {"": detail} if isinstance(detail, str) else {item["where"]: item["why"] for item in detail}
+    assert not ODD.search(str(list(found.values()))[1:-1]), found
+    return found
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", "-1e999"])
+def test_numbers_that_are_not_finite(client: httpx.Client, number: str) -> None:
+    asked = '{"level":"dose","context":{"temperature":%s},"legacy":{"distribution":[0.5,%s,0.2],"epsilon":%s}}'
+    assert told(client, "/v1/episodes/e/decisions", asked % (number, number, number)) == {
+        "body.context.temperature": LOST,
+        "body.legacy.distribution.1": LOST,
+        "body.legacy.epsilon": LOST,
+    }
+    items = '{"items":[{"episode":"e","decision":"d","reward":%s,"guards":{"scrap":%s}}]}'
+    assert told(client, "/v1/results", items % (number, number)) == {
+        "body.items.0.reward": LOST,
+        "body.items.0.guards.scrap": LOST,
+    }
+    assert told(client, "/v1/episodes", f'{{"id":"f","time":{number}}}') == {"body.time": LOST}
+
+
+WRONG = {
+    '{"level":"dose","context":{"temperature":%s}}' % ("1" * 400): {
+        "body.context.temperature": "expected a number of at most 1e+300"
+    },
+    '{"level":"dose","context":{"temperature":null}}': {
+        "body.context.temperature": "expected true or false, a finite number, text or a list, found null"
+    },
+    '{"level":"dose","context":{"temperature":[1,"x"]}}': {"body.context.temperature.1": "expected a finite number, found text"},
+    '{"level":"dose","context":[1]}': {"body.context": "expected an object, found a list"},
+    '{"level":"dose","legacy":{"distribution":[true]}}': {
+        "body.legacy.distribution.0": "expected a finite number, found true or false"
+    },
+    '{"level":"dose","available":[1]}': {"body.available.0": "expected true or false, found a number"},
+    '{"level":"a b","id":""}': {
+        "body.level": "expected letters, digits and ._:-, first a letter or a digit",
+        "body.id": "expected a length of at least 1",
+    },
+    '{"contexts":{}}': {"body.level": "it is missing", "body.contexts": "there is no such field; see /v1/openapi.json"},
+    '{"level":"dose","context":{"temperature":01}}': {"body": "it cannot be read as JSON, from character 42 on"},
+    "[1]": {"body": "expected an object, found a list"},
+    "": {"body": "it is missing"},
+}
+
+
+def test_other_things_that_do_not_fit(service: Service, client: httpx.Client) -> None:
+    last = service.live.journal.last
+    for content, found in WRONG.items():
+        assert told(client, "/v1/episodes/e/decisions", content) == found, content
+    assert service.live.journal.last == last
+
+
+def test_what_does_not_fit_the_problem_is_told_as_it_looks_in_json(client: httpx.Client) -> None:
+    for place, (context, found) in enumerate(((True, "true"), ("warm", '"warm"'), ([1], "[1]"))):
+        answer = post(client, "/v1/episodes/e/decisions", dose(id=f"x{place}", context={"temperature": context}))
+        assert answer.json()["detail"] == f"context: 'temperature': a finite number, found {found}"
+    long = post(client, "/v1/episodes/e/decisions", dose(id="d2", context={"temperature": "x" * 190}))
+    assert long.json()["detail"].endswith("xxx...")
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["level", "context", "int", "x"]), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(body=st.dictionaries(st.sampled_from(["level", "context", "legacy", "available", "id", "y"]), JSON, max_size=4))
+def test_every_misfit_names_a_field_and_no_internals(body: dict[str, Any]) -> None:
+    try:
+        Ask.model_validate(body)
+    except ValidationError as error:
+        errors = [{**item, "loc": ("body", *item["loc"])} for item in error.errors()]
+        found = misfits(errors, body)
+        assert found
+        for item in found:
+            first, *steps = item["where"].split(".")
+            assert first == "body"
+            if steps:
+                assert steps[0] in Ask.model_fields or steps[0] in body
+            assert not ODD.search(item["why"])
+            assert "something else" not in item["why"]
+
+
+# ---- operators ---------------------------------------------------------------------------------------------------------------
+
+
+def test_what_no_gate_can_do_is_told_with_what_it_can(service: Service, client: httpx.Client) -> None:
+    last = service.live.journal.last
+    for body, *words in (
+        ({"action": "stop", "why": "to see"}, "action", *ACTIONS, "stop"),
+        ({"action": "", "why": "to see"}, "action", *ACTIONS),
+        ({"action": "pause", "why": ""}, "why"),
+        ({"action": "pause", "why": " \n\t"}, "why"),
+        ({"action": "approve", "why": "to see", "level": "doze"}, "level", "recipe", "dose", "doze"),
+        ({"action": "revert", "why": "to see"}, "level", "recipe", "dose"),
+        ({"action": "pause", "why": "to see", "level": "doze"}, "level", "recipe", "dose"),
+    ):
+        answer = post(client, "/v1/operator", body)
+        assert answer.status_code == 422, answer.text
+        assert all(word in answer.json()["detail"] for word in words), answer.text
+    assert service.live.journal.last == last
+    assert post(client, "/v1/operator", {"action": "approve", "why": "to see", "level": "dose"}).status_code == 409
+    assert post(client, "/v1/operator", {"action": "pause", "why": "to see"}).status_code == 200
+    assert [item.body["event"]["kind"] for item in records(service.live, "event")] == ["operator", "paused"]
+
+
+def test_what_an_operator_may_say_is_described() -> None:
+    described = Say.model_json_schema()["properties"]
+    assert described["action"]["enum"] == list(ACTIONS)
+    assert re.search(described["why"]["pattern"], "to see")
+    assert not re.search(described["why"]["pattern"], " \n")
