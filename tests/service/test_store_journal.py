@@ -167,7 +167,7 @@ def test_a_write_in_doubt_is_looked_at_before_the_next(filled: Journal, happened
         filled.append([Entry("episode", {"id": "doubt"}, 11, "doubt")])
     sa.event.remove(filled.database.engine, "commit", lose)
     assert filled.doubtful
-    with pytest.raises(StoreUnavailable, match="not confirmed"):
+    with pytest.raises(StoreUnavailable, match="looked at first"):
         filled.append([Entry("episode", {"id": "next"})])
     news = filled.news()
     assert [item.body["id"] for item in news] == (["doubt"] if happened else [])

@@ -132,7 +132,7 @@ class Live:
         return records
 
     def _ready(self) -> None:
-        """Raise Standby unless this process is the writer; look at the journal if the last write was not confirmed."""
+        """Raise Standby unless this process is the writer; look at the journal if the store was away."""
         if not self.started:
             raise Standby(f"gate '{self.name}' is not served by this process, or not yet")
         if not self.journal.doubtful:

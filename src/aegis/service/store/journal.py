@@ -57,7 +57,7 @@ class Journal:
     gate: str
     last: int = 0
     head: str = START
-    doubtful: bool = field(default=False, init=False)  # whether the last write was neither confirmed nor refused
+    doubtful: bool = field(default=False, init=False)  # the store was away: it has to be looked at before the next write
 
     def append(self, entries: Sequence[Entry], kept: Mapping[str, tuple[str, bytes]] | None = None) -> list[Record]:
         """Write entries in one transaction and return them as records.
@@ -66,7 +66,7 @@ class Journal:
         before, StoreUnavailable if they could not be written: nothing is acknowledged then.
         """
         if self.doubtful:
-            raise StoreUnavailable("the last write was not confirmed; what is in the store has to be looked at first")
+            raise StoreUnavailable("the store was away; what is in it has to be looked at first")
         rows, seq, head, at = [], self.last, self.head, datetime.now(UTC).isoformat(timespec="microseconds")
         for entry in entries:
             seq += 1
@@ -150,9 +150,13 @@ class Journal:
         return found.hash
 
     def _one(self, condition: sa.ColumnElement[bool]) -> Record | None:
-        with self.database.answering(), self.database.engine.connect() as connection:
-            query = journal.select().where(journal.c.gate == self.gate, condition)
-            row = connection.execute(query).mappings().first()
+        try:
+            with self.database.answering(), self.database.engine.connect() as connection:
+                query = journal.select().where(journal.c.gate == self.gate, condition)
+                row = connection.execute(query).mappings().first()
+        except StoreUnavailable:
+            self.doubtful = True  # the lease may be lost as well
+            raise
         return None if row is None else _record(row)
 
 
