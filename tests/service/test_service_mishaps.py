@@ -70,7 +70,7 @@ def test_what_the_gate_refuses_is_decided_by_the_legacy(
         refused = gate.refused
         assert [item.path for item in refused] == ["/v1/episodes/e/overruled"] * 4 + ["/v1/results"] * 4
         assert "temperatur" in refused[0].why
-        assert "'nan'" in refused[1].why
+        assert '"nan"' in refused[1].why
         assert "the gate refuses decision" in caplog.text
         (unit,) = units(service)  # decisions are not known: no evidence, and nothing goes on as if they had not been
         assert (unit.arm, unit.evidence) == ("mixed", {})
