@@ -312,7 +312,7 @@ def test_a_level_is_given_back(waiting: Running, looker: Looker) -> None:
     hand_over(waiting)
     page = looker.live(waiting.url)
     page.click("button[data-action=revert]")
-    assert "the legacy decides at level ‘inner’ again" in text(page, "#ask-says")
+    assert "The legacy decides at level ‘inner’ again, at once" in text(page, "#ask-says")
     page.fill("#ask-why", "strange noises")
     page.click("dialog button[type=submit]")
     sees(page, ".verdict", "The legacy controls every level.")

@@ -61,6 +61,18 @@ def test_certifying_the_log_gives_the_numbers_of_the_gate(exported):
         assert not [one for one in certificate.findings if one["code"] in ("no-fingerprints", "earlier-looks")]
 
 
+def test_what_the_gate_certified_does_not_use_gaps(exported, tmp_path):
+    _, out, found = exported
+    table = pq.read_table(out / "log.parquet")
+    assert set(table["gate_gap"].to_pylist()) == {False}
+    flags = [number == 1 for number in table["gate_episode"].to_pylist()]
+    pq.write_table(table.set_column(table.column_names.index("gate_gap"), "gate_gap", [flags]), tmp_path / "log.parquet")
+    source = Source([tmp_path / "log.parquet"], load_problem(out / "problem.yaml"))
+    item = found["certificates"][0]
+    certificate = certify(source, load_candidate(str(out / item["folder"]), source.problem), ledger=False)
+    assert certificate.levels[0].verdict == "certified"
+
+
 def test_tests_that_are_fixed_take_no_other_scope_risk_or_method(exported):
     _, out, found = exported
     source = source_of(out)

@@ -14,11 +14,12 @@ import pytest
 from postgres_server import free_port
 from service_cases import ALL, LEGACY, RECIPE, count_all, counting_here, make_live, make_service, records, served, small_problem
 
+from aegis.errors import InputError
 from aegis.handover.events import Unit, event_of
 from aegis.service import client as client_module
 from aegis.service.app import Service
 from aegis.service.client import Client
-from aegis.service.drawing import own_action
+from aegis.service.drawing import Facts, own_action
 from aegis.service.plain import plain
 from aegis.service.spool import Spool
 from aegis.service.store import Database
@@ -143,8 +144,28 @@ def test_a_legacy_that_cannot_be_drawn_from_gives_its_action() -> None:
         {"action": 1},
         {"action": 1, "distribution": [3]},
     ):
-        own = own_action("dose", wrong, None, [0, 1], random.Random(1))
+        own = own_action("dose", wrong, None, Facts({"dose": [0, 1]}), random.Random(1))
         assert (own.action, own.chance, own.explored) == (wrong["action"], None, False)
+
+
+@pytest.mark.parametrize("wrong", [{}, {"acton": 1, "epsilon": 0.1}, {"distribution": [0.5, 0.6]}, {"distribution": [0.5]}])
+def test_nothing_is_made_up_for_a_plant(wrong: dict[str, Any]) -> None:
+    import random
+
+    with pytest.raises(InputError, match="cannot be told"):
+        own_action("dose", wrong, None, Facts({"dose": [0, 1]}), random.Random(1))
+    if not wrong:
+        uniform = {own_action("dose", {}, None, Facts({"dose": [0, 1]}, True), random.Random(i)).action for i in range(20)}
+        assert uniform == {0, 1}
+
+
+def test_what_is_no_mapping_is_said(tmp_path: Path) -> None:
+    with Client(f"http://127.0.0.1:{free_port()}", timeout=0.1, spool=tmp_path / "spool") as gate:
+        episode = gate.open_episode("e")
+        for context, legacy in (([1, 2], {"taken": 1}), ({}, 5), ({}, "low")):
+            with pytest.raises(InputError, match="mapping"):
+                episode.decide("dose", context, legacy)  # type: ignore[arg-type]
+        gate.close(0.0)
 
 
 # ---- restarts ----------------------------------------------------------------------------------------------------------------

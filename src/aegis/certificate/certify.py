@@ -23,7 +23,7 @@ from aegis.certificate.measures import check_totals, reward_measure
 from aegis.certificate.request import Request
 from aegis.certificate.rows import RowSums
 from aegis.certificate.run import collect
-from aegis.certificate.sides import Sides, first_open, learned_splits
+from aegis.certificate.sides import Sides, first_open, gap_columns, learned_splits
 from aegis.errors import RefusedError
 from aegis.logs import Source
 from aegis.problem import Batch, Policy
@@ -59,7 +59,7 @@ def certify(
         check_folder(folder)
     with ThreadPoolExecutor(1) as pool:  # the log is digested while its first rows are read
         digest = pool.submit(DataDigest.of, source)
-        batches = source.batches(request.columns)
+        batches = source.batches((*request.columns, *(gap_columns(source) if request.frozen is None else ())))
         first = list(itertools.islice(batches, 1))
         data = digest.result()
     when = now or datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

@@ -20,6 +20,7 @@ from aegis.problem import Batch, Problem
 PLACING_SHARE = 0.05
 LEAST_PLACING = 20  # units, on average
 KEY = "grid"
+GAP = "gate_gap"  # column of a log of a live gate: what an episode did was not drawn as logged, or the one before is left out
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,9 @@ class Sides:
         kept = np.ones(len(batch), dtype=bool)
         for split in self.splits:
             kept &= split.on_side("certify", problem, batch)
-        return kept & self.closed(batch)
+        kept &= self.closed(batch)
+        _refuse_gaps(problem, batch, kept)
+        return kept
 
     def closed(self, batch: Batch) -> npt.NDArray[np.bool_]:
         """Return which episodes belong to units that started before the first open one, `bool[E]`."""
@@ -61,6 +64,28 @@ class Sides:
         for split in self.splits:
             kept |= split.on_side("prior", problem, batch)
         return kept & self.closed(batch)
+
+
+def gap_columns(source: Source) -> tuple[str, ...]:
+    """Return the column that tells gaps, if the log has one: certified units are read with it."""
+    return (GAP,) if GAP in source.names else ()
+
+
+def _refuse_gaps(problem: Problem, batch: Batch, kept: npt.NDArray[np.bool_]) -> None:
+    """Raise RefusedError if a certified episode is a gap: leaving it out would leave out what went wrong."""
+    if GAP not in batch.extra:
+        return
+    owner = batch.episode_of(problem.innermost.name)
+    gaps = np.zeros(len(batch), dtype=bool)
+    gaps[owner] = np.asarray(batch.extra[GAP]).astype(np.str_) == "True"
+    wrong = np.flatnonzero(gaps & kept)
+    if wrong.size:
+        raise RefusedError(
+            f"column '{GAP}': the live gate that wrote this log was told at episode {batch.episode[wrong[0]]} that actions were "
+            "not drawn as it logs them, or that not all of them are known. Whether that happens may depend on how an episode "
+            "goes, so that nothing can be certified on a log with such episodes, nor without them. What the gate has certified "
+            "itself does not use them: certify its challenges (export/challenges)"
+        )
 
 
 def learned_splits(source: Source, candidates: Sequence[Candidate], fresh: bool, data: DataDigest) -> tuple[Split, ...]:

@@ -10,7 +10,7 @@ import numpy as np
 from aegis.certificate.candidate import Candidate
 from aegis.certificate.data import DataDigest
 from aegis.certificate.head import head_of, prior_units, with_placing
-from aegis.certificate.sides import Sides, first_open, learned_splits
+from aegis.certificate.sides import Sides, first_open, gap_columns, learned_splits
 from aegis.errors import RefusedError, SettingError
 from aegis.logs import Source, Split
 from aegis.problem import Batch, Problem
@@ -31,7 +31,7 @@ class CertifiedLog:
         """Return the log with the sides that the candidates leave; reads the head of the log."""
         if any(candidate.frozen is not None for candidate in candidates):
             raise SettingError("the tests of a challenge were fixed when it was frozen: certify it, there is nothing to compare")
-        columns = tuple(dict.fromkeys(column for candidate in candidates for column in candidate.columns))
+        columns = (*dict.fromkeys(column for candidate in candidates for column in candidate.columns), *gap_columns(source))
         sides = Sides(learned_splits(source, candidates, fresh, DataDigest.of(source)), first_open(source))
         head, rest, whole = head_of(source.batches(columns))
         close = getattr(rest, "close", None)

@@ -50,6 +50,12 @@ class Source:
         return parts_of(self.paths)
 
     @property
+    def names(self) -> frozenset[str]:
+        """Return the columns that every part of the log has."""
+        found = [frozenset(part.open().names) for part in self.files]
+        return frozenset.intersection(*found)
+
+    @property
     def dialects(self) -> dict[str, str]:
         """Return in words how each text file is read, by its path: what separates fields, encoding, decimal commas."""
         opened = [part.open() for part in self.files]

@@ -22,7 +22,7 @@ from urllib.parse import quote
 from aegis.errors import InputError
 from aegis.problem import Problem, load_problem
 from aegis.service.delivering import Delivering
-from aegis.service.drawing import own_action
+from aegis.service.drawing import Facts, own_action
 from aegis.service.plain import plain
 from aegis.service.spool import Refusal, Spool
 from aegis.service.wireless import Away, Line, Refused
@@ -73,6 +73,9 @@ class Episode:
         drawn its action already. InputError if the gate does not answer, or refuses the question, and `legacy` does not tell
         what the legacy does; with a strict client also if the gate refuses the question.
         """
+        for given, name in ((context, "context"), (legacy, "legacy")):
+            if given is not None and not isinstance(given, Mapping):
+                raise InputError(f"'{name}' is a mapping from names to values, found {given!r}")
         self._count += 1
         again = f"{self._times}." if self._times else ""
         body: dict[str, Any] = {"level": level, "id": f"{level}-{again}{self._count}", "context": dict(context or {})}
@@ -102,9 +105,12 @@ class Episode:
         """Report several results at once; each has decision, reward, and outcome or guards where the problem has them."""
         self.client._send("/v1/results", {"items": [{"episode": self.id, **item} for item in results]}, self.id)
 
-    def close(self, abandoned: bool = False) -> None:
-        """Close the episode: it takes no more decisions. abandoned: rewards that have not come will never come."""
-        body = {"abandoned": abandoned, "incomplete": self._incomplete}
+    def close(self, abandoned: bool = False, incomplete: bool = False) -> None:
+        """Close the episode: it takes no more decisions. abandoned: rewards that have not come will never come.
+
+        incomplete: it broke off, or somebody else decided in it without the gate; it is no evidence then.
+        """
+        body = {"abandoned": abandoned, "incomplete": incomplete or self._incomplete}
         self.client._send(f"{_path(self.id)}/close", body, self.id)
         self.client._forget(self.id)
 
@@ -130,14 +136,12 @@ class Client:
         self.timeout, self.strict, self.fallbacks = timeout, strict, 0
         self.spool, self._line = Spool(spool), Line(url, token, timeout)
         known = problem if isinstance(problem, Problem) or problem is None else load_problem(problem)
-        actions = self.spool.fact("actions") or {}
-        if known is not None:
-            actions = {level.name: list(level.actions.values) for level in known.levels}
+        facts = Facts.of(known) if known is not None else Facts.plain(self.spool.fact("problem"))
         self._asking = ThreadPoolExecutor(1, "aegis-ask")
         self._random = random.Random(seed)
         self._away_until = 0.0
         self._going = True
-        self._delivering = Delivering(self.spool, Line(url, token, PATIENCE), RETRY, actions)
+        self._delivering = Delivering(self.spool, Line(url, token, PATIENCE), RETRY, facts)
 
     def __enter__(self) -> Client:
         return self
@@ -252,7 +256,7 @@ class Client:
         """Return the legacy's own action, and let the gate know later."""
         self.fallbacks += 1
         legacy, level = body.get("legacy") or {}, body["level"]
-        own = own_action(level, legacy, body.get("available"), self._delivering.actions.get(level), self._random)
+        own = own_action(level, legacy, body.get("available"), self._delivering.facts, self._random)
         used = {"used": own.action} if own.action is not None else {"index": own.index}
         self._send(f"{_path(episode)}/overruled", {"ask": body, "explored": own.explored, **used}, episode)
         if own.action is None:

@@ -28,19 +28,20 @@ log = logging.getLogger("aegis.service")
 class Counting:
     """Counts settled episodes in the order in which they started, and freezes challengers when that is due.
 
-    abandon: seconds after which an episode that is still open is closed, its rewards missing for good; None: never.
+    abandon: seconds after which an episode of which nothing is heard is closed, its rewards missing for good; None: never.
     """
 
     live: Live
     worker: Worker
     abandon: float | None = None
     failure: str | None = field(default=None, init=False)  # why nothing is counted now, None if it is
+    _since: str = field(default="", init=False)  # when it was started
     _thread: threading.Thread | None = field(default=None, init=False)
     _going: bool = field(default=False, init=False)
 
     def start(self) -> None:
         """Start the thread."""
-        self._going = True
+        self._going, self._since = True, datetime.now(UTC).isoformat(timespec="microseconds")
         self._thread = threading.Thread(target=self._run, name="aegis-counting", daemon=True)
         self._thread.start()
 
@@ -165,11 +166,16 @@ class Counting:
             self.live.step([item for item, _, _ in made], kept=lambda names: dict(zip(names, pieces, strict=True)))
 
     def _abandon(self) -> None:
-        """Close episodes that have been open for too long."""
+        """Close episodes of which nothing was heard for too long. One that was still open is no evidence: it was cut off.
+
+        While nobody listened nothing could be heard: the time starts again with this process.
+        """
         if self.abandon is None:
             return
         limit = (datetime.now(UTC) - timedelta(seconds=self.abandon)).isoformat(timespec="microseconds")
+        if self._since > limit:
+            return
         with self.live.changed:
-            late = [tree.id for tree in self.live.state.trees.values() if tree.at < limit and not tree.settled(self.live.problem)]
-            for name in late:
-                self.live.close(internal("abandoned", name), name, abandoned=True)
+            quiet = [tree for tree in self.live.state.trees.values() if tree.last < limit]
+            for tree in [tree for tree in quiet if not tree.settled(self.live.problem)]:
+                self.live.close(internal("abandoned", tree.id), tree.id, abandoned=True, incomplete=not tree.closed)

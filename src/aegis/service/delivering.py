@@ -7,9 +7,10 @@ import sqlite3
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from aegis.service.drawing import Facts
 from aegis.service.spool import New, Parcel, Spool
 from aegis.service.wireless import Away, Line, Refused
 
@@ -21,12 +22,12 @@ log = logging.getLogger("aegis.client")
 @dataclass(slots=True)
 class Delivering:
     """A thread that delivers. retry: seconds after which a gate that was away is asked again. urgent: the episode that somebody
-    waits for. actions: by level, empty until they are known."""
+    waits for."""
 
     spool: Spool
     line: Line
     retry: float
-    actions: dict[str, list[Any]]
+    facts: Facts
     urgent: str = ""
     work: threading.Event = field(default_factory=threading.Event, init=False)
     answered: threading.Event = field(default_factory=threading.Event, init=False)  # a delivery has arrived since it was cleared
@@ -48,14 +49,12 @@ class Delivering:
     def learn(self) -> None:
         """Ask the gate which actions each level has; Away if it does not answer, Refused if it does not tell."""
         try:
-            levels = self.line.ask("GET", "/v1/problem")["levels"]
-            found = {item["level"]: list(item["actions"]) for item in levels}
+            found = Facts.told(self.line.ask("GET", "/v1/problem"))
         except (KeyError, TypeError) as error:
             raise Away("what answers is not a gate") from error
-        if found != self.actions:
-            self.spool.learn("actions", found)
-            self.actions.clear()
-            self.actions.update(found)
+        if found != self.facts:
+            self.facts = found
+            self.spool.learn("problem", asdict(found))
 
     def _run(self) -> None:
         asked = False
@@ -108,7 +107,7 @@ class Delivering:
         body = dict(parcel.body)
         if parcel.path.endswith("/overruled") and "index" in body:
             place = body.pop("index")
-            values = self.actions.get(body["ask"]["level"], [])
+            values = self.facts.actions.get(body["ask"]["level"], [])
             body["used"] = values[place] if place < len(values) else None
         if parcel.path.endswith("/close"):
             lost = any(

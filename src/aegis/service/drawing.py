@@ -8,6 +8,34 @@ from dataclasses import dataclass
 from typing import Any
 
 from aegis.errors import InputError
+from aegis.problem import Problem
+
+KEYS = ("distribution", "action", "epsilon", "taken")
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a client knows of the problem. actions: by level, in the order of the problem file. uniform: the legacy draws
+    uniformly everywhere, the problem file says, so that nobody has to tell what it does."""
+
+    actions: Mapping[str, Sequence[Any]]
+    uniform: bool = False
+
+    @classmethod
+    def of(cls, problem: Problem) -> Facts:
+        """Return what a problem says."""
+        uniform = all(level.propensity is not None and level.propensity.policy == "uniform" for level in problem.levels)
+        return cls({level.name: list(level.actions.values) for level in problem.levels}, uniform)
+
+    @classmethod
+    def told(cls, answer: Mapping[str, Any]) -> Facts:
+        """Return what a gate says."""
+        return cls({item["level"]: list(item["actions"]) for item in answer["levels"]}, answer["legacy"] == "uniform")
+
+    @classmethod
+    def plain(cls, kept: Mapping[str, Any] | None) -> Facts:
+        """Return what was kept; nothing is known if there is none."""
+        return cls({}) if kept is None else cls(**kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +55,17 @@ def own_action(
     level: str,
     legacy: Mapping[str, Any],
     available: Sequence[bool] | None,
-    actions: Sequence[Any] | None,
+    facts: Facts,
     source: random.Random,
 ) -> Own:
-    """Return what the legacy does. actions: of the level, None if they are not known; InputError if `legacy` does not tell."""
+    """Return what the legacy does; InputError if `legacy` does not tell: nothing is made up for a plant."""
+    actions = facts.actions.get(level)
     if legacy.get("taken") is not None:
         return Own(legacy["taken"], _place(actions, legacy["taken"]), None, True)
     if actions is None and legacy.get("action") is not None:
         return Own(legacy["action"], None, None, False)
     try:
-        chances = _chances(legacy, available, actions)
+        chances = _chances(legacy, available, actions, facts.uniform)
         place = source.choices(range(len(chances)), chances)[0]
         value = None if actions is None else actions[place]
     except (ArithmeticError, IndexError, KeyError, TypeError, ValueError) as error:
@@ -49,7 +78,12 @@ def own_action(
     return Own(value, place, chances[place], True)
 
 
-def _chances(legacy: Mapping[str, Any], available: Sequence[bool] | None, actions: Sequence[Any] | None) -> list[float]:
+def _chances(
+    legacy: Mapping[str, Any], available: Sequence[bool] | None, actions: Sequence[Any] | None, uniform: bool
+) -> list[float]:
+    unknown = sorted(set(legacy) - set(KEYS))
+    if unknown:
+        raise ValueError(f"there is no '{unknown[0]}'")
     if legacy.get("distribution") is not None:
         found = [float(value) for value in legacy["distribution"]]
         if actions is not None and len(found) != len(actions):
@@ -61,6 +95,8 @@ def _chances(legacy: Mapping[str, Any], available: Sequence[bool] | None, action
         raise ValueError("the actions of the level are not known yet: give them to the client")
     opened = list(available) if available is not None else [True] * len(actions)
     if legacy.get("action") is None:
+        if not uniform:
+            raise ValueError("nothing is said about it")
         return [can / sum(opened) for can in opened]
     epsilon = float(legacy["epsilon"])
     if not 0.0 <= epsilon <= 1.0 or legacy["action"] not in actions:

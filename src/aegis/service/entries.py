@@ -9,7 +9,7 @@ from typing import Any
 from aegis.problem import Level, Policy, Problem
 from aegis.service import asked as check
 from aegis.service.deciding import chances_of, drawn
-from aegis.service.errors import Conflict, NotFound, ServiceError, WrongRequest
+from aegis.service.errors import Conflict, Late, NotFound, ServiceError, WrongRequest
 from aegis.service.state import CLOSED, DECISION, EPISODE, LATE, OVERRULED, RESULTS, LiveState
 from aegis.service.store import Entry
 from aegis.service.trees import Decision, Result, Tree
@@ -80,6 +80,7 @@ class Entries:
             "version": "legacy",
             "overruled": True,
             "mixed": mixed,
+            "drawn": explored,
             **first,
         }
         return Entry(OVERRULED, body, first["number"])
@@ -110,8 +111,8 @@ class Entries:
 
     def closed(self, episode: str, abandoned: bool, incomplete: bool = False) -> Entry:
         """Close an episode. abandoned: rewards that have not come are missing for good. incomplete: decisions were not told."""
-        tree = self._found(episode)
-        if tree.closed and not abandoned:
+        tree = self._found(episode, late=incomplete)
+        if tree.closed and not (abandoned or incomplete):
             raise Conflict(f"episode '{episode}' is closed already")
         missing = tree.missing(self.problem) if abandoned else []
         return Entry(
@@ -120,19 +121,21 @@ class Entries:
 
     # ---- helpers -----------------------------------------------------------------------------------------------------------
 
-    def _found(self, episode: str) -> Tree:
+    def _found(self, episode: str, late: bool = True) -> Tree:
+        """Return an episode that was not counted yet. late: what is said about it would have changed what was counted."""
         tree = self.state.trees.get(episode)
         if tree is not None:
             return tree
         if self.known(episode):
-            raise Conflict(f"episode '{episode}' has been counted already")
+            why = f"episode '{episode}' has been counted already"
+            raise Late(why, episode) if late else Conflict(why)
         raise NotFound(f"there is no episode '{episode}'; open it first")
 
     def _asked(self, episode: str, ask: Ask) -> tuple[Tree, Level, list[Decision]]:
         """Return the episode, the level and the path above a decision that is asked for."""
         tree, level = self._found(episode), check.level_of(self.problem, ask.level)
         if tree.closed:
-            raise Conflict(f"episode '{episode}' is closed: it takes no more decisions")
+            raise Late(f"episode '{episode}' is closed: it takes no more decisions", episode)
         place = self.problem.names.index(level.name)
         if place == 0:
             if ask.parent is not None:

@@ -29,6 +29,14 @@ class Conflict(ServiceError):
     status = 409
 
 
+class Late(Conflict):
+    """Something about an episode that is closed or counted: a decision, or that not all of them were told."""
+
+    def __init__(self, why: str, episode: str) -> None:
+        super().__init__(why)
+        self.episode = episode
+
+
 class StoreUnavailable(ServiceError):
     """The store does not answer, or somebody else writes to it: nothing was acknowledged, try again."""
 

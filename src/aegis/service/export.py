@@ -1,19 +1,19 @@
 """The journal of a gate as a tidy log, with the challenges that were put in control: `aegis certify` gives the gate's numbers.
 
-A folder holds `log.parquet` (every counted episode with the exact probability of every action, what the legacy would have done,
-the number of the episode and who acted), `problem.yaml`, `gate.json` and `challenges/NAME/`.
+A folder holds `log.parquet` (every counted episode with the probability of every action, what the legacy would have done, the
+number of the episode, who acted, whether something is not known), `problem.yaml`, `gate.json` and `challenges/NAME/`.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from aegis.certificate.sides import GAP
 from aegis.errors import InputError
 from aegis.files import locked, write_text
 from aegis.handover.challenge import Challenge
@@ -42,13 +42,24 @@ class _Told:
     frozen: dict[str, tuple[Challenge, int]] = field(default_factory=dict)  # with the episode after which it was frozen
     certified: dict[str, Certified] = field(default_factory=dict)
     flips: list[Flipped] = field(default_factory=list)
+    gaps: set[int] = field(default_factory=set)  # numbers of episodes that are no evidence, or that stand for one left out
     broken: int = 0
+    _left_out: bool = False
 
     def counted(self, tree: Tree, unit: Unit) -> None:
-        if tree.whole(self.problem):
-            self.trees.append((unit.episode, tree))
-        else:
+        if not tree.whole(self.problem):
             self.broken += 1
+            self._left_out = True
+            return
+        self.trees.append((unit.episode, tree))
+        if tree.gap or self._left_out:
+            self.gaps.add(unit.episode)
+        self._left_out = False
+
+    def end(self) -> None:
+        """An episode that was left out at the end is told by the last one."""
+        if self._left_out and self.trees:
+            self.gaps.add(self.trees[-1][0])
 
     def event(self, event: Event, _: Record) -> None:
         if isinstance(event, Frozen):
@@ -70,29 +81,37 @@ def export(database: Database, gate: str, folder: str | Path) -> dict[str, Any]:
     state = LiveState(problem, counted=told.counted, told=told.event)
     for record in journal.read():
         state.apply(record)
+    told.end()
     if not told.trees:
         raise InputError(f"gate '{gate}' has counted no whole episode yet: there is nothing to export")
     columns = {} if known_legacy(problem) else legacy_columns(problem)
-    batch = _batch(problem, told.trees, columns)
+    batch = _batch(problem, told, columns)
     with locked(place):
         write_log(batch, problem, place / LOG)
         save_problem(problem, place / PROBLEM)
         numbers = np.array([number for number, _ in told.trees])
         keeper = Keeper(journal, state, problem)
         certificates = [_certificate(place, keeper, problem, told, batch, numbers, flip) for flip in told.flips]
-        about = {"gate": gate, "episodes": len(told.trees), "broken": told.broken, "head": journal.head_of_all()}
+        about = {
+            "gate": gate,
+            "episodes": len(told.trees),
+            "broken": told.broken,
+            "gaps": len(told.gaps),
+            "head": journal.head_of_all(),
+        }
         write_text(place / GATE, json.dumps({**about, "certificates": certificates}, indent=2, allow_nan=False) + "\n")
     return {**about, "certificates": certificates}
 
 
-def _batch(problem: Problem, trees: Sequence[tuple[int, Tree]], columns: dict[str, tuple[str, ...]]) -> Batch:
+def _batch(problem: Problem, told: _Told, columns: dict[str, tuple[str, ...]]) -> Batch:
     found = []
-    for start in range(0, len(trees), BLOCK):
-        part = trees[start : start + BLOCK]
+    for start in range(0, len(told.trees), BLOCK):
+        part = told.trees[start : start + BLOCK]
         batch = batch_of(problem, [tree for _, tree in part], columns)
         owner = batch.episode_of(problem.innermost.name)
         batch.extra[NUMBER] = np.array([number for number, _ in part])[owner]  # type: ignore[index]  # a dict of our own
         batch.extra[ARM] = np.array([tree.arm for _, tree in part])[owner]  # type: ignore[index]
+        batch.extra[GAP] = np.array([number in told.gaps for number, _ in part])[owner]  # type: ignore[index]
         found.append(batch)
     return concat(found)
 

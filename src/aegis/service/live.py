@@ -24,11 +24,11 @@ from aegis.handover.state import open_gate
 from aegis.problem import Policy, Problem, dump_problem
 from aegis.service.asked import check_operator
 from aegis.service.entries import Entries
-from aegis.service.errors import Conflict, Damaged, ServiceError, Standby, StoreUnavailable
+from aegis.service.errors import Conflict, Damaged, Late, ServiceError, Standby, StoreUnavailable
 from aegis.service.keeper import Keeper
 from aegis.service.problems import known_legacy, legacy_columns, legacy_of, live_problem
 from aegis.service.sealing import KEPT, piece_digest
-from aegis.service.state import EVENT, KEYED, LATE, OPENED, WRITER, LiveState
+from aegis.service.state import CUT, EVENT, KEYED, LATE, OPENED, WRITER, LiveState
 from aegis.service.store import Database, Entry, Journal, Lease, Record
 from aegis.service.wire import Ask, Report
 from aegis.version import __version__
@@ -159,13 +159,29 @@ class Live:
             try:
                 made = entry()
                 return self._write([Entry(made.kind, made.body, made.episode, key, digest)])[0]
-            except ServiceError:
+            except ServiceError as error:
                 if self.journal.doubtful:  # what is in the store is looked at before the next request
                     raise
                 before = self._before(key, digest)
-                if before is None:
-                    raise
-                return before
+                if before is not None:
+                    return before
+                if isinstance(error, Late):
+                    self._cut(error.episode)
+                raise
+
+    def _cut(self, episode: str) -> None:
+        """Go on from there that an episode had more decisions than were known when it was closed: it is no evidence.
+
+        If it has been counted already, the gate is paused: what was being tested with it is given up when it is resumed. One that
+        the gate itself had closed was never evidence.
+        """
+        tree = self.state.trees.get(episode)
+        if tree is not None and not tree.cut:
+            self._write([Entry(CUT, {"episode": episode}, tree.number)])
+        if tree is None and self.state.opened.paused is None and self.journal.under(internal("abandoned", episode)) is None:
+            self.pause(
+                f"episode '{episode}' had decisions that came after it was closed and counted: it was counted as all of it"
+            )
 
     def _before(self, key: str, digest: str) -> Record | None:
         """Return what was written under a key by the same request; Conflict if it was another one."""

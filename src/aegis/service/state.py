@@ -21,9 +21,8 @@ from aegis.service.trees import Decision, Result, Tree
 OPENED, WRITER, EPISODE, DECISION, OVERRULED, RESULTS, LATE, CLOSED, EVENT = (
     *("opened", "writer", "episode", "decision", "overruled", "results", "late", "closed", "event"),
 )
-KEYED = (
-    "keyed"  # under which key of a caller an episode was opened; it changes nothing, and journals of earlier releases have none
-)
+KEYED = "keyed"  # under which key an episode was opened; it changes nothing, and journals of earlier releases have none
+CUT = "cut"  # an episode that was closed took decisions that are not known here
 Counted = Callable[[Tree, Unit], None]
 Told = Callable[[Event, Record], None]
 
@@ -83,43 +82,50 @@ class LiveState:
         elif kind == WRITER:
             self.writer = str(body["writer"])
         elif kind == EPISODE:
-            self.trees[body["id"]] = Tree(body["id"], record.at, body.get("time"))
+            self.trees[body["id"]] = Tree(body["id"], record.at, body.get("time"), last=record.at)
         elif kind == DECISION:
-            self._decision(body)
+            self._decision(body, record.at)
         elif kind == OVERRULED:
-            self._overruled(body)
+            self._overruled(body, record.at)
         elif kind == RESULTS:
             for item in body["items"]:
-                self.trees[item["episode"]].results[item["decision"]] = result_of(item)
+                tree = self.trees[item["episode"]]
+                tree.results[item["decision"]], tree.last = result_of(item), record.at
         elif kind == CLOSED:
-            self._closed(body)
+            self._closed(body, record.at)
+        elif kind == CUT:
+            self._cut(self.trees[body["episode"]])
         elif kind == EVENT:
             self._event(event_of(body["event"]), record)
 
     # ---- episodes ----------------------------------------------------------------------------------------------------------
 
-    def _decision(self, body: Mapping[str, Any]) -> None:
+    def _decision(self, body: Mapping[str, Any], at: str) -> None:
         tree = self.trees[body["episode"]]
+        tree.last = at
         if tree.number is None:
             tree.number, tree.arm, tree.policies = int(body["number"]), body["arm"], body["policies"]
             self.numbers[tree.number] = tree.id
             self.started = tree.number
         tree.decisions[body["id"]] = decision_of(body)
 
-    def _overruled(self, body: Mapping[str, Any]) -> None:
-        self._decision(body)
+    def _overruled(self, body: Mapping[str, Any], at: str) -> None:
+        self._decision(body, at)
         if body["mixed"]:
             self.trees[body["episode"]].arm = "mixed"
 
-    def _closed(self, body: Mapping[str, Any]) -> None:
+    def _closed(self, body: Mapping[str, Any], at: str) -> None:
         tree = self.trees[body["episode"]]
-        tree.closed = True
+        tree.closed, tree.last = True, at
         if body.get("incomplete"):
-            tree.arm = "mixed"
+            self._cut(tree)
         for name in body["missing"]:
             tree.results.setdefault(name, Result(None))
         if tree.number is None:
             del self.trees[tree.id]  # nothing was decided in it
+
+    def _cut(self, tree: Tree) -> None:
+        tree.cut, tree.arm = True, "mixed"
 
     def starting(self) -> tuple[int, str, dict[str, str]]:
         """Return number, arm and policies in control of an episode that takes its first decision now."""
@@ -198,6 +204,7 @@ def decision_of(body: Mapping[str, Any]) -> Decision:
         int(body["action"]),
         body["by"],
         bool(body.get("overruled", False)),
+        bool(body.get("drawn", not body.get("mixed", False))),
     )
 
 

@@ -16,7 +16,8 @@ from aegis.problem import Array, Batch, LevelTable, Problem, Variable
 class Decision:
     """A decision that was answered. context: by variable, numbers or codes. legacy, chances: of all actions.
 
-    by: 'agent' or 'legacy'. overruled: the plant did something else, since the gate did not answer in time.
+    by: 'agent' or 'legacy'. overruled: the plant did something else, since the gate did not answer in time. drawn: with these
+    chances, as far as the gate was told.
     """
 
     id: str
@@ -29,6 +30,7 @@ class Decision:
     action: int
     by: str
     overruled: bool = False
+    drawn: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,8 @@ class Result:
 @dataclass(slots=True)
 class Tree:
     """An episode. number: in the order of first decisions, None before. arm: who acts. policies: challenges by level, of those
-    in control when it started. results: by decision; that of the whole episode under an empty id."""
+    in control when it started. results: by decision; that of the whole episode under an empty id. last: when something was heard
+    of it. cut: not all of its decisions are known."""
 
     id: str
     at: str
@@ -54,6 +57,13 @@ class Tree:
     decisions: dict[str, Decision] = field(default_factory=dict)
     results: dict[str, Result] = field(default_factory=dict)
     closed: bool = False
+    last: str = ""
+    cut: bool = False
+
+    @property
+    def gap(self) -> bool:
+        """Whether what was done in it is not known, or was not drawn with the probabilities that are logged."""
+        return self.cut or not all(item.drawn for item in self.decisions.values())
 
     def who(self) -> str:
         """Return who acted: 'agent' if a policy had a level, 'legacy' if none had, 'mixed' if it cannot be said."""

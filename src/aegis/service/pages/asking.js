@@ -49,7 +49,7 @@ function revert(gate, level) {
   if (level?.control !== "agent") return null;
   const name = `\u2018${level.level}\u2019`;
   const says = [
-    `From the next episode on, the legacy decides at level ${name} again. Episodes that have begun are not changed.`,
+    `The legacy decides at level ${name} again, at once: also in episodes that are going on. Those are no evidence then.`,
     "All open challenges are given up. The gate goes on: the level can be handed over again once a policy is certified anew.",
   ];
   if (gate.mode === "live") says.push("The gate is live, and would do that by itself. To prevent it, change the mode first.");

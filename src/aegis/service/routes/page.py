@@ -45,6 +45,7 @@ def dashboard(request: Request) -> Response:
 @router.post("/enter")
 async def enter(request: Request) -> Response:
     """Open a session for whoever holds a token."""
+    _from_here(request)
     access: Access = request.app.state.access
     form = parse_qs((await request.body()).decode("utf-8", "replace"))
     secret = form.get("token", [""])[0].strip()
@@ -57,9 +58,16 @@ async def enter(request: Request) -> Response:
     return answer
 
 
+def _from_here(request: Request) -> None:
+    """Refuse forms of other sites; browsers say where a request comes from."""
+    if request.headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
+        raise HTTPException(403, "this form is sent from the page of the gate itself")
+
+
 @router.post("/leave")
 def leave(request: Request) -> Response:
     """End a session."""
+    _from_here(request)
     access: Access = request.app.state.access
     access.close_session(request.cookies.get(COOKIE, ""))
     answer = RedirectResponse("/", 303)

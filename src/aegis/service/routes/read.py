@@ -48,6 +48,7 @@ def problem(request: Request, _: Reader) -> dict[str, Any]:
             for level in found.levels
         ],
         "reward": {"per": found.reward.per, "range": found.reward.range, "unit": found.reward.unit, "goal": found.reward.goal},
+        "legacy": "uniform" if not service_of(request).live.columns else "told",
         "outcome": None if found.outcome is None else found.outcome.name,
         "guards": [guard.column for guard in found.guards],
     }

@@ -1,0 +1,202 @@
+"""Episodes that are not all there: cut off by the gate, by a controller, or told of too late. They are evidence of nothing."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from service_cases import (
+    count_all,
+    counting_here,
+    dose,
+    key,
+    make_live,
+    play,
+    recipe,
+    records,
+    result,
+    started,
+)
+
+from aegis.agents.candidates import everywhere_uniform
+from aegis.certificate import certify
+from aegis.certificate.sides import GAP
+from aegis.errors import RefusedError
+from aegis.handover.events import Unit, event_of
+from aegis.logs import Source
+from aegis.problem import load_problem
+from aegis.service.errors import Conflict
+from aegis.service.export import export
+from aegis.service.live import Live
+from aegis.service.store import Database
+from aegis.service.wire import Ask, Report
+
+
+def begin(live: Live, name: str) -> None:
+    """Open an episode with one dose whose reward is known, and leave it open."""
+    live.open_episode(key(), name)
+    live.decide(key(), name, Ask(**recipe()))
+    live.decide(key(), name, Ask(**dose()))
+    live.report(key(), [Report(**result(name))])
+
+
+def arms(live: Live) -> dict[int, str]:
+    """Return who acted in the episodes that were counted."""
+    found = [event_of(item.body["event"]) for item in records(live, "event")]
+    return {event.episode: event.arm for event in found if isinstance(event, Unit)}
+
+
+def long_ago(live: Live, name: str) -> None:
+    """Let an episode have been silent for a day."""
+    live.state.trees[name].last = (datetime.now(UTC) - timedelta(days=1)).isoformat(timespec="microseconds")
+
+
+# ---- by the gate -------------------------------------------------------------------------------------------------------------
+
+
+def test_an_episode_that_the_gate_closes_is_no_evidence(file_database: Database) -> None:
+    with started(file_database) as live:
+        begin(live, "cut")
+        begin(live, "closed")
+        live.decide(key(), "closed", Ask(**dose(id="d2")))
+        live.close(key(), "closed")
+        begin(live, "going")
+        counting = counting_here(live, abandon=3600.0)
+        for name in ("cut", "closed"):
+            long_ago(live, name)
+        for _ in range(2):  # what was closed is counted at the next look
+            count_all(counting)
+        assert arms(live) == {1: "mixed", 2: "agent"}  # of the second only a reward was missing, and that is known
+        assert list(live.state.trees) == ["going"]  # something was heard of it
+        with pytest.raises(Conflict, match="counted"):
+            live.decide(key(), "cut", Ask(**dose(id="d3")))
+        assert live.state.opened.paused is None  # it never was evidence
+
+
+def test_while_nobody_listened_nothing_is_too_old(file_database: Database) -> None:
+    with started(file_database) as live:
+        begin(live, "e")
+        long_ago(live, "e")
+        counting = counting_here(live, abandon=3600.0)
+        counting._since = datetime.now(UTC).isoformat(timespec="microseconds")
+        count_all(counting)
+        assert not live.state.trees["e"].closed
+
+
+# ---- too late ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["decision", "overruled", "incomplete"])
+def test_what_comes_after_the_end_shows_that_it_was_not_all(file_database: Database, how: str) -> None:
+    def late(live: Live, name: str, under: str) -> Any:
+        if how == "decision":
+            return live.decide(under, name, Ask(**dose(id="d2")))
+        if how == "overruled":
+            return live.overrule(under, name, Ask(**dose(id="d2")), 0.0, True)
+        return live.close(under, name, incomplete=True)
+
+    with started(file_database) as live:
+        begin(live, "closed")
+        live.close("its-close", "closed")
+        if how == "incomplete":
+            late(live, "closed", "late")
+        else:
+            for _ in range(2):
+                with pytest.raises(Conflict, match="closed"):
+                    late(live, "closed", "late")
+            assert len(records(live, "cut")) == 1
+        assert live.close("its-close", "closed")["episode"] == "closed"  # the same request gets the same answer
+        play(live, "counted")
+        count_all(counting_here(live))
+        assert arms(live) == {1: "mixed", 2: "agent"}
+        with pytest.raises(Conflict, match="counted"):
+            live.close(key(), "counted")
+        assert live.state.opened.paused is None  # closing twice says nothing new
+        with pytest.raises(Conflict, match="counted"):
+            late(live, "counted", "later")
+        assert "counted as all of it" in (live.state.opened.paused or "")
+
+
+def test_a_gate_that_starts_again_knows_what_was_cut(file_database: Database) -> None:
+    with started(file_database) as live:
+        begin(live, "e")
+        live.close(key(), "e")
+        with pytest.raises(Conflict):
+            live.decide(key(), "e", Ask(**dose(id="d2")))
+        before = live.state.trees["e"]
+    again = make_live(file_database)
+    again.start()
+    assert again.state.trees["e"] == before
+    assert before.gap
+    again.stop()
+
+
+# ---- exported ----------------------------------------------------------------------------------------------------------------
+
+
+def exported(live: Live, folder: Path) -> tuple[Source, list[bool]]:
+    """Return the log of a gate, and which of its episodes are gaps."""
+    count_all(counting_here(live))
+    export(live.database, live.name, folder)
+    source = Source(folder / "log.parquet", load_problem(folder / "problem.yaml"))
+    batch = source.read((GAP,))
+    return source, np.asarray(batch.extra[GAP])[np.flatnonzero(batch.levels["dose"].parent == np.arange(len(batch)))].tolist()
+
+
+def overruled(live: Live, name: str, explored: bool) -> None:
+    """Take an episode through a gate in which somebody else took the dose."""
+    live.open_episode(key(), name)
+    live.decide(key(), name, Ask(**recipe()))
+    live.overrule(key(), name, Ask(**dose()), 0.0, explored)
+    live.report(key(), [Report(**result(name))])
+    live.close(key(), name)
+
+
+def test_a_log_with_gaps_certifies_nothing(file_database: Database, tmp_path: Path) -> None:
+    with started(file_database) as live:
+        for number in range(12):
+            play(live, f"e{number}", 4.0 + number % 3)
+        overruled(live, "drawn", True)
+        source, gaps = exported(live, tmp_path / "whole")
+        assert gaps == [False] * 13
+        assert certify(source, everywhere_uniform(source.problem), ledger=False).verdict.verdict != "refused"
+        overruled(live, "person", False)
+        play(live, "after")
+        source, gaps = exported(live, tmp_path / "gaps")
+        assert gaps == [*[False] * 13, True, False]
+        found = certify(source, everywhere_uniform(source.problem), ledger=False)
+        assert found.verdict.verdict == "refused"
+        assert "gate_gap" in (found.levels[0].reason or "")
+
+
+def test_an_episode_that_is_left_out_is_told_by_the_next(file_database: Database, tmp_path: Path) -> None:
+    with started(file_database) as live:
+        play(live, "first")
+        live.open_episode(key(), "broken")
+        live.decide(key(), "broken", Ask(**recipe()))
+        live.close(key(), "broken", incomplete=True)
+        play(live, "last")
+        _, gaps = exported(live, tmp_path / "export")
+        assert gaps == [False, True]
+        live.open_episode(key(), "broken too")
+        live.decide(key(), "broken too", Ask(**recipe()))
+        live.close(key(), "broken too", incomplete=True)
+        _, gaps = exported(live, tmp_path / "again")
+        assert gaps == [False, True]
+
+
+def test_comparisons_refuse_gaps_too(file_database: Database, tmp_path: Path) -> None:
+    from aegis.certificate.candidate import Candidate
+    from aegis.comparison.setup import CertifiedLog
+
+    with started(file_database) as live:
+        overruled(live, "person", False)
+        for number in range(12):
+            play(live, f"e{number}")
+        source, _ = exported(live, tmp_path / "gaps")
+        log = CertifiedLog.of(source, [Candidate.of(everywhere_uniform(source.problem))], False)
+        with pytest.raises(RefusedError, match="gate_gap"):
+            list(log.batches())
