@@ -129,6 +129,10 @@ def test_secrets_are_kept_as_hashes(database: Database) -> None:
 
 def test_a_session_needs_the_header_of_its_page(client: httpx.Client, tokens: dict[str, str]) -> None:
     assert client.post("/enter", data={"token": "aegis_wrong"}).status_code == 401
+    for site in ("cross-site", "same-site"):
+        foreign = client.post("/enter", data={"token": tokens["operator"]}, headers={"sec-fetch-site": site})
+        assert (foreign.status_code, "set-cookie" in foreign.headers) == (403, False)
+        assert client.post("/leave", headers={"sec-fetch-site": site}).status_code == 403
     entered = client.post("/enter", data={"token": tokens["operator"]})
     assert entered.status_code == 303
     cookie = entered.headers["set-cookie"].lower()
