@@ -10,7 +10,7 @@ import shutil
 import time
 from pathlib import Path
 
-from aegis.engine import one_thread
+from aegis.engine import Local, one_thread
 from aegis.experiments import Store, load_bench, names, plan_of, run_plans
 from results import record, table
 
@@ -24,7 +24,9 @@ def measured(preset: str, workers: int) -> list[str]:
     shutil.rmtree(folder, ignore_errors=True)
     store, plans = Store(folder), [plan_of(load_bench(name), preset) for name in names()]
     started = time.perf_counter()
-    failures = run_plans(plans, store, workers, lambda done, total, what, left: print(f"{done}/{total} {what}", flush=True))
+    failures = run_plans(
+        plans, store, Local(workers), lambda done, total, what, left: print(f"{done}/{total} {what}", flush=True)
+    )
     minutes = (time.perf_counter() - started) / 60
     return [preset, f"{minutes:.1f}", str(ASKED[preset]), str(len(failures))]
 

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from aegis.engine import one_thread
+from aegis.engine import Local, one_thread
 from aegis.files import digest_of, write_text
 from aegis.validation import Oracle, Outcome, Study, rates, replicate, run_tasks, timed, together
 from aegis.validation import stored as stored_runs
@@ -57,7 +57,7 @@ def stored(name: str, folder: Path) -> list[Outcome]:
 
 def replicate_all(names: Iterable[str], runs: int, folder: Path, workers: int) -> None:
     """Run the runs of the studies that are missing, and say how far it is."""
-    run_tasks({name: Named(name) for name in names}, runs, folder, workers, timed(lambda line: print(line, flush=True)))
+    run_tasks({name: Named(name) for name in names}, runs, folder, Local(workers), timed(lambda line: print(line, flush=True)))
 
 
 def summarise(folder: Path) -> None:

@@ -11,7 +11,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from aegis.engine import one_thread
+from aegis.engine import Local, one_thread
 from aegis.files import write_text
 from aegis.validation import Trial, judged, make_trial, run_tasks, stored, timed
 from aegis.worlds import WORLDS
@@ -81,7 +81,7 @@ def main() -> None:
     given = options.parse_args()
     one_thread()
     if not given.table:
-        run_tasks(trials(), given.runs, given.folder, given.workers, timed(lambda line: print(line, flush=True)))
+        run_tasks(trials(), given.runs, given.folder, Local(given.workers), timed(lambda line: print(line, flush=True)))
     write(summarise(given.folder, given.runs))
 
 

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 import threadpoolctl
 
-from aegis import engine
-from aegis.engine import THREAD_VARIABLES, Crew, map_parts, one_thread, usable_cores
+from aegis.engine import THREAD_VARIABLES, Crew, map_parts, one_thread, threads, usable_cores
+from aegis.engine import crew as crew_module
 from aegis.errors import ModelError, SettingError
 
 
@@ -94,7 +94,7 @@ def test_a_crew_gives_every_result_with_the_place_of_its_part(workers: int) -> N
 
 
 def test_what_is_done_comes_first_and_who_is_busy_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "LAST_WORDS", 600.0)  # nobody who is busy is asked to end by itself
+    monkeypatch.setattr(crew_module, "LAST_WORDS", 600.0)  # nobody who is busy is asked to end by itself
     with Crew(eval, [LONG, "6", "7"], 2) as crew:
         results = iter(crew)
         assert [next(results), next(results)] == [(1, 6), (2, 7)]
@@ -167,7 +167,7 @@ def test_workers_end_with_whoever_started_them() -> None:
 
 
 def test_cores_that_may_be_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(engine, "QUOTA", tmp_path / "cpu.max")
+    monkeypatch.setattr(threads, "QUOTA", tmp_path / "cpu.max")
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3}, raising=False)
     assert usable_cores() == 4
     for text, cores in (("max 100000", 4), ("150000 100000", 2), ("10000 100000", 1), ("900000 100000", 4), ("what", 4)):

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from bench_cases import bench
 
+from aegis.engine import Local
 from aegis.errors import OutputError
 from aegis.experiments import Store, collect, plan_of, run_plans
 from aegis.experiments import runner as running
@@ -33,7 +34,7 @@ def test_seeds_do_not_depend_on_what_runs_beside_them_or_on_how_many_processes(t
     plan, more = plan_of(bench(), "quick", {"seeds": 2}), plan_of(bench(), "quick", {"seeds": 7})
     alone, together = Store(None), Store(tmp_path)
     run_plans([plan], alone)
-    run_plans([more], together, workers=2)
+    run_plans([more], together, engine=Local(2))
     for unit in plan.units:
         assert {seed: together.read(unit)[seed] for seed in range(2)} == alone.read(unit)
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from aegis.engine import Local
 from aegis.errors import InputError, OutputError, SettingError
 from aegis.files import locked
 from aegis.rng import stream
@@ -57,7 +58,7 @@ def test_an_interruption_keeps_what_is_done(tmp_path: Path) -> None:
 
 def test_processes_give_the_same(tmp_path: Path) -> None:
     both = {"one": Drawing("a"), "two": Drawing("b")}
-    assert run_tasks(both, 3, tmp_path, workers=2) == run_tasks(both, 3)
+    assert run_tasks(both, 3, tmp_path, engine=Local(2)) == run_tasks(both, 3)
     assert list(stored("two", "b", tmp_path)) == [0, 1, 2]
 
 
@@ -136,7 +137,7 @@ def test_what_cannot_be_sent_is_said_before_anything_starts() -> None:
     task = Drawing()
     object.__setattr__(task, "key", lambda: None)
     with pytest.raises(SettingError, match=r"one: cannot be sent to other processes .* or use one worker"):
-        run_tasks({"one": task}, 1, workers=2)
+        run_tasks({"one": task}, 1, engine=Local(2))
 
 
 def test_a_killed_process_leaves_whole_lines(tmp_path: Path) -> None:

@@ -77,10 +77,17 @@ def list_command(as_json: bool) -> int:
     show_default="as many as cores may be used",
     help="Processes.",
 )
+@options.engine
 @store_option
 @options.as_json
 def run_command(
-    benches: tuple[str, ...], preset: str, overrides: tuple[str, ...], workers: int | None, store: Path, as_json: bool
+    benches: tuple[str, ...],
+    preset: str,
+    overrides: tuple[str, ...],
+    workers: int | None,
+    engine: str,
+    store: Path,
+    as_json: bool,
 ) -> int:
     """Run what is missing, and print every number beside the paper's, and every claim with its verdict.
 
@@ -89,13 +96,13 @@ def run_command(
     \b
     Exit codes: 0 done, whatever the verdicts; 1 some part failed; 2 bad input.
     """
-    from aegis.engine import usable_cores
+    from aegis.engine import engine_of
     from aegis.experiments import Store, collect, judge, run_plans
 
     plans = _plans(benches, preset, overrides)
     kept = Store(store)
     with _resumable(store), contextlib.ExitStack() as stack:
-        failures = run_plans(plans, kept, workers or usable_cores(), _reporting(stack, as_json))
+        failures = run_plans(plans, kept, engine_of(engine, workers), _reporting(stack, as_json))
     found = [collect(plan, kept) for plan in plans]
     if as_json:
         print_json(

@@ -30,6 +30,9 @@ settings = click.option(
 problem = click.option(
     "--problem", required=True, type=click.Path(path_type=Path), metavar="FILE", help="The problem file, such as problem.yaml."
 )
+engine = click.option(
+    "--engine", default="local", show_default=True, metavar="NAME", help="Where it runs: local, dask or dask://host:port."
+)
 seed = click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Everything random follows from it.")
 
 

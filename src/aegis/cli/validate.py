@@ -44,6 +44,7 @@ holds. false: runs in which a gain was certified, of those without one. width: m
 @click.option("--delta", type=float, default=0.05, show_default=True, help="The risk of each bound.")
 @click.option("--bound", "bounds", multiple=True, metavar="NAME", help="Only this bound, as the table calls it; repeatable.")
 @click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Processes.")
+@options.engine
 @click.option(
     "--out", type=options.Place(path_type=Path), metavar="FOLDER", help="Keeps runs, to go on from, and validation.json."
 )
@@ -64,6 +65,7 @@ def command(
     delta: float,
     bounds: tuple[str, ...],
     workers: int,
+    engine: str,
     out: Path | None,
     seed: int,
     overrides: tuple[str, ...],
@@ -85,6 +87,7 @@ def command(
       aegis validate --plant greenhouse:plant --legacy greenhouse:legacy --runs 100
     """
     from aegis.cli.objects import load_legacy, load_plant
+    from aegis.engine import engine_of
     from aegis.errors import SettingError
     from aegis.validation import make_trial, run_validation
     from aegis.worlds import make_world
@@ -100,7 +103,7 @@ def command(
     trial = make_trial(running, acting, chosen, scope or None, episodes, prior, delta, bounds or None, seed, judged=judged)
     words = {"plant": plant or world, "legacy": legacy or "uniform", "candidate": candidate}
     with _resumable(out), contextlib.ExitStack() as stack:
-        result = run_validation(trial, words, runs, out, workers, _reporting(stack, as_json))
+        result = run_validation(trial, words, runs, out, engine_of(engine, workers), _reporting(stack, as_json))
     if as_json:
         print_json(result.to_json())
     else:

@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from aegis.engine import Crew
+from aegis.engine import ALONE, Engine
 from aegis.errors import AegisError
 from aegis.experiments.measures import MEASURES
 from aegis.experiments.store import Found, Store
@@ -33,21 +33,21 @@ class _Part:
     seeds: tuple[int, ...]
 
 
-def run_plans(plans: Sequence[Plan], store: Store, workers: int = 1, say: Say | None = None) -> list[Failure]:
+def run_plans(plans: Sequence[Plan], store: Store, engine: Engine = ALONE, say: Say | None = None) -> list[Failure]:
     """Run all that is missing and return what failed. Results are kept as they come; interrupted, every part that was done is."""
     parts = [part for plan in plans for unit in plan.units for part in _parts(unit, store.missing(unit, range(plan.seeds)))]
     if not parts:
         return []
     started = time.monotonic()
     if store.folder is None:
-        return _run(parts, store, workers, say, started)
+        return _run(parts, store, engine, say, started)
     with locked(store.folder):
-        return _run(parts, store, workers, say, started)
+        return _run(parts, store, engine, say, started)
 
 
-def _run(parts: list[_Part], store: Store, workers: int, say: Say | None, started: float) -> list[Failure]:
+def _run(parts: list[_Part], store: Store, engine: Engine, say: Say | None, started: float) -> list[Failure]:
     failures: list[Failure] = []
-    with Crew(_perform, parts, workers) as crew:
+    with engine.team(_perform, parts) as crew:
         try:
             for done, (place, (found, why)) in enumerate(crew, 1):
                 part = parts[place]

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from aegis.engine import map_parts
+from aegis.engine import ALONE, Engine, mapped
 from aegis.errors import InputError, OutputError, SettingError
 from aegis.files import locked, write_text
 from aegis.validation.described import differences, keep
@@ -40,7 +40,7 @@ class Task(Protocol):
 
 
 def run_tasks(
-    tasks: Mapping[str, Task], runs: int, folder: Path | None = None, workers: int = 1, report: Report | None = None
+    tasks: Mapping[str, Task], runs: int, folder: Path | None = None, engine: Engine = ALONE, report: Report | None = None
 ) -> dict[str, dict[int, Found]]:
     """Do runs `0 .. runs - 1` of every task that are missing in the folder and return all of them, by task and run.
 
@@ -54,7 +54,7 @@ def run_tasks(
         missing = [(name, run) for name in tasks for run in range(runs) if run not in found[name]]
         if report is not None and missing:
             report(0, len(missing), missing[0][0])
-        for place, (name, run, result) in enumerate(_performed(tasks, missing, workers), 1):
+        for place, (name, run, result) in enumerate(_performed(tasks, missing, engine), 1):
             found[name][run] = result
             if folder is not None:
                 append(name, tasks[name].key, {run: result}, folder)
@@ -142,18 +142,16 @@ def file_name(name: str) -> str:
     return name.replace(",", "").replace(" ", "-") + ".jsonl"
 
 
-def _performed(tasks: Mapping[str, Task], missing: Iterable[tuple[str, int]], workers: int) -> Iterator[tuple[str, int, Found]]:
+def _performed(tasks: Mapping[str, Task], missing: Iterable[tuple[str, int]], engine: Engine) -> Iterator[tuple[str, int, Found]]:
     parts = [(name, tasks[name], run) for name, run in missing]
-    if workers > 1:
+    if engine != ALONE:
         _check_picklable(tasks)
-    results = map_parts(_perform, parts, min(workers, max(1, len(parts))))
+    results = mapped(engine, _perform, parts)
     try:
         yield from results
     finally:
         _ready.clear()
-        close = getattr(results, "close", None)  # stops the processes now, not when somebody collects the garbage
-        if close is not None:
-            close()
+        results.close()  # stops the processes now, not when somebody collects the garbage
 
 
 _ready: dict[str, Run] = {}  # the task this process is at, prepared

@@ -13,6 +13,7 @@ from typing import Any
 
 from aegis.certificate import Candidate
 from aegis.certificate.behaviour import code_digest
+from aegis.engine import ALONE, Engine, engine_of
 from aegis.errors import AegisError, PolicyError, SettingError
 from aegis.files import write_text
 from aegis.policies import policy_digest
@@ -43,6 +44,7 @@ def validate(
     bounds: Sequence[str] | None = None,
     out: str | Path | None = None,
     workers: int = 1,
+    engine: str = "local",
     seed: int = 1,
     report: Report | None = None,
 ) -> Validation:
@@ -54,19 +56,20 @@ def validate(
     from and `episodes` to certify on; `judged` others tell what the candidate really earns (None: enough of them).
 
     out: a folder in which runs are kept, so that the same call goes on where it was interrupted; it also gets the result as
-    validation.json. report: told runs done, runs to do and a name. Results depend neither on the workers nor on interruptions.
+    validation.json. report: told runs done, runs to do and a name. workers: how many
+    processes. engine: local, dask or dask://host:port. Results depend neither on these nor on interruptions.
     Raises SettingError, PolicyError, InputError or OutputError for what does not fit, RefusedError if no run could be certified.
     """
     trial = make_trial(plant, legacy, candidate, scope, episodes, prior, delta, bounds, seed, judged=judged)
     words = {"plant": described(plant), "legacy": described(legacy), "candidate": described(candidate)}
-    return run_validation(trial, words, runs, None if out is None else Path(out), workers, report)
+    return run_validation(trial, words, runs, None if out is None else Path(out), engine_of(engine, workers), report)
 
 
 def run_validation(
-    trial: Trial, words: Mapping[str, str], runs: int, folder: Path | None, workers: int = 1, report: Report | None = None
+    trial: Trial, words: Mapping[str, str], runs: int, folder: Path | None, engine: Engine = ALONE, report: Report | None = None
 ) -> Validation:
     """Do the runs of a trial that are missing and judge all of them. words: for plant, legacy and candidate, to be shown."""
-    found = run_tasks({NAME: trial}, runs, folder, workers, report)[NAME]
+    found = run_tasks({NAME: trial}, runs, folder, engine, report)[NAME]
     about = {**words, "scope": list(trial.scope), "episodes": trial.episodes, "prior": trial.prior, "seed": trial.seed}
     result = verdict(found, trial.delta, about)
     if folder is not None:

@@ -1,9 +1,8 @@
-"""Running independent parts of a job: here, in this process or in several."""
+"""Independent parts of a job, done here: in this process or in several."""
 
 from __future__ import annotations
 
 import contextlib
-import math
 import multiprocessing
 import os
 import pickle
@@ -14,44 +13,16 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.resource_tracker import ensure_running
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Generic, TypeVar
 
+from aegis.engine.threads import one_thread
 from aegis.errors import ModelError, SettingError
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
 
-THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
-CHOSEN_BY = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")  # what speaks for the libraries that are already loaded
-QUOTA = Path("/sys/fs/cgroup/cpu.max")  # of a container: microseconds of processor time, or 'max', in a period
 LAST_WORDS = 5.0  # seconds that an idle worker has to end by itself
-
-
-def one_thread() -> None:
-    """Give linear algebra one thread: small matrices on shared cores are far slower with more.
-
-    Sets each variable of the environment that is not set, for libraries loaded later, and limits those already loaded unless
-    the user has chosen their number of threads.
-    """
-    chosen = any(name in os.environ for name in CHOSEN_BY)
-    for name in THREAD_VARIABLES:
-        os.environ.setdefault(name, "1")
-    if not chosen:
-        from threadpoolctl import threadpool_limits
-
-        threadpool_limits(limits=1)
-
-
-def usable_cores() -> int:
-    """Return how many cores this process may use: those it is bound to, or fewer if its container has a smaller share."""
-    bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    try:
-        share, period = (float(number) for number in QUOTA.read_text(encoding="ascii").split())
-        return max(1, min(bound, math.ceil(share / period)))
-    except (OSError, ValueError, ZeroDivisionError):  # no container, or one without a limit
-        return bound
 
 
 def end_with_parent() -> None:

@@ -1,0 +1,105 @@
+"""Engines by name: `local`, `dask` (a cluster of this machine, for the time of the job) and `dask://host:port`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+from urllib.parse import urlsplit
+
+from aegis.engine.crew import Crew, map_parts
+from aegis.engine.threads import usable_cores
+from aegis.errors import SettingError
+
+Part = TypeVar("Part")
+Result = TypeVar("Result")
+
+ENGINES = "local, dask or dask://host:port"
+
+
+class Team(Protocol):
+    """Does the parts of a job; used in `with`. What is not done at the end of the block is given up."""
+
+    def __iter__(self) -> Iterator[tuple[int, Any]]:
+        """Yield place and result of each part as soon as it is there, in whatever order."""
+        ...
+
+    def finished(self) -> list[tuple[int, Any]]:
+        """Return the results that are there without waiting, and the one last given: for whoever is interrupted."""
+        ...
+
+
+class Engine(Protocol):
+    """Where parts are done. The results do not depend on it."""
+
+    @property
+    def workers(self) -> int:
+        """Return how many parts are done at a time, as far as it is known."""
+        ...
+
+    def team(self, fn: Callable[[Part], Result], parts: Iterable[Part]) -> AbstractContextManager[Team]:
+        """Return who does the parts; `fn` and the parts must be picklable unless one process does it all."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Local:
+    """Processes of this machine; one means this process."""
+
+    workers: int = 1
+
+    def team(self, fn: Callable[[Part], Result], parts: Iterable[Part]) -> AbstractContextManager[Team]:
+        """Return who does the parts."""
+        return Crew(fn, parts, self.workers)
+
+
+@dataclass(frozen=True, slots=True)
+class Dask:
+    """A Dask cluster. address: of its scheduler, such as tcp://10.0.0.7:8786; None for one of this machine and this job."""
+
+    address: str | None = None
+    workers: int = 1
+
+    def team(self, fn: Callable[[Part], Result], parts: Iterable[Part]) -> AbstractContextManager[Team]:
+        """Return who does the parts."""
+        from aegis.engine.dask_team import DaskTeam
+
+        return DaskTeam(fn, parts, self.address, self.workers)
+
+
+ALONE = Local(1)
+
+
+def mapped(engine: Engine, fn: Callable[[Part], Result], parts: Iterable[Part]) -> Generator[Result, None, None]:
+    """Yield `fn(part)` for each part, in order, wherever they are done; closing the iterator gives up what is not done yet."""
+    if isinstance(engine, Local):
+        yield from map_parts(fn, parts, engine.workers)
+        return
+    early: dict[int, Result] = {}
+    turn = 0
+    with engine.team(fn, parts) as team:
+        for place, result in team:
+            early[place] = result
+            while turn in early:
+                yield early.pop(turn)
+                turn += 1
+
+
+def engine_of(name: str, workers: int | None = None) -> Engine:
+    """Return an engine by its name; SettingError if there is none. workers: all usable cores if None."""
+    count = usable_cores() if workers is None else workers
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        raise SettingError(f"'workers' is a whole number from 1, found {count!r}")
+    if name == "local":
+        return Local(count)
+    if name == "dask":
+        return Dask(None, count)
+    try:
+        parts = urlsplit(name)
+        known = parts.scheme == "dask" and parts.hostname and parts.port and not (parts.path or parts.query or parts.username)
+    except ValueError:
+        known = None
+    if not known:
+        raise SettingError(f"an engine is {ENGINES}, found {name!r}")
+    return Dask(f"tcp://{parts.netloc}", count)
