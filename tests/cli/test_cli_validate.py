@@ -180,3 +180,13 @@ def test_numbers_on_the_page() -> None:
     assert f"{BY_REWARDS:,} episodes".replace(",", " ") in text and f"{WITH_EQUATIONS:,}".replace(",", " ") in text
     assert f"or {TIMES} for each that is certified" in text
     assert f"is below {verdicts.SIGNIFICANT:g}" in text
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::UserWarning")
+def test_a_dask_cluster_gives_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("distributed", reason="Dask is not installed: pip install 'aegis-handover[distributed]'")
+    alone = run(*SMALL, "--json", capsys=capsys)
+    assert alone[0] == 0
+    assert run(*SMALL, "--json", "--engine", "dask", "--workers", 2, capsys=capsys) == alone
+    code, _, said = run(*SMALL, "--engine", "dusk", capsys=capsys)
+    assert (code, "an engine is local, dask or dask://host:port" in said) == (2, True)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from bench_cases import bench
 
-from aegis.engine import Local
+from aegis.engine import Local, engine_of
 from aegis.errors import OutputError
 from aegis.experiments import Store, collect, plan_of, run_plans
 from aegis.experiments import runner as running
@@ -88,3 +88,12 @@ def test_a_store_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "store" / "small").write_text("in the way")
     with pytest.raises(OutputError, match="cannot write"):
         run_plans([plan_of(bench(), "quick")], Store(tmp_path / "store"))
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::UserWarning")
+def test_a_dask_cluster_gives_the_same() -> None:
+    pytest.importorskip("distributed", reason="Dask is not installed: pip install 'aegis-handover[distributed]'")
+    plan = plan_of(bench(), "quick")
+    alone, cluster = Store(None), Store(None)
+    assert run_plans([plan], alone) == run_plans([plan], cluster, engine=engine_of("dask", 2)) == []
+    assert collect(plan, alone).rows() == collect(plan, cluster).rows()

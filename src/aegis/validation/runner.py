@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import multiprocessing
 import pickle
-import signal
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -160,8 +158,6 @@ _ready: dict[str, Run] = {}  # the task this process is at, prepared
 def _perform(part: tuple[str, Task, int]) -> tuple[str, int, Found]:
     """Do one run."""
     name, task, run = part
-    if multiprocessing.parent_process() is not None:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is interrupted, and tells us to stop
     key = task.key
     if key not in _ready:
         _ready.clear()
