@@ -28,6 +28,7 @@ from results import record, table
 
 HERE = Path(__file__).parent
 CLIENTS = 4
+AGENTS = "agents.sqlite"
 INNER = 20  # decisions of the inner level in an episode
 
 
@@ -148,8 +149,10 @@ def load(callers: list[Caller], seconds: float) -> tuple[float, list[float]]:
 
 def gate_server(folder: Path, store: str, port: int) -> Server:
     """Return a live gate: in shadow and without freezing anything, unless levels were handed over in its store before."""
-    asked = ["--problem", str(folder / "problem.yaml"), "--store", store, "--name", "additive", "--host", "greedy"]
-    if not Path(store).exists():
+    agents = store == str(folder / AGENTS)
+    problem = folder / ("agents.yaml" if agents else "problem.yaml")
+    asked = ["--problem", str(problem), "--store", store, "--name", "additive", "--host", "greedy"]
+    if not agents:
         asked += ["--mode", "shadow", "--first", "100000"]
     asked += ["--rate", "1000000", "--listen", f"127.0.0.1:{port}"]
     return Server([sys.executable, "-m", "aegis", "serve", *asked], port)
@@ -157,8 +160,11 @@ def gate_server(folder: Path, store: str, port: int) -> Server:
 
 def handed_over(folder: Path) -> str:
     """Return a store in which agents control both levels of a simulated plant, and challengers are tested against them."""
-    store = str(folder / "agents.sqlite")
-    asked = ["--simulate", "additive", "--set", "inner_steps=5", "--set", "f_a=4", "--mode", "live"]
+    store = str(folder / AGENTS)
+    settings = {"inner_steps": 5, "f_a": 4.0}
+    save_problem(make_world("additive", **settings).problem, folder / "agents.yaml")
+    asked = ["--simulate", "additive", *(word for name, value in settings.items() for word in ("--set", f"{name}={value}"))]
+    asked += ["--mode", "live"]
     asked += ["--host", "greedy", "--episodes", "400", "--store", store, "--listen", f"127.0.0.1:{free_port()}", "--json"]
     done = subprocess.run([sys.executable, "-m", "aegis", "serve", *asked], capture_output=True, text=True, check=True)
     flipped = {level["level"]: level["control"] for level in json.loads(done.stdout)["levels"]}
