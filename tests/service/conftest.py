@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from postgres_server import Server, server_folder
 from served_gate import Helper
-from service_cases import made_waiting
+from service_cases import made_waiting, make_live, make_service
 
+from aegis.service import client
+from aegis.service.app import Service
 from aegis.service.store import Database
 
 KINDS = ("sqlite", "postgres")
@@ -91,3 +93,15 @@ def waiting(waiting_store: Path, tmp_path: Path) -> Iterator[Database]:
     found = Database.at(tmp_path / "waiting.sqlite")
     yield found
     found.close()
+
+
+@pytest.fixture
+def service(file_database: Database) -> Service:
+    """Return the service of a gate that counts nothing."""
+    return make_service(make_live(file_database))
+
+
+@pytest.fixture
+def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask a gate that was away again after a moment."""
+    monkeypatch.setattr(client, "RETRY", 0.1)

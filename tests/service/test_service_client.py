@@ -18,10 +18,9 @@ from typing import Any
 
 import pytest
 from postgres_server import free_port
-from service_cases import ALL, LEGACY, RECIPE, SMALL, make_live, make_service, records, served, small_problem
+from service_cases import ALL, LEGACY, RECIPE, SMALL, records, served, small_problem
 
 from aegis.errors import InputError, SettingError
-from aegis.service import client as client_module
 from aegis.service.app import Service
 from aegis.service.client import Choice, Client
 from aegis.service.live import Live
@@ -35,16 +34,7 @@ SLACK = 1.5  # seconds that a busy machine may take beyond the deadline; what is
 TAKEN = {**LEGACY, "taken": 0.0}
 
 
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ask a gate that was away again after a moment."""
-    monkeypatch.setattr(client_module, "RETRY", 0.1)
-
-
-@pytest.fixture
-def service(file_database: Database) -> Service:
-    """Return the service of a gate."""
-    return make_service(make_live(file_database))
+pytestmark = pytest.mark.usefixtures("quick_retries")
 
 
 def asked(gate: Client, legacy: dict[str, Any] | None = None, name: str | None = None) -> Choice:

@@ -12,31 +12,20 @@ from typing import Any
 import numpy as np
 import pytest
 from postgres_server import free_port
-from service_cases import ALL, LEGACY, RECIPE, count_all, counting_here, make_live, make_service, records, served, small_problem
+from service_cases import ALL, LEGACY, RECIPE, count_all, counting_here, records, served, small_problem
 
 from aegis.errors import InputError
 from aegis.handover.events import Unit, event_of
-from aegis.service import client as client_module
 from aegis.service.app import Service
 from aegis.service.client import Client
 from aegis.service.drawing import Facts, own_action
 from aegis.service.plain import plain
 from aegis.service.spool import Spool
-from aegis.service.store import Database
 
 TAKEN = {**LEGACY, "taken": 0.0}
 
 
-@pytest.fixture(autouse=True)
-def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ask a gate that was away again after a moment."""
-    monkeypatch.setattr(client_module, "RETRY", 0.1)
-
-
-@pytest.fixture
-def service(file_database: Database) -> Service:
-    """Return the service of a gate."""
-    return make_service(make_live(file_database))
+pytestmark = pytest.mark.usefixtures("quick_retries")
 
 
 def units(service: Service) -> list[Unit]:
