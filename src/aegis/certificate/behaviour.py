@@ -90,6 +90,10 @@ class Behaviour:
             found = total if kept is None else total[kept]
             self.sums[level] = (self.sums[level] + int(found.sum(dtype=np.uint64))) % 2**64
 
+    def merge(self, other: Behaviour) -> None:
+        """Add what the same policy did on other rows."""
+        self.sums = {level: (total + other.sums[level]) % 2**64 for level, total in self.sums.items()}
+
     def plain(self) -> dict[str, str]:
         """Return the sums as text, by level."""
         return {level: f"{total:016x}" for level, total in self.sums.items()}

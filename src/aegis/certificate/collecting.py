@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -59,6 +59,10 @@ class Running(Protocol):
         """Add units, `[k]` values or `[k, J]` factors."""
         ...
 
+    def merge(self, other: Any) -> None:
+        """Add the units of another of the same part; exact, in any order."""
+        ...
+
     def sketch(self) -> Sketch:
         """Return the sketch of the units so far."""
         ...
@@ -79,6 +83,10 @@ class RunningValues:
     def add(self, found: Array) -> None:
         """Add units with values `[k]`."""
         self.tally.add(found)
+
+    def merge(self, other: RunningValues) -> None:
+        """Add the units of another."""
+        self.tally = self.tally.merge(other.tally)
 
     def sketch(self) -> Sketch:
         """Return the sketch of the units so far."""
@@ -103,6 +111,10 @@ class RunningFactors:
     def add(self, found: Array) -> None:
         """Add units with factors `[k, J]`."""
         self.sums = self.sums.add_factors(found)
+
+    def merge(self, other: RunningFactors) -> None:
+        """Add the units of another."""
+        self.sums = self.sums.merge(other.sums)
 
     def sketch(self) -> Sketch:
         """Return the sketch of the units so far."""
@@ -158,6 +170,24 @@ class Evidence:
                 shaped = values[:, None] if values.ndim == 1 else values  # also where no episode of a batch counts
                 clusters.add(cluster if members is None else cluster[members], shaped)
 
+    def merge(self, other: Evidence) -> None:
+        """Add the evidence for the same claim of units that come later, before either is closed.
+
+        Where the number of units passes a station on the way, the path is recorded after them all.
+        """
+        before = self.running[0].count if self.running else 0
+        for clusters, more in zip(self.clusters, other.clusters, strict=True):
+            clusters.merge(more)
+        for item, further in zip(self.running, other.running, strict=True):
+            item.merge(further)
+        if self._followed and not self.clusters and self.running and self.running[0].count >= next_station(before):
+            self.stations.append(self.sketches)
+
+    @property
+    def _followed(self) -> bool:
+        """Whether somebody asks how it came about."""
+        return self.claim.what == "gain" and self.claim.group is None
+
     def close(self) -> None:
         """Turn clusters, which are whole only now, into units."""
         if self.clusters:
@@ -181,14 +211,13 @@ class Evidence:
         if not found:
             return
         start, total = 0, len(found[0])
-        followed = self.claim.what == "gain" and self.claim.group is None  # nobody asks how the others came about
         while start < total:
             before = self.running[0].count
             station = next_station(before)
-            stop = min(total, start + station - before) if followed else total
+            stop = min(total, start + station - before) if self._followed else total
             for item, values in zip(self.running, found, strict=True):
                 item.add(values[start:stop])
-            if followed and self.running[0].count == station:
+            if self._followed and self.running[0].count == station:
                 self.stations.append(self.sketches)
             start = stop
 
@@ -233,6 +262,14 @@ class Moments:
         """Turn clusters into units."""
         if self.clusters is not None:
             self._sum(self.clusters.units())
+
+    def merge(self, other: Moments) -> None:
+        """Add the units of another of the same series, before either is closed."""
+        self.count += other.count
+        self.totals = [_plus(one, more) for one, more in zip(self.totals, other.totals, strict=True)]
+        self.squares = [_plus(one, more) for one, more in zip(self.squares, other.squares, strict=True)]
+        if self.clusters is not None and other.clusters is not None:
+            self.clusters.merge(other.clusters)
 
     def mean(self, name: str) -> float:
         """Return the mean of a series; nan without units."""

@@ -61,6 +61,17 @@ class Spread:
             # Whole numbers, and few enough of them that floats hold their sum exactly.
             self.fractions += np.bincount(exponent, weights=fraction, minlength=EXPONENTS).astype(np.int64)
 
+    def merge(self, other: Spread) -> None:
+        """Add the weights of another."""
+        self.all += other.all
+        self.batches += other.batches
+        self.count += other.count
+        self.zero += other.zero
+        self.squares = None if self.squares is None or other.squares is None else self.squares + other.squares
+        self.largest = max(self.largest, other.largest)
+        self.numbers = self.numbers + other.numbers
+        self.fractions = self.fractions + other.fractions
+
     @property
     def bins(self) -> Array:
         """Return how many weights each bin holds."""
@@ -88,7 +99,7 @@ class Spread:
     @property
     def effective(self) -> float:
         """Return the effective sample size as a share of the sample: (sum w)^2 / (n sum w^2); 0 if all weights are."""
-        return self.total**2 / (self.count * self.square) if self.square > 0 else 0.0
+        return (self.total / self.square) * (self.total / self.count) if self.square > 0 else 0.0  # squares may be beyond floats
 
     @property
     def top_share(self) -> float:

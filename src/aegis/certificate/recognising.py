@@ -60,6 +60,14 @@ class Recognised:
         if row is not None:
             self._show(batch, row)
 
+    def merge(self, other: Recognised) -> None:
+        """Add what came again elsewhere in the log."""
+        self.tested += other.tested
+        self.met |= other.met
+        self.example = self.example or other.example
+        if self.retraced is not None and other.retraced is not None:
+            self.retraced.merge(other.retraced)
+
     def _show(self, batch: Batch, row: int) -> None:
         if self.example is None:
             value = batch.episode[row]

@@ -55,6 +55,12 @@ class Retraced:
                 example = int(owner[known][int(np.argmax(matched))])
         return example
 
+    def merge(self, other: Retraced) -> None:
+        """Add the decisions of another part of the log."""
+        self.compared += other.compared
+        self.same += other.same
+        self.wealth = self.wealth + other.wealth
+
     def _seen_actions(self, level: str, paths: list[Hashes]) -> npt.NDArray[np.int64]:
         """Return the action `[n]` that was seen in the same contexts, on the first grid that knows them; -1 for none."""
         found = np.full(paths[0].size, -1, dtype=np.int64)

@@ -114,23 +114,44 @@ class Clusters:
         """Add episodes with their cluster ids `[E]` and values `[E, J]`."""
         ids, inverse = np.unique(cluster, return_inverse=True)
         place = np.array([self.rows.setdefault(key, len(self.rows)) for key in ids.tolist()], dtype=np.int64)
-        grown = len(self.rows) - len(self.counts)
-        if grown:
-            more = np.zeros((grown, self.bases.size), dtype=np.int64)
-            self.whole, self.parts = np.concatenate([self.whole, more]), np.concatenate([self.parts, more])
-            self.counts = np.concatenate([self.counts, np.zeros(grown)])
+        self._grow()
         distance = values - self.bases
         far = ~(np.abs(distance) < MOST_DISTANCE)  # or not a number, of a bet that has lost everything
         if far.any():
-            extreme = np.zeros_like(self.totals) if self.extreme is None else self.extreme
-            extreme = np.concatenate([extreme, np.zeros((len(self.counts) - len(extreme), self.bases.size))])
-            np.add.at(extreme, place[inverse], np.where(far, distance, 0.0))
-            self.extreme, distance = extreme, np.where(far, 0.0, distance)
+            np.add.at(self._room_for_extremes(), place[inverse], np.where(far, distance, 0.0))
+            distance = np.where(far, 0.0, distance)
         # Whole numbers and parts of one are added apart, as whole numbers: in any order the sum is the same, rounded down.
         whole = np.floor(distance)
         np.add.at(self.whole, place[inverse], whole.astype(np.int64))
         np.add.at(self.parts, place[inverse], np.floor((distance - whole) * PARTS).astype(np.int64))
         np.add.at(self.counts, place[inverse], 1.0)
+        self._carry()
+
+    def merge(self, other: Clusters) -> None:
+        """Add the episodes of another; exact, in any order, but for distances beyond all numbers."""
+        place = np.array([self.rows.setdefault(key, len(self.rows)) for key in other.rows], dtype=np.int64)
+        self._grow()
+        if other.extreme is not None:
+            extreme = self._room_for_extremes()
+            extreme[place[: len(other.extreme)]] += other.extreme
+        self.whole[place] += other.whole
+        self.parts[place] += other.parts
+        self.counts[place] += other.counts
+        self._carry()
+
+    def _grow(self) -> None:
+        grown = len(self.rows) - len(self.counts)
+        if grown:
+            more = np.zeros((grown, self.bases.size), dtype=np.int64)
+            self.whole, self.parts = np.concatenate([self.whole, more]), np.concatenate([self.parts, more])
+            self.counts = np.concatenate([self.counts, np.zeros(grown)])
+
+    def _room_for_extremes(self) -> Array:
+        extreme = np.zeros_like(self.totals) if self.extreme is None else self.extreme
+        self.extreme = np.concatenate([extreme, np.zeros((len(self.counts) - len(extreme), self.bases.size))])
+        return self.extreme
+
+    def _carry(self) -> None:
         self.whole += self.parts // PARTS
         self.parts %= PARTS
 
