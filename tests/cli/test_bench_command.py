@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from typed import run as aegis
 
-from aegis import engine, experiments
+from aegis import experiments
+from aegis.engine import engines
 from aegis.experiments import runner
 
 SMALL = """
@@ -127,8 +128,8 @@ def test_a_damaged_store_ends_with_2(small: Path, tmp_path: Path, capsys: pytest
 def test_as_many_workers_as_cores_unless_told_otherwise(
     given: tuple[str, ...], used: int, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[int] = []
-    monkeypatch.setattr(engine, "usable_cores", lambda: 7)
-    monkeypatch.setattr(experiments, "run_plans", lambda plans, store, workers, say: asked.append(workers) or [])
+    asked: list[engines.Engine] = []
+    monkeypatch.setattr(engines, "usable_cores", lambda: 7)
+    monkeypatch.setattr(experiments, "run_plans", lambda plans, store, engine, say: asked.append(engine) or [])
     assert aegis("bench", "run", "3a", *given, "--store", tmp_path, capsys=capsys)[0] == 0
-    assert asked == [used]
+    assert asked == [engines.Local(used)]

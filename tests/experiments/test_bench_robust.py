@@ -89,10 +89,14 @@ def test_a_file_that_cannot_be_read(stored: tuple[Path, Any]) -> None:
 
 
 class Interrupted:
-    """A crew that is interrupted when its first part is done; its second is done as well."""
+    """An engine whose team is interrupted when its first part is done; its second is done as well."""
 
-    def __init__(self, fn: Any, parts: Any, workers: int) -> None:
+    workers = 2
+
+    def team(self, fn: Any, parts: Any) -> Interrupted:
+        """Return itself."""
         self.fn, self.parts = fn, parts
+        return self
 
     def __enter__(self) -> Interrupted:
         return self
@@ -108,11 +112,10 @@ class Interrupted:
         return [(1, self.fn(self.parts[1]))]
 
 
-def test_what_others_have_done_is_kept_when_it_is_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "Crew", Interrupted)
+def test_what_others_have_done_is_kept_when_it_is_interrupted(tmp_path: Path) -> None:
     plan = plan_of(bench(), "quick", {"seeds": 12})
     with pytest.raises(KeyboardInterrupt):
-        run_plans([plan], Store(tmp_path))
+        run_plans([plan], Store(tmp_path), Interrupted())
     kept = Store(tmp_path)
     assert [len(kept.read(unit)) for unit in plan.units] == [10, 0]
 

@@ -16,7 +16,7 @@ REFUSED = 4
 
 
 @click.command("audit")
-@click.argument("log", nargs=-1, type=click.Path(path_type=Path))
+@click.argument("log", nargs=-1, type=options.Log())
 @click.option("--problem", type=click.Path(path_type=Path), metavar="FILE", help="The problem file, such as problem.yaml.")
 @click.option("--policy", metavar="POLICY", help="A candidate: a folder, columns:COL,COL or module:object. Adds its overlap.")
 @click.option("--scope", multiple=True, metavar="LEVEL", help="Levels to certify; repeatable. Default: the policy's, or all.")
@@ -24,7 +24,7 @@ REFUSED = 4
 @click.option("--explain", "code", metavar="CODE", help="Say what a code means and what to do, and look at no log.")
 @options.as_json
 def command(
-    log: tuple[Path, ...],
+    log: tuple[Path | str, ...],
     problem: Path | None,
     policy: str | None,
     scope: tuple[str, ...],

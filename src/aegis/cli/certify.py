@@ -14,7 +14,7 @@ from aegis.cli.show import console, print_json, table
 
 
 @click.command("certify")
-@click.argument("log", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("log", nargs=-1, required=True, type=options.Log())
 @options.problem
 @click.option(
     "--policy",
@@ -37,7 +37,7 @@ from aegis.cli.show import console, print_json, table
 @click.option("--ledger", type=options.Place(path_type=Path), metavar="FOLDER", help="Where looks are written down.")
 @options.as_json
 def command(
-    log: tuple[Path, ...],
+    log: tuple[Path | str, ...],
     problem: Path,
     references: tuple[str, ...],
     scope: tuple[str, ...],

@@ -12,7 +12,7 @@ from aegis.cli.show import console, print_json, table
 
 
 @click.command("compare")
-@click.argument("log", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("log", nargs=-1, required=True, type=options.Log())
 @options.problem
 @click.option(
     "--policy",
@@ -34,7 +34,7 @@ from aegis.cli.show import console, print_json, table
 @options.seed
 @options.as_json
 def command(
-    log: tuple[Path, ...],
+    log: tuple[Path | str, ...],
     problem: Path,
     reference: str,
     scope: tuple[str, ...],

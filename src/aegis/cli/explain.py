@@ -18,7 +18,7 @@ LOOKUP = ("decision_level", "logged_decisions", "action_value", "policy_probabil
 
 @click.command("explain")
 @click.argument("policy", type=click.Path(path_type=Path))
-@click.argument("log", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("log", nargs=-1, required=True, type=options.Log())
 @options.problem
 @click.option("--episodes", type=click.IntRange(min=1), default=1000, show_default=True, help="Look at so many episodes at most.")
 @click.option("--side", default=None, metavar="SIDE", help="prior, certify or all. Default: prior if the policy records a split.")
@@ -31,7 +31,7 @@ LOOKUP = ("decision_level", "logged_decisions", "action_value", "policy_probabil
 @options.as_json
 def command(
     policy: Path,
-    log: tuple[Path, ...],
+    log: tuple[Path | str, ...],
     problem: Path,
     episodes: int,
     side: str | None,
@@ -72,7 +72,7 @@ def command(
     _show(found, batch, chosen, [path for path in (lookup, plot) if path is not None])
 
 
-def _episodes(log: tuple[Path, ...], problem: Any, record: dict[str, Any], side: str | None, most: int) -> tuple[Any, str]:
+def _episodes(log: tuple[Path | str, ...], problem: Any, record: dict[str, Any], side: str | None, most: int) -> tuple[Any, str]:
     """Return at most so many episodes of a side, and which side it is."""
     import numpy as np
 

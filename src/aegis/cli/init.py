@@ -19,7 +19,7 @@ INCOMPLETE = 2  # the exit code of a draft that a problem file cannot be made of
 
 
 @click.command("init")
-@click.argument("log", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("log", nargs=-1, required=True, type=options.Log())
 @click.option("--out", type=options.Place(path_type=Path), metavar="FILE", help="Gets the draft. Default: print it.")
 @click.option("--force", is_flag=True, help="Overwrite FILE if it exists.")
 @click.option(
@@ -27,7 +27,7 @@ INCOMPLETE = 2  # the exit code of a draft that a problem file cannot be made of
 )
 @options.as_json
 @click.pass_context
-def command(context: click.Context, log: tuple[Path, ...], out: Path | None, force: bool, rows: int, as_json: bool) -> None:
+def command(context: click.Context, log: tuple[Path | str, ...], out: Path | None, force: bool, rows: int, as_json: bool) -> None:
     """Draft a problem file from the columns of LOG: what is decided, in which order, with which probabilities, for which reward.
 
     Every line is a guess from names and values, with its reason; lines marked CHECK are for you to decide. Nothing is certified

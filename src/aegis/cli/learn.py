@@ -21,7 +21,7 @@ REWARDS = "rewards"  # the folder, inside the policy's, in which the reward mode
 
 
 @click.command("learn")
-@click.argument("log", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("log", nargs=-1, required=True, type=options.Log())
 @options.problem
 @click.option(
     "--out", required=True, type=options.Place(path_type=Path), metavar="FOLDER", help="Gets the policy and its record."
@@ -37,7 +37,7 @@ REWARDS = "rewards"  # the folder, inside the policy's, in which the reward mode
 @options.seed
 @options.as_json
 def command(
-    log: tuple[Path, ...],
+    log: tuple[Path | str, ...],
     problem: Path,
     out: Path,
     kind: str,

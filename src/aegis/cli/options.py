@@ -23,6 +23,20 @@ class Place(click.Path):
         return super().convert(value, param, ctx)
 
 
+class Log(click.Path):
+    """A log as it is named on the command line: a path, a folder, a pattern, or an address such as `s3://bucket/key`.
+
+    Shells complete it like a path. An address stays a text: a path would make one slash of two.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Return a path, or the text of an address."""
+        return value if isinstance(value, str) and "://" in value else super().convert(value, param, ctx)
+
+
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
 settings = click.option(
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a setting of the world; repeatable."

@@ -16,7 +16,7 @@ from aegis.errors import OutputError, SettingError
 
 
 @click.command("plan")
-@click.argument("log", nargs=-1, type=click.Path(path_type=Path))
+@click.argument("log", nargs=-1, type=options.Log())
 @options.problem
 @click.option("--gain", type=float, help="How much better the best action is than the legacy's own, per decision, on average.")
 @click.option(
@@ -39,7 +39,7 @@ from aegis.errors import OutputError, SettingError
 @options.seed
 @options.as_json
 def command(
-    log: tuple[Path, ...],
+    log: tuple[Path | str, ...],
     problem: Path,
     gain: float | None,
     loss: float | None,

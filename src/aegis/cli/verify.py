@@ -23,7 +23,7 @@ MOST = 20  # differences on the screen
 
 @click.command("verify")
 @click.argument("certificate", type=click.Path(path_type=Path))
-@click.argument("log", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("log", nargs=-1, required=True, type=options.Log())
 @click.option(
     "--policy",
     "references",
@@ -39,7 +39,9 @@ MOST = 20  # differences on the screen
     help="A problem file to compare with; the certificate holds its own.",
 )
 @options.as_json
-def command(certificate: Path, log: tuple[Path, ...], references: tuple[str, ...], problem: Path | None, as_json: bool) -> int:
+def command(
+    certificate: Path, log: tuple[Path | str, ...], references: tuple[str, ...], problem: Path | None, as_json: bool
+) -> int:
     """Recompute CERTIFICATE from LOG and its policies; report a changed row, policy or setting.
 
     \b

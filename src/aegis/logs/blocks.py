@@ -9,6 +9,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from aegis.errors import LogError
+from aegis.logs.stored import Stored
 
 TROUBLE = (pa.ArrowException, OSError, EOFError, zlib.error, UnicodeError)
 
@@ -49,7 +50,7 @@ class LogFile(Protocol):
         ...
 
 
-def guarded(stream: Iterable[pa.RecordBatch], name: str, form: str) -> Iterator[pa.RecordBatch]:
+def guarded(stream: Iterable[pa.RecordBatch], place: Stored, form: str) -> Iterator[pa.RecordBatch]:
     """Yield from a reader; what goes wrong in reading becomes a LogError, what goes wrong in using does not."""
     blocks = iter(stream)
     while True:
@@ -58,7 +59,7 @@ def guarded(stream: Iterable[pa.RecordBatch], name: str, form: str) -> Iterator[
         except StopIteration:
             return
         except TROUBLE as error:
-            raise unreadable_file(name, form, error) from error
+            raise unreadable_file(place, form, error) from error
         yield block
 
 
@@ -83,12 +84,15 @@ def evenly(blocks: Iterable[pa.RecordBatch], columns: Sequence[str], rows: int) 
         yield pa.Table.from_batches(held)
 
 
-def unreadable_file(name: str, form: str, error: Exception) -> LogError:
-    """Return the error that says why a file cannot be read; the caller raises it."""
+def unreadable_file(place: Stored, form: str, error: Exception) -> LogError:
+    """Return the error that says why a file cannot be reached or read; the caller raises it."""
+    unreached = place.fault(error)
+    if unreached is not None:
+        return unreached
     said = str(error).splitlines()[0] if str(error) else type(error).__name__
     hints = {
         "Empty CSV": "; it needs a header and rows",
         "Expected": "; every row has a field for each column: put fields that hold the separator in quotes",
     }
     hint = next((text for mark, text in hints.items() if mark in said), "")
-    return LogError(f"{name}: cannot be read as {form} (truncated, damaged or something else?): {said}{hint}")
+    return LogError(f"{place}: cannot be read as {form} (truncated, damaged or something else?): {said}{hint}")

@@ -14,6 +14,7 @@ from aegis.logs.blocks import LogFile
 from aegis.logs.convert import convert
 from aegis.logs.findings import Findings
 from aegis.logs.formats import open_log
+from aegis.logs.places import stored
 from aegis.logs.propensities import around_base, check_available, check_columns, uniform
 from aegis.logs.schema import Column, Role, check_present, column_key, level_columns
 from aegis.problem import AnyArray, Array, Batch, Level, LevelTable, Problem, Variable, chain
@@ -31,14 +32,15 @@ def read_contexts(path: str | Path, problem: Problem, level: str) -> tuple[Batch
     legacy's distribution comes along as `mu_full`. Raises LogError that names file, row and column.
     """
     spec = problem.level(level)
-    file = open_log(Path(path))
+    place = stored(path)
+    file = open_log(place)
     columns = _columns(problem, level)
     legacy = [column for column in level_columns(spec) if column.role in ("propensity", "base")]
     known = spec.propensity is not None and spec.propensity.full and all(column.name in file.names for column in legacy)
     wanted = (*columns, *legacy) if known else columns
-    check_present(wanted, file.names, str(path), file.dialect)
+    check_present(wanted, file.names, str(place), file.dialect)
     raw = _read(file)
-    places = Places((str(path),), np.zeros(raw.num_rows, dtype=np.int32), np.arange(1, raw.num_rows + 1))
+    places = Places((str(place),), np.zeros(raw.num_rows, dtype=np.int32), np.arange(1, raw.num_rows + 1))
     rows = _Rows(convert(raw, wanted, {}, places, file.decimals), Findings(places))
     batch = _batch(rows, problem, level)
     if known:

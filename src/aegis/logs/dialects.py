@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import contextlib
 import csv
 import gzip
 import io
@@ -10,11 +11,13 @@ import itertools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from io import BufferedIOBase
 from pathlib import Path
-from typing import BinaryIO, cast
 
 from aegis.errors import LogError
 from aegis.logs.decimals import COMMA, decimal_marks
+from aegis.logs.places import stored
+from aegis.logs.stored import Stored
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 SAVE = "save it as UTF-8 text, separated by commas, with decimal points"
@@ -47,17 +50,18 @@ class Dialect:
         return ", ".join(parts)
 
 
-def recognise(path: Path) -> Dialect:
+def recognise(file: Path | Stored) -> Dialect:
     """Return the dialect of a text file, which may be compressed with gzip.
 
     All bytes are looked at for the encoding, the first 256 kB for the rest. Raises LogError that says what was found, and how
     to save the file, if it cannot be decided; OSError, EOFError or zlib.error if the file cannot be read.
     """
-    encoding = _encoding(path)
-    head, whole = _head(path, encoding)
+    place = stored(file)
+    encoding = _encoding(place)
+    head, whole = _head(place, encoding)
     given = _EXCEL.match(head)  # spreadsheets write this line, and hide it when they read it
     tables = {mark: _rows(head[given.end() if given else 0 :], mark, whole) for mark in ([given[1]] if given else SEPARATORS)}
-    separator = given[1] if given else _separator(tables, str(path))
+    separator = given[1] if given else _separator(tables, str(place))
     rows = tables[separator]
     decimals: dict[str, str] = {}
     if separator != "," and rows:
@@ -66,30 +70,30 @@ def recognise(path: Path) -> Dialect:
     return Dialect(encoding, separator, 1 if given else 0, decimals)
 
 
-def _encoding(path: Path) -> str:
-    with _open(path) as file:
+def _encoding(place: Stored) -> str:
+    with _open(place) as file:
         start = file.read(4)
     if start in _WIDE:
-        raise LogError(f"{path}: this is UTF-32 text; {SAVE}")
+        raise LogError(f"{place}: this is UTF-32 text; {SAVE}")
     for mark, name in _MARKS:
         if start.startswith(mark):
             return name
     decoder = codecs.getincrementaldecoder("utf-8")()
     try:
-        for chunk in _chunks(path):
+        for chunk in _chunks(place):
             if b"\0" in chunk:
-                raise LogError(f"{path}: this is not text, or UTF-16 without a mark at its start (it has zero bytes); {SAVE}")
+                raise LogError(f"{place}: this is not text, or UTF-16 without a mark at its start (it has zero bytes); {SAVE}")
             if not chunk.isascii() or decoder.getstate()[0]:
                 decoder.decode(chunk)
         decoder.decode(b"", final=True)
     except UnicodeDecodeError:
-        return "latin-1" if any(byte in chunk for chunk in _chunks(path) for byte in _NOT_1252) else "cp1252"
+        return "latin-1" if any(byte in chunk for chunk in _chunks(place) for byte in _NOT_1252) else "cp1252"
     return "utf-8"
 
 
-def _head(path: Path, encoding: str) -> tuple[str, bool]:
+def _head(place: Stored, encoding: str) -> tuple[str, bool]:
     """Return the start of the file, and whether that is all of it."""
-    with _open(path) as file:
+    with _open(place) as file:
         content = file.read(_HEAD)
         whole = not file.read(1)
     return codecs.getincrementaldecoder(encoding)().decode(content), whole
@@ -121,11 +125,17 @@ def _rows(head: str, separator: str, whole: bool) -> list[list[str]]:
     return rows if whole or len(rows) == _ROWS else rows[:-1]
 
 
-def _chunks(path: Path) -> Iterator[bytes]:
-    with _open(path) as file:
+def _chunks(place: Stored) -> Iterator[bytes]:
+    with _open(place) as file:
         while chunk := file.read(_CHUNK):
             yield chunk
 
 
-def _open(path: Path) -> BinaryIO:
-    return cast(BinaryIO, gzip.open(path)) if path.suffix.lower() == ".gz" else path.open("rb")
+@contextlib.contextmanager
+def _open(place: Stored) -> Iterator[BufferedIOBase]:
+    with place.open() as file:
+        if not place.name.lower().endswith(".gz"):
+            yield file
+            return
+        with gzip.GzipFile(fileobj=file) as unpacked:
+            yield unpacked

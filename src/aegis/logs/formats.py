@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import PurePath
 
 from aegis.errors import LogError
 from aegis.logs.blocks import LogFile
 from aegis.logs.parquet_log import ParquetLog
+from aegis.logs.stored import Stored
 from aegis.logs.text_log import TextLog
 
 __all__ = ["FORMATS", "LogFile", "is_log", "open_log"]
@@ -23,23 +24,21 @@ FORMATS: dict[str, type[ParquetLog] | type[TextLog]] = {
 }
 
 
-def is_log(path: Path) -> bool:
+def is_log(name: str) -> bool:
     """Say whether the name of a file ends like that of a log."""
-    return _ending(path) is not None
+    return _ending(name) is not None
 
 
-def open_log(path: Path) -> LogFile:
+def open_log(place: Stored) -> LogFile:
     """Return the file as a log of the format its name ends in; raises LogError if it cannot be one."""
-    if path.is_dir():
-        raise LogError(f"{path} is a folder; give the files in it")
-    if not path.exists():
-        raise LogError(f"{path} does not exist")
-    ending = _ending(path)
+    place.require()
+    ending = _ending(place.name)
     if ending is None:
-        raise LogError(f"{path}: a log ends in {', '.join(FORMATS)}; found '{path.suffix}'. Save it as one of these")
-    return FORMATS[ending].open(path)
+        found = PurePath(place.name).suffix
+        raise LogError(f"{place}: a log ends in {', '.join(FORMATS)}; found '{found}'. Save it as one of these")
+    return FORMATS[ending].open(place)
 
 
-def _ending(path: Path) -> str | None:
-    name = path.name.lower()
+def _ending(name: str) -> str | None:
+    name = name.lower()
     return next((ending for ending in FORMATS if name.endswith(ending) and name != ending), None)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import functools
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from aegis.logs.blocks import TROUBLE, evenly, guarded, unreadable_file
+from aegis.logs.stored import Stored
 from aegis.logs.texts import is_text
 
 
@@ -17,42 +19,53 @@ from aegis.logs.texts import is_text
 class ParquetLog:
     """A Parquet file; row groups are streamed and page checksums, where there are any, are verified."""
 
-    path: Path
+    place: Stored
     names: tuple[str, ...]
     types: Mapping[str, pa.DataType] | None
+    stamp: Hashable = None
     decimals: Mapping[str, str] = field(default_factory=dict)
     dialect: str = ""
 
     @property
     def name(self) -> str:
         """Return the path; see LogFile."""
-        return str(self.path)
+        return str(self.place)
 
     @classmethod
-    def open(cls, path: Path) -> ParquetLog:
-        """Read the footer."""
+    def open(cls, place: Stored) -> ParquetLog:
+        """Read the footer; far away only once, as long as the file has not changed."""
         try:
-            with _file(path) as file:
-                schema = file.schema_arrow
-                return cls(path, tuple(schema.names), dict(zip(schema.names, schema.types, strict=True)))
+            return _opened(place) if place.local is not None else _opened_once(place, place.stamp())
         except TROUBLE as error:
-            raise unreadable_file(str(path), "Parquet", error) from error
+            raise unreadable_file(place, "Parquet", error) from error
 
     def blocks(self, columns: Sequence[str], rows: int, repeated: Sequence[str] = ()) -> Iterator[pa.Table]:
         """Yield blocks of rows; see LogFile."""
-        try:
-            file = _file(self.path)
-            packed = _packed(file.metadata, [name for name in repeated if is_text((self.types or {})[name])])
-            if packed:
-                file.close()
-                file = _file(self.path, packed)
-        except TROUBLE as error:
-            raise unreadable_file(self.name, "Parquet", error) from error
-        with file:
-            # Without columns the row count still has to come out right; any one column tells it.
-            wanted = list(columns) or list(self.names[:1])
-            stream = file.iter_batches(batch_size=rows, columns=wanted)
-            yield from evenly(guarded(stream, self.name, "Parquet"), wanted, rows)
+        with self.place.watched(self.stamp):
+            try:
+                file = _file(self.place)
+                packed = _packed(file.metadata, [name for name in repeated if is_text((self.types or {})[name])])
+                if packed:
+                    file.close()
+                    file = _file(self.place, packed, file.metadata)
+            except TROUBLE as error:
+                raise unreadable_file(self.place, "Parquet", error) from error
+            with file:
+                # Without columns the row count still has to come out right; any one column tells it.
+                wanted = list(columns) or list(self.names[:1])
+                stream = file.iter_batches(batch_size=rows, columns=wanted)
+                yield from evenly(guarded(stream, self.place, "Parquet"), wanted, rows)
+
+
+def _opened(place: Stored, stamp: Hashable = None) -> ParquetLog:
+    with _file(place) as file:
+        schema = file.schema_arrow
+        return ParquetLog(place, tuple(schema.names), dict(zip(schema.names, schema.types, strict=True)), stamp)
+
+
+@functools.lru_cache(maxsize=4096)
+def _opened_once(place: Stored, stamp: Hashable) -> ParquetLog:
+    return _opened(place, stamp)
 
 
 def _packed(metadata: pq.FileMetaData, names: Sequence[str]) -> list[str]:
@@ -72,5 +85,12 @@ def _packed(metadata: pq.FileMetaData, names: Sequence[str]) -> list[str]:
     return found
 
 
-def _file(path: Path, repeated: Sequence[str] = ()) -> pq.ParquetFile:
-    return pq.ParquetFile(path, pre_buffer=False, page_checksum_verification=True, read_dictionary=list(repeated) or None)
+def _file(place: Stored, repeated: Sequence[str] = (), metadata: Any = None) -> pq.ParquetFile:
+    return pq.ParquetFile(
+        place.seekable(),
+        metadata=metadata,
+        # Far away as here, a column of a row group is one read; fetching row groups ahead would keep all of them in memory.
+        pre_buffer=False,
+        page_checksum_verification=True,
+        read_dictionary=list(repeated) or None,
+    )

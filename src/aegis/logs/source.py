@@ -28,8 +28,9 @@ class Source:
     """One log of a problem: files, folders of files, patterns such as `logs/*.csv`, or tables in memory; one or several.
 
     Parquet (.parquet, .pq), or text with a header (.csv, .tsv, .txt, also with .gz) whose encoding, separator and decimal marks
-    are recognised. Folders are read with all folders in them, sorted by path; a folder called `day=7` adds a column. Tables are
-    those of Arrow, pandas, polars and all that hand over Arrow streams; messages call the third thing given `frame 3`.
+    are recognised. Folders are read with all folders in them, sorted by path; a folder called `day=7` adds a column. All of these
+    may also be in an object store, as `s3://bucket/logs/`. Tables are those of Arrow, pandas, polars and all that hand over Arrow
+    streams; messages call the third thing given `frame 3`.
 
     A log is a table with a row for each innermost decision, outer columns repeated, in any row order; several parts are
     read as one after the other, and an episode may go on from one to the next. Everything that does not fit raises

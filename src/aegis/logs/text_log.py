@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.csv
 
 from aegis.logs.blocks import TROUBLE, evenly, guarded, unreadable_file
 from aegis.logs.dialects import Dialect, recognise
+from aegis.logs.stored import Stored
 from aegis.logs.texts import TEXT
 
 _BLOCK = 8 << 20  # bytes read at a time
@@ -22,27 +22,27 @@ class TextLog:
     """A text file with a header; all columns come as text, empty fields as null. Blanks around names are dropped.
 
     What a field means is decided where its role is known, so that a label `NA` or an id `007` stays what it is. header: the
-    names as they are in the file.
+    names as they are in the file. stamp: which version of the file it is.
     """
 
-    path: Path
+    place: Stored
     header: tuple[str, ...]
     form: Dialect
+    stamp: Hashable
     types: Mapping[str, pa.DataType] | None = None
 
     @classmethod
-    def open(cls, path: Path) -> TextLog:
+    def open(cls, place: Stored) -> TextLog:
         """Recognise the dialect and read the header; a file that has not changed is looked at only once."""
         try:
-            stat = path.stat()
-            return _opened(path, stat.st_size, stat.st_mtime_ns, stat.st_ino)
+            return _opened(place, place.stamp())
         except TROUBLE as error:
-            raise unreadable_file(str(path), "CSV", error) from error
+            raise unreadable_file(place, "CSV", error) from error
 
     @property
     def name(self) -> str:
         """Return the path; see LogFile."""
-        return str(self.path)
+        return str(self.place)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -64,25 +64,27 @@ class TextLog:
         names = self.names
         wanted = list(columns) or list(names[:1])
         written = [self.header[names.index(name)] for name in wanted]
-        try:
-            reader = _reader(self.path, self.form, written)
-        except TROUBLE as error:
-            raise unreadable_file(self.name, "CSV", error) from error
-        with reader:
-            for table in evenly(guarded(reader, self.name, "CSV"), written, rows):
-                yield table.rename_columns(wanted)
+        with self.place.watched(self.stamp):
+            try:
+                reader = _reader(self.place, self.form, written)
+            except TROUBLE as error:
+                raise unreadable_file(self.place, "CSV", error) from error
+            with reader:
+                for table in evenly(guarded(reader, self.place, "CSV"), written, rows):
+                    yield table.rename_columns(wanted)
 
 
 @functools.lru_cache(maxsize=256)
-def _opened(path: Path, size: int, changed: int, inode: int) -> TextLog:
-    form = recognise(path)
-    with _reader(path, form, None) as reader:
-        return TextLog(path, tuple(reader.schema.names), form)
+def _opened(place: Stored, stamp: Hashable) -> TextLog:
+    with place.watched(stamp):
+        form = recognise(place)
+        with _reader(place, form, None) as reader:
+            return TextLog(place, tuple(reader.schema.names), form, stamp)
 
 
-def _reader(path: Path, form: Dialect, columns: list[str] | None) -> pa.csv.CSVStreamingReader:
+def _reader(place: Stored, form: Dialect, columns: list[str] | None) -> pa.csv.CSVStreamingReader:
     return pa.csv.open_csv(
-        path,
+        place.unpacked(),
         read_options=pa.csv.ReadOptions(
             # One thread, so that the parser knows and tells the row it stumbles over.
             block_size=_BLOCK,
