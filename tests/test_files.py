@@ -68,10 +68,24 @@ def test_a_full_disk_leaves_the_old_file(old: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_a_disk_too_full_for_an_empty_file(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aegis.files.tempfile.mkstemp", full)
+    monkeypatch.setattr(os, "open", full)
     with pytest.raises(OutputError, match="No space left on device"):
         write_text(old, "new")
     assert old.read_text() == "old"
+
+
+def test_interrupted_as_soon_as_it_is_there_it_is_removed(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = os.open
+
+    def opened(*given: Any) -> int:
+        real(*given)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "open", opened)
+    with pytest.raises(KeyboardInterrupt):
+        write_text(old, "new")
+    monkeypatch.undo()
+    assert os.listdir(old.parent) == [old.name]
 
 
 def test_a_folder_that_cannot_be_flushed_does_not_spoil_the_file(old: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,13 +120,13 @@ def test_a_folder_in_the_way_is_refused(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["taken"]
 
 
-@pytest.mark.parametrize("ask", ["mkdir", "mkstemp"])
+@pytest.mark.parametrize("ask", ["mkdir", "open"])
 def test_a_folder_without_permission_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ask: str) -> None:
     # Simulated, because permissions do not bind the superuser that tests may run as.
     def denied(*_: Any, **__: Any) -> Any:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
-    monkeypatch.setattr(Path if ask == "mkdir" else __import__("tempfile"), ask, denied)
+    monkeypatch.setattr(Path if ask == "mkdir" else os, ask, denied)
     with pytest.raises(OutputError, match=r"cannot write .*x\.txt: Permission denied"):
         write_text(tmp_path / "x.txt", "x")
 

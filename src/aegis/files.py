@@ -6,7 +6,7 @@ import contextlib
 import hashlib
 import json
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -27,15 +27,10 @@ def written_aside(path: str | Path) -> Iterator[Path]:
     Raises OutputError, with what the system said, if the place cannot be written or the disk is full.
     """
     target = Path(path)
-    try:
+    aside = target.parent / f".{target.name}.{secrets.token_hex(8)}.part"
+    try:  # named before it is there: whatever interrupts, it is removed
         target.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
-        os.close(handle)
-    except OSError as error:
-        raise OutputError(f"cannot write {target}: {error.strerror or error}") from error
-    aside = Path(name)
-    try:
-        aside.chmod(0o666 & ~_umask())
+        os.close(os.open(aside, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o666))
         yield aside
         with aside.open("rb+") as file:
             os.fsync(file.fileno())
@@ -44,7 +39,8 @@ def written_aside(path: str | Path) -> Iterator[Path]:
     except OSError as error:
         raise OutputError(f"cannot write {target}: {error.strerror or error}") from error
     finally:
-        aside.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # where nothing could be written, nothing is to be removed
+            aside.unlink(missing_ok=True)
 
 
 def left_aside(path: Path) -> bool:
@@ -112,12 +108,6 @@ def digest_of(value: object) -> str:
     """Return a hex digest of a JSON-like value, the same on every machine."""
     canonical = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=True)
     return hashlib.sha256(canonical.encode()).hexdigest()
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 def _sync_folder(folder: Path) -> None:
