@@ -16,10 +16,16 @@ CHILDREN = (1, 2, 2, 5)  # decisions below each one of the level above
 LEARNED_FROM = 20  # episodes
 
 
-def deep_problem(levels: int = 3, actions: int = 11) -> Problem:
-    """Return a chain of one to four levels, a context and a grid of actions at each, an outcome and a reward."""
+def deep_problem(levels: int = 3, actions: int = 11, outer: int | None = None) -> Problem:
+    """Return a chain of one to four levels, a context and a grid of actions at each, an outcome and a reward.
+
+    outer: how many actions the levels above the innermost have, as many as that one if None.
+    """
     names = NAMES[-levels:]
-    found = [Level(n, Actions.grid(f"a_{n}", -1.0, 1.0, actions), (Variable(f"c_{n}"),), decision=f"id_{n}") for n in names]
+    found = []
+    for name in names:
+        grid = Actions.grid(f"a_{name}", -1.0, 1.0, actions if outer is None or name == names[-1] else outer)
+        found.append(Level(name, grid, (Variable(f"c_{name}"),), decision=f"id_{name}"))
     parents = {f"c_{own}": (f"c_{above}", f"a_{above}") for above, own in itertools.pairwise(names)}
     parents |= {"y": ("c_fast", "a_fast"), "r": ("y",)}
     return Problem(tuple(found), Reward("r"), Variable("y"), parents=parents)

@@ -1,7 +1,7 @@
 """The jobs that are profiled, each set up and run in a process of its own: `python benchmarks/profile_jobs.py JOB SECONDS`.
 
-The process says `ready` once everything is loaded and has run once, waits for a line, repeats the job for so many seconds, and
-prints how much processor time it took in all and in threads that the interpreter knows nothing of (Arrow's).
+The process says `ready` once everything is loaded and has run once. For every line that it reads it repeats the job for so many
+seconds, and prints how much processor time it took in all and in threads that the interpreter knows nothing of (Arrow's).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.csv
 
-from aegis.agents import CandidateSettings, learn, lockstep, make_online
+from aegis.agents import CandidateSettings, learn, lockstep
 from aegis.certificate import Candidate, certify
 from aegis.cli.decide import _chances, _drawn, command
 from aegis.cli.learn import save_learned
@@ -31,10 +31,9 @@ from aegis.planning import load_policy
 from aegis.policies import TargetColumns
 from aegis.problem import save_problem
 from aegis.rng import stream
-from aegis.worlds import make_world
 from big_log import TARGETS, big_problem, write_big_log
 from deep import deep_batch, deep_belief, deep_plan, deep_problem
-from learners import one_belief
+from learners import runs_of
 
 BUILD = Path(__file__).parents[1] / "build"
 Work = Callable[[], object]
@@ -71,19 +70,18 @@ def update_job(features: str, episodes: int) -> Work:
 
 def lockstep_job(runs: int) -> Work:
     """Update the beliefs of several runs in lockstep with an episode of each, and solve: what a step of learning does."""
-    plant = make_world("unified")
-    onlines = [make_online(plant, one_belief("nested_cts"), seed, plant.legacy("uniform")) for seed in range(runs)]
+    onlines = runs_of("nested_cts", runs)
     stacked = StackedBelief.of([online.prior() for online in onlines])
-    if stacked is None:
-        raise SystemExit("the beliefs of this agent do not stack")
     batch = next(iter(lockstep.steps(onlines, stacked, 0, 1)))[0]
 
-    def update() -> None:
-        for own in stacked.update(batch).beliefs():
-            for state in own.states.values():
-                state.moments()  # type: ignore[attr-defined]
+    return lambda: stacked.update(batch).solved()
 
-    return update
+
+def learning_job(runs: int) -> Work:
+    """Learn for a few episodes in lockstep: draw, plan, simulate, update."""
+    onlines = runs_of("nested_cts", runs)
+    stacked = StackedBelief.of([online.prior() for online in onlines])
+    return lambda: list(lockstep.steps(onlines, stacked, 0, 20))
 
 
 def decide_job(kind: str, level: str, rows: int, as_command: bool) -> Work:
@@ -121,6 +119,7 @@ JOBS: Mapping[str, tuple[str, Callable[[], Work]]] = {
     "update-linear": ("posterior update, NIG, 5000 episodes of 20 rows", lambda: update_job("linear", 5000)),
     "update-lockstep": ("posterior update, RFF-GP, an episode of each of 40 runs", lambda: lockstep_job(40)),
     "update-one": ("posterior update, RFF-GP, one episode of 20 rows", lambda: update_job("fourier", 1)),
+    "learn-lockstep": ("learning, 40 runs in lockstep, whole loop", lambda: learning_job(40)),
     "decide": ("decide, greedy, inner level, 10^5 contexts", lambda: decide_job("greedy", "dose", CONTEXTS, False)),
     "decide-mixture": ("decide, 16 particles, 10^5 contexts", lambda: decide_job("planned", "dose", CONTEXTS, False)),
     "decide-outer": ("decide, greedy, outer level, 1000 contexts", lambda: decide_job("greedy", "recipe", 1000, False)),
@@ -156,21 +155,24 @@ def unknown_threads() -> float:
     return total / os.sysconf("SC_CLK_TCK")
 
 
+def repeated(work: Work, seconds: float) -> dict[str, float]:
+    """Do some work for so many seconds and return what it took."""
+    others, cpu, started, rounds = unknown_threads(), time.process_time(), time.perf_counter(), 0
+    while time.perf_counter() - started < seconds:
+        work()
+        rounds += 1
+    return {"rounds": rounds, "cpu": time.process_time() - cpu, "others": unknown_threads() - others}
+
+
 def main() -> None:
-    """Set a job up, say so, run it for a while, and say what it took."""
+    """Set a job up, say so, and run it for a while as often as asked."""
     name, seconds = sys.argv[1], float(sys.argv[2])
     one_thread()
     work = JOBS[name][1]()
     work()
     print("ready", flush=True)
-    sys.stdin.readline()
-    others, cpu, started, rounds = unknown_threads(), time.process_time(), time.perf_counter(), 0
-    while time.perf_counter() - started < seconds:
-        work()
-        rounds += 1
-    cpu, others = time.process_time() - cpu, unknown_threads() - others
-    print(json.dumps({"rounds": rounds, "cpu": cpu, "others": others}), flush=True)
-    os._exit(0)  # nothing that follows belongs to the job
+    while sys.stdin.readline():
+        print(json.dumps(repeated(work, seconds)), flush=True)
 
 
 if __name__ == "__main__":

@@ -8,20 +8,10 @@ the system counts for whoever called it. A thread that waits for a lock or for a
 
 from __future__ import annotations
 
-import json
 import re
-import subprocess
-import sys
-import tempfile
 from collections import Counter
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
 
-from peer_envs import python_of
-
-HERE = Path(__file__).parent
-RATE = 200  # samples a second
 PYTHON, CALLS = "Python", "calls of numpy and Arrow"
 # Libraries by what their code is counted as; whatever is not named here counts as Python.
 LIBRARIES = {
@@ -56,7 +46,8 @@ BOOKKEEPING = re.compile(
 class Profile:
     """Shares of the samples. parts: by what was running. places: by function of aegis; python: what of that was Python.
 
-    leaves: by library and innermost function, of samples that were not Python.
+    leaves: by library and innermost function, of samples that were not Python. taken: what `profile_jobs` printed. perf: the
+    share of samples in the interpreter's library by perf, which knows nothing of stacks; None without perf.
     """
 
     samples: int = 0
@@ -65,49 +56,13 @@ class Profile:
     python: Counter[str] = field(default_factory=Counter)
     leaves: Counter[str] = field(default_factory=Counter)
     taken: dict[str, float] = field(default_factory=dict)
+    perf: float | None = None
 
     def share(self, part: str) -> float:
         """Return the share of the processor time, that of threads which are not sampled included: they run Arrow."""
         outside = self.taken["others"] / max(self.taken["cpu"], 1e-9)
         own = self.parts[part] / max(self.samples, 1) * (1 - outside)
         return own + outside if part == "Arrow" else own
-
-
-def profiled(job: str, seconds: float) -> Profile:
-    """Run a job in a process of its own and return its profile."""
-    with tempfile.TemporaryDirectory() as folder:
-        stacks, said = Path(folder) / "stacks", Path(folder) / "said"
-        child = subprocess.Popen(
-            [sys.executable, str(HERE / "profile_jobs.py"), job, str(seconds)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        if child.stdin is None or child.stdout is None or child.stdout.readline() != "ready\n":
-            raise SystemExit(f"the job '{job}' did not start")
-        spy = str(python_of("py_spy").parent / "py-spy")
-        options = ["--native", "--rate", str(RATE), "--format", "raw", "--output", str(stacks), "--pid", str(child.pid)]
-        with said.open("w") as told:
-            watcher = subprocess.Popen([spy, "record", *options], stdout=told, stderr=told)
-            _wait_for(watcher, said)
-            child.stdin.write("go\n")
-            child.stdin.flush()
-            taken: dict[str, Any] = json.loads(child.stdout.readline())
-            child.wait()
-            watcher.wait()
-        found = read(stacks.read_text(encoding="utf-8"))
-    found.taken = taken
-    return found
-
-
-def _wait_for(watcher: subprocess.Popen[bytes], said: Path) -> None:
-    """Wait until py-spy samples; stop with what it said if it cannot."""
-    while "Sampling process" not in said.read_text():
-        try:
-            watcher.wait(0.05)
-        except subprocess.TimeoutExpired:
-            continue
-        raise SystemExit(f"py-spy cannot look at another process here: {said.read_text().strip()}")
 
 
 def read(text: str) -> Profile:
