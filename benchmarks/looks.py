@@ -13,7 +13,6 @@ from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from aegis import certify
@@ -25,6 +24,7 @@ from aegis.logs.tidy import to_table
 from looks_logs import ACTIONS, LOOKS, STOPS, Log, World, draw, worlds
 from looks_methods import DELTA, Seen, batch_of, bootstrap, classic, ours, policy_of, problem
 from looks_page import COMMITTED, lines, summarise
+from looks_vw import by_formula, by_package
 from peer_envs import ask
 from results import lines_of, record
 
@@ -45,40 +45,6 @@ def here(world: World, runs: Iterable[int]) -> Iterator[tuple[int, Found]]:
             {
                 name: {**classic(world, log, name), "percentile bootstrap": drawn[name], **dict(ours(world, log, name))}
                 for name in world.candidates
-            },
-        )
-
-
-def vw(world: World, runs: Iterable[int]) -> Iterator[tuple[int, Found]]:
-    """Yield what the confidence sequence of vw-estimators says.
-
-    It bounds values. The gain is bounded by the lower bound of the candidate's value, all of the risk on that side, less the mean
-    of the logged rewards, as if that were the legacy's value; or, which is covered, both sides at half the risk, by the same
-    less the upper bound of the legacy's value.
-    """
-    known = list(runs)
-    logs = [draw(world, run) for run in known]
-    asked = [
-        {
-            "logged": world.legacy[log.kind, log.action].tolist(),
-            "rewards": log.reward.tolist(),
-            "wanted": {name: chances[log.kind, log.action].tolist() for name, chances in world.candidates.items()},
-        }
-        for log in logs
-    ]
-    answer = ask("vw_looks", {"stops": STOPS.tolist(), "alpha": DELTA, "logs": asked})
-    for run, log, said in zip(known, logs, answer["logs"], strict=True):
-        logged = np.cumsum(log.reward)[STOPS - 1] / STOPS
-        yield (
-            run,
-            {
-                name: {
-                    "vw-estimators, above the logged mean": Seen.by(np.array(bounds["single"]) - logged),
-                    "vw-estimators, above its bound of the legacy": Seen.by(
-                        np.array(bounds["lower"]) - np.array(said["legacy"]["upper"])
-                    ),
-                }
-                for name, bounds in said["candidates"].items()
             },
         )
 
@@ -128,7 +94,14 @@ def anew(world: World, runs: Iterable[int]) -> Iterator[tuple[int, Found]]:
         yield run, found
 
 
-GROUPS = {"here": (here, 10), "vw": (vw, 20), "skdr": (skdr, 2), "anew": (anew, 5)}  # and how many logs at once
+# How many logs at once, and whether a look takes long, so that fewer logs have to do.
+GROUPS = {
+    "here": (here, 10, False),
+    "vw formula": (by_formula, 20, False),
+    "vw": (by_package, 20, True),
+    "skdr": (skdr, 2, True),
+    "anew": (anew, 5, True),
+}
 
 
 def _fewer(deploys: list[bool], bound: float) -> Seen:
@@ -143,7 +116,7 @@ def _plain(log: Log) -> dict[str, Any]:
 
 def perform(group: str, world: World, wanted: list[int], file: Path) -> None:
     """Run a group of methods on the logs wanted and keep what they say."""
-    method, size = GROUPS[group]
+    method, size, _ = GROUPS[group]
     for start in range(0, len(wanted), size):
         for run, found in method(world, wanted[start : start + size]):
             kept = {name: {title: astuple(seen) for title, seen in each.items()} for name, each in found.items()}
@@ -161,6 +134,7 @@ def main() -> None:
     """Measure what is missing and record it."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--runs", type=int, default=1000, help="logs of each world")
+    options.add_argument("--start", type=int, default=0, help="the first of them, to share the work")
     options.add_argument("--slow", type=int, default=100, help="logs of each world for the methods that take seconds a look")
     options.add_argument("--group", action="append", choices=sorted(GROUPS), help="only these methods")
     options.add_argument("--world", action="append", choices=sorted(worlds()), help="only these worlds")
@@ -170,11 +144,11 @@ def main() -> None:
     one_thread()
     given.file.parent.mkdir(parents=True, exist_ok=True)
     for group in [] if given.table else given.group or list(GROUPS):
-        runs = given.runs if group in ("here", "vw") else min(given.runs, given.slow)
+        runs = min(given.runs, given.slow) if GROUPS[group][2] else given.runs
         for name, world in worlds().items():
             if not given.world or name in given.world:
                 done = stored(given.file)
-                perform(group, world, [run for run in range(runs) if (group, name, run) not in done], given.file)
+                perform(group, world, [run for run in range(given.start, runs) if (group, name, run) not in done], given.file)
     content = summarise(stored(given.file), worlds(), LOOKS)
     write_text(COMMITTED, json.dumps(content, indent=1) + "\n")
     record("Looking fifty times", "python benchmarks/looks.py", lines(content))

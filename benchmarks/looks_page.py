@@ -44,9 +44,10 @@ def summarise(runs: Mapping[tuple[str, str, int], Any], worlds: Mapping[str, Wor
     """Return what the tables are made of, from what was found by group, world and run."""
     found: dict[str, Any] = {"rows": ROWS, "looks": looks, "delta": DELTA, "placed": PLACED, "resamples": RESAMPLES}
     found["peers"] = [line for name in ("vw_looks", "skdr") for line in (PEERS / f"{name}.txt").read_text().split("\n") if line]
+    found["vw"] = _agreement(runs)
     found["worlds"] = {}
     for name, world in worlds.items():
-        own = [each for (_, where, _), each in runs.items() if where == name]
+        own = [each for (group, where, _), each in runs.items() if where == name and group != "vw"]
         found["worlds"][name] = {
             candidate: {
                 "gain": round(world.gain(candidate), 12) + 0.0,
@@ -57,6 +58,21 @@ def summarise(runs: Mapping[tuple[str, str, int], Any], worlds: Mapping[str, Wor
             for candidate in world.candidates
         }
     return found
+
+
+def _agreement(runs: Mapping[tuple[str, str, int], Any]) -> dict[str, Any]:
+    """Return on how many logs vw-estimators itself was asked, how often its formula says otherwise, and how far bounds differ."""
+    logs, other, apart = 0, 0, 0.0
+    for (group, world, run), package in runs.items():
+        formula = runs.get(("vw formula", world, run))
+        if group == "vw" and formula is not None:
+            logs += 1
+            for candidate, methods in package.items():
+                for method, (first, last, bound) in methods.items():
+                    said = formula[candidate][method]
+                    other += (first, last) != (said[0], said[1])
+                    apart = max(apart, abs(bound - said[2]))
+    return {"logs": logs, "other verdicts": other, "bounds apart": apart}
 
 
 def _methods(runs: list[Mapping[str, Any]]) -> dict[str, Any]:
@@ -166,13 +182,14 @@ def _tight_lines(good: Mapping[str, Any], null: Mapping[str, Any]) -> list[str]:
 
 
 def _notes(content: Mapping[str, Any], largest: float) -> list[str]:
-    peers = ", ".join(content["peers"])
+    peers, vw = ", ".join(content["peers"]), content["vw"]
     notes = [
         "- Student t, bootstrap and empirical Bernstein bound the mean of D = (w - 1) r; the range of D, from -1 to the largest "
         f"weight less 1, is declared. The bootstrap draws {content['resamples']} resamples.",
         f"- Other packages ({peers}) run in environments of their own. vw-estimators: its confidence sequence (`bandits.cs`) "
         "bounds values, not gains; all of the risk is on the lower side where the logged mean is the mark, and half on each side "
-        "where its upper bound of the legacy's value is.",
+        f"where its upper bound of the legacy's value is. The package itself was asked on {vw['logs']} logs, its formula on all: "
+        f"{vw['other verdicts'] or 'no'} verdicts differ, and bounds by at most {vw['bounds apart']:.0e}.",
         "- skdr-eval: `evaluate_sklearn_models(ci_bootstrap=True)` with the candidate as a fitted model, all else by default, "
         "then `recommendation()`: its SNDR estimate, 95 % two-sided interval and diagnostics. By default the mark is a value of "
         "0, which rewards from 0 nearly always exceed: what remains are the diagnostics. The second row gives it the logged "
