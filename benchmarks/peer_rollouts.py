@@ -75,8 +75,8 @@ def scope_rows(quick: bool) -> tuple[list[Row], dict[str, str], list[str]]:
         rows.append(Row("SCOPE-RL", task, "interval", theirs["time"], time, "width", *errors, alike, why))
     missed = [kind for kind, item in found["kinds"].items() if not item["ends"][0] <= STEPS * VALUE <= item["ends"][1]]
     said = (
-        f"Intervals of SCOPE-RL that miss the truth here: {', '.join(missed) or 'none'}. Its t interval at alpha = {ALPHA} has that risk "
-        "at each end, and so has ours in that row; its Hoeffding and Bernstein intervals take the largest value seen for the largest "
-        "possible, ours are told the latter."
+        f"Intervals of SCOPE-RL that miss the truth here: {', '.join(missed) or 'none'}. Its t interval at alpha = {ALPHA} has "
+        "that risk at each end, and so has ours in that row; its Hoeffding and Bernstein intervals take the largest value seen "
+        "for the largest possible, ours are told the latter."
     )
     return rows, {"SCOPE-RL": found["version"]}, [said]

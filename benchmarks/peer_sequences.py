@@ -113,8 +113,8 @@ def confseq_rows(quick: bool) -> tuple[list[Row], dict[str, str], list[str]]:
     time, _ = smallest(lambda: lower_side(*logs[0]), 10)
     lower = np.array([lower_side(*log) for log in logs])
     theirs = np.array([found["lower"][place] for place in ("last", "median")])[..., 0].mean(axis=1)
-    ours = lower[:, -1].mean(), np.median(lower, axis=1).mean()
-    errors = TRUTH - theirs[0], TRUTH - ours[0]
+    ours = float(lower[:, -1].mean()), float(np.median(lower, axis=1).mean())
+    errors = TRUTH - float(theirs[0]), TRUTH - ours[0]
     rows = [Row("confseq", f"{task}, lower side", "path", found["lower"]["time"], time, "last bound to truth", *errors)]
     time, _ = smallest(lambda: both_paths(*logs[0]), 10)
     widths = np.array([np.ptp(both_paths(*log), axis=1) for log in logs])

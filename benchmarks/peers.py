@@ -1,18 +1,21 @@
 """Side by side with the peers: `python benchmarks/peers.py [--quick] [--only NAME ...]`.
 
 The same data and the same task for either side in one run: times as ratios, and errors against the known truth. Each peer runs in
-an environment of its own, made at first use (`peer_envs.py`). A part of the run, or a quick one, is printed and not recorded.
+an environment of its own, made at first use (`peer_envs.py`). What was found of each peer is kept, so that some of them can be
+measured anew; a quick run is printed and not kept.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 
 from aegis.engine import one_thread
 from peer_bandits import bandit_rows
-from peer_envs import MissingPeerError
+from peer_envs import ENVIRONMENTS, MissingPeerError
 from peer_estimates import obp_rows
 from peer_frames import skdr_rows
 from peer_graphs import dowhy_rows
@@ -31,6 +34,7 @@ PARTS: dict[str, Callable[[bool], Found]] = {
     "bandits": bandit_rows,
     "DoWhy": dowhy_rows,
 }
+KEPT = ENVIRONMENTS / "found"
 
 
 def lines_of(found: list[Found], missing: list[str]) -> list[str]:
@@ -56,24 +60,46 @@ def lines_of(found: list[Found], missing: list[str]) -> list[str]:
 def main() -> None:
     """Measure everything and record it."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="smaller data, to see whether everything runs; nothing is recorded")
-    parser.add_argument("--only", nargs="+", choices=tuple(PARTS), help="some peers; nothing is recorded")
+    parser.add_argument("--quick", action="store_true", help="smaller data, to see whether everything runs; nothing is kept")
+    parser.add_argument("--only", nargs="+", choices=tuple(PARTS), help="measure some peers anew")
     asked = parser.parse_args()
     one_thread()
-    found: list[Found] = []
-    missing: list[str] = []
+    measured: dict[str, Found] = {}
+    missing: dict[str, str] = {}
     for name in asked.only or PARTS:
         begun = time.perf_counter()
         try:
-            found.append(PARTS[name](asked.quick))
+            measured[name] = PARTS[name](asked.quick)
+            if not asked.quick:
+                keep(name, measured[name])
         except MissingPeerError as error:
-            missing.append(f"Not measured: {name}. {error}.")
+            missing[name] = f"Not measured: {name}. {error}."
         print(f"{name}: {time.perf_counter() - begun:.0f} s", flush=True)
-    lines = lines_of(found, missing)
-    if asked.quick or asked.only:
-        print("\n".join(lines))
-    else:
-        record("Peers", "python benchmarks/peers.py", lines)
+    if asked.quick:
+        print("\n".join(lines_of(list(measured.values()), list(missing.values()))))
+        return
+    found = {name: measured.get(name) or kept(name) for name in PARTS if name not in missing}
+    unknown = [f"Not measured: {name}." for name, part in found.items() if part is None]
+    record(
+        "Peers", "python benchmarks/peers.py", lines_of([part for part in found.values() if part], [*missing.values(), *unknown])
+    )
+
+
+def keep(name: str, found: Found) -> None:
+    """Keep what was found of a peer."""
+    KEPT.mkdir(parents=True, exist_ok=True)
+    rows, versions, remarks = found
+    text = json.dumps({"rows": [asdict(row) for row in rows], "versions": versions, "remarks": remarks})
+    (KEPT / f"{name}.json").write_text(text, encoding="utf-8")
+
+
+def kept(name: str) -> Found | None:
+    """Return what was found of a peer the last time, None if it never was measured."""
+    path = KEPT / f"{name}.json"
+    if not path.exists():
+        return None
+    found = json.loads(path.read_text(encoding="utf-8"))
+    return [Row(**row) for row in found["rows"]], found["versions"], found["remarks"]
 
 
 if __name__ == "__main__":
