@@ -16,10 +16,11 @@ import numpy as np
 
 from aegis.agents import CandidateSettings, learn
 from aegis.certificate import Candidate
+from aegis.certificate.collected import Collected
 from aegis.certificate.collecting import Evidence, place_grid
 from aegis.certificate.declaring import declare
 from aegis.certificate.request import Request
-from aegis.certificate.run import Collected, collect
+from aegis.certificate.run import collect
 from aegis.certificate.sides import Sides
 from aegis.certificate.view import Models, View
 from aegis.engine import map_parts, one_thread

@@ -13,10 +13,11 @@ from small_logs import better_policy, make_table, problem_of, replaced, source_o
 
 from aegis.agents import CandidateSettings, learn
 from aegis.certificate import Candidate
+from aegis.certificate.collected import Collected
 from aegis.certificate.collecting import FIRST_STATION, STEP, next_station
 from aegis.certificate.data import DataDigest
 from aegis.certificate.request import Request
-from aegis.certificate.run import Collected, collect
+from aegis.certificate.run import collect
 from aegis.certificate.sides import Sides, learned_splits, placing_split
 from aegis.logs import Source, Split
 from aegis.policies import Capped, Logged, Mixture

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_logs import better, better_policy, make_table, problem_of, replaced, saved, source_of, worse_policy
 
-from aegis.certificate import Candidate, certify, run, verify
+from aegis.certificate import Candidate, adding, certify, verify
 from aegis.certificate.ledger import Ledger, default_folder, summary
 from aegis.errors import InputError, OutputError
 from aegis.files import LOCK, digest_of
@@ -223,7 +223,7 @@ def test_what_is_wrong_before_anything_is_looked_at_is_no_look(tmp_path: Path) -
 
 def test_a_look_that_breaks_off_after_units_were_opened_stays_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = source_of(make_table(40))
-    add = run._add_view
+    add = adding._add_view
     calls: list[int] = []
 
     def failing(*arguments: Any) -> None:
@@ -232,7 +232,7 @@ def test_a_look_that_breaks_off_after_units_were_opened_stays_down(tmp_path: Pat
             raise InputError("the disk is gone")
         add(*arguments)
 
-    monkeypatch.setattr(run, "_add_view", failing)
+    monkeypatch.setattr(adding, "_add_view", failing)
     batches = Source.batches
     monkeypatch.setattr(Source, "batches", lambda self, *rest, **more: batches(self, *rest, **{**more, "rows": 30}))
     with pytest.raises(InputError, match="the disk is gone"):

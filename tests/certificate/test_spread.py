@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from small_logs import better_policy, make_table, problem_of, source_of
 
 from aegis.certificate import Candidate, overlap, run
+from aegis.certificate.collected import Collected
 from aegis.certificate.overlap import HIGHEST, LOWEST, Spread
 from aegis.certificate.request import Request
-from aegis.certificate.run import Collected, collect
+from aegis.certificate.run import collect
 from aegis.certificate.sides import Sides, placing_split
 
 weights = st.one_of(

@@ -1,6 +1,7 @@
 """Audit: is this log fit to certify from? Findings with codes, figures and remedies, from one pass over the log."""
 
-from aegis.audit.auditor import Auditor, audit_log
+from aegis.audit.auditing import audit_log
+from aegis.audit.auditor import Auditor
 from aegis.audit.codes import CODES, Code
 from aegis.audit.finding import CAVEAT, SEVERITIES, Audit, Finding, Severity, Verdict
 

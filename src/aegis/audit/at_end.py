@@ -53,6 +53,14 @@ class _Ends:
         self.unlike += int(unlike.sum())
         self.chance += float(np.log(sizes[counts][unlike]).sum())
 
+    def merge(self, other: _Ends) -> None:
+        """Add later groups."""
+        self.several += other.several
+        self.low, self.high = min(self.low, other.low), max(self.high, other.high)
+        self.last_low, self.last_high = min(self.last_low, other.last_low), max(self.last_high, other.last_high)
+        self.unlike += other.unlike
+        self.chance += other.chance
+
     @property
     def only_last(self) -> bool:
         """Whether rewards come with the last row only, beyond chance."""
@@ -87,6 +95,11 @@ class RewardAtEnd:
         above = view.batch.ancestors(self.declared)
         for name, ends in self.ends.items():
             ends.add(values, view.episodes[self.declared] if name == "episode" else above[name], open_rows)
+
+    def merge(self, other: RewardAtEnd) -> None:
+        """Add later rewards."""
+        for name, ends in other.ends.items():
+            self.ends[name].merge(ends)
 
     def findings(self) -> list[Finding]:
         """Return the largest unit whose reward comes with its last row only, if there is one."""

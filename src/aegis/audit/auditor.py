@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
+from typing import Any
 
 from aegis.audit.at_end import RewardAtEnd
 from aegis.audit.carry_over import CarryOver
 from aegis.audit.clusters import Clusters
 from aegis.audit.copies import Copies
 from aegis.audit.cuts import Cuts
-from aegis.audit.drift import Drift
+from aegis.audit.drift import PART, Drift
 from aegis.audit.duplicates import Duplicates
 from aegis.audit.finding import Audit, Finding, finding
 from aegis.audit.lenient import Lenient
@@ -22,7 +23,6 @@ from aegis.audit.rewards import Rewards
 from aegis.audit.sizes import Sizes
 from aegis.audit.view import View
 from aegis.errors import SettingError
-from aegis.logs import Source, Split
 from aegis.problem import Batch, Policy, Problem
 
 FEW = 30  # units
@@ -45,7 +45,10 @@ class Auditor:
         self.problem, self.scope, self.alpha = problem, problem.scope(scope), alpha
         if not self.scope:
             raise SettingError(f"an audit is for at least one level of {', '.join(problem.names)}")
+        self._policy = policy
         self._cuts: Cuts | None = None
+        self._placing = 0  # of the next episodes placed the cuts
+        self._skimmed = False
         self._episodes = 0
         self._decisions = 0
         self._propensities = Propensities(problem, self.scope, alpha)
@@ -61,17 +64,55 @@ class Auditor:
         self._drift = Drift(problem, alpha)
         self._overlap = None if policy is None else Overlap(problem, policy, self.scope)
 
+    @property
+    def episodes(self) -> int:
+        """Return how many episodes were added."""
+        return self._episodes
+
     def add(self, batch: Batch) -> None:
         """Add a batch of whole episodes; raises LogError if it does not fit the problem."""
         if not len(batch):
             return
-        view = View.of(self.problem, batch, self._cuts)
-        self._cuts = view.cuts
+        self.place(batch)
+        view = View.of(self.problem, batch, self._cuts, self._placing, self._skimmed)
+        self._placing = max(0, self._placing - len(batch))
         self._episodes += len(batch)
         self._decisions += view.reward.size
         weights = {} if self._overlap is None else self._overlap.add(view)
         self._carry_over.add(view, weights)
-        for check in (
+        for check in self._alone():
+            check.add(view)
+
+    def place(self, batch: Batch) -> None:
+        """Place the cuts by which contexts are told apart, unless they are: by the first episodes of a log."""
+        if self._cuts is None:
+            self._cuts = View.of(self.problem, batch, None).cuts
+            self._placing = self._cuts.used
+
+    def part(self, number: int, skimmed: bool = False) -> Auditor:
+        """Return an auditor for one part of the log, from 0, whose cuts are placed; merge it with those before it.
+
+        skimmed: costly tests leave this part out. Which parts are skimmed must depend on their numbers only.
+        """
+        found = Auditor(self.problem, self._policy, self.scope, self.alpha)
+        found._cuts, found._skimmed = self._cuts, skimmed
+        found._placing = self._placing if number == 0 else 0
+        found._drift.seen = found._clusters.seen = number * PART
+        return found
+
+    def merge(self, other: Auditor) -> None:
+        """Add what was found in a later part of the log, with the same cuts."""
+        self._episodes += other._episodes
+        self._decisions += other._decisions
+        for own, more in zip(self._alone(), other._alone(), strict=True):
+            own.merge(more)
+        self._carry_over.merge(other._carry_over)
+        if self._overlap is not None and other._overlap is not None:
+            self._overlap.merge(other._overlap)
+
+    def _alone(self) -> list[Any]:
+        """Return the checks that need nothing but the view of a batch."""
+        return [
             self._propensities,
             self._neighbours,
             self._sizes,
@@ -82,8 +123,7 @@ class Auditor:
             self._duplicates,
             self._copies,
             self._drift,
-        ):
-            check.add(view)
+        ]
 
     def result(self) -> Audit:
         """Return what was found so far."""
@@ -133,27 +173,3 @@ class Auditor:
         found["log10_calibration_evidence"] = max(self._propensities.evidence() / math.log(10), -300.0)
         found |= self._rewards.figures()
         return found | ({} if self._overlap is None else self._overlap.figures())
-
-
-def audit_log(
-    source: Source,
-    policy: Policy | None = None,
-    scope: Iterable[str] | None = None,
-    columns: Sequence[str] = (),
-    split: Split | None = None,
-    side: str | None = None,
-    alpha: float = 0.001,
-    report: Callable[[int], None] | None = None,
-) -> Audit:
-    """Audit a log, or one `side` of a `split` of it; `columns` are read along, for policies that are columns of the log.
-
-    report: called after each batch with the number of episodes so far. Raises what reading and the policy raise.
-    """
-    auditor = Auditor(source.problem, policy, scope, alpha)
-    episodes = 0
-    for batch in source.batches(columns, side=side, split=split):
-        auditor.add(batch)
-        episodes += len(batch)
-        if report is not None:
-            report(episodes)
-    return auditor.result()

@@ -8,7 +8,9 @@ propensities are given the actions above only. It is at least -1, which is all t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -17,6 +19,7 @@ from aegis.audit.view import Mask
 from aegis.evidence.calibration import WEIGHT_STAKES, blended, weight_logs
 from aegis.problem import AnyArray, Array, Level, LevelTable
 
+Key = TypeVar("Key")
 MOST_SETS = 8  # of actions; more actions are taken together with their neighbours
 
 
@@ -164,9 +167,23 @@ class EpisodeBets:
             self.logs[place, side] += np.bincount(choices.chosen[rows], weights=log, minlength=choices.sets)
         self.logs[:, side] += weight_logs(np.zeros(1)) * (possible - taken)
 
+    def merge(self, other: EpisodeBets) -> None:
+        """Add the bets of another on the same sign."""
+        self.logs = self.logs + other.logs
+        self.pairs += other.pairs
+
     def evidence(self) -> Array:
         """Return log evidence of dependence, `[2 B]`: for each set of actions, on either sign."""
         return blended(self.logs).ravel()
+
+
+def merge_bets(bets: dict[Key, EpisodeBets], others: Mapping[Key, EpisodeBets]) -> None:
+    """Add other bets to those of the same key; new keys come after those that are there."""
+    for key, other in others.items():
+        if key in bets:
+            bets[key].merge(other)
+        else:
+            bets[key] = other
 
 
 def mean_log(evidence: Array) -> float:

@@ -87,6 +87,14 @@ class LevelCalibration:
             for taken in self._taken:
                 taken.add(table, logs, short, taken.cells.codes(rows, fresh))
 
+    def merge(self, other: LevelCalibration) -> None:
+        """Add the sums of another, with the same cuts."""
+        for full, more in zip(self._full, other._full, strict=False):
+            full.merge(more)
+        for taken, further in zip(self._taken, other._taken, strict=False):
+            taken.merge(further)
+        self._full, self._taken = self._full or other._full, self._taken or other._taken
+
     def slices(self) -> list[SliceEvidence]:
         """Return the evidence of every action in every slice."""
         sums: list[_FullSums | _TakenSums] = [*self._full, *self._taken]
@@ -119,6 +127,11 @@ class _FullSums:
             self.sums[order - 1] += everywhere + at_taken
         self.taken += counted(table.action, code, actions, count)
         self.decisions += np.bincount(code, minlength=count)
+
+    def merge(self, other: _FullSums) -> None:
+        self.sums = self.sums + other.sums
+        self.taken = self.taken + other.taken
+        self.decisions = self.decisions + other.decisions
 
     def slices(self) -> list[SliceEvidence]:
         words, cells = _membership(self.cells)
@@ -169,6 +182,13 @@ class _TakenSums:
         inverse = 1.0 / table.mu_taken
         self.weights[0] += counted(table.action, code, actions, count, inverse)
         self.weights[1] += counted(table.action, code, actions, count, inverse * inverse)
+
+    def merge(self, other: _TakenSums) -> None:
+        self.logs = self.logs + other.logs
+        self.short = None if self.short is None or other.short is None else self.short + other.short
+        self.taken = self.taken + other.taken
+        self.available = self.available + other.available
+        self.weights = self.weights + other.weights
 
     def slices(self) -> list[SliceEvidence]:
         words, cells = _membership(self.cells)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from aegis.audit.bets import Choices, EpisodeBets, mean_log, set_of
+from aegis.audit.bets import Choices, EpisodeBets, mean_log, merge_bets, set_of
 from aegis.audit.earlier import Earlier
 from aegis.audit.finding import Finding, finding
 from aegis.audit.pairs import MOST_PAIRS, Pairs, pairs_of
@@ -40,6 +40,12 @@ class _KindBets:
     reward: dict[str, EpisodeBets] = field(default_factory=dict)
     action: dict[str, EpisodeBets] = field(default_factory=dict)
     pairs: int = 0
+
+    def merge(self, other: _KindBets) -> None:
+        merge_bets(self.context, other.context)
+        merge_bets(self.reward, other.reward)
+        merge_bets(self.action, other.action)
+        self.pairs += other.pairs
 
 
 class CarryOver:
@@ -118,6 +124,14 @@ class CarryOver:
             comes = (np.arange(chosen.sets) == chosen.chosen[:, None]).astype(np.float64)
             shares = earlier.shares(comes), earlier.shares(1.0 - comes)
             bets.action.setdefault("", EpisodeBets(chosen.sets)).add_shares(chosen, shares, owner, number)
+
+    def merge(self, other: CarryOver) -> None:
+        """Add the bets on other episodes, with the same cuts."""
+        for key, bets in other.kinds.items():
+            if key in self.kinds:
+                self.kinds[key].merge(bets)
+            else:
+                self.kinds[key] = bets
 
     def findings(self, wrong: Collection[str] = ()) -> list[Finding]:
         """Return what was found; levels whose propensities are `wrong` say nothing about carry-over."""

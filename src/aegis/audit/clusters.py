@@ -34,6 +34,13 @@ class Clusters:
         self.rewards.append(view.scaled_episodes())
         self.seen += len(batch)
 
+    def merge(self, other: Clusters) -> None:
+        """Add the episodes of another part of the log, which were numbered from where it begins."""
+        self.ids += other.ids
+        self.order += other.order
+        self.rewards += other.rewards
+        self.seen = max(self.seen, other.seen)
+
     @property
     def count(self) -> int:
         """How many clusters there are."""

@@ -55,6 +55,12 @@ class Copies:
         self.by_context.add({KEY: context, "whole": whole, "chance": chance})
         self.by_reward.add({KEY: reward, "whole": whole})
 
+    def merge(self, other: Copies) -> None:
+        """Add later episodes."""
+        self.by_context.merge(other.by_context)
+        self.by_reward.merge(other.by_reward)
+        self.episodes += other.episodes
+
     def findings(self) -> list[Finding]:
         """Return what was found."""
         drawn, log = self._repeated_draws()
@@ -151,15 +157,25 @@ class _Sample:
         """Say which keys belong to the sample."""
         return (keys & self.mask) == 0
 
+    def merge(self, other: _Sample) -> None:
+        """Add the episodes of another sample."""
+        if other.mask > self.mask:
+            self._thin(other.mask)
+        for part in other.parts:
+            self.add(part)
+
     def add(self, values: dict[str, AnyArray]) -> None:
         """Add episodes: their keys, and what goes with them."""
         self._keep(values)
         # A key that most episodes share goes with all of them: then there is little to learn from it.
         while self.size > MOST and self.mask < LAST_MASK:
-            self.mask = self.mask * np.uint64(2) + np.uint64(1)
-            parts, self.parts, self.size = self.parts, [], 0
-            for part in parts:
-                self._keep(part)
+            self._thin(self.mask * np.uint64(2) + np.uint64(1))
+
+    def _thin(self, mask: np.uint64) -> None:
+        self.mask = mask
+        parts, self.parts, self.size = self.parts, [], 0
+        for part in parts:
+            self._keep(part)
 
     def values(self, name: str) -> AnyArray:
         """Return one of the columns of the sample."""

@@ -13,6 +13,7 @@ from aegis.audit.view import View
 from aegis.problem import AnyArray, Array, Problem, Variable
 from aegis.rng import stream
 
+PART = 2**32  # episodes of a part of the log, at most: where the numbers of the next part begin
 KEPT = 2**14  # episodes in the sample
 EFFECT = 0.1  # standard deviations, below which a difference is not worth a word
 MOST_COLUMNS = 32
@@ -37,7 +38,9 @@ class Drift:
         for name, table in batch.levels.items():
             if table.version is not None and len(self.versions[name]) < MOST_VERSIONS:
                 self.versions[name].add(table.version)
-        ticket = stream(0, "audit", "drift", self.seen).random(len(batch))  # the same sample whenever the log is the same
+        part, number = divmod(self.seen, PART)
+        key = (part, number) if part else (number,)
+        ticket = stream(0, "audit", "drift", *key).random(len(batch))  # the same sample whenever the log is the same
         in_time = batch.time is not None and batch.time.dtype.kind in "iufM"
         order = np.asarray(batch.time) if in_time else np.arange(self.seen, self.seen + len(batch))
         self.seen += len(batch)
@@ -46,13 +49,23 @@ class Drift:
         chosen = np.flatnonzero(ticket < limit)
         if not chosen.size:
             return
-        values = _values(view, chosen)
-        self.ticket = np.concatenate([self.ticket, ticket[chosen]])
-        self.order = order[chosen] if self.order is None else np.concatenate([self.order, order[chosen]])
+        self._keep(ticket[chosen], order[chosen], _values(view, chosen))
+
+    def _keep(self, ticket: Array, order: AnyArray, values: Array) -> None:
+        self.ticket = np.concatenate([self.ticket, ticket])
+        self.order = order if self.order is None else np.concatenate([self.order, order])
         self.values = np.concatenate([self.values, values])
         if self.ticket.size > KEPT:
             kept = np.argpartition(self.ticket, KEPT)[:KEPT]
             self.ticket, self.order, self.values = self.ticket[kept], self.order[kept], self.values[kept]
+
+    def merge(self, other: Drift) -> None:
+        """Add the sample of another part of the log, whose episodes were numbered from where it begins."""
+        for name, versions in other.versions.items():
+            self.versions[name] |= versions
+        self.seen = max(self.seen, other.seen)
+        if other.order is not None:
+            self._keep(other.ticket, other.order, other.values)
 
     def findings(self) -> list[Finding]:
         """Return what was found."""

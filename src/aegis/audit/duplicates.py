@@ -43,6 +43,13 @@ class Duplicates:
             rows = rows[_same(values, rows)]
         self.equal += rows.size
 
+    def merge(self, other: Duplicates) -> None:
+        """Add the counts of other rows."""
+        self.pairs += other.pairs
+        self.equal += other.equal
+        self.across += other.across
+        self.across_equal += other.across_equal
+
     def findings(self, repeated: bool) -> list[Finding]:
         """Return what was found; nothing if the reward is `repeated` anyway."""
         if repeated or self.across < FEWEST or self.across_equal > RARE * self.across:

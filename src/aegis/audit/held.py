@@ -41,6 +41,11 @@ class Held:
             if later.size and (table.mu_taken[later] > 0).all():
                 bets.add(table, earlier, later)
 
+    def merge(self, other: Held) -> None:
+        """Add what was found in other episodes."""
+        for key, bets in other.bets.items():
+            self.bets[key].merge(bets)
+
     def findings(self, order: str, strongest: Mapping[str, float]) -> list[Finding]:
         """Return what was found. order: of the episodes, in words.
 

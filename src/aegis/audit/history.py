@@ -44,6 +44,12 @@ class LevelHistory:
             self.again.add(table, before, before + 1)
             self._add_episodes(table, rows, fresh, owner, count)
 
+    def merge(self, other: LevelHistory) -> None:
+        """Add what was found in other episodes, with the same cuts."""
+        self.again.merge(other.again)
+        self.sums = self.sums + other.sums
+        self.one_sided |= other.one_sided
+
     def depends(self) -> float:
         """Return log evidence that actions repeat that of the sibling before them more or less often than propensities say."""
         return self.again.evidence()

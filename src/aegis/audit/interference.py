@@ -13,7 +13,7 @@ from collections.abc import Collection
 
 import numpy as np
 
-from aegis.audit.bets import Choices, EpisodeBets, mean_log, set_of
+from aegis.audit.bets import Choices, EpisodeBets, mean_log, merge_bets, set_of
 from aegis.audit.finding import Finding, finding
 from aegis.audit.signs import context_signs, sign_at
 from aegis.audit.view import View
@@ -62,6 +62,12 @@ class Interference:
                 again = self.again.setdefault((level.name, choices.sets), EpisodeBets(choices.sets))
                 next_set = set_of(level, table.action[after], choices.sets)
                 again.add_repeats(choices, next_set, np.arange(pairs.size), pairs.size)
+
+    def merge(self, other: Interference) -> None:
+        """Add what was found in other episodes."""
+        merge_bets(self.bets, other.bets)
+        merge_bets(self.again, other.again)
+        self.pairs += other.pairs
 
     def findings(self, order: str, wrong: Collection[str] = ()) -> list[Finding]:
         """Return what was found. order: of the episodes, in words. Levels whose propensities are `wrong` say nothing."""

@@ -41,7 +41,7 @@ class Neighbours:
         self.in_time = batch.time is not None and batch.time.dtype.kind in "iufM"
         if not self.in_time:
             self.sorting.add(view)
-        if not self.thinning.wants(len(batch)):
+        if not self.thinning.wants(len(batch), view.skimmed):
             self.tail = None
             return
         whole = self._order(batch)
@@ -54,6 +54,14 @@ class Neighbours:
         last = whole[-max(LAGS) :]
         last = last[view.fresh[last]]  # those that placed the cuts are not bet on
         self.tail = batch.take_episodes(last) if last.size else None
+
+    def merge(self, other: Neighbours) -> None:
+        """Add what was found in later episodes; pairs of which one is here and one there are not looked at."""
+        self.held.merge(other.held)
+        self.interference.merge(other.interference)
+        self.sorting.merge(other.sorting)
+        self.in_time = self.in_time or other.in_time
+        self.tail = None
 
     def findings(self, strongest: dict[str, float], wrong: set[str]) -> list[Finding]:
         """Return what was found.
@@ -112,6 +120,12 @@ class _Sorting:
             rising, falling = rising and bool((steps >= 0).all()), falling and bool((steps <= 0).all())
             known = values[np.isfinite(values)]
             self.state[column] = rising, falling, changing or bool((steps != 0).any()), known[-1] if known.size else last
+
+    def merge(self, other: _Sorting) -> None:
+        """Add later episodes: if each part is sorted, their order is not that of time either."""
+        for name, (rising, falling, changing, last) in other.state.items():
+            up, down, moving, before = self.state[name]
+            self.state[name] = up and rising, down and falling, moving or changing, before if np.isnan(last) else last
 
     def column(self) -> str | None:
         """Return the column by which the episodes are sorted, if there is one."""

@@ -42,6 +42,15 @@ class Histogram:
         self.counts += np.bincount(place, minlength=self.counts.size)
         self.sums += np.bincount(place, weights=some, minlength=self.sums.size)
 
+    def merge(self, other: Histogram) -> None:
+        """Add the weights of another."""
+        self.count += other.count
+        self.total += other.total
+        self.squares += other.squares
+        self.largest = max(self.largest, other.largest)
+        self.counts = self.counts + other.counts
+        self.sums = self.sums + other.sums
+
     @property
     def effective(self) -> float:
         """The share of units that equal weights would need for the same spread: (sum w)^2 / (n sum w^2)."""
@@ -92,6 +101,14 @@ class Overlap:
         if len(known) == len(self.levels):
             self.whole.add(unit_weights(self.problem, known, self.scope, view.batch))
         return known
+
+    def merge(self, other: Overlap) -> None:
+        """Add the weights of other episodes."""
+        self.whole.merge(other.whole)
+        for name, histogram in other.levels.items():
+            self.levels[name].merge(histogram)
+            self.outside[name] += other.outside[name]
+            self.decisions[name] += other.decisions[name]
 
     def findings(self) -> list[Finding]:
         """Return what was found."""

@@ -52,6 +52,17 @@ class Propensities:
                 rows, owner = seldom.looks(name), seldom.episodes[name]
                 history.add(seldom.batch.levels[name], rows, seldom.fresh_at(name), owner, len(seldom.batch))
 
+    def merge(self, other: Propensities) -> None:
+        """Add what was found in other decisions, with the same cuts."""
+        for name, counts in other.randomisation.items():
+            self.randomisation[name].merge(counts)
+        for name, calibration in other.calibrations.items():
+            if name in self.calibrations:
+                self.calibrations[name].merge(calibration)
+                self.histories[name].merge(other.histories[name])
+            else:
+                self.calibrations[name], self.histories[name] = calibration, other.histories[name]
+
     def findings(self) -> list[Finding]:
         """Return what was found."""
         found: list[Finding] = []

@@ -57,6 +57,18 @@ class LevelRandomisation:
             exact = bool((np.abs(scaled - whole) <= 1e-7).all())
             self.multiples[steps] = counts + np.bincount(whole.astype(np.int64), minlength=steps + 1) if exact else None
 
+    def merge(self, other: LevelRandomisation) -> None:
+        """Add the counts of other decisions."""
+        self.decisions += other.decisions
+        self.free += other.free
+        self.certain += other.certain
+        self.below += other.below
+        self.smallest = min(self.smallest, other.smallest)
+        self.choices |= other.choices
+        for steps, more in other.multiples.items():
+            own = self.multiples[steps]
+            self.multiples[steps] = None if own is None or more is None else own + more
+
     def findings(self, in_scope: bool) -> list[Finding]:
         """Return what was found; outside the scope nothing of it stands in the way."""
         level, given = self.level.name, self.level.propensity

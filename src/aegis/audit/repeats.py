@@ -23,6 +23,15 @@ class _Groups:
     unlike: int = 0
     value: float = np.nan
 
+    def merge(self, other: _Groups) -> None:
+        """Add later groups. Of those that are unlike the first one there may be more than are counted where firsts differ."""
+        same = other.value == self.value
+        first = np.isnan(self.value)
+        self.unlike += other.unlike if same or first else max(other.equal - other.unlike, 0)
+        self.value = other.value if first else self.value
+        self.several += other.several
+        self.equal += other.equal
+
 
 class RepeatedReward:
     """Looks for a reward that belongs to larger units than the problem says."""
@@ -55,6 +64,11 @@ class RepeatedReward:
             groups.several += int(several.sum())
             groups.equal += int(equal.sum())
             groups.unlike += int((low[equal] != groups.value).sum())
+
+    def merge(self, other: RepeatedReward) -> None:
+        """Add later rewards."""
+        for name, groups in other.groups.items():
+            self.groups[name].merge(groups)
 
     def findings(self) -> list[Finding]:
         """Return the largest unit within which the reward never changes, if there is one."""

@@ -38,6 +38,13 @@ class _Extent:
         self.first = self.first or first_id(batch.episode, int(rows[wrong[0]]))
         self.outside += wrong.size
 
+    def merge(self, other: _Extent) -> None:
+        """Add later values of the same column."""
+        self.low, self.high = min(self.low, other.low), max(self.high, other.high)
+        self.known += other.known
+        self.outside += other.outside
+        self.first = self.first or other.first
+
 
 class Rewards:
     """Counts about rewards and guards."""
@@ -62,6 +69,16 @@ class Rewards:
         for guard in self.problem.guards:
             if guard.column in view.batch.guards:
                 self.guards[guard.column].add(view.batch.guards[guard.column], guard.range, view.batch, rows)
+
+    def merge(self, other: Rewards) -> None:
+        """Add the counts of later rewards."""
+        self.extent.merge(other.extent)
+        for column, extent in other.guards.items():
+            self.guards[column].merge(extent)
+        self.rows += other.rows
+        self.missing += other.missing
+        self.open += other.open
+        self.episodes += other.episodes
 
     def findings(self) -> list[Finding]:
         """Return what was found."""

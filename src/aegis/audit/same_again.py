@@ -38,7 +38,18 @@ class SameAgain:
         logs = logs + weight_logs(np.zeros(1))[:, 0] * np.count_nonzero(again & ~same)
         self.logs = logs if self.logs is None else self.logs + logs
 
+    def merge(self, other: SameAgain) -> None:
+        """Add the pairs of another of the same kind."""
+        self.surprises = _plus(self.surprises, other.surprises)
+        self.logs = _plus(self.logs, other.logs)
+        self.pairs += other.pairs
+        self.same += other.same
+
     def evidence(self) -> float:
         """Return the logarithm of the evidence that the propensities do not say how often actions come again."""
         full = -np.inf if self.surprises is None else float(moment_evidence(self.surprises))
         return max(full, -np.inf if self.logs is None else float(blended(self.logs)))
+
+
+def _plus(one: Array | None, other: Array | None) -> Array | None:
+    return other if one is None else one if other is None else one + other

@@ -13,7 +13,7 @@ from collections.abc import Collection
 import numpy as np
 from scipy.stats import norm
 
-from aegis.audit.bets import Choices, EpisodeBets, mean_log, set_count
+from aegis.audit.bets import Choices, EpisodeBets, mean_log, merge_bets, set_count
 from aegis.audit.finding import Finding, finding
 from aegis.audit.sums import followed, places
 from aegis.audit.thinning import Thinning
@@ -45,6 +45,10 @@ class Contrast:
         code = np.minimum(place[use], PLACES - 1) * 2 + followed(parent)[use]
         for order in range(3):
             self.sums[order] += np.bincount(code, weights=difference**order, minlength=2 * PLACES).reshape(PLACES, 2)
+
+    def merge(self, other: Contrast) -> None:
+        """Add the values of another."""
+        self.sums = self.sums + other.sums
 
     def score(self) -> tuple[float, float, float]:
         """Return the standard score of last minus others, the effect in standard deviations, and how many were the last."""
@@ -96,6 +100,14 @@ class Sizes:
             rows = np.flatnonzero(kept)
             choices = Choices.of(self.problem.level(name), table).take(rows)
             bets.add(choices, np.where(next_one, 1.0, -1.0)[rows], owner[rows], len(part.batch))
+
+    def merge(self, other: Sizes) -> None:
+        """Add what was found in other episodes."""
+        merge_bets(self.bets, other.bets)
+        for name, contrast in other.contrasts.items():
+            self.contrasts[name].merge(contrast)
+            (low, high), (least, most) = self.extremes[name], other.extremes[name]
+            self.extremes[name] = min(low, least), max(high, most)
 
     def findings(self, wrong: Collection[str] = ()) -> list[Finding]:
         """Return what was found; actions at levels whose propensities are `wrong` say nothing about sizes."""

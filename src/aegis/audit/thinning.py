@@ -10,7 +10,7 @@ STEP = 32  # batches, of which a costly check looks at one when it has seen enou
 class Thinning:
     """Says what a costly check looks at: all batches until it has seen `most` decisions, then one in `STEP`.
 
-    Of no batch does it look at more than `most` decisions: those of its first episodes.
+    Of no batch does it look at more than `most` decisions: those of its first episodes. A view that is to be skimmed it leaves.
     """
 
     def __init__(self, most: int) -> None:
@@ -18,14 +18,14 @@ class Thinning:
         self.seen = 0
         self.batches = 0
 
-    def wants(self, decisions: int) -> bool:
+    def wants(self, decisions: int, skimmed: bool = False) -> bool:
         """Say whether to look at a batch with so many decisions; asked once for each batch."""
         self.batches += 1
-        if self.seen >= self.most and self.batches % STEP:
+        if skimmed or (self.seen >= self.most and self.batches % STEP):
             return False
         self.seen += min(decisions, self.most)
         return True
 
     def part(self, view: View, level: str) -> View | None:
         """Return what to look at of a batch, to check decisions of a level; None if it is not wanted. Asked once for each."""
-        return view.first(level, self.most) if self.wants(len(view.batch.levels[level])) else None
+        return view.first(level, self.most) if self.wants(len(view.batch.levels[level]), view.skimmed) else None

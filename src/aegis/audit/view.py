@@ -23,7 +23,7 @@ class View:
     reward `[n]`: nan where it is missing or awaited. closed `bool[n]`: false where it is awaited. fresh `bool[E]`: episodes
     that did not place the cuts, on which bets that use the cuts are valid. episodes `[m]`: the episode of each decision, by
     level. starts `[E + 1]`: where the decisions of each episode start, by level. above `[n]`: the row of each level above each
-    innermost decision.
+    innermost decision. skimmed: costly checks leave it out.
     """
 
     problem: Problem
@@ -35,11 +35,15 @@ class View:
     episodes: Mapping[str, AnyArray]
     starts: Mapping[str, AnyArray]
     above: Mapping[str, AnyArray]
+    skimmed: bool = False
     _parts: dict[int, View] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
-    def of(cls, problem: Problem, batch: Batch, cuts: Cuts | None) -> View:
-        """Return the view of a batch; the first one, without cuts, places them. Raises LogError if it does not fit."""
+    def of(cls, problem: Problem, batch: Batch, cuts: Cuts | None, placing: int = 0, skimmed: bool = False) -> View:
+        """Return the view of a batch; the first one, without cuts, places them. Raises LogError if it does not fit.
+
+        placing: the first so many episodes placed the cuts that are given.
+        """
         if tuple(batch.levels) != problem.names:
             raise LogError(
                 f"the batch has the levels {list(batch.levels)}, the problem {list(problem.names)}; give whole batches"
@@ -54,11 +58,10 @@ class View:
             reward = np.where(closed, reward, np.nan)
         placed = Cuts.of(problem, batch, reward) if cuts is None else cuts
         fresh = np.ones(len(batch), dtype=np.bool_)
-        if cuts is None:
-            fresh[: placed.used] = False
+        fresh[: placed.used if cuts is None else placing] = False
         episodes = _episodes(batch)
         starts = {name: np.searchsorted(rows, np.arange(len(batch) + 1, dtype=rows.dtype)) for name, rows in episodes.items()}
-        return cls(problem, batch, placed, reward, closed, fresh, episodes, starts, _above(batch))
+        return cls(problem, batch, placed, reward, closed, fresh, episodes, starts, _above(batch), skimmed)
 
     def first(self, level: str, most: int) -> View:
         """Return the view of the first episodes, with at most so many decisions of a level, or of the first one alone."""

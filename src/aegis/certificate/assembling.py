@@ -16,12 +16,12 @@ from aegis.certificate.balance import doubtful, mean_weight
 from aegis.certificate.candidate import Candidate
 from aegis.certificate.certificate import Assumption, Certificate, LevelResult
 from aegis.certificate.claims import margin_of
+from aegis.certificate.collected import Collected
 from aegis.certificate.data import DataDigest
 from aegis.certificate.looks import Behaviours
 from aegis.certificate.measures import guard_measures, reward_measure
 from aegis.certificate.request import Request
 from aegis.certificate.results import level_result, refused_result, subgroup_results
-from aegis.certificate.run import Collected
 from aegis.certificate.verdicts import blocking_level, judge
 from aegis.errors import RefusedError
 from aegis.problem import Problem, Scope, dump_problem

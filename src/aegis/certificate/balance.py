@@ -9,6 +9,8 @@ somewhere it takes less often elsewhere. The product of weights has mean one as 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from functools import partial
 
 import numpy as np
 
@@ -17,9 +19,10 @@ from aegis.certificate.collecting import Evidence, RunningValues
 from aegis.certificate.doubt import doubted
 from aegis.certificate.measures import Measure
 from aegis.certificate.parts import Part
+from aegis.certificate.view import View
 from aegis.evidence import value_grid
 from aegis.evidence.tally import BINS, DISTANCE, LOWEST
-from aegis.problem import Problem, Scope
+from aegis.problem import Array, Problem, Scope
 
 ALPHA = 0.001  # a candidate that is in order is refused with at most this probability by the mean of its weights
 NEVER_BELOW = 0.05  # and, if none of them is below one, by their product: on no more evidence than a certificate usually takes
@@ -30,8 +33,12 @@ DOUBT = 20.0  # evidence from which one is warned
 def start_balance(problem: Problem, candidate: int, scope: Scope, measure: Measure) -> Evidence:
     """Return no evidence yet that the weights of a candidate at a scope, at their least, average more than one."""
     factors = problem.wrong_by(scope)
-    part = Part("weights", "values", 1.0, lambda view, _, __: doubted(view, factors).unit_weights(scope))
+    part = Part("weights", "values", 1.0, partial(_unit_weights, scope, factors))
     return Evidence.start(Claim(candidate, scope, "weights", measure, 0.0, ALPHA, (part,)), (value_grid(0),), problem)
+
+
+def _unit_weights(scope: Scope, factors: Mapping[str, float], view: View, bets: Array, widened: float) -> Array:
+    return doubted(view, factors).unit_weights(scope)
 
 
 def unbalanced(found: Evidence) -> bool:

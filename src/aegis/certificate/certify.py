@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +17,7 @@ from aegis.certificate.candidate import Candidate, Learned
 from aegis.certificate.certificate import Certificate
 from aegis.certificate.claims import WHAT
 from aegis.certificate.data import DataDigest
+from aegis.certificate.gathering import gather
 from aegis.certificate.ledger import Ledger, check_folder, summary
 from aegis.certificate.looks import Behaviours, Look
 from aegis.certificate.measures import check_totals, reward_measure
@@ -24,8 +25,10 @@ from aegis.certificate.request import Request
 from aegis.certificate.rows import RowSums
 from aegis.certificate.run import collect
 from aegis.certificate.sides import Sides, first_open, gap_columns, learned_splits
+from aegis.engine import Engine, engine_of
 from aegis.errors import RefusedError
 from aegis.logs import Source
+from aegis.logs.pieces import Pieces
 from aegis.problem import Batch, Policy
 
 Report = Callable[[int], None]
@@ -44,28 +47,34 @@ def certify(
     ledger: str | Path | bool | None = None,
     report: Report | None = None,
     now: str | None = None,
+    engine: str = "local",
+    workers: int | None = 1,
 ) -> Certificate:
     """Return a certificate for one or several candidates that were fixed beforehand: policies, or what `learn` returned.
 
     scopes: level names of each scope; all scopes if None. delta: the risk, shared by all claims. method: auto, water-filled,
     robust or plain. what: 'gain', or 'gain' and 'value'. fresh: learned candidates have seen none of this log, so that all of it
     may be certified. by: contexts of the outermost level whose groups are looked at too. ledger: its folder; None for the user's
-    own; False for none, as in a study by simulation. report: told the episodes read so far. The verdict is
-    certified, not yet or refused; bad input raises InputError.
+    own; False for none, as in a study by simulation. report: told the episodes read so far. engine, workers:
+    who reads a long log: so many processes of this machine (None: one for each core), 'dask' for a cluster of this machine, or
+    'dask://host:port'; the numbers are the same. The verdict is certified, not yet or refused; bad input raises InputError.
     """
+    team = engine_of(engine, workers)
     request = Request.of(source.problem, candidates, scopes, delta, method, what, fresh, by)
     folder = None if isinstance(ledger, bool) else ledger
     if ledger is not False:
         check_folder(folder)
     with ThreadPoolExecutor(1) as pool:  # the log is digested while its first rows are read
         digest = pool.submit(DataDigest.of, source)
-        batches = source.batches((*request.columns, *(gap_columns(source) if request.frozen is None else ())))
+        columns = (*request.columns, *(gap_columns(source) if request.frozen is None else ()))
+        pieces = source.pieces(columns, team)
+        batches = source.batches(columns)
         first = list(itertools.islice(batches, 1))
         data = digest.result()
     when = now or datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     book = None if ledger is False else Ledger.of(data.total, folder, data.files)
     looking = Looking(book, request.declared(), when)
-    outcome = _run(source, itertools.chain(first, batches), request, data, looking, report)
+    outcome = _run(source, _Rows(_chained(first, batches), pieces, team), request, data, looking, report)
     data, looks = outcome.data, looking.summary(outcome.data, outcome.behaviour)
     certificate = assemble(request, outcome, looks, data, when)
     looking.close(data, certificate.verdict.verdict, outcome.behaviour)
@@ -106,9 +115,16 @@ class Looking:
             replace(self.book, files=data.files).close(self.declared, self.when, verdict, behaviour)
 
 
-def _run(
-    source: Source, batches: Iterator[Batch], request: Request, data: DataDigest, looking: Looking, report: Report | None
-) -> Outcome:
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The log as a stream, and in pieces if it is long, with who reads these."""
+
+    batches: Generator[Batch, None, None]
+    pieces: Pieces | None
+    engine: Engine
+
+
+def _run(source: Source, log: _Rows, request: Request, data: DataDigest, looking: Looking, report: Report | None) -> Outcome:
     """Return what one pass over the log finds, or why there is none."""
     problem = request.problem
     auditor = Auditor(problem, scope={name for scope in request.scopes for name in scope})
@@ -119,12 +135,20 @@ def _run(
             check_totals(problem, measure)
         fixed = () if request.frozen is None else (request.frozen.window,)
         sides = Sides((*learned_splits(source, request.candidates, request.fresh, data), *fixed), first_open(source))
-        looks = [auditor.add, rows.add, *([] if report is None else [_counting(report)])]
-        found = collect(request, batches, sides, None, looks, looking.open)
+        if log.pieces is None:
+            looks = [auditor.add, rows.add, *([] if report is None else [_counting(report)])]
+            found = collect(request, log.batches, sides, None, looks, looking.open)
+        else:
+            found = gather(request, log.batches, log.pieces, sides, auditor, log.engine, looking.open, report)
     except RefusedError as error:
         # An audit that saw nothing has nothing to say.
         return Outcome(None, auditor.result() if looking.opened else Audit.of([], {}), str(error), data)
     return Outcome(found, auditor.result(), None, data.with_rows(rows))
+
+
+def _chained(first: list[Batch], rest: Iterator[Batch]) -> Generator[Batch, None, None]:
+    yield from first
+    yield from rest
 
 
 def _counting(report: Report) -> Callable[[Batch], None]:

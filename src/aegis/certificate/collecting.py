@@ -173,14 +173,17 @@ class Evidence:
     def merge(self, other: Evidence) -> None:
         """Add the evidence for the same claim of units that come later, before either is closed.
 
-        Where the number of units passes a station on the way, the path is recorded after them all.
+        Where the number of units passes a station on the way, the path is recorded after them all; the path of the first units
+        is kept as it is.
         """
         before = self.running[0].count if self.running else 0
         for clusters, more in zip(self.clusters, other.clusters, strict=True):
             clusters.merge(more)
         for item, further in zip(self.running, other.running, strict=True):
             item.merge(further)
-        if self._followed and not self.clusters and self.running and self.running[0].count >= next_station(before):
+        if not before and not self.clusters:
+            self.stations = [*self.stations, *other.stations]
+        elif self._followed and not self.clusters and self.running and self.running[0].count >= next_station(before):
             self.stations.append(self.sketches)
 
     @property

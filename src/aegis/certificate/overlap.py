@@ -29,10 +29,12 @@ class Spread:
 
     Sums are whole numbers, so that they do not depend on the order of the weights: numbers and fractions `[EXPONENTS]` how many
     weights have each exponent, and how far beyond the power of two they lie in units of 2^-FRACTION of it; squares in units of
-    2^-BITS, None if they are beyond all numbers. all, largest: of all weights; the others of those that were looked at, count.
+    2^-BITS, None if they are beyond all numbers. all, largest: of all weights; the others of those that were looked at,
+    count. skimmed: no more than these two are of interest.
     """
 
     all: int = 0
+    skimmed: bool = False
     batches: int = 0
     count: int = 0
     zero: int = 0
@@ -46,7 +48,7 @@ class Spread:
         self.all += weights.size
         self.batches += 1
         self.largest = max(self.largest, float(weights.max(initial=0.0)))
-        if self.count >= MOST and self.batches % STEP:
+        if self.skimmed or (self.count >= MOST and self.batches % STEP):
             return
         self.count += weights.size
         self.zero += weights.size - int(np.count_nonzero(weights))

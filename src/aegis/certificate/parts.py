@@ -6,8 +6,9 @@ A claim's evidence is one part or the average of several. All are fixed before t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from aegis.certificate.doubt import doubted, doubted_gains, largest_gain
 from aegis.certificate.filled import filled_gains, filled_values, joint_gains
@@ -15,7 +16,7 @@ from aegis.certificate.measures import Measure
 from aegis.certificate.plain import plain_gains, plain_values
 from aegis.certificate.robust import nested_gains, nested_values, scaled_gains, scaled_values
 from aegis.certificate.view import View
-from aegis.certificate.within import within_of
+from aegis.certificate.within import Within, within_of
 from aegis.problem import Array, Problem, Scope
 
 SLACK = 1e-9  # offsets are a hair larger than needed, so that rounding never makes a lifted value negative
@@ -24,6 +25,8 @@ VALUE_RANGES = (0.5, 2.0, 8.0)
 CUTS = (0.25, 0.5, 1.0)
 PLAIN, FILLED = "plain", "water-filled"
 LOWERED = ", lowered"  # with the least weights that a declared error of the propensities allows
+
+Factors = Mapping[str, float]  # by which propensities may be wrong, by level
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +88,10 @@ def value_parts(problem: Problem, scope: Scope, measure: Measure, reach: Reach, 
     """Return the parts of a value claim."""
     factors = problem.wrong_by(scope)
     if factors:
-        return (Part(PLAIN + LOWERED, "values", 0.0, lambda view, _, __: plain_values(doubted(view, factors), scope, measure)),)
+        return (Part(PLAIN + LOWERED, "values", 0.0, partial(_plain_values, scope, measure, factors)),)
     if method in ("auto", "water-filled") and len(scope) == 1 and fillable(problem, scope, reach):
-        return (Part(FILLED, "value", 0.0, lambda view, bets, wide: filled_values(view, scope, measure, bets, wide)),)
-    plain = Part(PLAIN, "values", 0.0, lambda view, _, __: plain_values(view, scope, measure))
+        return (Part(FILLED, "value", 0.0, partial(_filled_values, scope, measure)),)
+    plain = Part(PLAIN, "values", 0.0, partial(_plain_values, scope, measure, {}))
     if method == "plain" or not robustable(problem, scope, reach):
         return (plain,)
     if len(scope) == 1:
@@ -118,7 +121,7 @@ def _rewards_below(problem: Problem, scope: Scope) -> bool:
 
 def plain_gain(scope: Scope, measure: Measure) -> Part:
     """Return the paired gain, which needs the propensity of the action taken only."""
-    return Part(PLAIN, "values", 1.0, lambda view, _, __: plain_gains(view, scope, measure) + 1.0)
+    return Part(PLAIN, "values", 1.0, partial(_plain_gains, scope, measure, {}))
 
 
 def _lowered_gains(problem: Problem, scope: Scope, measure: Measure, reach: Reach, method: str) -> tuple[Part, ...]:
@@ -132,63 +135,76 @@ def _lowered_gains(problem: Problem, scope: Scope, measure: Measure, reach: Reac
     largest = largest_gain(reach.caps[0], factors) if filled and problem.carry_over == "none" else 1.0
     if not largest > 0:
         return ()
-    plain = Part(
-        PLAIN + LOWERED, "values", 1.0, lambda view, _, __: plain_gains(doubted(view, factors), scope, measure) + 1.0, largest
-    )
+    plain = Part(PLAIN + LOWERED, "values", 1.0, partial(_plain_gains, scope, measure, factors), largest)
     if not filled:
         return (plain,)
     (factor,) = factors.values()
-    return (
-        plain,
-        Part(
-            FILLED + LOWERED,
-            "gain",
-            0.0,
-            lambda view, bets, wide: doubted_gains(view, scope, measure, bets, factor, widened=wide),
-            largest,
-        ),
-    )
+    return (plain, Part(FILLED + LOWERED, "gain", 0.0, partial(_doubted_gains, scope, measure, factor), largest))
 
 
 def _filled_gain(problem: Problem, scope: Scope, measure: Measure, reach: Reach, largest: float) -> Part:
     if len(scope) == 1:
         within = within_of(problem, scope, measure)
-        return Part(
-            FILLED,
-            "gain",
-            0.0,
-            lambda view, bets, wide: filled_gains(view, scope, measure, bets, wide, within),
-            largest if within is None else largest * within.width,
-        )
-    inner_cap = reach.caps[-1]
-    return Part(
-        f"{FILLED}, two levels",
-        "gain",
-        0.0,
-        lambda view, bets, wide: joint_gains(view, scope, measure, inner_cap, bets, wide),
-        largest,
-    )
+        widest = largest if within is None else largest * within.width
+        return Part(FILLED, "gain", 0.0, partial(_filled_gains, scope, measure, within), widest)
+    return Part(f"{FILLED}, two levels", "gain", 0.0, partial(_joint_gains, scope, measure, reach.caps[-1]), largest)
 
 
 def _scaled_gain(scope: Scope, measure: Measure, c: float) -> Part:
     offset = c * (1 + SLACK)
-    return Part(f"robust, range {c:g}", "values", offset, lambda view, _, __: scaled_gains(view, scope, measure, c) + offset)
+    return Part(f"robust, range {c:g}", "values", offset, partial(_lifted, scaled_gains, scope, measure, c, offset))
 
 
 def _nested_gain(scope: Scope, measure: Measure, cut: float) -> Part:
     offset = (1 + cut * len(scope)) * (1 + SLACK)
-    return Part(
-        f"robust, nested, cut {cut:g}", "values", offset, lambda view, _, __: nested_gains(view, scope, measure, cut) + offset
-    )
+    return Part(f"robust, nested, cut {cut:g}", "values", offset, partial(_lifted, nested_gains, scope, measure, cut, offset))
 
 
 def _scaled_value(scope: Scope, measure: Measure, c: float) -> Part:
     offset = c * (1 + SLACK)
-    return Part(f"robust, range {c:g}", "values", offset, lambda view, _, __: scaled_values(view, scope, measure, c) + offset)
+    return Part(f"robust, range {c:g}", "values", offset, partial(_lifted, scaled_values, scope, measure, c, offset))
 
 
 def _nested_value(scope: Scope, measure: Measure, cut: float) -> Part:
     offset = cut * len(scope) * (1 + SLACK)
-    return Part(
-        f"robust, nested, cut {cut:g}", "values", offset, lambda view, _, __: nested_values(view, scope, measure, cut) + offset
-    )
+    return Part(f"robust, nested, cut {cut:g}", "values", offset, partial(_lifted, nested_values, scope, measure, cut, offset))
+
+
+# What parts compute, by name, so that a part can be sent to another process.
+
+
+def _plain_gains(scope: Scope, measure: Measure, factors: Factors, view: View, bets: Array, widened: float) -> Array:
+    return plain_gains(doubted(view, factors), scope, measure) + 1.0
+
+
+def _plain_values(scope: Scope, measure: Measure, factors: Factors, view: View, bets: Array, widened: float) -> Array:
+    return plain_values(doubted(view, factors), scope, measure)
+
+
+def _filled_gains(scope: Scope, measure: Measure, within: Within | None, view: View, bets: Array, widened: float) -> Array:
+    return filled_gains(view, scope, measure, bets, widened, within)
+
+
+def _filled_values(scope: Scope, measure: Measure, view: View, bets: Array, widened: float) -> Array:
+    return filled_values(view, scope, measure, bets, widened)
+
+
+def _doubted_gains(scope: Scope, measure: Measure, factor: float, view: View, bets: Array, widened: float) -> Array:
+    return doubted_gains(view, scope, measure, bets, factor, widened=widened)
+
+
+def _joint_gains(scope: Scope, measure: Measure, inner_cap: float, view: View, bets: Array, widened: float) -> Array:
+    return joint_gains(view, scope, measure, inner_cap, bets, widened)
+
+
+def _lifted(
+    robust: Callable[[View, Scope, Measure, float], Array],
+    scope: Scope,
+    measure: Measure,
+    limit: float,
+    offset: float,
+    view: View,
+    bets: Array,
+    widened: float,
+) -> Array:
+    return robust(view, scope, measure, limit) + offset

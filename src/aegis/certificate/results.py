@@ -10,9 +10,9 @@ from aegis.audit import Finding
 from aegis.certificate.balance import mean_weight, unbalanced
 from aegis.certificate.certificate import CERTIFIED, NOT_YET, REFUSED, GuardResult, LevelResult, Sensitivity, Station, Test
 from aegis.certificate.claims import margin_of
+from aegis.certificate.collected import Collected
 from aegis.certificate.collecting import Evidence
 from aegis.certificate.request import Request
-from aegis.certificate.run import Collected
 from aegis.certificate.sensitivity import sensitivity
 from aegis.errors import RefusedError
 from aegis.problem import Scope

@@ -19,10 +19,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from aegis.certificate.adding import pieces
 from aegis.certificate.certificate import Sensitivity
+from aegis.certificate.collected import Collected
 from aegis.certificate.collecting import Evidence
 from aegis.certificate.request import Request
-from aegis.certificate.run import Collected, pieces
 from aegis.certificate.sensitivity_trial import Asked, Trial
 from aegis.certificate.view import View
 

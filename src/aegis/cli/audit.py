@@ -22,6 +22,7 @@ REFUSED = 4
 @click.option("--scope", multiple=True, metavar="LEVEL", help="Levels to certify; repeatable. Default: the policy's, or all.")
 @click.option("--alpha", type=float, default=0.001, show_default=True, help="Chance that a test refuses a log that is in order.")
 @click.option("--explain", "code", metavar="CODE", help="Say what a code means and what to do, and look at no log.")
+@options.engine
 @options.as_json
 def command(
     log: tuple[Path | str, ...],
@@ -30,6 +31,7 @@ def command(
     scope: tuple[str, ...],
     alpha: float,
     code: str | None,
+    engine: str,
     as_json: bool,
 ) -> None:
     """Check whether LOG is fit to certify from: propensities, carry-over, sizes, rewards, drift, and a candidate's overlap.
@@ -64,6 +66,8 @@ def command(
         () if candidate is None else candidate.columns,
         alpha=alpha,
         report=_progress(as_json),
+        engine=engine,
+        workers=None,
     )
     if as_json:
         print_json(found.plain())

@@ -35,6 +35,7 @@ from aegis.cli.show import console, print_json, table
 @click.option("--out", type=options.Place(path_type=Path), metavar="FILE", help="Write the certificate (JSON).")
 @click.option("--report", type=options.Place(path_type=Path), metavar="FILE", help="Write a page to read (HTML).")
 @click.option("--ledger", type=options.Place(path_type=Path), metavar="FOLDER", help="Where looks are written down.")
+@options.engine
 @options.as_json
 def command(
     log: tuple[Path | str, ...],
@@ -49,6 +50,7 @@ def command(
     out: Path | None,
     report: Path | None,
     ledger: Path | None,
+    engine: str,
     as_json: bool,
 ) -> int:
     """Certify from LOG alone how much better a policy is than the legacy that wrote it, at each level and scope.
@@ -63,6 +65,7 @@ def command(
     Examples:
       aegis certify log.parquet --problem problem.yaml --policy policy/
       aegis certify log.csv --problem problem.yaml --policy columns:p_new --scope dose --report out.html
+      aegis certify s3://bucket/logs/ --problem problem.yaml --policy policy/ --engine dask://10.0.0.7:8786
     """
     from aegis.certificate import certify
     from aegis.cli.candidates import candidate_files, load_candidate
@@ -84,6 +87,8 @@ def command(
         by=by,
         ledger=ledger,
         report=_progress(as_json),
+        engine=engine,
+        workers=None,
     )
     if out is not None:
         certificate.save(out)

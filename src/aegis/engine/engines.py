@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -84,6 +85,16 @@ def mapped(engine: Engine, fn: Callable[[Part], Result], parts: Iterable[Part]) 
             while turn in early:
                 yield early.pop(turn)
                 turn += 1
+
+
+def sendable(engine: Engine, fn: Callable[[Any], Any]) -> Engine:
+    """Return the engine, or this process for what cannot be sent to another one, such as a function of a running session."""
+    if isinstance(engine, Local) and engine.workers > 1:
+        try:
+            pickle.loads(pickle.dumps(fn))
+        except Exception:  # whatever stands in the way
+            return ALONE
+    return engine
 
 
 def engine_of(name: str, workers: int | None = None) -> Engine:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Generic, TypeVar
 
@@ -11,7 +11,7 @@ Item = TypeVar("Item")
 DEPTH = 2  # more than one, so that neither side waits for the other's slow items, such as the first ones
 
 
-def ahead(items: Generator[Item, None, None], depth: int = DEPTH) -> Iterator[Item]:
+def ahead(items: Generator[Item, None, None], depth: int = DEPTH) -> Generator[Item, None, None]:
     """Yield what a generator yields, made ready before its use; what it raises is raised at that item's turn.
 
     Decoding and most of the work on arrays runs outside Python's lock, so that a second core is put to use. `depth` more items

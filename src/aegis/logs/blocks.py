@@ -9,6 +9,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from aegis.errors import LogError
+from aegis.logs.spans import WHOLE, Stretch
 from aegis.logs.stored import Stored
 
 TROUBLE = (pa.ArrowException, OSError, EOFError, zlib.error, UnicodeError)
@@ -42,8 +43,14 @@ class LogFile(Protocol):
         """Return in words how the file is read, where that had to be recognised; else an empty text."""
         ...
 
-    def blocks(self, columns: Sequence[str], rows: int, repeated: Sequence[str] = ()) -> Iterator[pa.Table]:
-        """Yield the columns asked for in tables of at most `rows` rows, from the first row to the last.
+    def stretches(self) -> tuple[Stretch, ...]:
+        """Return what can be read by itself, in the order of the rows; all of them together are the file."""
+        ...
+
+    def blocks(
+        self, columns: Sequence[str], rows: int, repeated: Sequence[str] = (), stretch: Stretch = WHOLE
+    ) -> Iterator[pa.Table]:
+        """Yield the columns asked for in tables of at most `rows` rows, from the first row of a stretch to the last.
 
         Text in the columns `repeated` holds few values many times over and may come dictionary-encoded.
         """

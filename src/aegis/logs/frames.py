@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from aegis.errors import LogError
 from aegis.logs.blocks import evenly
 from aegis.logs.convert import plain
+from aegis.logs.spans import WHOLE, Stretch
 from aegis.logs.texts import TEXT
 
 _DIGESTED_AT_ONCE = 65536  # rows
@@ -39,7 +40,13 @@ class FrameLog:
         """Return the type of each column; see LogFile."""
         return dict(zip(self.table.schema.names, self.table.schema.types, strict=True))
 
-    def blocks(self, columns: Sequence[str], rows: int, repeated: Sequence[str] = ()) -> Iterator[pa.Table]:
+    def stretches(self) -> tuple[Stretch, ...]:
+        """Return the whole table, which is read from its first row on; see LogFile."""
+        return (WHOLE,)
+
+    def blocks(
+        self, columns: Sequence[str], rows: int, repeated: Sequence[str] = (), stretch: Stretch = WHOLE
+    ) -> Iterator[pa.Table]:
         """Yield blocks of rows; see LogFile."""
         wanted = list(columns) or list(self.names[:1])
         # Dictionaries of other libraries may list a value twice; codes are only compared where they cannot.

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from aegis.logs.blocks import LogFile
+from aegis.logs.spans import WHOLE, Stretch
 from aegis.logs.texts import TEXT, readable
 
 
@@ -50,11 +51,17 @@ class KeyedLog:
         """Return how the file is read; see LogFile."""
         return self.file.dialect
 
-    def blocks(self, columns: Sequence[str], rows: int, repeated: Sequence[str] = ()) -> Iterator[pa.Table]:
+    def stretches(self) -> tuple[Stretch, ...]:
+        """Return those of the file; see LogFile."""
+        return self.file.stretches()
+
+    def blocks(
+        self, columns: Sequence[str], rows: int, repeated: Sequence[str] = (), stretch: Stretch = WHOLE
+    ) -> Iterator[pa.Table]:
         """Yield blocks of rows; see LogFile."""
         own = [name for name in columns if name not in self.keys]
         typed = self.types is not None
-        for table in self.file.blocks(own, rows, [name for name in repeated if name in own]):
+        for table in self.file.blocks(own, rows, [name for name in repeated if name in own], stretch):
             added = {key: _repeated(self.keys[key], table.num_rows, typed) for key in columns if key in self.keys}
             yield pa.table({name: added[name] if name in added else table[name] for name in columns or table.column_names})
 

@@ -11,17 +11,22 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from aegis.logs.blocks import TROUBLE, evenly, guarded, unreadable_file
+from aegis.logs.spans import WHOLE, Stretch, stretches
 from aegis.logs.stored import Stored
 from aegis.logs.texts import is_text
 
 
 @dataclass(frozen=True, slots=True)
 class ParquetLog:
-    """A Parquet file; row groups are streamed and page checksums, where there are any, are verified."""
+    """A Parquet file; row groups are streamed and page checksums, where there are any, are verified.
+
+    groups: the number of rows of each row group.
+    """
 
     place: Stored
     names: tuple[str, ...]
     types: Mapping[str, pa.DataType] | None
+    groups: tuple[int, ...]
     stamp: Hashable = None
     decimals: Mapping[str, str] = field(default_factory=dict)
     dialect: str = ""
@@ -39,7 +44,13 @@ class ParquetLog:
         except TROUBLE as error:
             raise unreadable_file(place, "Parquet", error) from error
 
-    def blocks(self, columns: Sequence[str], rows: int, repeated: Sequence[str] = ()) -> Iterator[pa.Table]:
+    def stretches(self) -> tuple[Stretch, ...]:
+        """Return row groups, as many as make a piece; see LogFile."""
+        return stretches(self.groups)
+
+    def blocks(
+        self, columns: Sequence[str], rows: int, repeated: Sequence[str] = (), stretch: Stretch = WHOLE
+    ) -> Iterator[pa.Table]:
         """Yield blocks of rows; see LogFile."""
         with self.place.watched(self.stamp):
             try:
@@ -53,14 +64,16 @@ class ParquetLog:
             with file:
                 # Without columns the row count still has to come out right; any one column tells it.
                 wanted = list(columns) or list(self.names[:1])
-                stream = file.iter_batches(batch_size=rows, columns=wanted)
+                numbers = range(len(self.groups)) if stretch.groups is None else stretch.groups
+                stream = file.iter_batches(batch_size=rows, row_groups=list(numbers), columns=wanted)
                 yield from evenly(guarded(stream, self.place, "Parquet"), wanted, rows)
 
 
 def _opened(place: Stored, stamp: Hashable = None) -> ParquetLog:
     with _file(place) as file:
         schema = file.schema_arrow
-        return ParquetLog(place, tuple(schema.names), dict(zip(schema.names, schema.types, strict=True)), stamp)
+        groups = tuple(file.metadata.row_group(number).num_rows for number in range(file.num_row_groups))
+        return ParquetLog(place, tuple(schema.names), dict(zip(schema.names, schema.types, strict=True)), groups, stamp)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-import pyarrow as pa
-
+from aegis.engine import ALONE, Engine
 from aegis.errors import LogError, SettingError, choose
 from aegis.logs.ahead import ahead
-from aegis.logs.blocks import LogFile
-from aegis.logs.convert import convert
 from aegis.logs.grouping import group
 from aegis.logs.parts import Given, Part, parts_of, taken_in
+from aegis.logs.pieces import Pieces
 from aegis.logs.placing import find_cut
-from aegis.logs.schema import Column, check_present, column_key, required_columns
+from aegis.logs.plan import Plan
+from aegis.logs.schema import check_present, column_key, required_columns
+from aegis.logs.spans import bundled
 from aegis.logs.split import SIDES, Split
 from aegis.logs.streaming import gathered, joined, whole_episodes
-from aegis.logs.survey import Survey, numbered, survey
+from aegis.logs.survey import Survey, survey
 from aegis.problem import Batch, Problem
 
 ROWS = 163840  # of a block: much larger ones take more memory, smaller ones more time for each row
@@ -64,7 +64,7 @@ class Source:
 
     def batches(
         self, columns: Sequence[str] = (), rows: int = ROWS, side: str | None = None, split: Split | None = None
-    ) -> Iterator[Batch]:
+    ) -> Generator[Batch, None, None]:
         """Yield batches of whole episodes, of at most `rows` rows and one episode together.
 
         `columns` go to Batch.extra, and so do the base actions of levels whose propensity is declared by them, by column.
@@ -87,6 +87,17 @@ class Source:
         choose(side, SIDES, "side of a split")
         return self._one_side(batches, side, self.placed(split))
 
+    def pieces(self, columns: Sequence[str] = (), engine: Engine = ALONE) -> Pieces | None:
+        """Return the log in pieces that can be read by themselves; None if it is short, or the rows of an episode are scattered.
+
+        engine: who looks at the ids first. Pieces of one log are always the same.
+        """
+        plan = self._plan(columns, engine)
+        spans = bundled(plan.survey.spans, plan.survey.rows)
+        if len(spans) < 2 or not plan.survey.contiguous:
+            return None
+        return Pieces(plan, self.problem, tuple(spans), ROWS)
+
     def read(self, columns: Sequence[str] = (), side: str | None = None, split: Split | None = None) -> Batch:
         """Return the whole log, or one side of it, as one batch, episodes in the order in which they first appear."""
         if (side is None) != (split is None):
@@ -108,7 +119,7 @@ class Source:
             split, cut=find_cut(self._plan(()).only("episode", "cluster", "time").tables(ROWS), self.problem, split.fraction)
         )
 
-    def _one_side(self, batches: Iterator[Batch], side: str, split: Split) -> Iterator[Batch]:
+    def _one_side(self, batches: Iterator[Batch], side: str, split: Split) -> Generator[Batch, None, None]:
         episodes = found = 0
         for batch in batches:
             kept = split.on_side(side, self.problem, batch)
@@ -123,7 +134,7 @@ class Source:
                 f"(share to learn from: {split.fraction:g}); give more episodes, or another share"
             )
 
-    def _stream(self, plan: _Plan, rows: int) -> Generator[Batch, None, None]:
+    def _stream(self, plan: Plan, rows: int) -> Generator[Batch, None, None]:
         keys = [column_key("episode", name) for name in self.problem.episode]
         if plan.survey.contiguous:
             for table in whole_episodes(plan.tables(rows), keys):
@@ -133,7 +144,7 @@ class Source:
             for table in whole_episodes(tables, keys):
                 yield group(table, plan.columns, self.problem, plan.names)
 
-    def _plan(self, extra: Sequence[str]) -> _Plan:
+    def _plan(self, extra: Sequence[str], engine: Engine = ALONE) -> Plan:
         parts = self.files
         columns = required_columns(self.problem, extra)
         opened = tuple(part.open() for part in parts)
@@ -142,29 +153,5 @@ class Source:
         # A second pass over the same files need not look again; a file that was written in between is another file.
         key = (columns, *[part.stamp() for part in parts])
         if key not in self._seen:
-            self._seen[key] = survey(opened, columns, ROWS)
-        return _Plan(opened, columns, self._seen[key])
-
-
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """What is to be read, checked as far as it can be without reading the rows."""
-
-    files: tuple[LogFile, ...]
-    columns: tuple[Column, ...]
-    survey: Survey
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(file.name for file in self.files)
-
-    def only(self, *roles: str) -> _Plan:
-        """Return the plan to read the columns of some roles."""
-        return replace(self, columns=tuple(column for column in self.columns if column.role in roles))
-
-    def tables(self, rows: int) -> Iterable[pa.Table]:
-        """Yield converted tables of at most `rows` rows."""
-        wanted = list(dict.fromkeys(column.name for column in self.columns))
-        repeated = [name for name in wanted if all(column.repeated for column in self.columns if column.name == name)]
-        for index, block, places in numbered(self.files, lambda _: wanted, rows, repeated):
-            yield convert(block, self.columns, self.survey.types, places, self.files[index].decimals)
+            self._seen[key] = survey(opened, columns, ROWS, engine)
+        return Plan(opened, columns, self._seen[key])

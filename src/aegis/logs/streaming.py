@@ -42,7 +42,7 @@ def whole_episodes(tables: Iterable[pa.Table], keys: Sequence[str]) -> Iterator[
 def joined(tables: Sequence[pa.Table]) -> pa.Table:
     """Return tables as one; dictionaries go if not all of them have them, as where one file ends and another begins."""
     alike = all(table.schema == tables[0].schema for table in tables)
-    return pa.concat_tables(tables if alike else [_decoded(table) for table in tables])
+    return pa.concat_tables(tables if alike else [decoded(table) for table in tables])
 
 
 @contextlib.contextmanager
@@ -69,7 +69,7 @@ def _spill(tables: Iterable[pa.Table], keys: Sequence[str], paths: Sequence[Path
     with contextlib.ExitStack() as stack:
         writers: list[pa.RecordBatchStreamWriter] = []
         for table in tables:
-            table = _decoded(table)
+            table = decoded(table)
             part = (hashes(_ids(table, keys)) % np.uint64(len(paths))).astype(np.int64)
             if not writers:
                 writers = _open_writers(paths, table.schema, stack)
@@ -83,7 +83,7 @@ def _spill(tables: Iterable[pa.Table], keys: Sequence[str], paths: Sequence[Path
                     raise _no_room(error) from error
 
 
-def _decoded(table: pa.Table) -> pa.Table:
+def decoded(table: pa.Table) -> pa.Table:
     """Return the table without dictionaries, which would be written once more for every block and file."""
     names = [name for name in table.column_names if pa.types.is_dictionary(table[name].type)]
     for name in names:

@@ -2,136 +2,138 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from aegis.engine import ALONE, Engine, Local, mapped, usable_cores
 from aegis.errors import LogError
 from aegis.logs.blocks import LogFile
 from aegis.logs.convert import plain
 from aegis.logs.decimals import POINT
-from aegis.logs.findings import Findings
-from aegis.logs.keys import Hashes, changes, hashes, values_at
+from aegis.logs.id_runs import Runs, contiguous, id_type
 from aegis.logs.schema import Column
-from aegis.logs.texts import TEXT, Guess, is_text
+from aegis.logs.spans import PIECE, Span
+from aegis.logs.texts import TEXT, Guess
 from aegis.problem.places import Places
 
 _FREE = ("key", "time", "any")  # kinds whose type is found, not prescribed
+_FEW = 4 * PIECE  # rows whose ids are read faster than others could be told to
 
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """rows: how many. contiguous: every episode's rows are next to each other. types: by `Column.key`, for free kinds."""
+    """rows: how many. contiguous: every episode's rows are next to each other. types: by `Column.key`, for free kinds.
+
+    spans: what can be read by itself, in the order of the log, each with its number of rows.
+    """
 
     rows: int
     contiguous: bool
     types: Mapping[str, pa.DataType]
+    spans: tuple[tuple[Span, int], ...] = ()
 
 
-def survey(files: Sequence[LogFile], columns: Sequence[Column], rows: int) -> Survey:
+@dataclass(slots=True)
+class Seen:
+    """What was seen in one span. guesses: by `Column.key`, of a file of text."""
+
+    rows: int = 0
+    guesses: dict[str, Guess] = field(default_factory=dict)
+    runs: Runs = field(default_factory=Runs)
+
+
+def survey(files: Sequence[LogFile], columns: Sequence[Column], rows: int, engine: Engine = ALONE) -> Survey:
     """Read ids only (and, in text files, the columns whose type must be guessed), a block at a time.
 
-    Keeps 8 bytes for each run of equal episode ids. Raises LogError if there are no rows, if an episode id is missing or
-    if a column has types in two files that do not go together.
+    Where ids do not grow from row to row, keeps 8 bytes for each run of equal episode ids. Raises LogError if there are no rows,
+    if an episode id is missing or if a column has types in two files that do not go together.
     """
-    free = [column for column in columns if column.kind in _FREE]
-    episode = [column.name for column in columns if column.role == "episode"]
-    guesses = {(index, c.key): Guess.start(c.kind) for index, f in enumerate(files) for c in free if f.types is None}
-    runs: list[Hashes] = []
-    previous: np.uint64 | None = None  # hash of the id in the last row so far
-    count = 0
-    for index, block, places in _id_blocks(files, episode, free, rows):
-        for column in free if files[index].types is None else ():
-            guesses[index, column.key].see(plain(block[column.name]), files[index].decimals.get(column.name, POINT))
-        kinds = [_id_type(block[name].type, name, files[index]) for name in episode]
-        ids = [block[name] for name in episode]
-        _refuse_nulls(ids, episode, Findings(places))
-        starts = np.flatnonzero(changes(ids))
-        found = hashes([_settled(values_at(column, starts), kind) for column, kind in zip(ids, kinds, strict=True)])
-        runs.append(found[1:] if previous is not None and found[0] == previous else found)
-        previous, count = found[-1], count + block.num_rows
+    spans = [Span(index, stretch) for index, file in enumerate(files) for stretch in file.stretches()]
+    look = _Look(tuple(files), tuple(columns), rows)
+    found = list(_each(look, spans, engine))
+    count = sum(seen.rows for seen in found)
     if not count:
         raise LogError(f"{', '.join(file.name for file in files)}: the log has no rows; there is nothing to learn from")
-    ordered = np.sort(np.concatenate(runs))
-    contiguous = not bool(np.any(ordered[1:] == ordered[:-1]))
-    return Survey(count, contiguous, {column.key: _type(column, files, guesses) for column in free})
+
+    def hashed(places: Sequence[int]) -> Iterable[Runs]:
+        return (seen.runs for seen in _each(_Look(tuple(files), tuple(columns), rows, True), [spans[p] for p in places], engine))
+
+    one_piece = contiguous([seen.runs for seen in found], hashed)
+    types = {c.key: _type(c, files, [(span.file, seen) for span, seen in zip(spans, found, strict=True)]) for c in look.free}
+    return Survey(count, one_piece, types, tuple((span, seen.rows) for span, seen in zip(spans, found, strict=True)))
+
+
+def _each(look: _Look, spans: Sequence[Span], engine: Engine) -> Iterator[Seen]:
+    """Yield what is seen in each span: here, in threads, or on a cluster, which may be closer to the log."""
+    known = sum(span.stretch.rows or 0 for span in spans)
+    if not isinstance(engine, Local):
+        yield from mapped(engine, look, spans)
+    elif known < _FEW:
+        yield from map(look, spans)
+    else:
+        with ThreadPoolExecutor(usable_cores(), thread_name_prefix="aegis-survey") as pool:
+            yield from pool.map(look, spans)
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """Looks at a span. hashed: ids are hashed also where they grow from row to row."""
+
+    files: tuple[LogFile, ...]
+    columns: tuple[Column, ...]
+    rows: int
+    hashed: bool = False
+
+    @property
+    def free(self) -> list[Column]:
+        return [column for column in self.columns if column.kind in _FREE]
+
+    def __call__(self, span: Span) -> Seen:
+        file, free = self.files[span.file], self.free
+        episode = [column.name for column in self.columns if column.role == "episode"]
+        seen = Seen(guesses={column.key: Guess.start(column.kind) for column in free if file.types is None})
+        # Text that is not sorted is read but once: ids of text files are hashed as they come.
+        seen.runs = Runs(hashed=self.hashed or file.types is None)
+        guessed = [column.name for column in free] if file.types is None else []
+        wanted = list(dict.fromkeys([*episode, *guessed]))
+        for _, block, places in numbered(self.files, [span], lambda _: wanted, self.rows, episode):
+            for column in free if file.types is None else ():
+                seen.guesses[column.key].see(plain(block[column.name]), file.decimals.get(column.name, POINT))
+            seen.runs.add([block[name] for name in episode], episode, file, places)
+            seen.rows += block.num_rows
+        return seen
 
 
 def numbered(
-    files: Sequence[LogFile], columns: Callable[[LogFile], Sequence[str]], rows: int, repeated: Sequence[str] = ()
+    files: Sequence[LogFile],
+    spans: Iterable[Span],
+    columns: Callable[[LogFile], Sequence[str]],
+    rows: int,
+    repeated: Sequence[str] = (),
 ) -> Iterator[tuple[int, pa.Table, Places]]:
-    """Yield the blocks of all files one after the other, with the index of the file and where each row is."""
+    """Yield the blocks of spans one after the other, with the index of the file and where each row is."""
     names = tuple(file.name for file in files)
-    for index, file in enumerate(files):
-        first = 1
-        for block in file.blocks(columns(file), rows, repeated):
+    for span in spans:
+        file, first = files[span.file], span.stretch.first
+        for block in file.blocks(columns(file), rows, repeated, span.stretch):
             row = np.arange(first, first + block.num_rows, dtype=np.int64)
-            yield index, block, Places(names, np.full(row.size, index, dtype=np.int32), row)
+            yield span.file, block, Places(names, np.full(row.size, span.file, dtype=np.int32), row)
             first += block.num_rows
 
 
-def _id_blocks(
-    files: Sequence[LogFile], episode: Sequence[str], free: Sequence[Column], rows: int
-) -> Iterator[tuple[int, pa.Table, Places]]:
-    def wanted(file: LogFile) -> list[str]:
-        guessed = [column.name for column in free] if file.types is None else []
-        return list(dict.fromkeys([*episode, *guessed]))
-
-    return numbered(files, wanted, rows, episode)
-
-
-def _id_type(kind: pa.DataType, name: str, file: LogFile) -> pa.DataType:
-    """Return the type in which ids of this type will be kept."""
-    return TEXT if file.types is None else _simplified(kind, Column(name, "episode", "key"), file)
-
-
-def _settled(ids: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return ids as they will be kept, so that 5.0 in one file and 5 in another are one id; 5.5 is left for the conversion."""
-    try:
-        return ids if ids.type == kind else pc.cast(ids, kind)
-    except pa.ArrowInvalid:
-        return ids
-
-
-def _refuse_nulls(ids: Sequence[pa.ChunkedArray], names: Sequence[str], findings: Findings) -> None:
-    said = "the episode id is missing (null); every row belongs to an episode; give it an id"
-    for column, name in zip(ids, names, strict=True):
-        if column.null_count:
-            findings.add(np.flatnonzero(column.is_null().to_numpy()), name, lambda _: said)
-    findings.settle()
-
-
-def _type(column: Column, files: Sequence[LogFile], guesses: Mapping[tuple[int, str], Guess]) -> pa.DataType:
+def _type(column: Column, files: Sequence[LogFile], found: Sequence[tuple[int, Seen]]) -> pa.DataType:
     """Return the one type that a column gets in all files."""
-    found: pa.DataType | None = None
+    kind: pa.DataType | None = None
     for index, file in enumerate(files):
         types = file.types
-        here = guesses[index, column.key].left[0] if types is None else _simplified(types[column.name], column, file)
-        found = here if found is None else _joined(found, here, column, files[0], file)
-    return found
-
-
-def _simplified(kind: pa.DataType, column: Column, file: LogFile) -> pa.DataType:
-    """Return the type in which a column of a typed file is kept."""
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    if is_text(kind):
-        return TEXT
-    if pa.types.is_timestamp(kind) or pa.types.is_date(kind):
-        return kind
-    if pa.types.is_integer(kind):
-        return pa.int64()
-    if pa.types.is_boolean(kind):
-        return TEXT if column.kind == "key" else kind
-    if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        # Ids that became floats on their way (5.0) are whole numbers; the conversion refuses 5.5 by row.
-        return pa.int64() if column.kind == "key" else pa.float64()
-    raise LogError(
-        f"{file.name}, column '{column.name}': the {column.what} has the type {kind}; text, numbers, flags and dates can be read"
-    )
+        guesses = (seen.guesses[column.key].left[0] for place, seen in found if place == index) if types is None else ()
+        here = next(iter(guesses)) if types is None else id_type(types[column.name], column, file)
+        kind = here if kind is None else _joined(kind, here, column, files[0], file)
+    return kind
 
 
 def _joined(one: pa.DataType, other: pa.DataType, column: Column, first: LogFile, file: LogFile) -> pa.DataType:

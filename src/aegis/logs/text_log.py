@@ -11,6 +11,7 @@ import pyarrow.csv
 
 from aegis.logs.blocks import TROUBLE, evenly, guarded, unreadable_file
 from aegis.logs.dialects import Dialect, recognise
+from aegis.logs.spans import WHOLE, Stretch
 from aegis.logs.stored import Stored
 from aegis.logs.texts import TEXT
 
@@ -59,7 +60,13 @@ class TextLog:
         """Return how the file is read; see LogFile."""
         return str(self.form)
 
-    def blocks(self, columns: Sequence[str], rows: int, repeated: Sequence[str] = ()) -> Iterator[pa.Table]:
+    def stretches(self) -> tuple[Stretch, ...]:
+        """Return the whole file, which is read from its first row on; see LogFile."""
+        return (WHOLE,)
+
+    def blocks(
+        self, columns: Sequence[str], rows: int, repeated: Sequence[str] = (), stretch: Stretch = WHOLE
+    ) -> Iterator[pa.Table]:
         """Yield blocks of rows; see LogFile."""
         names = self.names
         wanted = list(columns) or list(names[:1])

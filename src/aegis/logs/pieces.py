@@ -1,0 +1,113 @@
+"""A log in pieces that several readers can share: each reads whole episodes, and hands back those at the ends of its piece.
+
+An episode may begin in one piece and end in another. The rows at both ends of a piece are put together in the order of the log,
+by whoever put out the pieces. Which pieces there are depends on the log alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from aegis.logs.grouping import group
+from aegis.logs.keys import changes, last_start
+from aegis.logs.plan import Plan
+from aegis.logs.schema import column_key
+from aegis.logs.spans import Span
+from aegis.logs.streaming import decoded, joined, whole_episodes
+from aegis.problem import Batch, Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """A log whose episodes' rows follow each other. spans: those of each piece. rows: of a block."""
+
+    plan: Plan
+    problem: Problem
+    spans: tuple[tuple[Span, ...], ...]
+    rows: int
+
+    def __len__(self) -> int:
+        return len(self.spans)
+
+    def read(self, number: int) -> Reading:
+        """Return a piece, from 0, to be read."""
+        return Reading(self, number)
+
+    def edges(self) -> Edges:
+        """Return where the ends of the pieces are put together."""
+        return Edges(self)
+
+    def batch(self, table: pa.Table) -> Batch:
+        """Return whole episodes as a batch."""
+        return group(table, self.plan.columns, self.problem, self.plan.names)
+
+    @property
+    def keys(self) -> list[str]:
+        """Return the columns of the episode's id in converted tables."""
+        return [column_key("episode", name) for name in self.problem.episode]
+
+
+@dataclass(slots=True)
+class Reading:
+    """One piece while it is read: iterating gives the episodes that are whole in it, `ends` afterwards the rows of the others.
+
+    The first episode of the log is whole, though the first of its piece.
+    """
+
+    pieces: Pieces
+    number: int
+    ends: list[pa.Table] = field(default_factory=list)
+
+    def __iter__(self) -> Iterator[Batch]:
+        """Yield batches of whole episodes; raises LogError as `Source.batches` does."""
+        keys = self.pieces.keys
+        tables = whole_episodes(self.pieces.plan.tables(self.pieces.rows, self.pieces.spans[self.number]), keys)
+        table = next(tables, None)
+        if table is not None and self.number > 0:
+            starts = np.flatnonzero(changes([table[key] for key in keys]))
+            first = int(starts[1]) if starts.size > 1 else table.num_rows
+            self.ends.append(_copied(table.slice(0, first)))
+            table = table.slice(first)
+        while table is not None:
+            following = next(tables, None)
+            if following is None and table.num_rows:
+                last = last_start([table[key] for key in keys])
+                self.ends.append(_copied(table.slice(last)))
+                table = table.slice(0, last)
+            if table.num_rows:
+                yield self.pieces.batch(table)
+            table = following
+
+
+@dataclass(slots=True)
+class Edges:
+    """The ends of pieces, added in the order of the log; episodes are given back when they are whole."""
+
+    pieces: Pieces
+    held: list[pa.Table] = field(default_factory=list)
+
+    def add(self, ends: Sequence[pa.Table]) -> Iterator[Batch]:
+        """Add the ends of the next piece; yield episodes that are whole, once there are enough rows of them."""
+        self.held += ends
+        if sum(table.num_rows for table in self.held) < self.pieces.rows:
+            return
+        table = joined(self.held)
+        last = last_start([table[key] for key in self.pieces.keys])
+        self.held = [table.slice(last)]
+        if last:
+            yield self.pieces.batch(table.slice(0, last))
+
+    def close(self) -> Iterator[Batch]:
+        """Yield what is left."""
+        if self.held:
+            yield self.pieces.batch(joined(self.held))
+        self.held = []
+
+
+def _copied(table: pa.Table) -> pa.Table:
+    """Return a few rows in memory of their own: a slice would keep, and send, all that it was cut from."""
+    return decoded(table.take(pa.array(np.arange(table.num_rows))))
