@@ -16,17 +16,20 @@ def main():
     asked = question()
     data = np.load(asked["path"])
     context, action, reward, fresh = data["context"], data["action"], data["reward"], data["fresh"]
-    settings = {"v_sq": asked["noise"] ** 2, "lambda_": asked["precision"], "fit_intercept": False, "random_state": 1, "njobs": 1}
+    shared = {"lambda_": asked["precision"], "fit_intercept": False, "method": "chol", "random_state": 1, "njobs": 1}
+
+    def fitted(way, spread):
+        """Return a bandit after all rows; a new one each time, because a second fit adds to the first."""
+        return LinTS(asked["arms"], v_sq=spread, **shared, **way).fit(context, action, reward)
+
     found = {}
     for name, way in WAYS.items():
-        bandit = LinTS(asked["arms"], method="chol", **settings, **way)
-        fit, _ = smallest(lambda b=bandit: b.fit(context, action, reward), asked["repeats"])
+        fit, bandit = smallest(lambda w=way: fitted(w, asked["noise"]), asked["repeats"])  # v_sq multiplies the spread
         predict, _ = smallest(lambda b=bandit: b.predict(fresh), asked["repeats"])
         drawn = bandit.decision_function(fresh)
         away = (drawn[:, 0] - drawn[:, 1] - data["gap"]) / data["gap_sd"]
         found.update({"fit": fit, name: predict, f"{name} spread": float(np.sqrt(np.square(away).mean()))})
-    greedy = LinTS(asked["arms"], method="chol", **dict(settings, v_sq=1e-18), **WAYS["each"]).fit(context, action, reward)
-    found["slopes"] = greedy.decision_function(np.eye(fresh.shape[1])).T.tolist()
+    found["slopes"] = fitted(WAYS["each"], 1e-12).decision_function(np.eye(fresh.shape[1])).T.tolist()
     answer("contextualbandits", found)
 
 

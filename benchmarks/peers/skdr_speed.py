@@ -43,7 +43,7 @@ def frame(data, rows):
 
 
 def evaluated(table, models, alpha):
-    """Return estimate and interval: two folds, ridge regression, one estimator, no search for a clip."""
+    """Return estimate and interval: two folds, ridge regression, the self-normalised estimator, no search for a clip."""
     found = skdr_eval.evaluate_sklearn_models(
         table,
         models,
@@ -55,7 +55,7 @@ def evaluated(table, models, alpha):
         alpha=alpha,
         policy_train="all",
         y_col="reward",
-        estimators=("DR",),
+        estimators=("SNDR",),
     )
     row = found.report.iloc[0]
     return [float(row[name]) for name in ("V_hat", "ci_lower", "ci_upper")]
