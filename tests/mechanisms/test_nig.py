@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import mechanism_cases as cases
 import numpy as np
 import pytest
@@ -11,6 +13,7 @@ from hypothesis import strategies as hs
 
 from aegis.errors import ModelError, SettingError
 from aegis.mechanisms import NIG
+from aegis.mechanisms.nig import solve
 from aegis.rng import stream
 
 PRIOR = {"precision": 0.7, "shape": 2.5, "rate": 1.3}
@@ -186,7 +189,10 @@ def test_values_that_only_differ_by_round_off_are_refused(offset, what):
         features = np.hstack([np.ones((50, 1)), inputs + (1e8 if offset == "features" else 0.0)])
         state = prior.update(features, targets + (1e8 if offset == "targets" else 0.0))
         asks = (state.moments, state.point, lambda s=state: s.kl(prior), lambda s=state: s.draw(stream(1, "x"), 2))
-        for ask in asks:
+        pair = (NIG.prior(2), state)
+        stacked = [np.stack([getattr(own, part) for own in pair]) for part in ("precision", "shift", "square")]
+        beside_another = partial(solve, stacked[0], stacked[1], [own.shape for own in pair], stacked[2])
+        for ask in (*asks, beside_another):
             with pytest.raises(ModelError, match=f"{what} is not positive"):
                 ask()
 

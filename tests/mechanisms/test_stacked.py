@@ -63,6 +63,23 @@ def test_updates_are_those_of_each_run_alone(model: str, outcome: str) -> None:
         same(found, wanted)
 
 
+@pytest.mark.parametrize("outcome", OUTCOMES)
+def test_moments_of_all_runs_are_those_of_each_alone(outcome: str) -> None:
+    problem = cases.mixed_problem(OUTCOMES[outcome])
+    stack, alone = both(problem, MODELS["fourier"], [episodes_alike(problem, seed) for seed in range(3)])
+    for seed, (found, wanted) in enumerate(zip(stack.solved(), alone, strict=True)):
+        same(found, wanted)
+        for name, state in wanted.states.items():
+            at, expected = found.states[name].moments(), state.moments()
+            assert at.shape == expected.shape
+            for part in ("factor", "mean", "rate"):
+                np.testing.assert_array_equal(getattr(at, part), getattr(expected, part), err_msg=f"{name}, {part}")
+        drawn, own = (belief.draw(stream(seed, "solved"), 2).functions for belief in (found, wanted))
+        for name in own:
+            np.testing.assert_array_equal(drawn[name].drawn.weights, own[name].drawn.weights, err_msg=name)
+            np.testing.assert_array_equal(drawn[name].drawn.sd, own[name].drawn.sd, err_msg=name)
+
+
 def test_missing_values_and_unequal_episodes_are_left_out_run_by_run() -> None:
     problem = cases.mixed_problem()
     batches = [episodes_alike(problem, seed) for seed in range(3)]

@@ -89,3 +89,21 @@ def test_blocks_count_features(monkeypatch):
             assert asked.count(level) == calls
     assert most_features(build_belief(problem, ModelSettings(structure="cells")).point()) == 1
     assert plan(build_belief(problem), Thompson(2), rng).theta.count == 2
+
+
+@pytest.mark.parametrize("at_once", [1, 200, 1000])
+def test_one_state_that_unfolds_into_too_much_is_cut_by_its_actions(at_once, monkeypatch):
+    problem = cases.real_problem(3)
+    rng = stream(4, "cut")
+    theta = cases.learned(problem, rng, "fourier").draw(rng, 2)
+    states = States.of(problem, cases.random_batch(problem, rng, 2, 1), problem.outermost.name)
+    recursion = Recursion(problem, theta, Scope(problem.names), integration=Integration("quadrature", 4))
+    whole = recursion.values(problem.outermost.name, states)
+    held: list[int] = []
+    plain = Recursion._rewards
+    monkeypatch.setattr("aegis.planning.recursion.AT_ONCE", at_once)
+    monkeypatch.setattr(Recursion, "_rewards", lambda self, own: held.append(own.count) or plain(self, own))
+    np.testing.assert_allclose(recursion.values(problem.outermost.name, states), whole, rtol=1e-5, atol=1e-5)
+    actions, least = problem.innermost.actions.count, 4  # the nodes of one decision cannot be told apart
+    assert max(held) * actions * theta.count <= max(at_once, least * actions * theta.count)
+    assert sum(held) * actions == recursion.size(problem.outermost.name) * states.count

@@ -63,7 +63,7 @@ def steps(onlines: Sequence[Online], beliefs: StackedBelief, first: int, last: i
         raise SettingError(f"a {type(plant).__name__} cannot run several seeds at once; use `run` for each of them")
     planned = onlines[0].policy(beliefs.beliefs()[0], first)
     for episode in range(first, last):
-        each = zip(onlines, beliefs.beliefs(), strict=True)
+        each = zip(onlines, beliefs.solved(), strict=True)
         choices = tuple(online.choice(belief, episode) for online, belief in each)
         policy = Together(replace(planned, choice=choices[0]), choices, beliefs.stacks)
         batch = plant.episode_of_each(episode, policy, seeds)

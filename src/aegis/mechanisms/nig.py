@@ -7,6 +7,7 @@ Model for output q: `y = features . w_q + noise`, `noise ~ N(0, s_q^2)`, `w_q | 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -75,20 +76,11 @@ class NIG:
     def moments(self) -> Moments:
         """Solve for mean and rate; raises ModelError if precision or rate are not positive by more than round-off."""
         factor, failed = sla.lapack.dpotrf(self.precision, lower=True, clean=True)
-        # What a feature adds to those before it, relative to its own size: 1 - R^2 of one feature on the others.
-        if failed or not (np.square(np.diag(factor)) > ROUND_OFF * np.diag(self.precision)).all():
-            raise ModelError(
-                "a posterior precision is not positive definite beyond round-off: features are far too large, or vary far too "
-                "little for their size; standardise the inputs (scaling fitted on prior data)"
-            )
+        _check_factor(failed, factor.diagonal(), self.precision.diagonal())
         half, _ = sla.lapack.dtrtrs(factor, self.shift, lower=True)
         mean, _ = sla.lapack.dtrtrs(factor, half, lower=True, trans=1)
         rate = 0.5 * (self.square - np.einsum("dq,dq->q", half, half))
-        if not (rate > ROUND_OFF * self.square).all():
-            raise ModelError(
-                "a posterior noise rate is not positive beyond round-off: targets are far too large for their noise; "
-                "standardise them (scaling fitted on prior data)"
-            )
+        _check_rate(rate, self.square)
         return Moments(factor, mean, self.shape, rate)
 
     def draw(self, rng: np.random.Generator, count: int) -> Draw:
@@ -149,6 +141,55 @@ class NIG:
             + p.shape * (q.rate - p.rate) / p.rate
         )
         return float(np.sum(gaussian + gamma))
+
+
+@dataclass(frozen=True, slots=True)
+class Solved(NIG):
+    """A posterior whose moments are known already."""
+
+    at: Moments
+
+    def moments(self) -> Moments:
+        """Return what is known."""
+        return self.at
+
+
+def solve(precision: Array, shift: Array, shape: Sequence[float], square: Array) -> list[Moments]:
+    """Return `moments` of G posteriors, to the same bits: solved one by one, factors and rates checked at once.
+
+    precision `[G, D, D]`, shift `[G, D, q]`, shape `[G]`, square `[G, q]`.
+    """
+    factors, halves, means, failed = [], [], [], 0
+    for own in precision:
+        factor, info = sla.lapack.dpotrf(own, lower=True, clean=True)
+        factors.append(factor)
+        failed = failed or info
+    _check_factor(failed, np.array([factor.diagonal() for factor in factors]), np.einsum("gdd->gd", precision))
+    for factor, own in zip(factors, shift, strict=True):
+        halves.append(sla.lapack.dtrtrs(factor, own, lower=True)[0])
+        means.append(sla.lapack.dtrtrs(factor, halves[-1], lower=True, trans=1)[0])
+    rates = 0.5 * (square - np.array([np.einsum("dq,dq->q", half, half) for half in halves]))
+    _check_rate(rates, square)
+    return list(map(Moments, factors, means, shape, rates))
+
+
+def _check_factor(failed: int, added: Array, sizes: Array) -> None:
+    """Raise ModelError unless a Cholesky factor with the diagonal `added`, of a matrix with the diagonal `sizes`, can be used."""
+    # What a feature adds to those before it, relative to its own size: 1 - R^2 of one feature on the others.
+    if failed or not (np.square(added) > ROUND_OFF * sizes).all():
+        raise ModelError(
+            "a posterior precision is not positive definite beyond round-off: features are far too large, or vary far too "
+            "little for their size; standardise the inputs (scaling fitted on prior data)"
+        )
+
+
+def _check_rate(rate: Array, square: Array) -> None:
+    """Raise ModelError unless rates are positive beyond round-off of the squares they are what is left of."""
+    if not (rate > ROUND_OFF * square).all():
+        raise ModelError(
+            "a posterior noise rate is not positive beyond round-off: targets are far too large for their noise; "
+            "standardise them (scaling fitted on prior data)"
+        )
 
 
 def refuse_infinite(precision: Array, shift: Array, square: Array) -> None:

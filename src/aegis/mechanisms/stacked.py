@@ -14,7 +14,7 @@ import numpy as np
 
 from aegis.errors import ModelError
 from aegis.mechanisms.encoding import Encoder
-from aegis.mechanisms.nig import NIG, refuse_infinite
+from aegis.mechanisms.nig import NIG, Solved, refuse_infinite, solve
 from aegis.mechanisms.regression import Regression, RegressionDraw, in_units, simplex
 from aegis.mechanisms.stacked_features import FeatureStack, stack_features
 from aegis.problem import AnyArray, Array, Rows
@@ -49,6 +49,12 @@ class StackedNIG:
     def each(self) -> list[NIG]:
         """Return the G states, as views that the update after the next one overwrites."""
         return list(map(NIG, self.precision, self.shift, self.shape.tolist(), self.square))
+
+    def solved(self) -> list[Solved]:
+        """Return the G states as `each` does, their moments known; raises ModelError as `NIG.moments` does."""
+        shape = self.shape.tolist()
+        found = solve(self.precision, self.shift, shape, self.square)
+        return list(map(Solved, self.precision, self.shift, shape, self.square, found))
 
     def update(self, features: Array, targets: Array, temper: float) -> StackedNIG:
         """Return the posteriors after rows features `[G, n, D]`, targets `[G, n, q]`: `NIG.update` of each run."""

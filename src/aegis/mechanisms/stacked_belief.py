@@ -46,7 +46,13 @@ class StackedBelief:
 
     def beliefs(self) -> list[Belief]:
         """Return the belief of each run; its arrays are views."""
-        each = {name: states.each() for name, states in self.states.items()}
+        return self._apart({name: states.each() for name, states in self.states.items()})
+
+    def solved(self) -> list[Belief]:
+        """Return the belief of each run with the moments of its posteriors known: what draws start from."""
+        return self._apart({name: states.solved() for name, states in self.states.items()})
+
+    def _apart(self, each: Mapping[str, Sequence[NIG]]) -> list[Belief]:
         return [
             Belief(own.problem, own.mechanisms, own.prior, {name: states[g] for name, states in each.items()})
             for g, own in enumerate(self.members)

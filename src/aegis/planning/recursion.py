@@ -21,6 +21,9 @@ from aegis.planning.states import States, legacy_probabilities
 from aegis.problem import Array, Policy, Problem, Rows, Scope
 
 Mask = Callable[[Rows], npt.NDArray[np.bool_]]
+# Hypothetical innermost decisions, times particles, that are held at once: with many levels or actions one state alone unfolds
+# into more. Runs in lockstep are planned together up to 2^18 of them, a run alone beyond, so that both are cut alike.
+AT_ONCE = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +50,24 @@ class Recursion:
             return self._rewards(states)
         actions = self.problem.level(level).actions.count
         wide = states.each_action(self.problem, level)
-        deeper, weights = self.integration.extend(self.problem, self.theta, child.name, wide, self._method(level))
-        below = self.values(child.name, deeper)
-        if child.name in self.scope:
-            best = self._best(child.name, deeper, below)
+        step = max(1, AT_ONCE * actions // (self.size(level) * self.theta.count))
+        parts = [self._ahead(level, child.name, wide.part(i, i + step)) for i in range(0, max(1, wide.count), step)]
+        found = parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+        return found.reshape(self.theta.count, states.count, actions)
+
+    def _ahead(self, level: str, child: str, decided: States) -> Array:
+        """Return what is ahead of decided states at `level`, `[S, n]`: over the contexts of its child, the value there."""
+        deeper, weights = self.integration.extend(self.problem, self.theta, child, decided, self._method(level))
+        below = self.values(child, deeper)
+        if child in self.scope:
+            best = self._best(child, deeper, below)
         else:
-            mask = self._mask(child.name, deeper)
-            legacy = self._require_legacy(child.name)
-            chances = legacy_probabilities(self.problem, legacy, child.name, deeper, self.scope, mask)
+            mask = self._mask(child, deeper)
+            legacy = self._require_legacy(child)
+            chances = legacy_probabilities(self.problem, legacy, child, deeper, self.scope, mask)
             best = np.sum(chances * below, axis=-1)
-        nodes = best.reshape(self.theta.count, wide.count, weights.shape[-1])
-        return np.sum(weights * nodes, axis=-1).reshape(self.theta.count, states.count, actions)
+        nodes = best.reshape(self.theta.count, decided.count, weights.shape[-1])
+        return np.sum(weights * nodes, axis=-1)
 
     def size(self, level: str) -> int:
         """Return how many hypothetical innermost decisions one state at `level` unfolds into."""
