@@ -7,81 +7,44 @@ file, which names the data a certificate speaks of, is measured apart and then l
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
-import resource
 import statistics
 import subprocess
 import sys
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from aegis.agents import CandidateSettings, Learned, learn
 from aegis.certificate import Candidate, certify
 from aegis.certificate.data import DataDigest
-from aegis.engine import one_thread
+from aegis.engine import one_thread, usable_cores
 from aegis.logs import Source, Split, required_columns
 from aegis.mechanisms import ModelSettings
 from aegis.policies import TargetColumns
-from aegis.problem import Array, Batch, Policy
 from big_log import TARGETS, big_problem, scan, write_big_log
+from large_clocks import Asked, Clock, Memory
 from results import record, table
 
 FOLDER = Path(__file__).parents[1] / "build"
-EPISODES = (50_000, 500_000)  # of about 20 rows
-TASKS = {
-    "columns": ("target columns", EPISODES),
-    "linear": ("learned, greedy, linear models", EPISODES),
-    "learned": ("learned, greedy, models as `aegis learn` chooses them", EPISODES[:1]),  # 160 s for 10^6 rows, all its own
-}
 LEARNING = 2_000  # episodes of the log, of the same law, that the policy is learned from
-RUNS = {"columns": 5, "linear": 3, "learned": 1}  # of certify, each between scans; the median counts
-Result = TypeVar("Result")
 
 
-@dataclass(slots=True)
-class Clock:
-    """Seconds of CPU (all threads of the process) and of the wall."""
+@dataclass(frozen=True)
+class Task:
+    """A candidate, the numbers of episodes (of about 20 rows) of the logs, and how often each is certified."""
 
-    cpu: float = 0.0
-    wall: float = 0.0
-
-    def time(self, work: Callable[[], Result]) -> Result:
-        """Do some work and add what it took."""
-        cpu, wall = time.process_time(), time.perf_counter()
-        result = work()
-        self.cpu += time.process_time() - cpu
-        self.wall += time.perf_counter() - wall
-        return result
+    name: str
+    episodes: tuple[int, ...]
+    runs: int
 
 
-class Asked:
-    """Adds up the time in which policies of a class are asked; CPU of the asking thread only, since others read meanwhile.
-
-    The class itself is watched: a policy wrapped in another would be code to `certify`, whose behaviour it would have to record.
-    """
-
-    def __init__(self, kind: type[Policy]) -> None:
-        self.cpu, self.wall, self.depth = 0.0, 0.0, 0
-        for name in ("taken", "full"):
-            setattr(kind, name, self._timed(getattr(kind, name)))
-
-    def _timed(self, method: Callable[..., Array]) -> Callable[..., Array]:
-        def timed(policy: Policy, level: str, batch: Batch) -> Array:
-            if self.depth:  # one asks the other
-                return method(policy, level, batch)
-            self.depth += 1
-            cpu, wall = time.thread_time(), time.perf_counter()
-            try:
-                return method(policy, level, batch)
-            finally:
-                self.depth -= 1
-                self.cpu += time.thread_time() - cpu
-                self.wall += time.perf_counter() - wall
-
-        return timed
+TASKS = {
+    "columns": Task("target columns", (50_000, 500_000, 5_000_000), 3),
+    "linear": Task("learned, greedy, linear models", (50_000, 500_000, 5_000_000), 1),
+    "learned": Task("learned, greedy, models as `aegis learn` chooses them", (50_000,), 1),
+}
 
 
 def learned(path: Path, task: str) -> Learned:
@@ -90,27 +53,31 @@ def learned(path: Path, task: str) -> Learned:
     return learn(Source(path, big_problem()), Split(), CandidateSettings("greedy"), models=models)
 
 
-def measure(task: str, path: Path, small: Path) -> dict[str, Any]:
-    """Scan, certify and scan again, in this process; task: one of TASKS."""
+def candidate_of(task: str, small: Path) -> tuple[Candidate, list[str]]:
+    """Return a candidate, and the columns of the log that are read for it."""
     problem = big_problem()
     columns = list(dict.fromkeys([column.name for column in required_columns(problem)]))
     if task == "columns":
-        columns += TARGETS
-        policy: Policy = TargetColumns(problem, {"recipe": TARGETS[0], "dose": TARGETS[1]})
-        candidate = Candidate(policy, "target columns", columns=TARGETS)
-    else:
-        found = learned(small, task)
-        policy = found.policy
-        candidate = Candidate(policy, "greedy policy", record=found.record, rewards=found.rewards)
-    asked = Asked(type(policy))
-    digest, scans, runs, peak = Clock(), [Clock(), Clock()], [], 0.0
+        policy = TargetColumns(problem, {"recipe": TARGETS[0], "dose": TARGETS[1]})
+        return Candidate(policy, "target columns", columns=TARGETS), [*columns, *TARGETS]
+    found = learned(small, task)
+    return Candidate(found.policy, "greedy policy", record=found.record, rewards=found.rewards), columns
+
+
+def measure(task: str, path: Path, small: Path) -> dict[str, Any]:
+    """Scan, certify and scan again; task: one of TASKS. The candidate's own calls are timed in a pass of one process."""
+    problem = big_problem()
+    candidate, columns = candidate_of(task, small)
+    digest, scans, runs = Clock(), [Clock(), Clock()], []
     rows = [clock.time(lambda: scan(path, columns)) for clock in scans][-1]
     named = digest.time(lambda: DataDigest.of(Source(path, problem)))
     DataDigest.of = lambda source: named  # type: ignore[method-assign]
-    for _ in range(RUNS[task]):
+    peak = 0.0
+    for _ in range(TASKS[task].runs):
         runs.append(Clock())
-        certificate = runs[-1].time(lambda: certify(Source(path, problem), candidate, ledger=False))
-        peak = peak or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000  # of one run, as users have it
+        with Memory() as memory:
+            certificate = runs[-1].time(lambda: certify(Source(path, problem), candidate, ledger=False, workers=usable_cores()))
+        peak = max(peak, memory.peak)
         scans.append(Clock())
         scans[-1].time(lambda: scan(path, columns))
     return {
@@ -122,10 +89,18 @@ def measure(task: str, path: Path, small: Path) -> dict[str, Any]:
         "digest": [digest.cpu, digest.wall],
         "certify": _medians(runs),
         "runs": [[round(clock.cpu, 3), round(clock.wall, 3)] for clock in runs],
-        "policy": [asked.cpu / len(runs), asked.wall / len(runs)],
         "megabytes": peak,
         "verdict": certificate.verdict.sentence,
     }
+
+
+def calls(task: str, path: Path, small: Path) -> dict[str, Any]:
+    """Certify in this process alone and return the seconds inside the candidate's own probability calls."""
+    problem = big_problem()
+    candidate, _ = candidate_of(task, small)
+    asked = Asked(type(candidate.policy))
+    certify(Source(path, problem), candidate, ledger=False)
+    return {"policy": [asked.cpu, asked.wall]}
 
 
 def _medians(clocks: list[Clock]) -> list[float]:
@@ -145,10 +120,11 @@ def write(results: list[dict[str, Any]]) -> None:
     """Record the results."""
     lines = [
         "A Parquet log of ragged episodes (1 to 3 recipes of 1 to 19 doses, about 20 rows), text ids, twelve columns, "
-        "propensities of the actions taken only. `certify` with all scopes, gain and value, and the audit. The scan reads the "
-        "same columns with `ParquetFile.iter_batches` and does nothing with them. Medians of runs (5 with target columns) "
-        "and of the scans around them. Seconds of CPU over all threads / of the wall; hashing the file is not in them. "
-        "'Policy' is the time inside the candidate's own probability calls (CPU of the calling thread).",
+        "propensities of the actions taken only. `certify` as the command runs it, on both cores, with all scopes, gain and "
+        "value, and the audit. The scan reads the same columns with `ParquetFile.iter_batches` and does nothing with them. Medians of "
+        f"runs ({TASKS['columns'].runs} with target columns) and of the scans around them. Seconds of CPU over all processes / "
+        "of the wall; hashing the file is not in them. 'Policy' is the time inside the candidate's own probability calls in a pass "
+        "of one process. Memory is the sum over all processes, pages that they share counted once.",
         "",
         *table(
             [
@@ -165,7 +141,7 @@ def write(results: list[dict[str, Any]]) -> None:
             [_row(found) for found in results],
         ),
         "",
-        *_memory(results),
+        *_growth(results),
     ]
     record("Large logs", "python benchmarks/large_logs.py", lines)
 
@@ -175,7 +151,7 @@ def _row(found: dict[str, Any]) -> list[str]:
     alone = [own / other for own, other in zip(done, scanned, strict=True)]
     both = [own / (other + more) for own, other, more in zip(done, scanned, asked, strict=True)]
     return [
-        TASKS[found["task"]][0],
+        TASKS[found["task"]].name,
         f"{found['rows']:,}",
         *[_pair(pair) for pair in (scanned, found["digest"], asked, done, alone, both)],
         f"{found['megabytes']:.0f}",
@@ -186,13 +162,21 @@ def _pair(pair: list[float]) -> str:
     return " / ".join(f"{value:.2f}" for value in pair)
 
 
-def _memory(results: list[dict[str, Any]]) -> list[str]:
+def _growth(results: list[dict[str, Any]]) -> list[str]:
     lines = []
-    for task, (name, _) in TASKS.items():
-        peaks = [found["megabytes"] for found in results if found["task"] == task]
-        rows = [found["rows"] for found in results if found["task"] == task]
-        if len(peaks) > 1:
-            lines.append(f"Peak memory ({name}) from {rows[0]:,} to {rows[-1]:,} rows: {peaks[-1] / peaks[0] - 1:+.1%}.")
+    for task, asked in TASKS.items():
+        own = [found for found in results if found["task"] == task]
+        if len(own) < 2:
+            continue
+        first, last = own[0], own[-1]
+        lines.append(
+            f"{asked.name}, from {first['rows']:,} to {last['rows']:,} rows: peak memory "
+            f"{last['megabytes'] / first['megabytes'] - 1:+.1%}."
+        )
+        steps = [
+            (more["certify"][0] - less["certify"][0]) / (more["rows"] - less["rows"]) for less, more in itertools.pairwise(own)
+        ]
+        lines.append(f"CPU for each further row, by step: {', '.join(f'{1e9 * step:.0f} ns' for step in steps)}.")
     return lines
 
 
@@ -200,27 +184,31 @@ def main() -> None:
     """Write the logs that are not there yet, measure and record."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--measure", nargs=3, metavar=("TASK", "LOG", "SMALL"), help="one measurement, in this process")
+    options.add_argument("--calls", nargs=3, metavar=("TASK", "LOG", "SMALL"), help="the candidate's own calls, in this process")
     options.add_argument("--write", nargs=2, metavar=("LOG", "EPISODES"), help="write a log")
+    options.add_argument("--most", type=int, default=5_000_000, help="episodes of the largest log to measure")
+    options.add_argument("--task", action="append", choices=sorted(TASKS), help="only these")
     options.add_argument("--no-table", action="store_true", help="print only")
     given = options.parse_args()
     one_thread()
-    if given.measure:
-        task, log, small = given.measure
-        print(json.dumps(measure(task, Path(log), Path(small))))
-        return
+    for work, asked in ((measure, given.measure), (calls, given.calls)):
+        if asked:
+            print(json.dumps(work(asked[0], Path(asked[1]), Path(asked[2]))))
+            return
     if given.write:
         print(json.dumps({"rows": write_big_log(Path(given.write[0]), int(given.write[1]))}))
         return
     FOLDER.mkdir(parents=True, exist_ok=True)
-    logs = {episodes: FOLDER / f"large-{episodes}.parquet" for episodes in (LEARNING, *EPISODES)}
+    chosen = [(task, size) for task in given.task or TASKS for size in TASKS[task].episodes if size <= given.most]
+    logs = {size: FOLDER / f"large-{size}.parquet" for size in (LEARNING, *[size for _, size in chosen])}
     for episodes, path in logs.items():
         if not path.exists():
             in_own_process("--write", str(path), str(episodes))
     results = []
-    for task, (_, sizes) in TASKS.items():
-        for episodes in sizes:
-            results.append(in_own_process("--measure", task, str(logs[episodes]), str(logs[LEARNING])))
-            print(json.dumps(results[-1]), flush=True)
+    for task, episodes in chosen:
+        where = (task, str(logs[episodes]), str(logs[LEARNING]))
+        results.append(in_own_process("--measure", *where) | in_own_process("--calls", *where))
+        print(json.dumps(results[-1]), flush=True)
     if not given.no_table:
         write(results)
 

@@ -57,7 +57,7 @@ def test_a_scheduler_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(spans, "PIECE", 200)
     monkeypatch.setattr("aegis.engine.dask_team.ANSWERS", "1s")
     paths = written(tmp_path, make_table(400))
-    with pytest.raises(SettingError, match="no Dask scheduler answers at tcp://127.0.0.1:9"):
+    with pytest.raises(SettingError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:9"):
         in_pieces(
             paths, problem_of(), Candidate(Function.named(problem_of(), "small_logs:better"), "b"), engine="dask://127.0.0.1:9"
         )

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_logs import better_policy, make_table, problem_of, source_of
 
-from aegis.certificate import Candidate, overlap, run
+from aegis.certificate import Candidate, adding, overlap
 from aegis.certificate.collected import Collected
 from aegis.certificate.overlap import HIGHEST, LOWEST, Spread
 from aegis.certificate.request import Request
@@ -62,7 +62,7 @@ def test_taking_certified_episodes_out_changes_nothing(head: str, by: tuple[str,
     source = source_of(make_table(150), problem_of(head=head))
     results = []
     for mostly in (0.0, 1.1):  # never and always taken out
-        monkeypatch.setattr(run, "MOSTLY", mostly)
+        monkeypatch.setattr(adding, "MOSTLY", mostly)
         request = Request.of(source.problem, Candidate(better_policy(source.problem), "better"), by=by)
         results.append(plain(collect(request, source.batches(rows=97), Sides((placing_split(150),)))))
     assert results[0] == results[1]

@@ -61,7 +61,7 @@ class _Work:
     auditor: Auditor
 
     def __call__(self, number: int) -> tuple[Auditor, list[pa.Table]]:
-        auditor, reading = self.auditor.part(number, skimmed(number)), self.pieces.read(number)
+        auditor, reading = self.auditor.part(number, skimmed(number), self.pieces.episodes), self.pieces.read(number)
         for batch in reading:
             auditor.add(batch)
         return auditor, reading.ends

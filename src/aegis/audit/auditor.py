@@ -49,6 +49,7 @@ class Auditor:
         self._cuts: Cuts | None = None
         self._placing = 0  # of the next episodes placed the cuts
         self._skimmed = False
+        self._first = True  # of several parts, or there is only one
         self._episodes = 0
         self._decisions = 0
         self._propensities = Propensities(problem, self.scope, alpha)
@@ -74,7 +75,8 @@ class Auditor:
         if not len(batch):
             return
         self.place(batch)
-        view = View.of(self.problem, batch, self._cuts, self._placing, self._skimmed)
+        skimmed = self._skimmed or (self._episodes > 0 and not self._first)
+        view = View.of(self.problem, batch, self._cuts, self._placing, skimmed)
         self._placing = max(0, self._placing - len(batch))
         self._episodes += len(batch)
         self._decisions += view.reward.size
@@ -89,14 +91,17 @@ class Auditor:
             self._cuts = View.of(self.problem, batch, None).cuts
             self._placing = self._cuts.used
 
-    def part(self, number: int, skimmed: bool = False) -> Auditor:
+    def part(self, number: int, skimmed: bool = False, episodes: int = 0) -> Auditor:
         """Return an auditor for one part of the log, from 0, whose cuts are placed; merge it with those before it.
 
-        skimmed: costly tests leave this part out. Which parts are skimmed must depend on their numbers only.
+        Of later parts costly tests look at the first batch; skimmed: at none. Which parts are skimmed must depend on their
+        numbers only. episodes: about how many the whole log has, if that is known: samples need not be larger there.
         """
         found = Auditor(self.problem, self._policy, self.scope, self.alpha)
         found._cuts, found._skimmed = self._cuts, skimmed
+        found._first = number == 0
         found._placing = self._placing if number == 0 else 0
+        found._copies.expect(episodes)
         found._drift.seen = found._clusters.seen = number * PART
         return found
 

@@ -40,6 +40,11 @@ class Copies:
         self.by_reward = _Sample()
         self.episodes = 0
 
+    def expect(self, episodes: int) -> None:
+        """Keep samples of a part as small as those of a log with so many episodes will be in the end, or twice that."""
+        self.by_context.expect(episodes)
+        self.by_reward.expect(episodes)
+
     def add(self, view: View) -> None:
         """Add the episodes of a batch."""
         if not len(view.batch):
@@ -156,6 +161,12 @@ class _Sample:
     def wanted(self, keys: Hashes) -> npt.NDArray[np.bool_]:
         """Say which keys belong to the sample."""
         return (keys & self.mask) == 0
+
+    def expect(self, episodes: int) -> None:
+        """Begin with a mask that leaves enough of so many episodes."""
+        while episodes > 2 * MOST and self.mask < LAST_MASK:
+            self.mask = self.mask * np.uint64(2) + np.uint64(1)
+            episodes //= 2
 
     def merge(self, other: _Sample) -> None:
         """Add the episodes of another sample."""

@@ -68,11 +68,16 @@ class Collected:
             *recognisers(request.problem, request.candidates, request.fresh),
         )
 
-    def again(self, request: Request, skimmed: bool = False) -> Collected:
-        """Return the same with nothing in it yet, for a piece of the log. skimmed: weights are not described there."""
+    def again(self, request: Request, first: bool = False, skimmed: bool = False) -> Collected:
+        """Return the same with nothing in it yet, for a piece of the log.
+
+        first: the path of bounds begins there. skimmed: weights are not described there.
+        """
         found = Collected.start(request, self.claims, self.sides)
         found.models = self.models
         found.evidence = [Evidence.start(item.claim, item.grids, request.problem) for item in self.evidence]
+        for item in (*found.evidence, *found.balances.values()):
+            item.recorded = first
         for spread in (*found.spreads.values(), *found.level_spreads.values()):
             spread.skimmed = skimmed
         return found

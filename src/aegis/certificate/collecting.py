@@ -123,13 +123,17 @@ class RunningFactors:
 
 @dataclass(slots=True)
 class Evidence:
-    """The evidence for one claim so far: one sketch per part, and, of gains, the sketches at a few stations on the way."""
+    """The evidence for one claim so far: one sketch per part, and, of gains, the sketches at a few stations on the way.
+
+    recorded: there are stations; those of a later piece of a log would only be thrown away.
+    """
 
     claim: Claim
     grids: tuple[Grid, ...]
     clusters: tuple[Clusters, ...] = ()
     running: list[Running] = field(init=False)
     stations: list[tuple[Sketch, ...]] = field(default_factory=list)
+    recorded: bool = True
 
     def __post_init__(self) -> None:
         self.running = [
@@ -189,7 +193,7 @@ class Evidence:
     @property
     def _followed(self) -> bool:
         """Whether somebody asks how it came about."""
-        return self.claim.what == "gain" and self.claim.group is None
+        return self.recorded and self.claim.what == "gain" and self.claim.group is None
 
     def close(self) -> None:
         """Turn clusters, which are whole only now, into units."""

@@ -25,6 +25,8 @@ from aegis.evidence import doubted_filled, least_weights
 from aegis.policies import path_full, sequential_full
 from aegis.problem import Array, Batch, Scope
 
+ROUNDING = 1e-14  # of sums of a few probabilities
+
 
 @dataclass(frozen=True, slots=True)
 class AsLogged:
@@ -118,4 +120,5 @@ def largest_gain(cap: float, factors: Mapping[str, float]) -> float:
     """
     (factor,) = factors.values()
     most, square = 1.0 - 1.0 / (cap * factor), factor * factor
-    return min(1.0, most * square / (1.0 + most * (square - 1.0)))
+    # A candidate may be so close to the legacy that rounding matters; a larger T is as valid.
+    return min(1.0, most * square / (1.0 + most * (square - 1.0)) + ROUNDING) if most > 0 else 0.0

@@ -46,7 +46,7 @@ class Gathering:
     def __call__(self, number: int) -> Gathered:
         """Return what is in a piece."""
         skim = skimmed(number)
-        found, auditor = self.start.again(self.request, skim), self.auditor.part(number, skim)
+        found, auditor = self.start.again(self.request, number == 0, skim), self.auditor.part(number, skim, self.pieces.episodes)
         reading = self.pieces.read(number)
         refusal = self.weigh(reading, found, auditor)
         found.models = []  # everybody has them

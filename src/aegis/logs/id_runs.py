@@ -31,6 +31,7 @@ class Runs:
     """The runs of a span so far. hashed: keep the hash of each; else only while ids do not grow.
 
     kinds: the types in which ids are kept. first, last: the first and the last id. growing: each is larger than the one before.
+    count: how many runs there are.
     """
 
     hashed: bool = False
@@ -38,6 +39,7 @@ class Runs:
     first: Id | None = None
     last: Id | None = None
     growing: bool = True
+    count: int = 0
     found: list[Hashes] = field(default_factory=list)
 
     def add(self, ids: Sequence[pa.ChunkedArray], names: Sequence[str], file: LogFile, places: Places) -> None:
@@ -48,6 +50,7 @@ class Runs:
         values = [_settled(values_at(column, starts), kind) for column, kind in zip(ids, self.kinds, strict=True)]
         first, last = (tuple(column[place].as_py() for column in values) for place in (0, -1))
         goes_on = self.last == first
+        self.count += starts.size - int(goes_on)
         self.growing = self.growing and _grow(values) and (self.last is None or goes_on or _below(self.last, first))
         self.first, self.last = self.first if self.first is not None else first, last
         if self.hashed:

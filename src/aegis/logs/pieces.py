@@ -33,6 +33,11 @@ class Pieces:
     def __len__(self) -> int:
         return len(self.spans)
 
+    @property
+    def episodes(self) -> int:
+        """Return about how many episodes there are; those that go on from one piece to the next count twice."""
+        return self.plan.survey.runs
+
     def read(self, number: int) -> Reading:
         """Return a piece, from 0, to be read."""
         return Reading(self, number)

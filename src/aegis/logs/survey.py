@@ -28,13 +28,15 @@ _FEW = 4 * PIECE  # rows whose ids are read faster than others could be told to
 class Survey:
     """rows: how many. contiguous: every episode's rows are next to each other. types: by `Column.key`, for free kinds.
 
-    spans: what can be read by itself, in the order of the log, each with its number of rows.
+    spans: what can be read by itself, in the order of the log, each with its number of rows. runs: of equal episode ids, each
+    span by itself.
     """
 
     rows: int
     contiguous: bool
     types: Mapping[str, pa.DataType]
     spans: tuple[tuple[Span, int], ...] = ()
+    runs: int = 0
 
 
 @dataclass(slots=True)
@@ -64,7 +66,8 @@ def survey(files: Sequence[LogFile], columns: Sequence[Column], rows: int, engin
 
     one_piece = contiguous([seen.runs for seen in found], hashed)
     types = {c.key: _type(c, files, [(span.file, seen) for span, seen in zip(spans, found, strict=True)]) for c in look.free}
-    return Survey(count, one_piece, types, tuple((span, seen.rows) for span, seen in zip(spans, found, strict=True)))
+    counted = tuple((span, seen.rows) for span, seen in zip(spans, found, strict=True))
+    return Survey(count, one_piece, types, counted, sum(seen.runs.count for seen in found))
 
 
 def _each(look: _Look, spans: Sequence[Span], engine: Engine) -> Iterator[Seen]:
