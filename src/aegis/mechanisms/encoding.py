@@ -35,7 +35,9 @@ class Scaling:
 
     def forward(self, values: Array) -> Array:
         """Return standardised values `[..., d]`."""
-        return (values - self.centre) / self.scale
+        found = values - self.centre
+        found /= self.scale
+        return found
 
     def back(self, values: Array) -> Array:
         """Undo `forward`."""

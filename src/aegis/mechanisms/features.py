@@ -44,7 +44,10 @@ class Linear(FeatureMap):
 
     def __call__(self, inputs: Array) -> Array:
         """Return `[..., 1 + d]`."""
-        return np.concatenate([np.ones((*inputs.shape[:-1], 1)), inputs], axis=-1)
+        found = np.empty((*inputs.shape[:-1], inputs.shape[-1] + 1))
+        found[..., 0] = 1.0
+        found[..., 1:] = inputs
+        return found
 
     def expected(self, inputs: Array, sd: Array) -> Array:
         """Return the features of the mean: noise of mean zero drops out."""

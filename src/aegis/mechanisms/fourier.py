@@ -114,14 +114,19 @@ class Fourier(FeatureMap):
         wave = self._wave_weights(weights, None)
         other = inputs.copy()
         other[..., block] = 0.0
-        u = (other @ self.frequencies + self.phases).astype(np.float32)
+        u = self._angles(other)
         v = (grid @ self.frequencies[block]).astype(np.float32)
         cos_v, sin_v = np.cos(v).T, np.sin(v).T
-        cos_u, sin_u = np.cos(u), np.sin(u)
+        cos_u = np.cos(u)
+        sin_u = np.sin(u, out=u)
         found = np.empty((len(weights), inputs.shape[1], len(grid), weights.shape[-1]))
         for q in range(weights.shape[-1]):
             scale = wave[:, None, :, q]
-            found[..., q] = (cos_u * scale) @ cos_v - (sin_u * scale) @ sin_v
+            # Large arrays cost more to make than to compute with: the last output may have the room of what it is made of.
+            reuse = q + 1 == weights.shape[-1] and len(u) == len(weights)
+            even = np.multiply(cos_u, scale, out=cos_u if reuse else None) @ cos_v
+            even -= np.multiply(sin_u, scale, out=sin_u if reuse else None) @ sin_v
+            found[..., q] = even
         affine = self.affine_part(other, weights)[:, :, None, :]
         if self.linear_terms:
             first = self.count + 1
@@ -153,6 +158,12 @@ class Fourier(FeatureMap):
         curve = left + t * rise + t * (1 - t) * ((1 - t) * (slope_left - rise) - t * (slope_right - rise))
         curve += self.affine_part(inputs, weights)
         return curve
+
+    def _angles(self, inputs: Array) -> Floats:
+        """Return `inputs . frequencies + phases`, summed in 64 bits."""
+        found = inputs @ self.frequencies
+        found += self.phases
+        return found.astype(np.float32)
 
     def _joined(self, cosines: Array, inputs: Array) -> Array:
         parts = [np.sqrt(2.0 / self.count) * cosines, np.ones((*inputs.shape[:-1], 1))]

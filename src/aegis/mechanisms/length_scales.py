@@ -18,7 +18,7 @@ import numpy as np
 
 from aegis.errors import ModelError
 from aegis.mechanisms.fourier import Fourier
-from aegis.mechanisms.nig import NIG
+from aegis.mechanisms.nig import NIG, Moments
 from aegis.problem import Array
 
 OFF = 64.0  # so long that a standardised input adds nothing but its linear term
@@ -61,12 +61,24 @@ class Found:
     linear: bool
 
 
+@dataclass(frozen=True, slots=True)
+class _Known(NIG):
+    """A posterior whose moments are known already."""
+
+    at: Moments
+
+    def moments(self) -> Moments:
+        """Return what is known."""
+        return self.at
+
+
 @dataclass(slots=True)
 class Evidence:
     """The log evidence of rows inputs `[n, d]`, targets `[n, q]` by length-scales and precision.
 
     base: the features at length-scale 1. groups: the columns of each group of inputs that share a length-scale. shape, rate: the
-    prior of the noise. The sums of the last length-scales are kept, so that another precision costs one factorisation.
+    prior of the noise. The sums of the last length-scales are kept, so that another precision costs one factorisation; and what
+    was found of a place and of each prior, since a search comes back to where it was.
     Trigonometry is in 32 bits, which is many times faster and moves the evidence far less than one step of the grid does.
     """
 
@@ -79,22 +91,35 @@ class Evidence:
     _features: Array = field(init=False)
     _scales: tuple[int, ...] | None = None
     _sums: tuple[Array, Array] | None = None
+    _found: dict[Place, float] = field(default_factory=dict)
+    _priors: dict[int, NIG] = field(default_factory=dict)
+    _square: Array = field(init=False)
 
     def __post_init__(self) -> None:
+        self._square = np.square(self.targets).sum(axis=0)
         self._features = self.base(self.inputs)  # cosines first, then what no length-scale changes
 
     def __call__(self, place: Place) -> float:
         """Return the log evidence; minus infinity where the posterior cannot be computed."""
-        precision = PRECISIONS[place.precision]
+        if place not in self._found:
+            self._found[place] = self._at(place)
+        return self._found[place]
+
+    def _at(self, place: Place) -> float:
         gram, shift = self._of(place.scales)
-        size, outputs = shift.shape
-        prior = NIG.prior(size, outputs, precision, self.shape, self.rate)
-        square = prior.square + np.square(self.targets).sum(axis=0)
-        state = NIG(gram + prior.precision, shift, self.shape + 0.5 * len(self.targets), square)
+        prior = self._prior(place.precision, *shift.shape)
+        state = NIG(gram + prior.precision, shift, self.shape + 0.5 * len(self.targets), prior.square + self._square)
         try:
             return state.log_evidence(prior)
         except ModelError:
             return -np.inf
+
+    def _prior(self, precision: int, size: int, outputs: int) -> NIG:
+        """Return the prior at a place in PRECISIONS."""
+        if precision not in self._priors:
+            prior = NIG.prior(size, outputs, PRECISIONS[precision], self.shape, self.rate)
+            self._priors[precision] = _Known(prior.precision, prior.shift, prior.shape, prior.square, prior.moments())
+        return self._priors[precision]
 
     def _of(self, scales: tuple[int, ...]) -> tuple[Array, Array]:
         """Return the sums of products of the features `[D, D]`, and of features and targets `[D, q]`."""
