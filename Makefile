@@ -4,6 +4,8 @@ SHELL := bash
 export OPENBLAS_NUM_THREADS = 1
 export OMP_NUM_THREADS = 1
 export MKL_NUM_THREADS = 1
+# Byte code is kept, whatever the surroundings say: tests start many processes, and each would compile the package again.
+export PYTHONDONTWRITEBYTECODE =
 
 PYTHON ?= python3
 BIN := .venv/bin

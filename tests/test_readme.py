@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 import aegis
 
@@ -37,13 +40,18 @@ def test_commands_named_in_the_readme_exist() -> None:
         assert name in COMMANDS
 
 
-def test_the_commands_of_the_readme_run_one_after_the_other(tmp_path: Path) -> None:
-    for line in re.findall(r"^    (aegis .*)$", README, flags=re.M):
-        arguments = shlex.split(line)[1:]
-        done = subprocess.run(
-            [sys.executable, "-m", "aegis", *arguments], cwd=tmp_path, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, f"{line}\n{done.stderr}"
+def test_the_commands_of_the_readme_run_one_after_the_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from aegis.cli import main
+
+    first, *others = re.findall(r"^    aegis (.*)$", README, flags=re.M)
+    command = [sys.executable, "-m", "aegis", *shlex.split(first)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{first}\n{done.stderr}"
+    assert len(others) >= 6
+    for line in others:  # in this process: each of its own would import everything again
+        with contextlib.chdir(tmp_path), pytest.raises(SystemExit) as stop:
+            main(shlex.split(line))
+        assert not stop.value.code, f"{line}\n{capsys.readouterr().err}"
 
 
 def test_both_make_targets_exist_and_ci_runs_the_tests() -> None:

@@ -22,6 +22,8 @@ PAGE = (Path(__file__).parents[2] / "docs" / "validate.md").read_text(encoding="
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, flags=re.S)
 QUICK = ("--runs", 3, "--episodes", 40, "--prior", 30, "--judged", 300)
 SMALL = (*QUICK, "--set", "inner_steps=3")
+# As `python -m aegis`, with Ctrl-C at its default: a process started in the background of a shell inherits it as ignored.
+INTERRUPTIBLE = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from aegis.cli import main; main()"
 WRONG = """
 from greenhouse import *
 
@@ -157,19 +159,22 @@ def test_the_python_example_runs(tmp_path: Path) -> None:
 def test_an_interruption_keeps_runs_and_says_so(tmp_path: Path) -> None:
     words = ["validate", *SMALL[2:], "--runs", "5000", "--bound", "plain", "--out", str(tmp_path)]
     process = subprocess.Popen(
-        [sys.executable, "-m", "aegis", *map(str, words)],
+        [sys.executable, "-c", INTERRUPTIBLE, *map(str, words)],
         env=os.environ,
         stderr=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
     )
     path = tmp_path / "runs.jsonl"
-    for _ in range(3000):
-        if path.exists() and path.read_text().count("\n") >= 2:
-            break
-        time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=120)
+    try:
+        for _ in range(3000):
+            if path.exists() and path.read_text().count("\n") >= 2:
+                break
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=120)
+    finally:
+        process.kill()
     assert process.returncode == 130
     assert "every run that was done is kept in" in err and "Traceback" not in err
     assert path.read_text().endswith("\n") and path.read_text().count("\n") >= 2

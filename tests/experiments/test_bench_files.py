@@ -12,15 +12,21 @@ from aegis.experiments import MEASURES, Store, collect, judge, load_bench, names
 from aegis.experiments.bench import merged
 from aegis.experiments.claims import FAILS, HOLDS
 
-TINY = {"online": {"episodes": 6}, "shift": {"episodes": 6}, "gate": {"episodes": 20}, "offline": {"episodes": 20}}
-SPLIT = {"episodes": 16, "options.points": [12, 16], "options.particles": 2, "options.draws": 2}
+TINY: dict[str, dict[str, object]] = {
+    "online": {"episodes": 6},
+    "shift": {"episodes": 6},
+    "gate": {"episodes": 20},
+    "offline": {"episodes": 20, "world.inner_points": 5},
+    "split": {"episodes": 16, "options.points": [12, 16], "options.particles": 2, "options.draws": 2}
+    | {"world.inner_points": 5, "world.outer_points": 3},
+}
 
 
 @pytest.mark.parametrize("name", names())
 def test_every_bench_runs_and_its_claims_can_be_judged(name: str) -> None:
     found = load_bench(name)
     assert found.name == name and found.title and found.section and found.question and found.claims
-    store, plan = Store(None), plan_of(found, "quick", {"seeds": 2, **TINY.get(found.measure, SPLIT)})
+    store, plan = Store(None), plan_of(found, "quick", {"seeds": 2, **TINY[found.measure]})
     assert run_plans([plan], store) == []
     results = collect(plan, store)
     assert results.complete

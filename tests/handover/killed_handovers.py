@@ -14,11 +14,11 @@ from pathlib import Path
 from aegis.handover import HOSTS, GateSettings, Handover, folder, handover_to
 from aegis.worlds import make_world
 
-EPISODES = 80
+EPISODES = 56  # with freezes and a certificate before the handover, and freezes after it
 
 
 def start(place: Path) -> None:
-    world = make_world("additive", inner_steps=3)
+    world = make_world("additive", f_a=4.0, inner_steps=3)
     settings = GateSettings(caps=(2.0,), wider=(3.0,), holdback=0.1, first=8)
     handover_to(place, Handover(world, world.legacy("uniform"), HOSTS["greedy"](), settings, 4), EPISODES)
 
