@@ -55,8 +55,8 @@ MUTATIONS: dict[str, tuple[str, str, str, str]] = {
     ),
     "controlled and legacy levels swapped": (
         "planning/recursion.py",
-        "if child.name in self",
-        "if child.name not in self",
+        "if child in self.scope",
+        "if child not in self.scope",
         "pi_ell_ts_policy_and_ck_ts[2",
     ),
     "outcome noise forgotten": (
