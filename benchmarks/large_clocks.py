@@ -72,6 +72,7 @@ class Memory:
 
     def __init__(self) -> None:
         self.peak = 0.0
+        self.parts: list[float] = []  # of each process, this one first
         self._done = threading.Event()
         self._watch = threading.Thread(target=self._look, daemon=True)
 
@@ -87,7 +88,9 @@ class Memory:
 
     def _look(self) -> None:
         while not self._done.wait(EVERY):
-            self.peak = max(self.peak, sum(_megabytes(number) for number in _family(os.getpid())))
+            found = [_megabytes(number) for number in _family(os.getpid())]
+            if sum(found) > self.peak:
+                self.peak, self.parts = sum(found), found
 
 
 def _family(parent: int) -> list[int]:

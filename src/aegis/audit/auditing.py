@@ -14,7 +14,7 @@ from aegis.logs import Source, Split
 from aegis.logs.pieces import Pieces
 from aegis.problem import Batch, Policy
 
-SKIMMED = 4  # of so many pieces of a long log the costly tests look at one
+SKIMMED = 16  # of so many pieces of a long log the costly tests look at one
 Report = Callable[[int], None]
 
 

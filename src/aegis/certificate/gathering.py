@@ -18,7 +18,7 @@ from aegis.certificate.collected import Collected
 from aegis.certificate.request import Request
 from aegis.certificate.run import Look, opened, placed
 from aegis.certificate.sides import Sides
-from aegis.engine import Engine, mapped, sendable
+from aegis.engine import Engine, give_back, mapped, sendable
 from aegis.errors import RefusedError
 from aegis.logs.pieces import Pieces
 from aegis.problem import Batch
@@ -79,6 +79,7 @@ def gather(
     auditor.place(head[0])
     found = placed(request, head, whole, sides)
     head.clear()
+    _give_back()
     work = Gathering(pieces, request, found.again(request), auditor.part(0))
     edges, number = pieces.edges(), len(pieces)
     last = Gathered(found.again(request), auditor.part(number), [])
@@ -95,6 +96,12 @@ def gather(
     found.merge(last.found)
     found.close()
     return found
+
+
+def _give_back() -> None:
+    """Give back what reading the head has taken: from here on this process waits, and others need memory."""
+    pa.default_memory_pool().release_unused()
+    give_back()
 
 
 def _refuse(refusal: str | None) -> None:

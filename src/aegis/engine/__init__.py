@@ -2,6 +2,7 @@
 
 from aegis.engine.crew import Crew, end_with_parent, map_parts
 from aegis.engine.engines import ALONE, ENGINES, Dask, Engine, Local, Team, engine_of, mapped, sendable
+from aegis.engine.memory import give_back
 from aegis.engine.threads import THREAD_VARIABLES, one_thread, usable_cores
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "Team",
     "end_with_parent",
     "engine_of",
+    "give_back",
     "map_parts",
     "mapped",
     "one_thread",

@@ -22,6 +22,7 @@ from aegis.errors import ModelError, SettingError
 Part = TypeVar("Part")
 Result = TypeVar("Result")
 
+KEPT_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**25), "MALLOC_TRIM_THRESHOLD_": str(2**30)}  # bytes
 LAST_WORDS = 5.0  # seconds that an idle worker has to end by itself
 
 
@@ -173,7 +174,7 @@ class Crew(Generic[Part, Result]):
         context = multiprocessing.get_context("spawn")
         here, there = context.Pipe()
         process = context.Process(target=_serve, args=(there,), name="aegis-worker", daemon=True)
-        with _uninterrupted():
+        with _uninterrupted(), _kept_memory():
             process.start()
             self._members.append(_Member(process, here))
         there.close()  # so that the end of the process is the end of the pipe
@@ -205,6 +206,21 @@ def _uninterrupted() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextlib.contextmanager
+def _kept_memory() -> Iterator[None]:
+    """Let processes that are started inside keep memory they have freed: work on blocks of rows asks for it again at once.
+
+    Fresh memory is cleared page by page, which takes a sixth of the time of such work. Only for the C library of GNU.
+    """
+    added = {name: value for name, value in KEPT_MEMORY.items() if name not in os.environ}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name in added:
+            os.environ.pop(name, None)
 
 
 def _serve(pipe: Connection) -> None:
