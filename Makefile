@@ -11,7 +11,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo test lint check format soak clean
+.PHONY: demo test lint check format soak bench clean
 
 demo: $(STAMP)
 	$(BIN)/aegis demo
@@ -32,6 +32,10 @@ format: $(STAMP)
 
 soak: $(STAMP)
 	$(BIN)/python -m pytest -m soak --durations=10
+
+# Every comparison side by side: needs an hour, a quiet machine, 20 GB of disk and, for the peers' environments, the network.
+bench: $(STAMP)
+	cd benchmarks && for part in peers looks bounds large_logs growth profiles; do ../$(BIN)/python $$part.py; done
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist demo-run

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.stats import ttest_1samp
 
 from handover_tasks import EFFECTS, LEGACIES, Task
-from results import record, table
+from results import record, table, with_earlier
 
 MOST_INNER = {"uniform": {2.0: 60, 1.0: 100, 0.5: 180}, "sign": {2.0: 75, 1.0: 130, 0.5: 260}}
 MOST_OUTER, MOST_UNIFIED = 150, 650
@@ -31,7 +31,7 @@ def write(results: Results, known: Mapping[str, Task]) -> None:
         *_rewards(groups),
         *_ablations(groups),
     ]
-    record("Handover", "python benchmarks/handover.py", lines)
+    record("Handover", "python benchmarks/handover.py", with_earlier("Handover", lines))
 
 
 def _inner(groups: Mapping[str, list[Any]]) -> list[str]:

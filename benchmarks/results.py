@@ -36,6 +36,58 @@ def record(title: str, command: str, lines: list[str]) -> None:
     RESULTS.write_text(text.rstrip("\n") + "\n")
 
 
+def with_earlier(title: str, lines: list[str], count: str = "runs") -> list[str]:
+    """Return the lines of a section with rows of its tables that were recorded before from more runs, or not measured anew.
+
+    Tables are told by their heads, rows by their first cell; empty cells are filled from what was recorded.
+    """
+    text = RESULTS.read_text() if RESULTS.exists() else ""
+    section = re.search(rf"^## {re.escape(title)}\n.*?(?=^## |\Z)", text, flags=re.M | re.S)
+    earlier = _tables(section.group(0).splitlines() if section else [])
+    found: list[str] = []
+    head, left = "", {}
+    for line in [*lines, ""]:
+        if not line.startswith("|"):
+            found += [_line(row) for row in left.values()]
+            head, left = "", {}
+        elif not head:
+            head, left = line, dict(earlier.get(line, {}))
+        elif not line.startswith("|---"):
+            line = _line(_fuller(_cells(line), left.pop(_cells(line)[0], None), _cells(head).index(count)))
+        found.append(line)
+    return found[:-1]
+
+
+def _fuller(row: list[str], earlier: list[str] | None, count: int) -> list[str]:
+    if earlier is None:
+        return row
+    first, second = (row, earlier) if int(row[count] or 0) >= int(earlier[count] or 0) else (earlier, row)
+    return [one or other for one, other in zip(first, second, strict=True)]
+
+
+def _tables(lines: list[str]) -> dict[str, dict[str, list[str]]]:
+    """Return the rows of tables by head and first cell."""
+    found: dict[str, dict[str, list[str]]] = {}
+    head = ""
+    for line in lines:
+        if not line.startswith("|"):
+            head = ""
+        elif not head:
+            head = line
+            found[head] = {}
+        elif not line.startswith("|---"):
+            found[head][_cells(line)[0]] = _cells(line)
+    return found
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip().strip("|").split("|")]
+
+
+def _line(row: list[str]) -> str:
+    return f"| {' | '.join(row)} |"
+
+
 def lines_of(path: Path) -> list[dict[str, Any]]:
     """Return the lines of a file of JSON; one that was cut off by an interruption is left out."""
     found = []

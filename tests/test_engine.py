@@ -16,7 +16,19 @@ import numpy as np
 import pytest
 import threadpoolctl
 
-from aegis.engine import THREAD_VARIABLES, Crew, map_parts, one_thread, threads, usable_cores
+from aegis.engine import (
+    ALONE,
+    THREAD_VARIABLES,
+    Crew,
+    Local,
+    map_parts,
+    mapped,
+    one_thread,
+    prepared,
+    sendable,
+    threads,
+    usable_cores,
+)
 from aegis.engine import crew as crew_module
 from aegis.errors import ModelError, SettingError
 
@@ -173,3 +185,24 @@ def test_cores_that_may_be_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
     for text, cores in (("max 100000", 4), ("150000 100000", 2), ("10000 100000", 1), ("900000 100000", 4), ("what", 4)):
         (tmp_path / "cpu.max").write_text(text + "\n")
         assert usable_cores() == cores
+
+
+def test_processes_on_standby_do_the_work_and_end() -> None:
+    with prepared(Local(2), "aegis.problem") as engine:
+        assert isinstance(engine, Local)
+        assert list(mapped(engine, math.factorial, range(5))) == [1, 1, 2, 6, 24]
+        assert list(mapped(engine, math.factorial, range(3))) == [1, 1, 2]  # they were taken; others are started
+    assert not multiprocessing.active_children()
+    with prepared(Local(2), "no.such.module") as engine:  # what is wrong with a module is found out by whoever needs it
+        assert list(mapped(engine, math.factorial, range(4))) == [1, 1, 2, 6]
+    with prepared(Local(2), "aegis.problem"):
+        pass  # nothing came of it
+    assert not multiprocessing.active_children()
+    with prepared(ALONE, "aegis.problem") as engine:
+        assert engine is ALONE
+
+
+def test_what_cannot_be_sent_stays_here() -> None:
+    assert sendable(Local(2), math.factorial) == Local(2)
+    assert sendable(Local(2), lambda part: part) == ALONE
+    assert sendable(ALONE, lambda part: part) == ALONE

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 from small_logs import better_policy, make_table, problem_text, source_of
@@ -180,6 +180,7 @@ def doubted_problem(problem: Problem, truth: Wrong) -> Problem:
 
 @settings(max_examples=60, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), cap=st.floats(1.0, 6.0), factor=st.floats(1.0, 4.0), actions=st.integers(2, 5))
+@example(seed=0, cap=1.0, factor=1.0000000000000002, actions=2)
 def test_whoever_keeps_the_cap_can_afford_every_bet(seed: int, cap: float, factor: float, actions: int) -> None:
     rng = np.random.default_rng(seed)
     nu = rng.dirichlet(np.full(actions, 0.5), 40).clip(1e-6)

@@ -37,8 +37,8 @@ class _Ends:
 
     def add(self, values: Array, owner: AnyArray, open_rows: Mask) -> None:
         """Add values `[m]`, nan if missing, of owners `[m]` that never decrease; groups with an open row do not count."""
-        if self.low < self.high or not values.size:
-            return  # rewards before the last differ: no mere filling, whatever comes
+        if self.settled or not values.size:
+            return
         starts = np.flatnonzero(np.concatenate([[True], owner[1:] != owner[:-1]]))
         sizes = np.diff(np.append(starts, values.size))
         counts = (sizes > 1) & ~np.logical_or.reduceat(open_rows, starts)
@@ -62,10 +62,14 @@ class _Ends:
         self.chance += other.chance
 
     @property
+    def settled(self) -> bool:
+        """Whether rewards before the last differ: no mere filling, whatever comes."""
+        return self.low < self.high
+
+    @property
     def only_last(self) -> bool:
         """Whether rewards come with the last row only, beyond chance."""
-        filling = not self.low < self.high
-        return filling and self.several >= FEWEST and self.last_low < self.last_high and self.chance >= CHANCE
+        return not self.settled and self.several >= FEWEST and self.last_low < self.last_high and self.chance >= CHANCE
 
     @property
     def filled_with(self) -> str:
@@ -86,7 +90,7 @@ class RewardAtEnd:
 
     def add(self, view: View) -> None:
         """Add the rewards of a batch."""
-        if not self.ends:
+        if all(ends.settled for ends in self.ends.values()):
             return
         values = view.rewards_below(self.declared)
         open_rows = np.zeros(values.size, dtype=np.bool_)

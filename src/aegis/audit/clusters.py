@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-from scipy.stats import norm
 
 from aegis.audit.finding import Finding, finding
 from aegis.audit.sizes import EFFECT, Contrast
+from aegis.audit.sums import upper_quantile
 from aegis.audit.view import View
 from aegis.logs.keys import hashes
 from aegis.problem import AnyArray, Array, Problem
@@ -66,7 +66,7 @@ class Clusters:
         contrast = Contrast()
         contrast.add(rewards[arranged], parent, np.ones(parent.size, dtype=np.bool_))
         score, effect, stopped = contrast.score()
-        if abs(score) < float(norm.isf(self.alpha / 4.0)) or abs(effect) < EFFECT:
+        if abs(score) < upper_quantile(self.alpha / 4.0) or abs(effect) < EFFECT:
             return []
         direction = "higher" if score > 0 else "lower"
         message = (

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from scipy.stats import norm
 
 from aegis.audit.finding import Finding, finding
-from aegis.audit.sums import group_means
+from aegis.audit.sums import group_means, upper_quantile
 from aegis.audit.view import View
 from aegis.problem import AnyArray, Array, Problem, Variable
 from aegis.rng import stream
@@ -77,7 +76,7 @@ class Drift:
             return found
         arranged = self.values[np.argsort(self.order, kind="stable")]
         half = len(arranged) // 2
-        limit = float(norm.isf(self.alpha / 2.0 / max(len(self.names), 1)))
+        limit = upper_quantile(self.alpha / 2.0 / max(len(self.names), 1))
         for place, (column, level) in enumerate(self.names):
             early, late = _known(arranged[:half, place]), _known(arranged[half:, place])
             if min(early.size, late.size) < 10:

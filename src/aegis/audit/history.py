@@ -8,12 +8,11 @@ episode sums with their own spread between episodes, which holds for both kinds 
 from __future__ import annotations
 
 import numpy as np
-from scipy.stats import norm
 
 from aegis.audit.bets import Choices, set_count
 from aegis.audit.cuts import Cut
 from aegis.audit.same_again import SameAgain
-from aegis.audit.sums import followed
+from aegis.audit.sums import followed, upper_quantile
 from aegis.audit.thinning import Thinning
 from aegis.audit.view import Mask, View
 from aegis.problem import AnyArray, Array, Level, LevelTable, Rows
@@ -67,7 +66,7 @@ class LevelHistory:
 
     def limit(self, alpha: float) -> float:
         """Return the standard score that one of all slices and sets exceeds with probability alpha at most."""
-        return float(norm.isf(alpha / 2.0 / self.sums[0].size))
+        return upper_quantile(alpha / 2.0 / self.sums[0].size)
 
     def _add_episodes(self, table: LevelTable, rows: Rows, fresh: Mask, owner: AnyArray, count: int) -> None:
         choices = Choices.of(self.level, table)

@@ -6,7 +6,6 @@ import math
 from collections.abc import Collection
 
 import numpy as np
-from scipy.stats import norm
 
 from aegis.audit.calibration import LevelCalibration, SliceEvidence
 from aegis.audit.finding import Finding, Severity, finding
@@ -14,6 +13,7 @@ from aegis.audit.history import LevelHistory
 from aegis.audit.lenient import Lenient
 from aegis.audit.randomisation import LevelRandomisation
 from aegis.audit.shares import SliceShares
+from aegis.audit.sums import upper_quantile
 from aegis.audit.view import View
 from aegis.problem import Problem, Scope
 
@@ -200,7 +200,7 @@ class Propensities:
         spec = self.problem.level(level).propensity
         if self.randomisation[level].deterministic or (spec is not None and spec.least is not None):
             return []
-        limit = float(norm.isf(self.alpha / max(len(parts), 1)))
+        limit = upper_quantile(self.alpha / max(len(parts), 1))
         low = [
             part for part in parts if not part.where and np.isnan(part.expected) and part.mean_weight < 1 - limit * part.spread
         ]

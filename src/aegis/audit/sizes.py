@@ -11,11 +11,10 @@ import math
 from collections.abc import Collection
 
 import numpy as np
-from scipy.stats import norm
 
 from aegis.audit.bets import Choices, EpisodeBets, mean_log, merge_bets, set_count
 from aegis.audit.finding import Finding, finding
-from aegis.audit.sums import followed, places
+from aegis.audit.sums import followed, places, upper_quantile
 from aegis.audit.thinning import Thinning
 from aegis.audit.view import Mask, View, in_reward_units
 from aegis.problem import AnyArray, Array, Problem
@@ -132,7 +131,7 @@ class Sizes:
                     most=float(self.extremes[name][1]),
                 )
             )
-        limit = float(norm.isf(self.alpha / 4.0 / max(len(varying), 1)))
+        limit = upper_quantile(self.alpha / 4.0 / max(len(varying), 1))
         for name in varying:
             score, effect, stopped = self.contrasts[name].score()
             if abs(score) < limit or abs(effect) < EFFECT:

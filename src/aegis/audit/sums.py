@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import ndtri
 
 from aegis.problem import AnyArray, Array, Batch
 
@@ -53,3 +54,8 @@ def places(parent: AnyArray) -> AnyArray:
     started = np.ones(parent.size, dtype=np.bool_)
     started[1:] = parent[1:] != parent[:-1]
     return rows - np.maximum.accumulate(np.where(started, rows, 0))
+
+
+def upper_quantile(probability: float) -> float:
+    """Return the standard score that is exceeded with a probability; `scipy.stats` takes longer to import than an audit takes."""
+    return -float(ndtri(probability))

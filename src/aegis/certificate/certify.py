@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import itertools
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -25,7 +26,7 @@ from aegis.certificate.request import Request
 from aegis.certificate.rows import RowSums
 from aegis.certificate.run import collect
 from aegis.certificate.sides import Sides, first_open, gap_columns, learned_splits
-from aegis.engine import Engine, engine_of
+from aegis.engine import Engine, engine_of, prepared
 from aegis.errors import RefusedError
 from aegis.logs import Source
 from aegis.logs.pieces import Pieces
@@ -64,6 +65,16 @@ def certify(
     folder = None if isinstance(ledger, bool) else ledger
     if ledger is not False:
         check_folder(folder)
+    with contextlib.ExitStack() as stack:
+        if source.long:
+            team = stack.enter_context(prepared(team, gather.__module__))
+        return _certify(source, request, team, ledger, report, now)
+
+
+def _certify(
+    source: Source, request: Request, team: Engine, ledger: str | Path | bool | None, report: Report | None, now: str | None
+) -> Certificate:
+    folder = None if isinstance(ledger, bool) else ledger
     with ThreadPoolExecutor(1) as pool:  # the log is digested while its first rows are read
         digest = pool.submit(DataDigest.of, source)
         columns = (*request.columns, *(gap_columns(source) if request.frozen is None else ()))

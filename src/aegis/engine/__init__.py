@@ -1,7 +1,7 @@
 """Where independent parts of a job are done: in this process, in several of this machine, or on a Dask cluster."""
 
 from aegis.engine.crew import Crew, end_with_parent, map_parts
-from aegis.engine.engines import ALONE, ENGINES, Dask, Engine, Local, Team, engine_of, mapped, sendable
+from aegis.engine.engines import ALONE, ENGINES, Dask, Engine, Local, Team, engine_of, mapped, prepared, sendable
 from aegis.engine.memory import give_back
 from aegis.engine.threads import THREAD_VARIABLES, one_thread, usable_cores
 
@@ -20,6 +20,7 @@ __all__ = [
     "map_parts",
     "mapped",
     "one_thread",
+    "prepared",
     "sendable",
     "usable_cores",
 ]

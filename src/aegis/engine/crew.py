@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import multiprocessing
 import os
 import pickle
@@ -23,6 +24,7 @@ Part = TypeVar("Part")
 Result = TypeVar("Result")
 
 KEPT_MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**25), "MALLOC_TRIM_THRESHOLD_": str(2**30)}  # bytes
+PREPARING = -1  # the place of a process that imports what it will need
 LAST_WORDS = 5.0  # seconds that an idle worker has to end by itself
 
 
@@ -38,14 +40,17 @@ def _end_after(sentinel: int) -> None:
     os._exit(1)
 
 
-def map_parts(fn: Callable[[Part], Result], parts: Iterable[Part], workers: int = 1) -> Iterator[Result]:
+def map_parts(
+    fn: Callable[[Part], Result], parts: Iterable[Part], workers: int = 1, standby: Standby | None = None
+) -> Iterator[Result]:
     """Yield `fn(part)` for each part, in order, on `workers` processes with one BLAS thread each.
 
     `fn` and the parts must be picklable when workers > 1. The results do not depend on the number of workers. What `fn` raises
     is raised here, at its part's turn, and parts that have not begun are left. Raises ModelError if a worker dies. Closing the
-    iterator, or an interruption, stops the processes at once; they also end with this one, however it ends.
+    iterator, or an interruption, stops the processes at once; they also end with this one, however it ends. standby: processes
+    that are there already.
     """
-    crew = Crew(fn, parts, workers)
+    crew = Crew(fn, parts, workers, standby)
     return map(fn, parts) if workers == 1 else _in_order(crew)
 
 
@@ -83,19 +88,49 @@ class _Member:
     place: int | None = None
 
 
+class Standby:
+    """Processes that are started before there is work for them, and import a module meanwhile.
+
+    Use it in `with`: whoever has found no work is stopped at the end of the block.
+    """
+
+    def __init__(self, workers: int, module: str) -> None:
+        self._workers, self._module = workers, module
+        self._members: list[_Member] = []
+
+    def __enter__(self) -> Standby:
+        for _ in range(self._workers):
+            member = _started()
+            self._members.append(member)
+            with contextlib.suppress(OSError):  # one that has died is found out when there is work
+                member.pipe.send((importlib.import_module, self._module))
+                member.place = PREPARING
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        _stop(self.taken())
+
+    def taken(self) -> list[_Member]:
+        """Return the processes, once."""
+        members, self._members = self._members, []
+        return members
+
+
 class Crew(Generic[Part, Result]):
     """Does the parts of a job and gives each result with its part's place as soon as it is there, in whatever order.
 
     Use it in `with`: at the end of the block the processes are stopped, those that are busy at once.
     """
 
-    def __init__(self, fn: Callable[[Part], Result], parts: Iterable[Part], workers: int = 1) -> None:
+    def __init__(
+        self, fn: Callable[[Part], Result], parts: Iterable[Part], workers: int = 1, standby: Standby | None = None
+    ) -> None:
         if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
             raise SettingError(f"'workers' is a whole number from 1, found {workers!r}")
         listed = parts if workers == 1 else list(parts)
         self._fn, self._parts = fn, enumerate(listed)
         self._workers = min(workers, max(1, len(listed))) if isinstance(listed, list) else 1
-        self._members: list[_Member] = []
+        self._members = [] if standby is None or self._workers == 1 else standby.taken()
         self._arrived: list[_Outcome] = []  # the first of them is in the caller's hands
 
     def __enter__(self) -> Crew[Part, Result]:
@@ -127,15 +162,7 @@ class Crew(Generic[Part, Result]):
     def stop(self) -> None:
         """End the processes: those that are busy at once, the others by themselves."""
         members, self._members = self._members, []
-        for member in members:
-            if member.place is not None:
-                member.process.kill()
-            member.pipe.close()
-        for member in members:
-            member.process.join(LAST_WORDS)
-            if member.process.is_alive():
-                member.process.kill()
-                member.process.join()
+        _stop(members)
 
     def _alone(self) -> bool:
         for place, part in self._parts:
@@ -145,7 +172,7 @@ class Crew(Generic[Part, Result]):
 
     def _together(self) -> bool:
         while len(self._members) < self._workers:  # all at once, before any of them is waited for
-            self._start_member()
+            self._members.append(_started())
         self._hand_out()
         busy = {member.pipe: member for member in self._members if member.place is not None}
         if not busy:
@@ -170,19 +197,11 @@ class Crew(Generic[Part, Result]):
                     raise self._died(member) from error
                 member.place = place
 
-    def _start_member(self) -> None:
-        context = multiprocessing.get_context("spawn")
-        here, there = context.Pipe()
-        process = context.Process(target=_serve, args=(there,), name="aegis-worker", daemon=True)
-        with _uninterrupted(), _kept_memory():
-            process.start()
-            self._members.append(_Member(process, here))
-        there.close()  # so that the end of the process is the end of the pipe
-
     def _receive(self, member: _Member) -> None:
         worked, value = member.pipe.recv()
         place, member.place = member.place or 0, None
-        self._arrived.append(_Outcome(place, worked, value))
+        if place != PREPARING:
+            self._arrived.append(_Outcome(place, worked, value))
 
     def _died(self, member: _Member) -> ModelError:
         member.process.join(LAST_WORDS)
@@ -192,6 +211,30 @@ class Crew(Generic[Part, Result]):
             f"a worker process died before its part was done ({how}), perhaps for lack of memory; use fewer workers, and keep "
             "what a script does under: if __name__ == '__main__'"
         )
+
+
+def _started() -> _Member:
+    context = multiprocessing.get_context("spawn")
+    here, there = context.Pipe()
+    process = context.Process(target=_serve, args=(there,), name="aegis-worker", daemon=True)
+    with _uninterrupted(), _kept_memory():
+        process.start()
+    there.close()  # so that the end of the process is the end of the pipe
+    return _Member(process, here)
+
+
+def _stop(members: Iterable[_Member]) -> None:
+    """End processes: those that are busy at once, the others by themselves."""
+    listed = list(members)
+    for member in listed:
+        if member.place is not None:
+            member.process.kill()
+        member.pipe.close()
+    for member in listed:
+        member.process.join(LAST_WORDS)
+        if member.process.is_alive():
+            member.process.kill()
+            member.process.join()
 
 
 @contextlib.contextmanager

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
-from aegis.engine.crew import Crew, map_parts
+from aegis.engine.crew import Crew, Standby, map_parts
 from aegis.engine.threads import usable_cores
 from aegis.errors import SettingError
 
@@ -46,13 +47,14 @@ class Engine(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Local:
-    """Processes of this machine; one means this process."""
+    """Processes of this machine; one means this process. standby: processes that are there already."""
 
     workers: int = 1
+    standby: Standby | None = field(default=None, compare=False)
 
     def team(self, fn: Callable[[Part], Result], parts: Iterable[Part]) -> AbstractContextManager[Team]:
         """Return who does the parts."""
-        return Crew(fn, parts, self.workers)
+        return Crew(fn, parts, self.workers, self.standby)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,7 @@ ALONE = Local(1)
 def mapped(engine: Engine, fn: Callable[[Part], Result], parts: Iterable[Part]) -> Generator[Result, None, None]:
     """Yield `fn(part)` for each part, in order, wherever they are done; closing the iterator gives up what is not done yet."""
     if isinstance(engine, Local):
-        yield from map_parts(fn, parts, engine.workers)
+        yield from map_parts(fn, parts, engine.workers, engine.standby)
         return
     early: dict[int, Result] = {}
     turn = 0
@@ -85,6 +87,16 @@ def mapped(engine: Engine, fn: Callable[[Part], Result], parts: Iterable[Part]) 
             while turn in early:
                 yield early.pop(turn)
                 turn += 1
+
+
+@contextlib.contextmanager
+def prepared(engine: Engine, module: str) -> Iterator[Engine]:
+    """Give the engine with its processes started, which import a module while this one finds out what there is to do."""
+    if isinstance(engine, Local) and engine.workers > 1 and engine.standby is None:
+        with Standby(engine.workers, module) as standby:
+            yield Local(engine.workers, standby)
+    else:
+        yield engine
 
 
 def sendable(engine: Engine, fn: Callable[[Any], Any]) -> Engine:

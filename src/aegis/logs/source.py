@@ -14,13 +14,12 @@ from aegis.logs.pieces import Pieces
 from aegis.logs.placing import find_cut
 from aegis.logs.plan import Plan
 from aegis.logs.schema import check_present, column_key, required_columns
-from aegis.logs.spans import bundled
+from aegis.logs.spans import Span, bundled
 from aegis.logs.split import SIDES, Split
 from aegis.logs.streaming import gathered, joined, whole_episodes
 from aegis.logs.survey import Survey, survey
 from aegis.problem import Batch, Problem
 
-PIECE_ROWS = 131072  # of a block where several processes read, each with blocks of its own
 ROWS = 163840  # of a block: much larger ones take more memory, smaller ones more time for each row
 
 
@@ -88,6 +87,12 @@ class Source:
         choose(side, SIDES, "side of a split")
         return self._one_side(batches, side, self.placed(split))
 
+    @property
+    def long(self) -> bool:
+        """Say whether the log will be read in pieces, as far as its files tell without being read."""
+        spans = [(Span(0, stretch), stretch.rows or 0) for part in self.files for stretch in part.open().stretches()]
+        return len(bundled(spans, sum(rows for _, rows in spans))) > 1
+
     def pieces(self, columns: Sequence[str] = (), engine: Engine = ALONE) -> Pieces | None:
         """Return the log in pieces that can be read by themselves; None if it is short, or the rows of an episode are scattered.
 
@@ -97,7 +102,7 @@ class Source:
         spans = bundled(plan.survey.spans, plan.survey.rows)
         if len(spans) < 2 or not plan.survey.contiguous:
             return None
-        return Pieces(plan, self.problem, tuple(spans), PIECE_ROWS)
+        return Pieces(plan, self.problem, tuple(spans), ROWS)
 
     def read(self, columns: Sequence[str] = (), side: str | None = None, split: Split | None = None) -> Batch:
         """Return the whole log, or one side of it, as one batch, episodes in the order in which they first appear."""
