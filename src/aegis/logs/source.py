@@ -20,6 +20,7 @@ from aegis.logs.streaming import gathered, joined, whole_episodes
 from aegis.logs.survey import Survey, survey
 from aegis.problem import Batch, Problem
 
+PIECE_ROWS = 131072  # of a block of a piece: several processes have blocks in memory
 ROWS = 163840  # of a block: much larger ones take more memory, smaller ones more time for each row
 
 
@@ -102,7 +103,7 @@ class Source:
         spans = bundled(plan.survey.spans, plan.survey.rows)
         if len(spans) < 2 or not plan.survey.contiguous:
             return None
-        return Pieces(plan, self.problem, tuple(spans), ROWS)
+        return Pieces(plan, self.problem, tuple(spans), PIECE_ROWS)
 
     def read(self, columns: Sequence[str] = (), side: str | None = None, split: Split | None = None) -> Batch:
         """Return the whole log, or one side of it, as one batch, episodes in the order in which they first appear."""
