@@ -85,6 +85,7 @@ def measure(task: str, path: Path, small: Path) -> dict[str, Any]:
         "task": task,
         "rows": rows,
         "columns": len(columns),
+        "bytes": path.stat().st_size,
         "scan": _medians(scans),
         "scans": [[round(clock.cpu, 3), round(clock.wall, 3)] for clock in scans],
         "digest": [digest.cpu, digest.wall],
@@ -124,8 +125,8 @@ def write(results: list[dict[str, Any]]) -> None:
         "A Parquet log of ragged episodes (1 to 3 recipes of 1 to 19 doses, about 20 rows), text ids, twelve columns, "
         "propensities of the actions taken only. `certify` as the command runs it, on both cores, with all scopes, gain and "
         "value, and the audit. The scan reads the same columns with `ParquetFile.iter_batches` and does nothing with them. "
-        f"Medians of runs ({TASKS['columns'].runs} with target columns) and of the scans around them. Seconds of CPU over all processes / "
-        "of the wall; hashing the file is not in them. 'Policy' is the time inside the candidate's own probability calls in a "
+        f"Medians of runs ({TASKS['columns'].runs} with target columns) and of the scans around them. Seconds of CPU over all "
+        "processes / of the wall; hashing the file is not in them. 'Policy' is the time inside the candidate's own probability calls in a "
         "pass of one process. Memory is the sum over all processes, pages that they share counted once.",
         "",
         *table(
@@ -145,6 +146,7 @@ def write(results: list[dict[str, Any]]) -> None:
         ),
         "",
         *_growth(results),
+        *_beyond([found for found in results if found["task"] == "columns"]),
     ]
     record("Large logs", "python benchmarks/large_logs.py", lines)
 
@@ -184,6 +186,39 @@ def _growth(results: list[dict[str, Any]]) -> list[str]:
         ]
         lines.append(f"CPU for each further row, by step: {', '.join(f'{1e9 * step:.0f} ns' for step in steps)}.")
     return lines
+
+
+def _beyond(results: list[dict[str, Any]]) -> list[str]:
+    """Return what larger logs would take, by the costs of each further row."""
+    if len(results) < 2:
+        return []
+    less, more = results[-2:]
+    rows = more["rows"] - less["rows"]
+    row = (more["certify"][0] - less["certify"][0]) / rows
+    size, hashed = more["bytes"] / more["rows"], more["bytes"] / more["digest"][1]
+    lines = [
+        "",
+        f"A row takes {size:.0f} bytes; hashing does {hashed / 1e9:.2f} GB a second. By the costs of each further row:",
+        "",
+    ]
+    wanted = {"a terabyte": 1e12 / size, "10^12 rows": 1e12}
+    return [
+        *lines,
+        *table(
+            ["log", "rows", "terabytes", "hours of CPU", "minutes on 100 cores", "hours of hashing, one process"],
+            [
+                [
+                    name,
+                    f"{count:.2g}",
+                    f"{count * size / 1e12:.3g}",
+                    f"{count * row / 3600:.3g}",
+                    f"{count * row / 6000:.3g}",
+                    f"{count * size / hashed / 3600:.2g}",
+                ]
+                for name, count in wanted.items()
+            ],
+        ),
+    ]
 
 
 def main() -> None:
