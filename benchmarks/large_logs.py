@@ -126,8 +126,8 @@ def write(results: list[dict[str, Any]]) -> None:
         "propensities of the actions taken only. `certify` as the command runs it, on both cores, with all scopes, gain and "
         "value, and the audit. The scan reads the same columns with `ParquetFile.iter_batches` and does nothing with them. "
         f"Medians of runs ({TASKS['columns'].runs} with target columns) and of the scans around them. Seconds of CPU over all "
-        "processes / of the wall; hashing the file is not in them. 'Policy' is the time inside the candidate's own probability calls in a "
-        "pass of one process. Memory is the sum over all processes, pages that they share counted once.",
+        "processes / of the wall; hashing the file is not in them. 'Policy' is the time inside the candidate's own "
+        "probability calls in a pass of one process. Memory is the sum over all processes, pages that they share counted once.",
         "",
         *table(
             [

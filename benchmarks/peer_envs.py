@@ -20,7 +20,7 @@ HERE = Path(__file__).parent
 PEERS = HERE / "peers"
 ENVIRONMENTS = HERE.parents[0] / "build" / "peers"
 PATIENCE = 1800  # seconds for an installation
-ONE_THREAD = {name: "1" for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")}
+ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 
 
 class MissingPeerError(Exception):
