@@ -14,6 +14,7 @@ from small_logs import better, better_policy, make_table, problem_of, replaced
 
 from aegis.agents import CandidateSettings, learn
 from aegis.certificate import Candidate, Certificate, certify, verify
+from aegis.certificate.units import parent_means
 from aegis.errors import LogError
 from aegis.logs import Source, Split, spans
 from aegis.policies import Function, TargetColumns
@@ -155,3 +156,9 @@ def test_everybody_is_told_how_far_it_is(tmp_path: Path) -> None:
     in_pieces(paths, problem, better_policy(problem), report=told.append)
     assert told == sorted(told)
     assert len(told) > 3
+
+
+def test_what_stands_beside_a_unit_makes_no_difference_to_it() -> None:
+    value, zero = np.array([0.1234567890123456]), np.zeros(1, dtype=np.int64)
+    beside = parent_means(np.array([0, 1, 1]), np.array([value[0], 0.5, 0.25]), 2)
+    assert parent_means(zero, value, 1)[0] == beside[0]

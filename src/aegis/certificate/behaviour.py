@@ -31,6 +31,12 @@ def is_code(policy: Policy) -> bool:
     return any(True for _ in _code(policy))
 
 
+def code_modules(policy: Policy) -> list[str]:
+    """Return the modules that the code of a policy, which is not this package's, is defined in."""
+    names = [str(getattr(item, "__module__", None) or type(item).__module__) for item in _code(policy)]
+    return [name for name in names if name != "builtins"]
+
+
 def code_digest(policy: Policy) -> str | None:
     """Return a digest of the files that the code of a policy is defined in; None if there are none."""
     files = sorted({path for item in _code(policy) for path in _file(item)})

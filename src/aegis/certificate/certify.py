@@ -26,7 +26,7 @@ from aegis.certificate.request import Request
 from aegis.certificate.rows import RowSums
 from aegis.certificate.run import collect
 from aegis.certificate.sides import Sides, first_open, gap_columns, learned_splits
-from aegis.engine import Engine, engine_of, prepared
+from aegis.engine import Engine, Local, engine_of, prepared
 from aegis.errors import RefusedError
 from aegis.logs import Source
 from aegis.logs.pieces import Pieces
@@ -78,7 +78,7 @@ def _certify(
     with ThreadPoolExecutor(1) as pool:  # the log is digested while its first rows are read
         digest = pool.submit(DataDigest.of, source)
         columns = (*request.columns, *(gap_columns(source) if request.frozen is None else ()))
-        pieces = source.pieces(columns, team)
+        pieces = source.pieces(columns)
         batches = source.batches(columns)
         first = list(itertools.islice(batches, 1))
         data = digest.result()
@@ -150,7 +150,9 @@ def _run(source: Source, log: _Rows, request: Request, data: DataDigest, looking
             looks = [auditor.add, rows.add, *([] if report is None else [_counting(report)])]
             found = collect(request, log.batches, sides, None, looks, looking.open)
         else:
-            found = gather(request, log.batches, log.pieces, sides, auditor, log.engine, looking.open, report)
+            digests = [] if isinstance(log.engine, Local) else [bytes.fromhex(item) for item in data.digests]
+            pieces = log.pieces.sealed(digests)
+            found = gather(request, log.batches, pieces, sides, auditor, log.engine, looking.open, report)
     except RefusedError as error:
         # An audit that saw nothing has nothing to say.
         return Outcome(None, auditor.result() if looking.opened else Audit.of([], {}), str(error), data)

@@ -14,11 +14,12 @@ import pyarrow as pa
 from aegis.audit import Auditor
 from aegis.audit.auditing import skimmed
 from aegis.certificate.adding import add
+from aegis.certificate.behaviour import code_modules
 from aegis.certificate.collected import Collected
 from aegis.certificate.request import Request
 from aegis.certificate.run import Look, opened, placed
 from aegis.certificate.sides import Sides
-from aegis.engine import Engine, give_back, mapped, sendable
+from aegis.engine import Engine, give_back, mapped, sendable, sent_whole
 from aegis.errors import RefusedError
 from aegis.logs.pieces import Pieces
 from aegis.problem import Batch
@@ -83,13 +84,15 @@ def gather(
     work = Gathering(pieces, request, found.again(request), auditor.part(0))
     edges, number = pieces.edges(), len(pieces)
     last = Gathered(found.again(request), auditor.part(number), [])
-    for part in mapped(sendable(engine, work), work, range(number)):
-        auditor.merge(part.auditor)
-        _refuse(part.refusal)
-        found.merge(part.found)
-        _refuse(work.weigh(edges.add(part.ends), last.found, last.auditor))
-        if report is not None:
-            report(found.episodes)
+    own = [name for candidate in request.candidates for name in code_modules(candidate.policy)]
+    with sent_whole(engine, own):
+        for part in mapped(sendable(engine, work), work, range(number)):
+            auditor.merge(part.auditor)
+            _refuse(part.refusal)
+            found.merge(part.found)
+            _refuse(work.weigh(edges.add(part.ends), last.found, last.auditor))
+            if report is not None:
+                report(found.episodes)
     refusal = work.weigh(edges.close(), last.found, last.auditor)
     auditor.merge(last.auditor)
     _refuse(refusal)

@@ -66,8 +66,8 @@ class Siblings:
 
     def means(self, values: Array) -> Array:
         """Return the mean over the children of each parent, `[size]` or `[size, J]`; nan without children."""
-        if self.single:
-            return values
+        if self.single:  # rounded as elsewhere: what a batch holds beside a unit makes no difference to it
+            return settled(values, self.starts, self.counts)
         if not self.starts.size:
             return np.full((self.size, *values.shape[1:]), np.nan)
         exact = settled(values, self.starts, self.counts)

@@ -23,6 +23,7 @@ REFUSED = 4
 @click.option("--alpha", type=float, default=0.001, show_default=True, help="Chance that a test refuses a log that is in order.")
 @click.option("--explain", "code", metavar="CODE", help="Say what a code means and what to do, and look at no log.")
 @options.engine
+@options.workers
 @options.as_json
 def command(
     log: tuple[Path | str, ...],
@@ -32,6 +33,7 @@ def command(
     alpha: float,
     code: str | None,
     engine: str,
+    workers: int | None,
     as_json: bool,
 ) -> None:
     """Check whether LOG is fit to certify from: propensities, carry-over, sizes, rewards, drift, and a candidate's overlap.
@@ -67,7 +69,7 @@ def command(
         alpha=alpha,
         report=_progress(as_json),
         engine=engine,
-        workers=None,
+        workers=workers,
     )
     if as_json:
         print_json(found.plain())

@@ -36,6 +36,7 @@ from aegis.cli.show import console, print_json, table
 @click.option("--report", type=options.Place(path_type=Path), metavar="FILE", help="Write a page to read (HTML).")
 @click.option("--ledger", type=options.Place(path_type=Path), metavar="FOLDER", help="Where looks are written down.")
 @options.engine
+@options.workers
 @options.as_json
 def command(
     log: tuple[Path | str, ...],
@@ -51,6 +52,7 @@ def command(
     report: Path | None,
     ledger: Path | None,
     engine: str,
+    workers: int | None,
     as_json: bool,
 ) -> int:
     """Certify from LOG alone how much better a policy is than the legacy that wrote it, at each level and scope.
@@ -88,7 +90,7 @@ def command(
         ledger=ledger,
         report=_progress(as_json),
         engine=engine,
-        workers=None,
+        workers=workers,
     )
     if out is not None:
         certificate.save(out)

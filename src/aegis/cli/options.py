@@ -47,6 +47,9 @@ problem = click.option(
 engine = click.option(
     "--engine", default="local", show_default=True, metavar="NAME", help="Where it runs: local, dask or dask://host:port."
 )
+workers = click.option(
+    "--workers", type=click.IntRange(min=1), metavar="N", help="Processes that read a long log.  [default: one for each core]"
+)
 seed = click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Everything random follows from it.")
 
 

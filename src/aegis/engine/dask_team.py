@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import logging
+import pickle
 import platform
 from collections.abc import Callable, Iterable, Iterator
 from importlib.metadata import PackageNotFoundError, version
@@ -26,6 +28,7 @@ class DaskTeam(Generic[Part, Result]):
 
     def __init__(self, fn: Callable[[Part], Result], parts: Iterable[Part], address: str | None, workers: int) -> None:
         self._fn, self._parts = fn, enumerate(parts)
+        self._packed = b""
         self._address, self._workers = address, workers
         self._cluster: Any = None
         self._client: Any = None
@@ -46,6 +49,7 @@ class DaskTeam(Generic[Part, Result]):
                         dashboard_address=None,
                         silence_logs=logging.CRITICAL,
                     )
+            self._packed = _packed(self._fn)
             self._client = distributed.Client(self._address or self._cluster, timeout=ANSWERS, set_as_default=False)
             self._check()
         except (OSError, TimeoutError) as error:
@@ -95,7 +99,7 @@ class DaskTeam(Generic[Part, Result]):
             if following is None:
                 return
             place, part = following
-            future = self._client.submit(_alone, self._fn, part, pure=False)
+            future = self._client.submit(_alone, self._packed, part, pure=False)
             self._going[future] = place
             coming.add(future)
 
@@ -112,7 +116,12 @@ class DaskTeam(Generic[Part, Result]):
 
     def _check(self) -> None:
         """Raise SettingError unless there are workers, and what decides the last bit of a result is the same on all of them."""
-        self._client.wait_for_workers(1, timeout=ANSWERS)
+        try:
+            self._client.wait_for_workers(1, timeout=ANSWERS)
+        except TimeoutError as error:
+            raise SettingError(
+                f"the Dask scheduler at {self._address or 'this machine'} has no workers: start some with 'dask worker'"
+            ) from error
         own = about()
         for worker, found in self._client.run(about).items():
             differ = [f"{name} {found.get(name)} (here {has})" for name, has in own.items() if found.get(name) != has]
@@ -135,9 +144,27 @@ def about() -> dict[str, str]:
     return found
 
 
-def _alone(fn: Callable[[Part], Result], part: Part) -> Result:
+def _packed(fn: Callable[[Any], Any]) -> bytes:
+    from cloudpickle import dumps
+
+    found: bytes = dumps(fn)
+    return found
+
+
+@functools.lru_cache(maxsize=2)
+def _unpacked(packed: bytes) -> Callable[[Any], Any]:
+    try:
+        found: Callable[[Any], Any] = pickle.loads(packed)
+        return found
+    except Exception as error:  # whatever is missing there
+        raise SettingError(
+            f"a Dask worker cannot load what it is to do ({type(error).__name__}: {error}): install there what is installed here"
+        ) from error
+
+
+def _alone(packed: bytes, part: Any) -> Any:
     one_thread()
-    return fn(part)
+    return _unpacked(packed)(part)
 
 
 def _distributed() -> Any:

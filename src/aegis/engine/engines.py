@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import pickle
+import sys
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from urllib.parse import urlsplit
 
 from aegis.engine.crew import Crew, Standby, map_parts
 from aegis.engine.threads import usable_cores
-from aegis.errors import SettingError
+from aegis.errors import AegisError, SettingError
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
@@ -79,14 +80,60 @@ def mapped(engine: Engine, fn: Callable[[Part], Result], parts: Iterable[Part]) 
     if isinstance(engine, Local):
         yield from map_parts(fn, parts, engine.workers, engine.standby)
         return
-    early: dict[int, Result] = {}
+    early: dict[int, Caught] = {}
     turn = 0
-    with engine.team(fn, parts) as team:
-        for place, result in team:
-            early[place] = result
+    with engine.team(Catching(fn), parts) as team:
+        for place, outcome in team:
+            early[place] = outcome
             while turn in early:
-                yield early.pop(turn)
+                yield early.pop(turn).result()
                 turn += 1
+
+
+@dataclass(frozen=True, slots=True)
+class Caught:
+    """What came of a part: a value, or what was raised, which is raised again at its turn."""
+
+    value: Any
+    error: Exception | None = None
+
+    def result(self) -> Any:
+        """Return the value, or raise the error."""
+        if self.error is not None:
+            raise self.error
+        return self.value
+
+
+@dataclass(frozen=True, slots=True)
+class Catching:
+    """A function whose errors are told as results: that which comes first in the order of the parts counts."""
+
+    fn: Callable[[Any], Any]
+
+    def __call__(self, part: Any) -> Caught:
+        """Return what comes of a part."""
+        try:
+            return Caught(self.fn(part))
+        except AegisError as error:
+            return Caught(None, error)
+
+
+@contextlib.contextmanager
+def sent_whole(engine: Engine, modules: Iterable[str]) -> Iterator[None]:
+    """Let a cluster have modules of the user's own as they are here: workers may have none of that name, or another."""
+    if isinstance(engine, Local):
+        yield
+        return
+    from cloudpickle import register_pickle_by_value, unregister_pickle_by_value
+
+    known = [sys.modules[name] for name in dict.fromkeys(modules) if name in sys.modules and name != "__main__"]
+    for module in known:
+        register_pickle_by_value(module)
+    try:
+        yield
+    finally:
+        for module in known:
+            unregister_pickle_by_value(module)
 
 
 @contextlib.contextmanager

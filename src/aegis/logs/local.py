@@ -27,6 +27,10 @@ class LocalFile:
     def __str__(self) -> str:
         return str(self.path)
 
+    def __reduce__(self) -> tuple[type[LocalFile], tuple[Path, str]]:
+        """Send the whole path: another process may be in another folder, with another file of this name."""
+        return LocalFile, (self.path.absolute(), self.written)
+
     @property
     def name(self) -> str:
         """Return the name without its folders; see Stored."""

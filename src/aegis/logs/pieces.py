@@ -6,14 +6,18 @@ by whoever put out the pieces. Which pieces there are depends on the log alone.
 
 from __future__ import annotations
 
+import functools
+import socket
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
 
+from aegis.errors import LogError
 from aegis.logs.grouping import group
 from aegis.logs.keys import changes, last_start
+from aegis.logs.parts import Part
 from aegis.logs.plan import Plan
 from aegis.logs.schema import column_key
 from aegis.logs.spans import Span
@@ -23,12 +27,17 @@ from aegis.problem import Batch, Problem
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """A log whose episodes' rows follow each other. spans: those of each piece. rows: of a block."""
+    """A log whose episodes' rows follow each other. spans: those of each piece. rows: of a block. parts: the files.
+
+    digests: of the parts, where others may have another file under the same name; none if nobody has.
+    """
 
     plan: Plan
     problem: Problem
     spans: tuple[tuple[Span, ...], ...]
     rows: int
+    parts: tuple[Part, ...] = ()
+    digests: tuple[bytes, ...] = ()
 
     def __len__(self) -> int:
         return len(self.spans)
@@ -37,6 +46,25 @@ class Pieces:
     def episodes(self) -> int:
         """Return about how many episodes there are; those that go on from one piece to the next count twice."""
         return self.plan.survey.runs
+
+    def sealed(self, digests: Sequence[bytes]) -> Pieces:
+        """Return the pieces of these very files: whoever has others is refused."""
+        return replace(self, digests=tuple(digests))
+
+    def check(self, index: int) -> None:
+        """Raise LogError if a file is not the one that was given where the pieces were put out."""
+        if not self.digests or self.parts[index].place is None or self.parts[index].path is None:
+            return  # versions of objects in a store are compared when they are read
+        part = self.parts[index]
+        where = f"the worker on {socket.gethostname()}"
+        try:
+            same = _digest(part, part.stamp()) == self.digests[index]
+        except (LogError, OSError) as error:
+            raise LogError(
+                f"{part} cannot be read by {where}: {error}; all workers need the log under this path, or at an address such as s3://"
+            ) from error
+        if not same:
+            raise LogError(f"{part}: {where} has another file under this path than the one that was given; nothing was certified")
 
     def read(self, number: int) -> Reading:
         """Return a piece, from 0, to be read."""
@@ -69,6 +97,8 @@ class Reading:
 
     def __iter__(self) -> Iterator[Batch]:
         """Yield batches of whole episodes; raises LogError as `Source.batches` does."""
+        for index in sorted({span.file for span in self.pieces.spans[self.number]}):
+            self.pieces.check(index)
         keys = self.pieces.keys
         tables = whole_episodes(self.pieces.plan.tables(self.pieces.rows, self.pieces.spans[self.number]), keys)
         table = next(tables, None)
@@ -111,6 +141,11 @@ class Edges:
         if self.held:
             yield self.pieces.batch(joined(self.held))
         self.held = []
+
+
+@functools.lru_cache(maxsize=1024)
+def _digest(part: Part, stamp: object) -> bytes:
+    return part.digest()
 
 
 def _copied(table: pa.Table) -> pa.Table:

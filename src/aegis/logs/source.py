@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from aegis.engine import ALONE, Engine
 from aegis.errors import LogError, SettingError, choose
 from aegis.logs.ahead import ahead
 from aegis.logs.grouping import group
@@ -94,16 +93,16 @@ class Source:
         spans = [(Span(0, stretch), stretch.rows or 0) for part in self.files for stretch in part.open().stretches()]
         return len(bundled(spans, sum(rows for _, rows in spans))) > 1
 
-    def pieces(self, columns: Sequence[str] = (), engine: Engine = ALONE) -> Pieces | None:
+    def pieces(self, columns: Sequence[str] = ()) -> Pieces | None:
         """Return the log in pieces that can be read by themselves; None if it is short, or the rows of an episode are scattered.
 
-        engine: who looks at the ids first. Pieces of one log are always the same.
+        Pieces of one log are always the same.
         """
-        plan = self._plan(columns, engine)
+        plan = self._plan(columns)
         spans = bundled(plan.survey.spans, plan.survey.rows)
         if len(spans) < 2 or not plan.survey.contiguous:
             return None
-        return Pieces(plan, self.problem, tuple(spans), PIECE_ROWS)
+        return Pieces(plan, self.problem, tuple(spans), PIECE_ROWS, self.files)
 
     def read(self, columns: Sequence[str] = (), side: str | None = None, split: Split | None = None) -> Batch:
         """Return the whole log, or one side of it, as one batch, episodes in the order in which they first appear."""
@@ -151,7 +150,7 @@ class Source:
             for table in whole_episodes(tables, keys):
                 yield group(table, plan.columns, self.problem, plan.names)
 
-    def _plan(self, extra: Sequence[str], engine: Engine = ALONE) -> Plan:
+    def _plan(self, extra: Sequence[str]) -> Plan:
         parts = self.files
         columns = required_columns(self.problem, extra)
         opened = tuple(part.open() for part in parts)
@@ -160,5 +159,5 @@ class Source:
         # A second pass over the same files need not look again; a file that was written in between is another file.
         key = (columns, *[part.stamp() for part in parts])
         if key not in self._seen:
-            self._seen[key] = survey(opened, columns, ROWS, engine)
+            self._seen[key] = survey(opened, columns, ROWS)
         return Plan(opened, columns, self._seen[key])

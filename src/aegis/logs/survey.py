@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from aegis.engine import ALONE, Engine, Local, mapped, usable_cores
+from aegis.engine import usable_cores
 from aegis.errors import LogError
 from aegis.logs.blocks import LogFile
 from aegis.logs.convert import plain
@@ -48,7 +48,7 @@ class Seen:
     runs: Runs = field(default_factory=Runs)
 
 
-def survey(files: Sequence[LogFile], columns: Sequence[Column], rows: int, engine: Engine = ALONE) -> Survey:
+def survey(files: Sequence[LogFile], columns: Sequence[Column], rows: int) -> Survey:
     """Read ids only (and, in text files, the columns whose type must be guessed), a block at a time.
 
     Where ids do not grow from row to row, keeps 8 bytes for each run of equal episode ids. Raises LogError if there are no rows,
@@ -56,13 +56,13 @@ def survey(files: Sequence[LogFile], columns: Sequence[Column], rows: int, engin
     """
     spans = [Span(index, stretch) for index, file in enumerate(files) for stretch in file.stretches()]
     look = _Look(tuple(files), tuple(columns), rows)
-    found = list(_each(look, spans, engine))
+    found = list(_each(look, spans))
     count = sum(seen.rows for seen in found)
     if not count:
         raise LogError(f"{', '.join(file.name for file in files)}: the log has no rows; there is nothing to learn from")
 
     def hashed(places: Sequence[int]) -> Iterable[Runs]:
-        return (seen.runs for seen in _each(_Look(tuple(files), tuple(columns), rows, True), [spans[p] for p in places], engine))
+        return (seen.runs for seen in _each(_Look(tuple(files), tuple(columns), rows, True), [spans[p] for p in places]))
 
     one_piece = contiguous([seen.runs for seen in found], hashed)
     types = {c.key: _type(c, files, [(span.file, seen) for span, seen in zip(spans, found, strict=True)]) for c in look.free}
@@ -70,12 +70,10 @@ def survey(files: Sequence[LogFile], columns: Sequence[Column], rows: int, engin
     return Survey(count, one_piece, types, counted, sum(seen.runs.count for seen in found))
 
 
-def _each(look: _Look, spans: Sequence[Span], engine: Engine) -> Iterator[Seen]:
-    """Yield what is seen in each span: here, in threads, or on a cluster, which may be closer to the log."""
+def _each(look: _Look, spans: Sequence[Span]) -> Iterator[Seen]:
+    """Yield what is seen in each span, in threads if there is much to see."""
     known = sum(span.stretch.rows or 0 for span in spans)
-    if not isinstance(engine, Local):
-        yield from mapped(engine, look, spans)
-    elif known < _FEW:
+    if known < _FEW:
         yield from map(look, spans)
     else:
         with ThreadPoolExecutor(usable_cores(), thread_name_prefix="aegis-survey") as pool:
