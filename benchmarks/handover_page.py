@@ -39,9 +39,8 @@ def _inner(groups: Mapping[str, list[Any]]) -> list[str]:
     for legacy in LEGACIES:
         for effect in EFFECTS:
             found = groups.get(f"inner, {legacy}, f_a = {effect:g}", [])
-            beside = [
-                _median(groups.get(f"{gate}, {legacy}, f_a = {effect:g}", []), "inner") for gate in ("pac-bayes", "published")
-            ]
+            routes = [groups.get(f"{gate}, {legacy}, f_a = {effect:g}", []) for gate in ("pac-bayes", "published")]
+            beside = [f"{_median(route, 'inner')} ({len(route)})" if route else "" for route in routes]
             rows.append(
                 [
                     f"{legacy}, f_a = {effect:g}",
@@ -53,7 +52,7 @@ def _inner(groups: Mapping[str, list[Any]]) -> list[str]:
             )
     return [
         "**Inner level alone, additive world.** `pac-bayes`: the sharp bound with a data-free prior. `published`: Algorithm 2, "
-        "which is no certificate (both: 20 runs, at most 4000 episodes).",
+        "which is no certificate (both: at most 4000 episodes; runs in brackets, 20 where there are none).",
         "",
         *table(["setting", "median episode", "asked, at most", "runs", "`pac-bayes`", "`published`"], rows),
         "",
