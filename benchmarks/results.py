@@ -62,7 +62,13 @@ def _fuller(row: list[str], earlier: list[str] | None, count: int) -> list[str]:
     if earlier is None:
         return row
     first, second = (row, earlier) if int(row[count] or 0) >= int(earlier[count] or 0) else (earlier, row)
-    return [one or other for one, other in zip(first, second, strict=True)]
+    return [other if not one or _bracketed(other) > _bracketed(one) else one for one, other in zip(first, second, strict=True)]
+
+
+def _bracketed(cell: str) -> int:
+    """Return the number of runs that a cell names in brackets; 0 if none."""
+    found = re.search(r"\((\d+)\)$", cell)
+    return int(found.group(1)) if found else 0
 
 
 def _tables(lines: list[str]) -> dict[str, dict[str, list[str]]]:
