@@ -6,7 +6,7 @@ import math
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from aegis.errors import ProblemError
@@ -85,6 +85,7 @@ PLAIN = st.recursive(
 
 @settings(max_examples=150, deadline=None)
 @given(st.dictionaries(st.sampled_from("abc"), PLAIN))
+@example({"a": {"0.e0": None}, "b": "1.e5", "c": ".5E3"})
 def test_what_is_written_is_read_back(content: dict[str, object]) -> None:
     text = write_yaml(content)
     assert read_yaml(text, "t") == content

@@ -13,6 +13,7 @@ from pydantic_core import ErrorDetails
 from aegis.errors import ProblemError, nearest
 
 _TAG = "tag:yaml.org,2002:"
+_FLOAT = re.compile(r"^(?:[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$")
 _EXPONENT = re.compile(r"^[-+]?[0-9]+[eE][-+]?[0-9]+$")
 _LONGEST_INPUT = 80
 
@@ -47,13 +48,10 @@ class _Dumper(yaml.SafeDumper):
 _Loader.add_implicit_resolver(f"{_TAG}null", re.compile(r"^(?:~|null|Null|NULL|)$"), ["~", "n", "N", ""])
 _Loader.add_implicit_resolver(f"{_TAG}bool", re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
 _Loader.add_implicit_resolver(f"{_TAG}int", re.compile(r"^[-+]?(?:0|[1-9][0-9]*)$"), list("-+0123456789"))
-_Loader.add_implicit_resolver(
-    f"{_TAG}float",
-    re.compile(r"^(?:[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$"),
-    list("-+.0123456789"),
-)
+_Loader.add_implicit_resolver(f"{_TAG}float", _FLOAT, list("-+.0123456789"))
 _Loader.add_implicit_resolver(f"{_TAG}float", _EXPONENT, list("-+0123456789"))
 _Loader.add_implicit_resolver(f"{_TAG}merge", re.compile(r"^<<$"), ["<"])
+_Dumper.add_implicit_resolver(f"{_TAG}float", _FLOAT, list("-+.0123456789"))
 _Dumper.add_implicit_resolver(f"{_TAG}float", _EXPONENT, list("-+0123456789"))
 
 
