@@ -88,10 +88,11 @@ def _outer(groups: Mapping[str, list[Any]], known: Mapping[str, Task]) -> list[s
         "runs",
     ]
     why = (
-        "Unified: `lever` has the natural legacy at the outer level and a uniform one at the inner level. With the natural "
-        "legacy at both (`natural`) the best inner actions are hardly ever tried, a capped inner policy is a small step, and what "
-        "is then left to gain at the outer level is small against the range of the rewards: no method certifies that quickly. Wider caps, "
-        "upgrades of the inner level first, and declared ranges of means were tried."
+        "Unified: `lever` has the natural legacy at the outer level and a uniform one at the inner level. With the "
+        "natural legacy at both (`natural`) the best inner actions are hardly ever tried, a capped inner policy is a "
+        "small step, and what is then left to gain at the outer level is small against the range of the rewards: no "
+        "method certifies that quickly. Wider caps, upgrades of the inner level first, and declared ranges of means "
+        "were tried."
     )
     return ["**Every level.**", "", *table(head, rows), "", why, ""]
 
