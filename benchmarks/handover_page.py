@@ -23,7 +23,7 @@ def write(results: Results, known: Mapping[str, Task]) -> None:
         groups.setdefault(name, []).append(found)
     lines = [
         "Whole gate, default settings, delta 0.05, host `greedy`, patience included, unless a row says otherwise. Medians of the "
-        "episode of the handover.",
+        "episode of the handover. Not one run of the command: rows that were recorded before from more runs are kept.",
         "",
         *_inner(groups),
         *_outer(groups, known),
@@ -90,9 +90,9 @@ def _outer(groups: Mapping[str, list[Any]], known: Mapping[str, Task]) -> list[s
     why = (
         "Unified: `lever` has the natural legacy at the outer level and a uniform one at the inner level. With the "
         "natural legacy at both (`natural`) the best inner actions are hardly ever tried, a capped inner policy is a "
-        "small step, and what is then left to gain at the outer level is small against the range of the rewards: no "
-        "method certifies that quickly. Wider caps, upgrades of the inner level first, and declared ranges of means "
-        "were tried."
+        "small step, and what is then left to gain at the outer level is small against the range of the rewards: it "
+        "takes long. These runs have the default caps, upgrades of the inner level and the range of means that holds "
+        "for any policy."
     )
     return ["**Every level.**", "", *table(head, rows), "", why, ""]
 

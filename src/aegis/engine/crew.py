@@ -255,7 +255,7 @@ def _uninterrupted() -> Iterator[None]:
 def _kept_memory() -> Iterator[None]:
     """Let processes that are started inside keep memory they have freed: work on blocks of rows asks for it again at once.
 
-    Fresh memory is cleared page by page, which takes a sixth of the time of such work. Only for the C library of GNU.
+    Fresh memory is cleared page by page, which takes a good part of the time of such work. Only for the C library of GNU.
     """
     added = {name: value for name, value in KEPT_MEMORY.items() if name not in os.environ}
     os.environ.update(added)
