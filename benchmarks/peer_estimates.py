@@ -19,7 +19,7 @@ Array = npt.NDArray[np.float64]
 Log = dict[str, Any]
 ALPHA = 0.05
 WIDER = "a certificate holds at every number of units and every look; a bootstrap does not"
-DRAWN = 10**8  # units drawn by a bootstrap in all; never more than a thousand resamples
+RESAMPLES = 1000
 FIRST = 0.05  # share of the units that only places the grids of bets
 SMALL = (400, 300)  # runs and units of the logs on which coverage is counted
 RARE = 0.05  # how often their legacy does what the candidate does in nine of ten cases: weights to 18
@@ -84,19 +84,19 @@ def obp_rows(quick: bool) -> tuple[list[Row], dict[str, str], list[str]]:
     tasks = [
         {
             "path": saved(f"log_{size}", **log),
-            "resamples": _resamples(size, quick),
+            "resamples": 50 if quick else RESAMPLES,
             "alpha": ALPHA,
             "repeats": 5,
-            "long_repeats": 1 if quick else 2,
+            "long_repeats": 1 if quick or size > 100_000 else 2,
         }
         for size, log in logs.items()
     ]
     weights, reward = small_logs()
-    small = {"path": saved("small_logs", weights=weights, reward=reward), "alpha": ALPHA, "resamples": 1000}
+    small = {"path": saved("small_logs", weights=weights, reward=reward), "alpha": ALPHA, "resamples": RESAMPLES}
     found = ask("obp_speed", {"speed": tasks, "coverage": small})
     rows: list[Row] = []
     for (size, log), theirs in zip(logs.items(), found["speed"], strict=True):
-        rows += _points(size, log, theirs, value) + _intervals(size, log, theirs["interval"], _resamples(size, quick))
+        rows += _points(size, log, theirs, value) + _intervals(size, log, theirs["interval"], 50 if quick else RESAMPLES)
     return rows, {"obp": found["version"]}, _coverage(weights, reward, np.array(found["coverage"]))
 
 
@@ -119,7 +119,7 @@ def _intervals(size: int, log: Log, theirs: dict[str, Any], resamples: int) -> l
     }
     rows = []
     for words, work in ways.items():
-        time, ends = smallest(work, 2)
+        time, ends = smallest(work, 1 if size > 100_000 and "bootstrap" in words else 2)
         task = f"interval by {resamples} resamples, {size} rows; {words}"
         alike, why = (0.01, WIDER) if "certificate" in words else (2.0 / np.sqrt(resamples), "")
         rows.append(Row("obp", task, "interval", theirs["time"], time, "width", width, float(np.ptp(ends)), float(alike), why))
@@ -127,7 +127,7 @@ def _intervals(size: int, log: Log, theirs: dict[str, Any], resamples: int) -> l
 
 
 def _coverage(weights: Array, reward: Array, theirs: Array) -> list[str]:
-    boot = np.array([bootstrap(w * r, 1000, run) for run, (w, r) in enumerate(zip(weights, reward, strict=True))])
+    boot = np.array([bootstrap(w * r, RESAMPLES, run) for run, (w, r) in enumerate(zip(weights, reward, strict=True))])
     sure = np.array([certified(w, r, False) for w, r in zip(weights, reward, strict=True)])
     shares = [float(((ends[:, 0] > 0.6) | (ends[:, 1] < 0.6)).mean()) for ends in (theirs, boot, sure)]
     widths = [float(np.median(np.ptp(ends, axis=1))) for ends in (theirs, boot, sure)]
@@ -135,7 +135,3 @@ def _coverage(weights: Array, reward: Array, theirs: Array) -> list[str]:
     said = "; ".join(f"{name} {share:.1%} (median width {width:.2f})" for name, share, width in listed)
     runs, units = weights.shape
     return [f"Intervals that miss the truth, of {runs} logs of {units} units with weights to 18, allowed {ALPHA:.0%}: {said}."]
-
-
-def _resamples(size: int, quick: bool) -> int:
-    return min(1000, (DRAWN // 20 if quick else DRAWN) // size)

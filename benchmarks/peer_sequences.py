@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from aegis.evidence import Sketch, lower_path, value_centre, value_grid
+from aegis.evidence import Sketch, Streamed, lower_path, value_centre, value_grid
 from aegis.rng import stream
 from peer_envs import ask
 from peer_rows import Row, saved, smallest
@@ -42,16 +42,29 @@ def both_paths(weights: Array, rewards: Array) -> Array:
     return found
 
 
-def both_ends(weights: Array, rewards: Array, every: int, at_once: int) -> Array:
-    """Return the interval after every so many units from two sketches that grow by `at_once` units at a time."""
+def in_blocks(weights: Array, rewards: Array, every: int) -> Array:
+    """Return the interval after every so many units from two sketches that grow by so many units at a time."""
     first = int(FIRST * weights.size) // every * every
     sides = (weights * rewards, weights * (1.0 - rewards))
     sketches = [Sketch.empty(_placed(values, first)) for values in sides]
     found = [[0.0, 1.0]] * (first // every)
-    for stop in range(first + at_once, weights.size + 1, at_once):
-        sketches = [own.add_values(values[stop - at_once : stop]) for own, values in zip(sketches, sides, strict=True)]
-        if stop % every == 0:
-            found.append([sketches[0].lower(ALPHA / 2, 0.0, 1.0), 1.0 - sketches[1].lower(ALPHA / 2, 0.0, 1.0)])
+    for stop in range(first + every, weights.size + 1, every):
+        sketches = [own.add_values(values[stop - every : stop]) for own, values in zip(sketches, sides, strict=True)]
+        found.append([sketches[0].lower(ALPHA / 2, 0.0, 1.0), 1.0 - sketches[1].lower(ALPHA / 2, 0.0, 1.0)])
+    return np.array(found)
+
+
+def one_by_one(weights: Array, rewards: Array, every: int) -> Array:
+    """Return the same from two streams that take one unit at a time."""
+    first = int(FIRST * weights.size) // every * every
+    sides = (weights * rewards, weights * (1.0 - rewards))
+    lower, upper = (Streamed(_placed(values, first)) for values in sides)
+    found = [[0.0, 1.0]] * (first // every)
+    for count, (below, above) in enumerate(zip(sides[0][first:].tolist(), sides[1][first:].tolist(), strict=True), first + 1):
+        lower.add(below)
+        upper.add(above)
+        if count % every == 0:
+            found.append([lower.lower(ALPHA / 2, 0.0, 1.0), 1.0 - upper.lower(ALPHA / 2, 0.0, 1.0)])
     return np.array(found)
 
 
@@ -73,8 +86,8 @@ def vw_rows(quick: bool) -> tuple[list[Row], dict[str, str], list[str]]:
     tasks = [(many, many // 1000), (some, 1)]
     found = ask("vw_speed", {"path": saved("vw", weights=weights, rewards=rewards), "alpha": ALPHA, "tasks": tasks})
     ways: list[tuple[int, str, Callable[[], Array]]] = [
-        (0, "added in blocks (`Sketch`)", lambda: both_ends(weights, rewards, many // 1000, many // 1000)),
-        (0, "one at a time (`Sketch`)", lambda: both_ends(weights, rewards, many // 1000, 1)),
+        (0, "added in blocks (`Sketch`)", lambda: in_blocks(weights, rewards, many // 1000)),
+        (0, "one at a time (`Streamed`)", lambda: one_by_one(weights, rewards, many // 1000)),
         (0, "ours after every unit (`lower_path`)", lambda: both_paths(weights, rewards)[many // 1000 - 1 :: many // 1000]),
         (1, "ours `lower_path`", lambda: both_paths(weights[:some], rewards[:some])),
     ]
@@ -82,7 +95,7 @@ def vw_rows(quick: bool) -> tuple[list[Row], dict[str, str], list[str]]:
     for place, words, work in ways:
         units, every = tasks[place]
         theirs = found["tasks"][place]
-        time, ours = smallest(work, 1 if "one at a time" in words else 5)
+        time, ours = smallest(work, 5)
         cadence = "every unit" if every == 1 else f"every {every} units"
         rows.append(
             Row(

@@ -19,7 +19,6 @@ from aegis.problem import Scope
 
 FORESEEABLE = 30  # units from which it is said how many more it would take
 SAME = "candidate and legacy agree here: there is nothing to certify"
-FINE = 1e-6  # of the scaled range: how exact the stations of a path are, for a picture; the last one is the bound itself
 
 
 def level_result(request: Request, found: Collected, index: int, scope: Scope, refusals: Sequence[Finding]) -> LevelResult:
@@ -154,9 +153,7 @@ def _path(item: Evidence) -> tuple[Station, ...]:
     claim = item.claim
     low, high = claim.bracket
     blends = [blend for blend in item.path() if blend.count]
-    lowers = [blend.lower(claim.delta, low, high, FINE) for blend in blends[:-1]]
-    lowers += [blend.lower(claim.delta, low, high) for blend in blends[-1:]]
-    return tuple(Station(blend.count, claim.measure.gain(lower)) for blend, lower in zip(blends, lowers, strict=True))
+    return tuple(Station(blend.count, claim.measure.gain(blend.lower(claim.delta, low, high))) for blend in blends)
 
 
 def _unbalanced(request: Request, found: Collected, index: int, scope: Scope) -> str:

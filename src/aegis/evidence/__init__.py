@@ -28,6 +28,7 @@ from aegis.evidence.published_gain import Gate, algorithm_2_gate, published_gain
 from aegis.evidence.scopes import Selection, SplitSizes, select_scope, split_sizes
 from aegis.evidence.sketch import Sketch, unit_logs
 from aegis.evidence.smoothed import closed_form_lam, largest_observed, ls_estimate
+from aegis.evidence.streamed import Streamed
 from aegis.evidence.tally import Tally
 from aegis.evidence.waterfill import Stakes, gain_stakes, value_stakes, water_filled
 
@@ -47,6 +48,7 @@ __all__ = [
     "Sketch",
     "SplitSizes",
     "Stakes",
+    "Streamed",
     "Tally",
     "algorithm_2_gate",
     "anytime_bernstein",

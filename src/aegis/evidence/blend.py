@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from aegis.errors import SettingError
-from aegis.evidence.sketch import UNIT, Curve, Sketch, check_delta, largest_certified
+from aegis.evidence.curve import Curve
+from aegis.evidence.sketch import UNIT, Sketch, check_delta
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +46,9 @@ class Blend:
         """Say whether the mean is certified to be above `mean` at risk delta; the same test that `lower` inverts."""
         return self.log_wealth(mean) >= math.log(1.0 / check_delta(delta))
 
-    def lower(self, delta: float, low: float, high: float, within: float = 0.0) -> float:
-        """Return the largest mean in [low, high] that is certified to be exceeded, rounded down; see `Sketch.lower`.
-
-        within: how far below the largest one the answer may be.
-        """
-        curve, threshold = self.curve(), math.log(1.0 / check_delta(delta))
-        return largest_certified(lambda mean: curve(mean) >= threshold, low, high, within)
+    def lower(self, delta: float, low: float, high: float) -> float:
+        """Return the largest mean in [low, high] that is certified to be exceeded, rounded down; see `Sketch.lower`."""
+        return self.curve().lower(math.log(1.0 / check_delta(delta)), low, high)
 
     def units_needed(self, mean: float, delta: float) -> int | None:
         """Return how many units in all it would take to certify `mean` if evidence went on growing as so far; an estimate.

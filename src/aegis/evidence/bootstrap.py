@@ -13,7 +13,7 @@ from aegis.evidence.grid import Array
 from aegis.evidence.sketch import check_delta
 
 RESAMPLES = 2000
-AT_ONCE = 2**21  # draws held in memory at once
+AT_ONCE = 2**16  # draws held at once: few enough to stay close to the processor
 
 
 def percentile_bootstrap(values: Array, delta: float, rng: np.random.Generator, resamples: int = RESAMPLES) -> Bound:

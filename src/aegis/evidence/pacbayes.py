@@ -17,9 +17,10 @@ import numpy as np
 
 from aegis.errors import SettingError
 from aegis.evidence.bound import Bound, particle_values, sort_conditions
+from aegis.evidence.curve import Curve
 from aegis.evidence.grid import Array, Grid
 from aegis.evidence.posterior import check_kl, particle_weights
-from aegis.evidence.sketch import Curve, check_delta, largest_certified
+from aegis.evidence.sketch import check_delta
 from aegis.evidence.smoothed import check_lam
 
 AT_ONCE = 2**22  # logarithms held in memory at once
@@ -86,8 +87,7 @@ def sharp_grid_bound(
 
 def solve_grid(sums: Array, units: int, grid: Grid, threshold: float, high: float) -> float:
     """Return the largest v in [0, high] whose log wealth, from sums `[J]` over the bets of a grid, reaches the threshold."""
-    curve = Curve(grid.log_weights + sums, grid.bets, np.zeros(sums.size), units)
-    return largest_certified(lambda mean: curve(mean) >= threshold, 0.0, high)
+    return Curve(grid.log_weights + sums, grid.bets, np.zeros(sums.size), units).lower(threshold, 0.0, high)
 
 
 def _log_sums(values: Array, bets: Array) -> Array:

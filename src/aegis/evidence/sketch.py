@@ -11,12 +11,12 @@ Sums are integers of 2^-32, each unit rounded down: merging is exact in any orde
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from aegis.errors import RefusedError, SettingError
+from aegis.evidence.curve import Curve
 from aegis.evidence.grid import Array, Grid
 
 UNIT = 2.0**32
@@ -89,53 +89,7 @@ class Sketch:
         Raises RefusedError if even `high`, the largest mean possible, is certified to be exceeded: that contradicts the
         assumptions.
         """
-        curve, threshold = self.curve(), math.log(1.0 / check_delta(delta))
-        return largest_certified(lambda mean: curve(mean) >= threshold, low, high)
-
-
-@dataclass(frozen=True, slots=True)
-class Curve:
-    """Log wealth as a function of the mean: the logarithm of sum_j exp(logs_j - count log1p(bets_j (mean + offsets_j)))."""
-
-    logs: Array
-    bets: Array
-    offsets: Array
-    count: int
-
-    def __call__(self, mean: float) -> float:
-        """Return the log wealth; -inf if every bet is dead."""
-        if not self.logs.size:
-            return -math.inf
-        with np.errstate(divide="ignore"):
-            terms = self.logs - self.count * np.log1p(self.bets * (mean + self.offsets))
-        best = terms.max()
-        if not math.isfinite(best):
-            return float(best)
-        return float(best + math.log(np.exp(terms - best).sum()))
-
-
-def largest_certified(certifies: Callable[[float], bool], low: float, high: float, within: float = 0.0) -> float:
-    """Return the largest mean in [low, high] that is certified, rounded down to a float; `low` if none is. See `Sketch.lower`.
-
-    within: how far below the largest one the answer may be, for a picture.
-    """
-    if not low < high:
-        raise SettingError(f"a bound is looked for in [low, high] with low < high, found [{low}, {high}]")
-    if certifies(high):
-        raise RefusedError(
-            f"the data certify a mean above {high}, the largest possible: weights, propensities or the reward range are wrong"
-        )
-    if not certifies(low):
-        return low
-    inside, outside = low, high
-    while True:
-        middle = 0.5 * (inside + outside)
-        if not inside < middle < outside or outside - inside <= within:
-            return inside
-        if certifies(middle):
-            inside = middle
-        else:
-            outside = middle
+        return self.curve().lower(math.log(1.0 / check_delta(delta)), low, high)
 
 
 def check_delta(delta: float) -> float:
