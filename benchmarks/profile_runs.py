@@ -17,7 +17,7 @@ from peer_envs import python_of
 from profile_stacks import Profile, read
 
 HERE = Path(__file__).parent
-RATE = 200  # samples of stacks a second
+RATE = 40  # samples of stacks a second: each stops the process, and more of them would measure the stopping
 OFTEN = 499  # samples of perf a second
 STARTS = 0.5  # seconds that perf is given to start
 INTERPRETER = re.compile(r"^\s*([0-9.]+)%\s+(libpython|python)\S*\s*$", flags=re.M)

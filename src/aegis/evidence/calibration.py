@@ -78,7 +78,7 @@ def short_logs(weights: Array, largest: float) -> Array:
 
 def blended(logs: Array) -> Array:
     """Return the logarithm of the mean over bets `[...]` of wealths whose logarithms are `[J, ...]`."""
-    return np.asarray(logsumexp(logs, axis=0) - np.log(logs.shape[0]))
+    return np.asarray(np.logaddexp.reduce(logs, axis=0) - np.log(logs.shape[0]))
 
 
 def _logs(stakes: Array, excess: Array) -> Array:
