@@ -20,6 +20,7 @@ Log = dict[str, Any]
 ALPHA = 0.05
 WIDER = "a certificate holds at every number of units and every look; a bootstrap does not"
 RESAMPLES = 1000
+SAME_DRAWS = "as many units are drawn on either side, by numpy's generator, which takes most of the time"
 FIRST = 0.05  # share of the units that only places the grids of bets
 SMALL = (400, 300)  # runs and units of the logs on which coverage is counted
 RARE = 0.05  # how often their legacy does what the candidate does in nine of ten cases: weights to 18
@@ -121,7 +122,7 @@ def _intervals(size: int, log: Log, theirs: dict[str, Any], resamples: int) -> l
     for words, work in ways.items():
         time, ends = smallest(work, 1 if size > 100_000 and "bootstrap" in words else 2)
         task = f"interval by {resamples} resamples, {size} rows; {words}"
-        alike, why = (0.01, WIDER) if "certificate" in words else (2.0 / np.sqrt(resamples), "")
+        alike, why = (0.01, WIDER) if "certificate" in words else (2.0 / np.sqrt(resamples), SAME_DRAWS)
         rows.append(Row("obp", task, "interval", theirs["time"], time, "width", width, float(np.ptp(ends)), float(alike), why))
     return rows
 

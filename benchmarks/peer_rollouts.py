@@ -11,7 +11,7 @@ import numpy.typing as npt
 from aegis.evidence import empirical_bernstein, hoeffding
 from aegis.rng import stream
 from peer_envs import ask
-from peer_estimates import ALPHA, bootstrap, certified, student
+from peer_estimates import ALPHA, SAME_DRAWS, bootstrap, certified, student
 from peer_rows import Row, saved, smallest
 
 Array = npt.NDArray[np.float64]
@@ -70,7 +70,7 @@ def scope_rows(quick: bool) -> tuple[list[Row], dict[str, str], list[str]]:
         time, ends = smallest(lambda w=way: w(*units(log)), 3)
         how = f" ({RESAMPLES} resamples)" if kind == "bootstrap" else ""
         task = f"{kind} interval{how}, {size} trajectories of {STEPS} steps; {words.strip()}"
-        alike, why = (0.01, WIDER) if "certificate" in words else (0.15, "")
+        alike, why = (0.01, WIDER) if "certificate" in words else (0.15, SAME_DRAWS)
         errors = float(np.ptp(theirs["ends"])) / STEPS, float(np.ptp(ends))
         rows.append(Row("SCOPE-RL", task, "interval", theirs["time"], time, "width", *errors, alike, why))
     missed = [kind for kind, item in found["kinds"].items() if not item["ends"][0] <= STEPS * VALUE <= item["ends"][1]]
