@@ -87,6 +87,17 @@ def test_a_draft_without_an_action_is_shown_but_not_a_success(tmp_path: Path, ca
     assert "Which column is the action" in err and "weather" in err
 
 
+def test_actions_may_be_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "log.parquet"
+    columns = {"episode": [1, 2, 3], "margin": [0.1, 3.0, 2.0], "weather": ["dry", "wet", "dry"], "tool": ["a", "b", "b"]}
+    pq.write_table(pa.table(columns), path)
+    code, _, err = aegis("init", path, "--action", "tool", "--out", tmp_path / "p.yaml", capsys=capsys)
+    assert code == 0, err
+    assert [level.actions.column for level in load_problem(tmp_path / "p.yaml").levels] == ["tool"]
+    code, _, err = aegis("init", path, "--action", "tol", capsys=capsys)
+    assert code == 2 and "no column 'tol'" in err
+
+
 def test_names_are_never_taken_for_markup(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "log.parquet"
     columns = {"episode": [1, 2], "action": ["a", "b"], "pscore": [0.5, 0.5], "[bold]x[/]": [1.5, 2.5], "reward": [0.0, 1.0]}

@@ -26,6 +26,7 @@ from aegis.certificate.request import Request
 from aegis.certificate.rows import RowSums
 from aegis.certificate.run import collect
 from aegis.certificate.sides import Sides, first_open, gap_columns, learned_splits
+from aegis.certificate.verdicts import listed
 from aegis.engine import Engine, Local, engine_of, prepared
 from aegis.errors import RefusedError
 from aegis.logs import Source
@@ -155,8 +156,21 @@ def _run(source: Source, log: _Rows, request: Request, data: DataDigest, looking
             found = gather(request, log.batches, pieces, sides, auditor, log.engine, looking.open, report)
     except RefusedError as error:
         # An audit that saw nothing has nothing to say.
-        return Outcome(None, auditor.result() if looking.opened else Audit.of([], {}), str(error), data)
+        reason = _without_propensity(request) or str(error)
+        return Outcome(None, auditor.result() if looking.opened else Audit.of([], {}), reason, data)
     return Outcome(found, auditor.result(), None, data.with_rows(rows))
+
+
+def _without_propensity(request: Request) -> str:
+    """Return why nothing can be certified if a level in scope has no propensity, and which levels have one; else nothing."""
+    asked = {name for scope in request.scopes for name in scope}
+    missing = [name for name in request.problem.names if name in asked and request.problem.level(name).propensity is None]
+    if not missing:
+        return ""
+    words, others = listed([f"'{name}'" for name in missing]), [name for name in request.problem.names if name not in missing]
+    text = f"there is no propensity of {words}: how likely was each action that was taken? Nothing can be certified without"
+    known = [name for name in others if request.problem.level(name).propensity is not None]
+    return text + (f"; what can be is a scope of {listed([repr(name) for name in known])} alone (--scope)" if known else "")
 
 
 def _chained(first: list[Batch], rest: Iterator[Batch]) -> Generator[Batch, None, None]:

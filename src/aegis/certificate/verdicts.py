@@ -11,6 +11,7 @@ from aegis.certificate.results import FORESEEABLE
 from aegis.certificate.units import unit_word
 from aegis.problem import Problem
 
+SMALL = 3.0  # a largest weight that capping would not lower by much
 SAME = 1e-9  # by which weights may differ from one, and candidate and legacy be the same
 
 
@@ -94,7 +95,7 @@ def blocking_level(weights: Sequence[Mapping[str, Any]], levels: Sequence[LevelR
     if others:
         best = max(others, key=lambda item: item["ess_share"])
         text += f" (at '{best['level']}': {100 * best['ess_share']:.3g} %, {best['largest']:.3g})"
-    return text + ". A capped candidate (aegis learn --kind capped) keeps them small."
+    return text + (". A capped candidate (aegis learn --kind capped) keeps them small." if worst["largest"] > SMALL else ".")
 
 
 def listed(words: Sequence[str]) -> str:

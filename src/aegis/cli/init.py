@@ -25,9 +25,24 @@ INCOMPLETE = 2  # the exit code of a draft that a problem file cannot be made of
 @click.option(
     "--rows", type=click.IntRange(min=1), default=200_000, show_default=True, help="How many rows, from the first on, to look at."
 )
+@click.option(
+    "--action",
+    "actions",
+    multiple=True,
+    metavar="COLUMN",
+    help="A column that is an action; repeatable. Default: guess by names.",
+)
 @options.as_json
 @click.pass_context
-def command(context: click.Context, log: tuple[Path | str, ...], out: Path | None, force: bool, rows: int, as_json: bool) -> None:
+def command(
+    context: click.Context,
+    log: tuple[Path | str, ...],
+    out: Path | None,
+    force: bool,
+    rows: int,
+    actions: tuple[str, ...],
+    as_json: bool,
+) -> None:
     """Draft a problem file from the columns of LOG: what is decided, in which order, with which probabilities, for which reward.
 
     Every line is a guess from names and values, with its reason; lines marked CHECK are for you to decide. Nothing is certified
@@ -37,6 +52,7 @@ def command(context: click.Context, log: tuple[Path | str, ...], out: Path | Non
     Examples:
       aegis init log.parquet --out problem.yaml
       aegis init logs/*.csv > problem.yaml
+      aegis init log.csv --action program --action spray --out problem.yaml
     """
     from aegis.errors import OutputError
     from aegis.files import write_text
@@ -49,7 +65,7 @@ def command(context: click.Context, log: tuple[Path | str, ...], out: Path | Non
             raise OutputError(f"{out} is part of the log itself; name another file for the draft")
         if out.exists() and not force:
             raise OutputError(f"{out} exists; add --force to overwrite it, or name another file")
-    draft = draft_problem(log, rows)
+    draft = draft_problem(log, rows, actions)
     if out is not None:
         write_text(out, draft.text)
     if as_json:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from aegis.errors import InputError, nearest
 from aegis.logs.drafting.alignment import aligned
 from aegis.logs.drafting.guesses import ActionGuess
 from aegis.logs.drafting.labelled import Labelled, labelled, wider
@@ -39,6 +40,7 @@ class _Search:
     """The guesses so far, and actions whose probabilities are there but in an order that is not clear."""
 
     sheet: Sheet
+    named: tuple[str, ...] = ()  # by the user: no other column is an action
     found: list[ActionGuess] = field(default_factory=list)
     unclear: dict[str, Labelled] = field(default_factory=dict)
 
@@ -54,6 +56,7 @@ class _Search:
             look
             for look in self.sheet.but(self.used)
             if look.name
+            and (not self.named or look.name in self.named)
             and least <= look.count <= MOST_ACTIONS
             and not look.missing
             and look.kind in _KINDS
@@ -61,9 +64,13 @@ class _Search:
         ]
 
 
-def find_actions(sheet: Sheet) -> list[ActionGuess]:
-    """Return the actions of a log, in the order of its columns."""
-    search = _Search(sheet)
+def find_actions(sheet: Sheet, named: Sequence[str] = ()) -> list[ActionGuess]:
+    """Return the actions of a log, in the order of its columns.
+
+    named: what the user says they are; then there are no others. Raises InputError for a column that cannot be an action.
+    """
+    search = _Search(sheet, tuple(named))
+    _check_named(search)
     _with_full_distributions(search)
     _with_own_probability(search)
     _with_general_probability(search)
@@ -76,6 +83,20 @@ def find_actions(sheet: Sheet) -> list[ActionGuess]:
         used |= set(masked.columns)
         guesses.append(_in_file_order(masked))
     return sorted(guesses, key=lambda guess: guess.look.position)
+
+
+def _check_named(search: _Search) -> None:
+    """Refuse columns that are not in the log, or cannot be actions."""
+    fitting = {look.name for look in search.candidates(least=1)}
+    for name in search.named:
+        look = search.sheet.looks.get(name)
+        if look is None:
+            raise InputError(f"the log has no column '{name}'{nearest(name, search.sheet.looks)}")
+        if name not in fitting:
+            found = f"{look.count} values" + (f", and none in {look.missing} rows" if look.missing else "")
+            raise InputError(
+                f"column '{name}' cannot be an action: found {found}; an action has 2 to {MOST_ACTIONS} values, one in every row"
+            )
 
 
 def like_probability(look: Look) -> bool:
@@ -174,7 +195,7 @@ def _with_general_probability(search: _Search) -> None:
     """Pair `pscore`, `action_prob` and the like with the column that is called most like an action, or behaves like one."""
     general = [look for look in _probabilities(search) if not without(words(look.name), (*PROPENSITY, *LOGGER))]
     for column in general:
-        ranked = [(at, look) for look in search.candidates() if (at := rank(look.name, ACTION)) is not None]
+        ranked = [(at, look) for look in search.candidates() if (at := _rank(search, look)) is not None]
         if ranked:
             look = min(ranked, key=lambda entry: (entry[0], abs(entry[1].position - column.position)))[1]
             note = f"'{look.name}' is an action by its name, and '{column.name}' its probability"
@@ -188,6 +209,11 @@ def _with_general_probability(search: _Search) -> None:
         guess = ActionGuess(look, look.values, taken=column).saying(note)
         question = "" if ranked else f"Is '{look.name}' the action that '{column.name}' is the probability of?"
         search.found.append(guess.saying(question=question))
+
+
+def _rank(search: _Search, look: Look) -> int | None:
+    """Return how much a column is called like an action, 0 most; what the user named is one."""
+    return 0 if look.name in search.named else rank(look.name, ACTION)
 
 
 def misfit(look: Look, probability: Look) -> float:
@@ -217,7 +243,11 @@ def _probabilities(search: _Search) -> list[Look]:
 
 
 def _by_name_alone(search: _Search) -> None:
-    """Take columns for actions that are called so, although no probabilities were found for them."""
+    """Take columns for actions that are called so, or were named, although no probabilities were found for them."""
+    if search.named:
+        for look in search.candidates():
+            search.found.append(ActionGuess(look, look.values).saying(f"'{look.name}' is an action: you named it"))
+        return
     ranked = [
         (at, look) for look in search.candidates() if (at := rank(look.name, ACTION)) is not None and not counts_decisions(look)
     ]

@@ -38,28 +38,29 @@ class Draft:
     questions: tuple[str, ...]
 
 
-def draft_problem(paths: Given | Sequence[Given], rows: int = ROWS) -> Draft:
+def draft_problem(paths: Given | Sequence[Given], rows: int = ROWS, actions: Sequence[str] = ()) -> Draft:
     """Return a problem drafted from the names and values in the first `rows` rows of a log: whatever `Source` takes as one.
 
-    Nothing in it is more than a guess; the range of the reward and the absence of carry-over in particular are the user's to
-    declare. Raises LogError if the log cannot be read or has no rows.
+    actions: the columns that are actions, if the user says so; guessed otherwise. Nothing in the draft is more than a guess; the
+    range of the reward and the absence of carry-over in particular are the user's to declare. Raises LogError if the log
+    cannot be read or has no rows, InputError for an action that is none.
     """
     if rows < 1:
         raise SettingError(f"'rows' is a whole number from 1, found {rows}")
     given = taken_in(paths)
     sample = read_sample(parts_of(given), rows)
     sheet = Sheet.of(sample.table)
-    actions = find_actions(sheet)
-    ids = find_ids(sheet, {column for action in actions for column in action.columns})
-    levels = find_levels(sheet, actions, ids)
+    found = find_actions(sheet, actions)
+    ids = find_ids(sheet, {column for action in found for column in action.columns})
+    levels = find_levels(sheet, found, ids)
     used = {*ids.columns, *levels.columns}
     reward = find_reward(sheet, used, levels, ids)
     placed = None
     if reward is not None and levels.levels:
         placed = place_columns(sheet, {*used, reward.look.name}, levels, ids, reward)
-    notes = [*ids.notes, *(note for action in actions for note in action.notes), *levels.notes, *(reward.notes if reward else ())]
-    questions = [*ids.questions, *levels.questions, *(text for action in actions for text in action.questions)]
-    questions += [*_about_reward(reward), *_about_actions(sheet, actions)]
+    notes = [*ids.notes, *(note for action in found for note in action.notes), *levels.notes, *(reward.notes if reward else ())]
+    questions = [*ids.questions, *levels.questions, *(text for action in found for text in action.questions)]
+    questions += [*_about_reward(reward), *_about_actions(sheet, found)]
     if placed is not None:
         notes, questions = [*notes, *placed.notes], [*questions, *placed.questions]
     if levels.levels:
@@ -132,6 +133,11 @@ def _about_actions(sheet: Sheet, actions: list[ActionGuess]) -> list[str]:
             )
     if not actions:
         few = [look.name for look in sheet.looks.values() if 2 <= look.count <= _FEW_VALUES and not look.missing]
-        hint = f" Columns with a few values: {', '.join(few[:_SHOWN])}{', ...' if len(few) > _SHOWN else ''}." if few else ""
+        hint = (
+            f" Columns with a few values: {', '.join(few[:_SHOWN])}{', ...' if len(few) > _SHOWN else ''}. "
+            "Name those that the controller chose: --action COLUMN."
+            if few
+            else ""
+        )
         found.insert(0, f"Which column is the action? None was found by name, and no probabilities of actions either.{hint}")
     return found

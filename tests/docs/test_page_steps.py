@@ -1,0 +1,72 @@
+"""Pages are followed literally: a page that shows something else than what comes out is noticed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import page_steps
+import pytest
+
+PAGE = """# A page
+
+Save this as `greet.py`:
+
+```python
+print("good", "day")
+```
+
+```sh
+pip install aegis-handover
+python greet.py
+```
+
+```text
+good day
+```
+
+```python
+number = 6
+```
+
+```python
+print(number, *range(4), sep="\\n")
+```
+
+```text
+6
+...
+3
+```
+
+```sh
+aegis nonsense   # exit code 2
+```
+"""
+
+
+def followed(text: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> page_steps.Reader:
+    monkeypatch.setattr(page_steps, "page", lambda name: text)
+    return page_steps.follow("a.md", place)
+
+
+def test_a_page_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader = followed(PAGE, tmp_path, monkeypatch)
+    assert (tmp_path / "greet.py").read_text() == 'print("good", "day")\n'
+    assert len(reader.printed) == 5
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("good day\n```", "good night\n```"),
+        ("6\n...\n3\n", "6\n...\n4\n"),
+        ("6\n...\n3\n", "...\n2\n"),
+        ("exit code 2", "exit code 3"),
+        ("install aegis-handover", "install something"),
+        ("python greet.py", "ls"),
+    ],
+)
+def test_what_does_not_come_out_is_noticed(old: str, new: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert old in PAGE
+    with pytest.raises(AssertionError):
+        followed(PAGE.replace(old, new), tmp_path, monkeypatch)
