@@ -22,7 +22,7 @@ from aegis.cli.show import console, print_json, table
     multiple=True,
     required=True,
     metavar="POLICY",
-    help="A folder that 'aegis learn' wrote, module:object, or columns:COL,COL; repeat it to declare several candidates.",
+    help="A folder that 'aegis learn' wrote, module:object, columns:COL,COL or full-columns:COL,...; repeatable.",
 )
 @click.option(
     "--scope", multiple=True, metavar="LEVEL", help="A level to hand over; repeat it for several at once. Default: all scopes."

@@ -19,7 +19,7 @@ from aegis.cli.show import console, print_json, table
     "reference",
     required=True,
     metavar="POLICY",
-    help="A folder that 'aegis learn' wrote, module:object, or columns:COL,COL.",
+    help="A folder that 'aegis learn' wrote, module:object, columns:COL,COL or full-columns:COL,COL,...",
 )
 @click.option("--scope", multiple=True, metavar="LEVEL", help="A level the policy acts at; repeat it for several. Default: all.")
 @click.option("--delta", type=float, default=0.05, show_default=True, help="The risk of gain and value together.")

@@ -5,6 +5,7 @@ from aegis.logs.contexts import read_contexts
 from aegis.logs.digest import log_digest
 from aegis.logs.drafting import Draft, draft_problem
 from aegis.logs.parts import Part, open_logs
+from aegis.logs.record import learning_record
 from aegis.logs.schema import Column, required_columns
 from aegis.logs.source import Source
 from aegis.logs.split import SIDES, Split
@@ -20,6 +21,7 @@ __all__ = [
     "Source",
     "Split",
     "draft_problem",
+    "learning_record",
     "log_digest",
     "open_logs",
     "read_contexts",
