@@ -82,6 +82,7 @@ class _Survey:
     declared: Declared
     kinds: dict[str, dict[str, None] | None] = field(default_factory=dict)
     absent: dict[str, int] = field(default_factory=dict)
+    features: dict[str, None] = field(default_factory=dict)
     actions: dict[str, None] = field(default_factory=dict)
     ids: dict[str, str] = field(default_factory=dict)
     models: set[str] = field(default_factory=set)
@@ -127,6 +128,7 @@ class _Survey:
                 "--action-key, or leave it out: actions are then places in '_multi'"
             )
         self.featured = self.featured or any(flat(action) for action in event.actions)
+        self.features |= dict.fromkeys(event.shared)
         for key in self.absent:
             self.absent[key] += event.shared.get(key) is None
         for key, value in event.shared.items():
@@ -173,8 +175,8 @@ class _Survey:
         wanted = [*(declared.contexts or ()), *([] if declared.cluster is None else [declared.cluster])]
         for key in wanted:
             if key not in self.kinds:
-                known = ", ".join(self.kinds) or "none"
-                raise LogError(f"no event has the shared feature '{key}'{nearest(key, self.kinds)}; features: {known}")
+                known = ", ".join(self.features) or "none"
+                raise LogError(f"no event has the shared feature '{key}'{nearest(key, self.features)}; features: {known}")
         for what, count in (("EventId", self.named), ("Timestamp", self.timed), ("p", self.full)):
             if 0 < count < self.kept and what != "Timestamp":
                 raise LogError(f"{count} of {self.kept} events have the key '{what}': all of them must have it, or none")

@@ -9,6 +9,7 @@ from aegis.logs.record import learning_record
 from aegis.logs.schema import Column, required_columns
 from aegis.logs.source import Source
 from aegis.logs.split import SIDES, Split
+from aegis.logs.tables import check_table_path, write_table
 from aegis.logs.tidy import to_table
 from aegis.logs.writer import write_log
 
@@ -20,6 +21,7 @@ __all__ = [
     "Part",
     "Source",
     "Split",
+    "check_table_path",
     "draft_problem",
     "learning_record",
     "log_digest",
@@ -28,4 +30,5 @@ __all__ = [
     "required_columns",
     "to_table",
     "write_log",
+    "write_table",
 ]
