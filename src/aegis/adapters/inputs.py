@@ -110,7 +110,7 @@ def _values(rows: Rows, variable: Variable, place: int) -> AnyArray:
 
 def _pandas(level: str) -> Frame:
     try:
-        import pandas  # type: ignore[import-untyped, unused-ignore]
+        import pandas
     except ImportError as error:
         raise PolicyError(
             f"level '{level}': the estimator was fitted on a data frame and wants its columns by name: pip install pandas, give "

@@ -61,7 +61,7 @@ def log_certificate(
 
 def _mlflow() -> Any:
     try:
-        import mlflow  # type: ignore[import-not-found, unused-ignore]
+        import mlflow
     except ImportError as error:
         raise InputError("logging into MLflow needs mlflow: pip install 'aegis-handover[mlflow]'") from error
     return mlflow
