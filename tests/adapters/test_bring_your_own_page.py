@@ -160,7 +160,7 @@ def test_the_page_names_what_there_is() -> None:
     for anchor in re.findall(r"\]\(#([^)]+)\)", PAGE):
         made = [re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in SECTIONS]
         assert anchor in made, anchor
-    from aegis.adapters.dsjson import SKIPPED, UNOBSERVED
+    from aegis.adapters.dsjson_survey import SKIPPED, UNOBSERVED
 
     for word in UNOBSERVED:
         assert f"--unobserved {word}" in PAGE

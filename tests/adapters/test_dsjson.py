@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from aegis.adapters.dsjson import ABSENT, Declared, convert_dsjson, read_dsjson
+from aegis.adapters.dsjson import Declared, convert_dsjson, read_dsjson
 from aegis.adapters.dsjson_events import flat
+from aegis.adapters.dsjson_survey import ABSENT
 from aegis.cli import main
 from aegis.errors import LogError, SettingError
 from aegis.logs import Source
@@ -160,7 +161,7 @@ def test_features_of_two_kinds_and_ids_are_no_contexts(tmp_path: Path, monkeypat
     mixed["c"]["user"]["age"] = "old"
     with pytest.raises(LogError, match=r"line 2, key 'c\.user\.age': found 'old', but a number in lines before"):
         read_dsjson(written(tmp_path / "a.json", event(1), mixed))
-    monkeypatch.setattr("aegis.adapters.dsjson.MOST_TEXTS", 1)
+    monkeypatch.setattr("aegis.adapters.dsjson_survey.MOST_TEXTS", 1)
     path = written(tmp_path / "b.json", event(1), event(2), event(3))
     with pytest.raises(LogError, match="an id is no context"):
         read_dsjson(path)

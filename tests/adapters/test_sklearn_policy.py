@@ -250,6 +250,7 @@ def test_predictions_of_a_regressor_are_those_of_a_naive_loop(monkeypatch):
     wards = np.array(one_level.WARDS)[BATCH.levels["drug"].context["ward"]]
     expected = [[value(age, ward, drug) for drug in one_level.DRUGS] for age, ward in zip(AGE, wards, strict=True)]
     np.testing.assert_allclose(model.predict("drug", BATCH), expected)
+    np.testing.assert_allclose(pickle.loads(pickle.dumps(model)).predict("drug", BATCH), expected)
     monkeypatch.setattr("aegis.adapters.sklearn_rewards.BLOCK", 7)
     np.testing.assert_allclose(model.predict("drug", BATCH), expected)
 
