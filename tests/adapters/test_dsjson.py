@@ -275,6 +275,7 @@ def test_usage_of_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         ([path, "--from", "obp", "--thinned", "--out", tmp_path / "x"], "--thinned: about dsjson files"),
         ([path, "--from", "dsjson", "--policy", "p", "--out", tmp_path / "x"], "belong to --to"),
         ([path, "--to", "obp", "--out", tmp_path / "x.npz"], "name its problem file"),
+        ([path, "--to", "obp", "--reward-range", 0, 1, "--out", tmp_path / "x.npz"], "--reward-range belongs to --from"),
         ([path, path, "--from", "obp", "--out", tmp_path / "x"], "takes one file"),
         ([path, "--from", "obp", "--out", tmp_path / "x"], "cannot be read as an .npz file"),
     ):

@@ -59,13 +59,15 @@ def command(
       aegis convert events.dsjson --from dsjson --reward-range 0 1 --out log/
       aegis convert day1.json.gz day2.json.gz --from dsjson --action-key item.id --unobserved cost --out log/
       aegis convert feedback.npz --from obp --reward-range 0 1 --out log/
-      aegis convert log/log.parquet --problem log/problem.yaml --to obp --policy columns:p_new --out feedback.npz
+      aegis convert log/log.parquet --problem log/problem.yaml --to obp --policy full-columns:q_1,q_2 --out feedback.npz
     """
     if (form is None) == (target is None):
         raise SettingError("say what FILE is (--from dsjson or --from obp), or what to make of a log of ours (--to obp)")
     given = [f"--{name.replace('_', '-')}" for name in DSJSON_ONLY if declared[name]]
     if given and form != "dsjson":
         raise SettingError(f"{', '.join(given)}: about dsjson files; leave it out")
+    if target is not None and reward_range is not None:
+        raise SettingError("--reward-range belongs to --from: a log of ours has its range in the problem file")
     if target is None and (problem is not None or policy is not None):
         raise SettingError("--problem and --policy belong to --to")
     found = (
