@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from aegis.logs import Source, Split, draft_problem, write_log
     from aegis.mechanisms import Belief, LevelRewards, ModelSettings, build_belief, fit_scalings
     from aegis.planning import Integration, Planned, load_policy, load_rewards
-    from aegis.policies import Capped, Function, Hybrid, Legacy, Logged, Mixture, TargetColumns, save_policy
+    from aegis.policies import Capped, FullColumns, Function, Hybrid, Legacy, Logged, Mixture, TargetColumns, save_policy
     from aegis.problem import Batch, Level, Problem, Scope, load_problem, save_problem
     from aegis.report import write_report
     from aegis.service.client import Client
@@ -35,7 +35,7 @@ _ROOMS = {
     "logs": ("Source", "Split", "draft_problem", "write_log"),
     "mechanisms": ("Belief", "LevelRewards", "ModelSettings", "build_belief", "fit_scalings"),
     "planning": ("Integration", "Planned", "load_policy", "load_rewards"),
-    "policies": ("Capped", "Function", "Hybrid", "Legacy", "Logged", "Mixture", "TargetColumns", "save_policy"),
+    "policies": ("Capped", "FullColumns", "Function", "Hybrid", "Legacy", "Logged", "Mixture", "TargetColumns", "save_policy"),
     "problem": ("Batch", "Level", "Problem", "Scope", "load_problem", "save_problem"),
     "report": ("write_report",),
     "service.client": ("Client",),
@@ -57,6 +57,7 @@ __all__ = [
     "Client",
     "Comparison",
     "ComparisonSettings",
+    "FullColumns",
     "Function",
     "Hybrid",
     "Integration",

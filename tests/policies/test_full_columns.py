@@ -91,3 +91,19 @@ def test_a_damaged_piece_is_refused():
         unpack(piece[: len(piece) // 2], PROBLEM)
     with pytest.raises(PolicyError, match="another problem"):
         unpack(piece, ex.problem(3))
+
+
+@pytest.mark.parametrize("kind", ["reward", "action", "context"])
+def test_columns_that_are_something_else_are_no_probabilities(kind):
+    inner = PROBLEM.innermost
+    column = {"reward": PROBLEM.reward.column, "action": inner.actions.column, "context": inner.context[0].columns[0]}[kind]
+    listed = [column, *COLUMNS[inner.name][1:]]
+    with pytest.raises(PolicyError, match=f"full columns: '{column}' is .* fixed without looking at rewards"):
+        FullColumns(PROBLEM, {inner.name: listed})
+
+
+def test_only_levels_with_columns_are_claimed():
+    from aegis.certificate import Candidate
+
+    inner = PROBLEM.names[-1]
+    assert Candidate.of(FullColumns(PROBLEM, {inner: COLUMNS[inner]})).levels(PROBLEM) == (inner,)

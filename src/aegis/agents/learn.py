@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import platform
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -14,23 +13,11 @@ from aegis.agents.candidates import CandidateSettings, check_carry_over, make_ca
 from aegis.agents.fitting import Fitted, Report, episode_means, fit
 from aegis.errors import SettingError
 from aegis.files import digest_of
-from aegis.logs import Source, Split
+from aegis.logs import Source, Split, learning_record
 from aegis.mechanisms import LevelRewards, ModelSettings
 from aegis.planning import Greedy
 from aegis.policies import path_full
-from aegis.problem import (
-    Array,
-    Batch,
-    Policy,
-    Problem,
-    Scope,
-    Seen,
-    Tracing,
-    content_digest,
-    dump_problem,
-    episode_hashes,
-    path_digest,
-)
+from aegis.problem import Array, Batch, Policy, Problem, Scope, dump_problem
 from aegis.version import __version__
 
 FEW = 20  # episodes of the prior side below which what was learned is mostly the prior
@@ -127,8 +114,6 @@ def _record(
         "seed": settings.seed,
         "models": dict(fitted.models),
         "reward_models": dict(fitted.reward_models),
-        "split": split.describe(),
-        "side": "prior",
         "episodes": fitted.episodes,
         "decisions": fitted.decisions,
         "rewards_missing": fitted.rewards_missing,
@@ -138,29 +123,9 @@ def _record(
         "plug_in_note": NOT_A_CERTIFICATE,
         "warnings": _warnings(problem, fitted),
         "problem": digest_of(dump_problem(problem)),
-        "units": {"episode": list(problem.episode), "cluster": problem.cluster, "time": problem.time},
-        "fingerprints": _seen(source, split),
-        "log": _log(source),
+        **learning_record(source, split),
         "versions": {"aegis": __version__, "numpy": np.__version__, "python": platform.python_version()},
     }
-
-
-def _seen(source: Source, split: Split) -> dict[str, Any]:
-    """Return which episodes and decisions were learned from: a certificate knows them again whatever they are called then."""
-    found = []
-    tracing = Tracing(path_digest(source.problem))
-    for batch in source.batches(side="prior", split=split):
-        found.append(episode_hashes(batch))
-        tracing.add(batch)
-    return {**Seen.among(found, content_digest(source.problem)).plain(), "traces": tracing.done().plain()}
-
-
-def _log(source: Source) -> dict[str, Any]:
-    """Return the parts of the log by name and digest, and the digest of them all (that of `log_digest`)."""
-    parts = source.files
-    digests = [part.digest() for part in parts]
-    total = hashlib.sha256(b"".join(digests)).hexdigest()
-    return {"files": [part.name for part in parts], "digests": [digest.hex() for digest in digests], "digest": total}
 
 
 def _warnings(problem: Problem, fitted: Fitted) -> list[str]:

@@ -5,9 +5,10 @@ from aegis.certificate.certificate import CERTIFIED, NOT_YET, REFUSED, Certifica
 from aegis.certificate.certify import certify
 from aegis.certificate.ledger import Ledger
 from aegis.certificate.schema import certificate_schema
+from aegis.certificate.tables import certificate_table
 from aegis.certificate.verify import Difference, Verification, stated_problem, verify
 
 __all__ = [
     "CERTIFIED", "NOT_YET", "REFUSED", "Candidate", "Certificate", "Difference", "Ledger", "LevelResult", "Verdict",
-    "Verification", "certificate_schema", "certify", "load_certificate", "stated_problem", "verify",
+    "Verification", "certificate_schema", "certificate_table", "certify", "load_certificate", "stated_problem", "verify",
 ]  # fmt: skip

@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 from aegis.certificate.behaviour import code_digest, is_code
 from aegis.certificate.frozen import FrozenTests
 from aegis.errors import AegisError, PolicyError
-from aegis.policies import Capped, Hybrid, Mixture, TargetColumns, columns_read, policy_digest
+from aegis.policies import Capped, FullColumns, Hybrid, Mixture, TargetColumns, columns_read, policy_digest
 from aegis.problem import Batch, Policy, Problem, RewardModel
 
 
@@ -81,7 +81,7 @@ class Candidate:
     def levels(self, problem: Problem) -> tuple[str, ...]:
         """Return the levels the policy has something to say about, outermost first: all unless it or its record says which."""
         named = self.record.get("scope")
-        if named is None and isinstance(self.policy, TargetColumns):
+        if named is None and isinstance(self.policy, TargetColumns | FullColumns):
             named = self.policy.columns
         if named is None and isinstance(self.policy, Capped):
             named = self.policy.levels

@@ -13,6 +13,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from aegis.errors import InputError
 from aegis.files import digest_of, write_text
 
@@ -172,6 +174,12 @@ class Certificate:
         summary = rest.pop("verdict")
         content = {"verdict": self.verdict.verdict, "summary": summary, "format": FORMAT, "kind": KIND, **rest}
         return {**content, "seal": digest_of(content)}
+
+    def table(self, name: str = "levels") -> pa.Table:
+        """Return one of its Arrow tables: levels, claims, guards, paths or findings; see `certificate_table`."""
+        from aegis.certificate.tables import certificate_table  # made from this class
+
+        return certificate_table(self, name)
 
     def save(self, path: str | Path) -> None:
         """Write the JSON document in one step."""

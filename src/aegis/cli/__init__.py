@@ -16,6 +16,7 @@ COMMANDS = {
     "demo": ("demo", "Watch control being handed over on a simulated plant, and a policy certified from a log alone."),
     "simulate": ("simulate", "Write the log of a simulated plant under a legacy, or under a learning agent."),
     "init": ("init", "Draft a commented problem file from the columns of a log."),
+    "convert": ("convert", "Take over a log of another library (Vowpal Wabbit DSJSON, obp), or hand one over to it."),
     "audit": ("audit", "Check whether a log is fit to certify from: findings, and what to do about each."),
     "plan": ("plan", "Plan a study: how much exploration and how many episodes until a gain is certified."),
     "learn": ("learn", "Learn a candidate policy from one side of a log; the other side is left to certify on."),

@@ -18,7 +18,11 @@ REFUSED = 4
 @click.command("audit")
 @click.argument("log", nargs=-1, type=options.Log())
 @click.option("--problem", type=click.Path(path_type=Path), metavar="FILE", help="The problem file, such as problem.yaml.")
-@click.option("--policy", metavar="POLICY", help="A candidate: a folder, columns:COL,COL or module:object. Adds its overlap.")
+@click.option(
+    "--policy",
+    metavar="POLICY",
+    help="A candidate: a folder, columns:COL,COL, full-columns:COL,... or module:object. Adds its overlap.",
+)
 @click.option("--scope", multiple=True, metavar="LEVEL", help="Levels to certify; repeatable. Default: the policy's, or all.")
 @click.option("--alpha", type=float, default=0.001, show_default=True, help="Chance that a test refuses a log that is in order.")
 @click.option("--explain", "code", metavar="CODE", help="Say what a code means and what to do, and look at no log.")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from aegis.cli.show import console, print_json, table
     multiple=True,
     required=True,
     metavar="POLICY",
-    help="A folder that 'aegis learn' wrote, module:object, or columns:COL,COL; repeat it to declare several candidates.",
+    help="A folder that 'aegis learn' wrote, module:object, columns:COL,COL or full-columns:COL,...; repeatable.",
 )
 @click.option(
     "--scope", multiple=True, metavar="LEVEL", help="A level to hand over; repeat it for several at once. Default: all scopes."
@@ -34,6 +34,14 @@ from aegis.cli.show import console, print_json, table
 @click.option("--by", multiple=True, metavar="CONTEXT", help="Also look at groups of an outermost context; repeatable.")
 @click.option("--out", type=options.Place(path_type=Path), metavar="FILE", help="Write the certificate (JSON).")
 @click.option("--report", type=options.Place(path_type=Path), metavar="FILE", help="Write a page to read (HTML).")
+@click.option(
+    "--table",
+    "table_file",
+    type=options.Place(path_type=Path),
+    metavar="FILE",
+    help="Write a row for each scope (.parquet or .csv).",
+)
+@click.option("--mlflow", is_flag=True, help="Log verdict, bounds, certificate and report into the active MLflow run.")
 @click.option("--ledger", type=options.Place(path_type=Path), metavar="FOLDER", help="Where looks are written down.")
 @options.engine
 @options.workers
@@ -50,6 +58,8 @@ def command(
     by: tuple[str, ...],
     out: Path | None,
     report: Path | None,
+    table_file: Path | None,
+    mlflow: bool,
     ledger: Path | None,
     engine: str,
     workers: int | None,
@@ -71,13 +81,18 @@ def command(
     """
     from aegis.certificate import certify
     from aegis.cli.candidates import candidate_files, load_candidate
-    from aegis.logs import Source
+    from aegis.cli.extras import mlflow_extra
+    from aegis.logs import Source, check_table_path, write_table
     from aegis.problem import load_problem
 
     source = Source(log, load_problem(problem))
     candidates = [load_candidate(reference, source.problem, scope or None) for reference in references]
     inputs = [problem, *[part.path for part in source.files if part.path is not None], *candidate_files(references)]
-    options.spare_inputs({"--out": out, "--report": report}, inputs)
+    options.spare_inputs({"--out": out, "--report": report, "--table": table_file}, inputs)
+    if table_file is not None:
+        check_table_path(table_file)
+    if mlflow:
+        mlflow_extra()
     certificate = certify(
         source,
         candidates,
@@ -98,11 +113,17 @@ def command(
         from aegis.report import write_report
 
         write_report(certificate, report)
+    if table_file is not None:
+        write_table(certificate.table(), table_file)
+    if mlflow:
+        from aegis.adapters.mlflow_logging import log_certificate
+
+        log_certificate(certificate, report)
     if as_json:
         print_json(certificate.to_json())
     else:
         show(certificate)
-        _paths(out, report)
+        _paths({"certificate": out, "report": report, "table": table_file})
     return certificate.exit_code
 
 
@@ -164,12 +185,10 @@ def _survives(level: Any) -> str:
     return f"stays certified even if every propensity there is wrong by a factor of up to {found.gamma:g}"
 
 
-def _paths(out: Path | None, report: Path | None) -> None:
-    screen = console()
-    if out is not None:
-        screen.print(f"certificate: {out}", soft_wrap=True)
-    if report is not None:
-        screen.print(f"report: {report}", soft_wrap=True)
+def _paths(written: Mapping[str, Path | None]) -> None:
+    for what, path in written.items():
+        if path is not None:
+            console().print(f"{what}: {path}", soft_wrap=True)
 
 
 def _progress(quiet: bool) -> Callable[[int], None] | None:

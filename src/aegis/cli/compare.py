@@ -19,7 +19,7 @@ from aegis.cli.show import console, print_json, table
     "reference",
     required=True,
     metavar="POLICY",
-    help="A folder that 'aegis learn' wrote, module:object, or columns:COL,COL.",
+    help="A folder that 'aegis learn' wrote, module:object, columns:COL,COL or full-columns:COL,COL,...",
 )
 @click.option("--scope", multiple=True, metavar="LEVEL", help="A level the policy acts at; repeat it for several. Default: all.")
 @click.option("--delta", type=float, default=0.05, show_default=True, help="The risk of gain and value together.")
@@ -30,6 +30,13 @@ from aegis.cli.show import console, print_json, table
 @click.option("--incumbent", metavar="POLICY", help="Several versions wrote the log: the policy that will act outside the scope.")
 @click.option("--fresh", is_flag=True, help="A learned policy has seen none of this log: compare on all of it.")
 @click.option("--plot", type=options.Place(path_type=Path), metavar="FILE", help="Draw all methods on a line each (SVG).")
+@click.option(
+    "--table",
+    "table_file",
+    type=options.Place(path_type=Path),
+    metavar="FILE",
+    help="Write a row for each number (.parquet or .csv).",
+)
 @click.option("--ledger", type=options.Place(path_type=Path), metavar="FOLDER", help="Count the certificate as a look, there.")
 @options.seed
 @options.as_json
@@ -46,6 +53,7 @@ def command(
     incumbent: str | None,
     fresh: bool,
     plot: Path | None,
+    table_file: Path | None,
     ledger: Path | None,
     seed: int,
     as_json: bool,
@@ -61,13 +69,15 @@ def command(
       aegis compare log.parquet --problem problem.yaml --policy policy/ --posterior --json
     """
     from aegis.cli.candidates import load_candidate
-    from aegis.comparison import ComparisonSettings, compare
+    from aegis.comparison import ComparisonSettings, compare, comparison_table
     from aegis.errors import OutputError
-    from aegis.logs import Source
+    from aegis.logs import Source, check_table_path, write_table
     from aegis.problem import load_problem
 
     if plot is not None and plot.suffix.lower() != ".svg":
         raise OutputError(f"--plot {plot}: the picture is drawn as SVG; end its name in .svg")
+    if table_file is not None:
+        check_table_path(table_file)
     settings = ComparisonSettings(clip, switch, largest_weight, posterior, seed=seed)
     source = Source(log, load_problem(problem))
     outside = [name for name in source.problem.names if name not in scope] if scope else []
@@ -86,12 +96,16 @@ def command(
         from aegis.cli.compare_chart import draw
 
         draw(found, plot)
+    if table_file is not None:
+        write_table(comparison_table(found), table_file)
     if as_json:
         print_json(found.to_json())
         return
     show(found)
     if plot is not None:
         console().print(f"picture: {plot}", soft_wrap=True)
+    if table_file is not None:
+        console().print(f"table: {table_file}", soft_wrap=True)
 
 
 def show(found: Any) -> None:

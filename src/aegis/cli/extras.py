@@ -6,6 +6,7 @@ import importlib.util
 
 from aegis.errors import InputError
 
+MLFLOW = ("mlflow",)
 SERVICE = ("fastapi", "uvicorn", "sqlalchemy", "alembic", "prometheus_client")
 
 
@@ -14,3 +15,10 @@ def service_extra() -> None:
     missing = [name for name in SERVICE if importlib.util.find_spec(name) is None]
     if missing:
         raise InputError(f"the live gate needs {', '.join(missing)}: pip install 'aegis-handover[service]'")
+
+
+def mlflow_extra() -> None:
+    """Raise InputError if nothing can be logged into MLflow because it is not installed."""
+    missing = [name for name in MLFLOW if importlib.util.find_spec(name) is None]
+    if missing:
+        raise InputError(f"--mlflow needs {', '.join(missing)}: pip install 'aegis-handover[mlflow]'")

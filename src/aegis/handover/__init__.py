@@ -9,6 +9,7 @@ from aegis.handover.run import Handover
 from aegis.handover.settings import GateSettings
 from aegis.handover.state import GateState, replay
 from aegis.handover.summary import summary
+from aegis.handover.tables import events_table
 
 __all__ = [
     "HOSTS",
@@ -20,6 +21,7 @@ __all__ = [
     "Host",
     "Proposal",
     "Proposed",
+    "events_table",
     "handover_to",
     "make_challenger",
     "read_events",

@@ -10,12 +10,13 @@ from aegis.mechanisms.mechanism import Function, Mechanism, State
 from aegis.mechanisms.nig import NIG, Draw
 from aegis.mechanisms.packing import MECHANISM_CLASSES, Packed, pack, unpack
 from aegis.mechanisms.regression import Regression
-from aegis.mechanisms.rewards import LevelRewards, subtree_means
+from aegis.mechanisms.rewards import LevelRewards
 from aegis.mechanisms.selection import MODELS, MOST_INPUTS, TUNABLE, TUNED, select
 from aegis.mechanisms.settings import ModelSettings, Tuned
 from aegis.mechanisms.stacked import StackedDraw, StackedNIG, StackedRegression
 from aegis.mechanisms.stacked_belief import StackedBelief, equally_many
 from aegis.mechanisms.tuning import tune, tune_rewards
+from aegis.problem import subtree_means
 
 __all__ = [
     "FEATURES",

@@ -19,7 +19,7 @@ from aegis.mechanisms.nig import NIG
 from aegis.mechanisms.packing import MECHANISM_CLASSES, Packed, pack, unpack
 from aegis.mechanisms.regression import Regression
 from aegis.mechanisms.settings import ModelSettings
-from aegis.problem import Array, Batch, Problem, Reward, State, augmented
+from aegis.problem import Array, Batch, Problem, Reward, State, augmented, subtree_means
 
 BLOCK = 2**22  # features held in memory at once
 
@@ -124,26 +124,6 @@ class LevelRewards:
             known = ", ".join(self.regressions) or "none"
             raise SettingError(f"there is no reward model of level '{level}'{nearest(level, self.regressions)}; levels: {known}")
         return self.regressions[level]
-
-
-def subtree_means(batch: Batch) -> dict[str, Array]:
-    """Return the nested mean `[n]` of the rewards below each decision, by level; nan where none was observed.
-
-    A mean is over the children that have one: missing rewards are left out.
-    """
-    if batch.reward is None:
-        raise SettingError("the batch holds no rewards; give a log that has them")
-    values = batch.reward if batch.observed is None else np.where(batch.observed, batch.reward, np.nan)
-    names = list(batch.levels)
-    found = {names[-1]: values}
-    for inner, outer in zip(reversed(names), reversed(names[:-1]), strict=False):
-        known = np.isfinite(values)
-        parent, size = batch.levels[inner].parent[known], len(batch.levels[outer])
-        total = np.bincount(parent, weights=values[known], minlength=size)
-        count = np.bincount(parent, minlength=size)
-        values = np.where(count > 0, total / np.maximum(count, 1), np.nan)
-        found[outer] = values
-    return found
 
 
 def _regression(problem: Problem, level: str, settings: ModelSettings, scalings: Mapping[str, Scaling]) -> Regression:

@@ -16,9 +16,9 @@ from aegis.mechanisms.encoding import Encoder, Scaling, mechanism_rows
 from aegis.mechanisms.fourier import Fourier
 from aegis.mechanisms.length_scales import best_length_scales
 from aegis.mechanisms.regression import Regression
-from aegis.mechanisms.rewards import LevelRewards, subtree_means
+from aegis.mechanisms.rewards import LevelRewards
 from aegis.mechanisms.settings import ModelSettings, Scale, Tuned
-from aegis.problem import AnyArray, Array, Batch, Problem, Rows, augmented, concat
+from aegis.problem import AnyArray, Array, Batch, Problem, Rows, augmented, concat, subtree_means
 
 MOST_ROWS = 1000  # evidence is compared on so many rows, evenly spread; more would not change the choice
 MOST_GROUPS = 20  # with more inputs than this they share one length-scale: each of its own would be noise, and slow

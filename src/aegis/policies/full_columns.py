@@ -39,6 +39,13 @@ class FullColumns:
                 raise PolicyError(f"full columns: level '{name}' needs {count} different columns, one per action: {list(listed)}")
         if not self.columns:
             raise PolicyError(f"full columns: name the columns of at least one level of {', '.join(names)}")
+        used = {column for listed in self.columns.values() for column in listed}
+        for role in self.problem.roles:
+            if role.kind != "propensity" and role.column in used:  # a legacy's own probabilities may be a target
+                raise PolicyError(
+                    f"full columns: '{role.column}' is {role.words}; a column here holds the probability that the candidate "
+                    "gives to one action, fixed without looking at rewards: log it under a name of its own"
+                )
         object.__setattr__(self, "columns", {name: tuple(self.columns[name]) for name in names if name in self.columns})
 
     @property

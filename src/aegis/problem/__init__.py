@@ -15,6 +15,7 @@ from aegis.problem.hashing import (
 )
 from aegis.problem.joining import concat
 from aegis.problem.level import Level, Propensity
+from aegis.problem.means import subtree_means
 from aegis.problem.problem import Backdoor, Problem, Scope
 from aegis.problem.protocols import Plant, Policy, RewardModel
 from aegis.problem.reward import Guard, Reward
@@ -67,4 +68,5 @@ __all__ = [
     "path_digest",
     "row_hashes",
     "save_problem",
+    "subtree_means",
 ]

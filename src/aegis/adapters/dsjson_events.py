@@ -1,0 +1,224 @@
+"""Lines of a Vowpal Wabbit DSJSON file as events, each checked by itself; errors name file, line and key.
+
+An event is one decision: `c` holds the shared features and under `_multi` one entry per action, `a` lists the actions (counted
+from 1) and `p` their probabilities in the same order, `_labelIndex` (from 0) or `_label_Action` (from 1) is the action taken,
+`_label_probability` its probability, `_label_cost` what it cost.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+from aegis.errors import LogError
+
+ROUNDING = 1e-6  # of each probability: they are written with six digits or more
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One decision as it was logged.
+
+    where: file and line. shared: features by path, such as `user.age`. actions: one mapping of features per action. taken: from
+    0. chances: of all actions, None if the line does not tell. observed: whether an outcome was joined to it, None if the file
+    does not say. skipped: it is marked not to be learned from. dropped: the share of events like it that was not logged.
+    """
+
+    where: str
+    event_id: str | None
+    time: str | None
+    shared: Mapping[str, Any]
+    actions: Sequence[Any]
+    taken: int
+    chance: float
+    chances: tuple[float, ...] | None
+    cost: float
+    observed: bool | None
+    skipped: bool
+    dropped: float
+    model: str | None
+
+
+def events(paths: Sequence[str | Path]) -> Iterator[Event | None]:
+    """Yield the events of files, one after the other; None stands for an observation without its decision."""
+    for path in paths:
+        for number, line in _lines(Path(path)):
+            where = f"{path}, line {number}"
+            content = _parsed(line, where)
+            yield None if _dangling(content) else _event(content, where)
+
+
+def flat(features: Any, path: str = "") -> dict[str, Any]:
+    """Return features by dotted path; lists count from 0, names that start with an underscore are not features."""
+    if isinstance(features, Mapping):
+        parts = [(str(key), value) for key, value in features.items() if not str(key).startswith("_")]
+    elif isinstance(features, list):
+        parts = [(str(place), value) for place, value in enumerate(features)]
+    else:
+        return {path: features}
+    found: dict[str, Any] = {}
+    for key, value in parts:
+        found |= flat(value, f"{path}.{key}" if path else key)
+    return found
+
+
+def _lines(path: Path) -> Iterator[tuple[int, str]]:
+    try:
+        with _opened(path) as file:
+            for number, line in enumerate(file, 1):
+                if line.strip():
+                    yield number, line
+    except UnicodeDecodeError as error:
+        raise LogError(
+            f"{path}: is not UTF-8 text ({error.reason}, byte {error.start}); DSJSON is one JSON object a line"
+        ) from error
+    except (OSError, EOFError) as error:
+        raise LogError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
+
+
+def _opened(path: Path) -> TextIO:
+    if path.suffix == ".gz":
+        return io.TextIOWrapper(gzip.GzipFile(path), encoding="utf-8")
+    return path.open(encoding="utf-8")
+
+
+def _parsed(line: str, where: str) -> dict[str, Any]:
+    try:
+        content = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise LogError(f"{where}: is not JSON ({error.msg}, column {error.colno}); DSJSON is one JSON object a line") from error
+    if not isinstance(content, dict):
+        raise LogError(f"{where}: is a {type(content).__name__}; DSJSON is one JSON object a line")
+    return content
+
+
+def _dangling(content: Mapping[str, Any]) -> bool:
+    """Say whether a line is an outcome whose decision is not in it."""
+    return "c" not in content and "RewardValue" in content
+
+
+def _event(content: Mapping[str, Any], where: str) -> Event:
+    inside = content.get("c")
+    if not isinstance(inside, Mapping):
+        raise LogError(
+            f"{where}, key 'c': {_found(inside)}; expected the shared features and, under '_multi', one entry per action"
+        )
+    if "_slots" in inside or "_outcomes" in content:
+        raise LogError(
+            f"{where}, key '{'_slots' if '_slots' in inside else '_outcomes'}': several decisions in one event (conditional "
+            "contextual bandits, slates) are not read; only plain contextual bandits are"
+        )
+    actions = inside.get("_multi")
+    if not isinstance(actions, list) or len(actions) < 2:
+        raise LogError(
+            f"{where}, key 'c._multi': {_found(actions)}; expected a list with an entry for each of two or more actions"
+        )
+    taken = _taken(content, len(actions), where)
+    chance = _number(content, "_label_probability", where)
+    if not 0 < chance <= 1:
+        raise LogError(
+            f"{where}, key '_label_probability': found {chance:g}; the action taken had a probability above 0, at most 1"
+        )
+    chances = _chances(content, len(actions), where)
+    if chances is not None and abs(chances[taken] - chance) > ROUNDING + 1e-5 * chance:
+        raise LogError(
+            f"{where}, key '_label_probability': found {chance:g}, but 'p' gives the action taken {chances[taken]:g}; they "
+            "must agree"
+        )
+    dropped = _number(content, "pdrop", where) if "pdrop" in content else 0.0
+    if not 0 <= dropped < 1:
+        raise LogError(
+            f"{where}, key 'pdrop': found {dropped:g}; expected the share of events that was dropped, from 0 and below 1"
+        )
+    return Event(
+        where,
+        _text(content, "EventId", where),
+        _text(content, "Timestamp", where),
+        flat({key: value for key, value in inside.items() if key != "_multi"}),
+        actions,
+        taken,
+        chance,
+        chances,
+        _number(content, "_label_cost", where),
+        None if "o" not in content else bool(content["o"]),
+        content.get("_skipLearn") is True,
+        dropped,
+        _model(content),
+    )
+
+
+def _taken(content: Mapping[str, Any], count: int, where: str) -> int:
+    """Return the action taken, counted from 0."""
+    found = {
+        key: int(value) - first
+        for key, first in (("_labelIndex", 0), ("_label_Action", 1))
+        if isinstance(value := content.get(key), int) and not isinstance(value, bool)
+    }
+    if not found:
+        raise LogError(
+            f"{where}: neither '_labelIndex' nor '_label_Action' is a whole number; one of them tells the action taken"
+        )
+    if len(set(found.values())) > 1:
+        raise LogError(
+            f"{where}: '_labelIndex' {content['_labelIndex']} (from 0) and '_label_Action' {content['_label_Action']} (from 1) "
+            "are two actions"
+        )
+    key, taken = next(iter(found.items()))
+    if not 0 <= taken < count:
+        raise LogError(f"{where}, key '{key}': found {content[key]}, but 'c._multi' has {count} actions")
+    return taken
+
+
+def _chances(content: Mapping[str, Any], count: int, where: str) -> tuple[float, ...] | None:
+    """Return the probabilities of the actions in the order of `_multi`, scaled to sum to one; None if they are not there."""
+    if "p" not in content and "a" not in content:
+        return None
+    listed, given = content.get("a"), content.get("p")
+    if not isinstance(listed, list) or sorted(map(str, listed)) != sorted(str(place + 1) for place in range(count)):
+        raise LogError(f"{where}, key 'a': {_found(listed)}; expected every action from 1 to {count} (as in 'c._multi') once")
+    if not isinstance(given, list) or len(given) != count or not all(_is_number(value) and 0 <= value <= 1 for value in given):
+        raise LogError(f"{where}, key 'p': {_found(given)}; expected {count} probabilities, in the order of 'a'")
+    total = math.fsum(given)
+    if abs(total - 1) > count * ROUNDING:
+        raise LogError(f"{where}, key 'p': the probabilities sum to {total:.6g}; expected 1, to six digits")
+    by_action = {int(action): float(value) / total for action, value in zip(listed, given, strict=True)}
+    return tuple(by_action[place + 1] for place in range(count))
+
+
+def _number(content: Mapping[str, Any], key: str, where: str) -> float:
+    value = content.get(key)
+    if not _is_number(value):
+        raise LogError(f"{where}, key '{key}': {_found(value)}; expected a finite number")
+    return float(value)  # type: ignore[arg-type]
+
+
+def _text(content: Mapping[str, Any], key: str, where: str) -> str | None:
+    value = content.get(key)
+    if value is None:
+        return None
+    if not isinstance(value, str) or not value:
+        raise LogError(f"{where}, key '{key}': {_found(value)}; expected a text")
+    return value
+
+
+def _model(content: Mapping[str, Any]) -> str | None:
+    state = content.get("VWState")
+    return str(state["m"]) if isinstance(state, Mapping) and "m" in state else None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _found(value: Any) -> str:
+    """Return what stands there, cut short, for a message."""
+    if value is None:
+        return "is missing"
+    text = json.dumps(value)
+    return f"found {text if len(text) <= 60 else text[:57] + '...'}"

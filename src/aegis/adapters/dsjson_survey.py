@@ -1,0 +1,259 @@
+"""What a DSJSON file holds, found in a first pass: contexts, actions, and what it leaves open and somebody has to declare."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from aegis.adapters.dsjson_events import Event, flat
+from aegis.errors import LogError, SettingError, choose, nearest
+from aegis.problem import Actions, Level, Problem, Propensity, Reward, Variable
+
+ABSENT = "(absent)"  # the category of an event without this feature
+MOST_ACTIONS = 1000
+MOST_TEXTS = 1000  # different texts of one feature
+UNOBSERVED = ("cost", "missing")
+SKIPPED = ("missing", "left out")
+EPISODE, TIME, ACTION, REWARD, CLUSTER = "event_id", "timestamp", "action", "reward", "cluster"
+
+
+@dataclass(frozen=True, slots=True)
+class Declared:
+    """What the user knows and the file does not say.
+
+    reward_range: limits of -cost; without them nothing is certified. thinned: events that are not in the file were left out by a
+    coin toss that looked at nothing. unobserved: what an event without an outcome (`o`) earned: 'cost', as it is labelled, or
+    'missing'. skipped: events marked `_skipLearn` are 'missing' their reward, or 'left out' because being skipped has nothing
+    to do with the action. action_key: the feature that names an action, such as `item.id` or `_tag`; without it actions are
+    places in `_multi`. contexts: the shared features to keep, all if None. cluster: the shared feature that events of one unit
+    have in common.
+    """
+
+    reward_range: tuple[float, float] | None = None
+    thinned: bool = False
+    unobserved: str | None = None
+    skipped: str | None = None
+    action_key: str | None = None
+    contexts: tuple[str, ...] | None = None
+    cluster: str | None = None
+    level: str = "choice"
+
+    def __post_init__(self) -> None:
+        if self.unobserved is not None:
+            choose(self.unobserved, UNOBSERVED, "meaning of an event without an outcome")
+        if self.skipped is not None:
+            choose(self.skipped, SKIPPED, "meaning of a skipped event")
+        if self.cluster is not None and self.cluster in (self.contexts or ()):
+            raise SettingError(f"'{self.cluster}' is the cluster and a context; a controller that looks at it needs a copy of it")
+
+
+@dataclass(slots=True)
+class Survey:
+    """What the first pass finds. kinds: by shared feature, its texts; None for numbers. actions: labels, as they come."""
+
+    declared: Declared
+    kinds: dict[str, dict[str, None] | None] = field(default_factory=dict)
+    absent: dict[str, int] = field(default_factory=dict)
+    features: dict[str, None] = field(default_factory=dict)
+    actions: dict[str, None] = field(default_factory=dict)
+    ids: dict[str, str] = field(default_factory=dict)
+    models: set[str] = field(default_factory=set)
+    dropped: dict[float, str] = field(default_factory=dict)
+    events: int = 0
+    kept: int = 0
+    masked: bool = False
+    named: int = 0
+    timed: int = 0
+    full: int = 0
+    skipped: int = 0
+    dangling: int = 0
+    observed: dict[bool | None, str] = field(default_factory=dict)
+    featured: bool = False
+
+    def add(self, event: Event) -> None:
+        """Add an event; LogError if it does not fit those before."""
+        self.events += 1
+        self.skipped += event.skipped
+        self.observed.setdefault(event.observed, event.where)
+        if event.skipped and self.declared.skipped is None:
+            raise LogError(
+                f"{event.where}, key '_skipLearn': the event was marked not to be learned from, as when its action was never "
+                "shown. If that can depend on the action, leaving it out favours actions that are shown rarely: declare "
+                "skipped 'missing' (it counts at its worst), or 'left out' if it has nothing to do with the action"
+            )
+        if event.skipped and self.declared.skipped == "left out":
+            return
+        self.kept += 1
+        self.named += event.event_id is not None
+        self.timed += event.time is not None
+        self.full += event.chances is not None
+        self._add_id(event)
+        if event.model is not None:
+            self.models.add(event.model)
+        self.dropped.setdefault(event.dropped, event.where)
+        labels = action_labels(event, self.declared.action_key)
+        self.masked = self.masked or (bool(self.actions) and list(self.actions) != labels)
+        self.actions |= dict.fromkeys(labels)
+        if len(self.actions) > MOST_ACTIONS:
+            raise LogError(
+                f"{event.where}: more than {MOST_ACTIONS} different actions; name a feature with fewer values under "
+                "--action-key, or leave it out: actions are then places in '_multi'"
+            )
+        self.featured = self.featured or any(flat(action) for action in event.actions)
+        self.features |= dict.fromkeys(event.shared)
+        for key in self.absent:
+            self.absent[key] += event.shared.get(key) is None
+        for key, value in event.shared.items():
+            self._add_feature(event, key, value)
+
+    def _add_id(self, event: Event) -> None:
+        if event.event_id is None:
+            return
+        if event.event_id in self.ids:
+            raise LogError(
+                f"{event.where}, key 'EventId': '{event.event_id}' was there before ({self.ids[event.event_id]}); every "
+                "decision has an id of its own: leave one of the two lines out"
+            )
+        self.ids[event.event_id] = event.where
+
+    def _add_feature(self, event: Event, key: str, value: Any) -> None:
+        if value is None or (
+            self.declared.contexts is not None and key not in self.declared.contexts and key != self.declared.cluster
+        ):
+            return
+        text = isinstance(value, str | bool)
+        if key not in self.kinds:
+            self.kinds[key] = {} if text else None
+            self.absent[key] = self.kept - 1
+        known = self.kinds[key]
+        if text != (known is not None):
+            expected = "a number" if known is None else "a text"
+            raise LogError(
+                f"{event.where}, key 'c.{key}': found {value!r}, but {expected} in lines before; a feature is of one kind"
+            )
+        if known is not None and key != self.declared.cluster:
+            known[str(value)] = None
+            if len(known) > MOST_TEXTS:
+                raise LogError(
+                    f"{event.where}, key 'c.{key}': more than {MOST_TEXTS} different texts; an id is no context: name the "
+                    "contexts to keep (--context), or make it the cluster (--cluster)"
+                )
+
+    def check(self) -> None:
+        """Raise LogError for what the file leaves open and nobody declared."""
+        declared = self.declared
+        if not self.kept:
+            raise LogError("there is nothing to convert: no line holds a decision that is kept")
+        wanted = [*(declared.contexts or ()), *([] if declared.cluster is None else [declared.cluster])]
+        for key in wanted:
+            if key not in self.kinds:
+                known = ", ".join(self.features) or "none"
+                raise LogError(f"no event has the shared feature '{key}'{nearest(key, self.features)}; features: {known}")
+        for what, count in (("EventId", self.named), ("Timestamp", self.timed), ("p", self.full)):
+            if 0 < count < self.kept and what != "Timestamp":
+                raise LogError(f"{count} of {self.kept} events have the key '{what}': all of them must have it, or none")
+        rates = list(self.dropped.items())
+        if len(rates) > 1:
+            (one, first), (other, second) = rates[:2]
+            raise LogError(
+                f"{second}, key 'pdrop': found {other:g}, but {one:g} at {first}: events were thinned at different rates, so "
+                "that those in the file are not like those that happened. Convert stretches of one rate by themselves"
+            )
+        if (rates[0][0] > 0 or self.dangling) and not declared.thinned:
+            found = f"'pdrop' is {rates[0][0]:g}" if rates[0][0] > 0 else f"{self.dangling} outcomes have no decision in the file"
+            raise LogError(
+                f"{found}: decisions are missing from this file. A certificate then speaks of all decisions only if those that "
+                "are missing were left out by a coin toss that looked at nothing (neither context, nor action, nor outcome): "
+                "declare it with --thinned if you know that it was so"
+            )
+        if len(self.observed) > 1 and declared.unobserved is None:
+            where = self.observed.get(False) or self.observed.get(None)
+            raise LogError(
+                f"{where}, key 'o': this event has no outcome, others have. Its cost is then a default, which is right only if "
+                "no outcome means that nothing happened: declare --unobserved cost in that case, --unobserved missing if "
+                "outcomes may have been lost"
+            )
+
+    @property
+    def contexts(self) -> tuple[str, ...]:
+        """Return the shared features that become contexts, in the order of the first event that has them."""
+        return tuple(
+            key for key in self.kinds if key != self.declared.cluster and (self.kinds[key] is None or self._values(key)[1:])
+        )
+
+    def problem(self) -> Problem:
+        """Return the problem of the log; LogError if a feature has the name of another column."""
+        labels = tuple(self.actions)
+        own = [EPISODE, TIME, ACTION, REWARD, CLUSTER, *(f"p:{label}" for label in labels), *(f"can:{label}" for label in labels)]
+        for key in self.contexts:
+            if key in own:
+                raise LogError(
+                    f"the shared feature '{key}' has the name of a column of the log; name the contexts to keep without it"
+                )
+        if len(labels) < 2:
+            raise LogError(f"all actions are called '{labels[0]}': choose another --action-key")
+        context = tuple(
+            Variable(key) if self.kinds[key] is None else Variable(key, "categorical", values=tuple(self._values(key)))
+            for key in self.contexts
+        )
+        full = tuple(f"p:{label}" for label in labels)
+        propensity = Propensity(columns=full) if self.full else Propensity(column="p")
+        masks = tuple(f"can:{label}" for label in labels) if self.masked else ()
+        level = Level(self.declared.level, Actions(ACTION, labels, "labels"), context, propensity, EPISODE, masks)
+        return Problem(
+            (level,),
+            Reward(REWARD, self.declared.reward_range),
+            episode=(EPISODE,),
+            cluster=None if self.declared.cluster is None else CLUSTER,
+            time=TIME if self.timed == self.kept else None,
+        )
+
+    def _values(self, key: str) -> list[str]:
+        """Return the categories of a feature of texts."""
+        known = self.kinds[key] or {}
+        return [*known, *([ABSENT] if self.absent[key] and ABSENT not in known else [])]
+
+    def notes(self) -> tuple[str, ...]:
+        """Return what to know about the log."""
+        found = [f"{self.kept} decisions; rewards are costs with the other sign"]
+        if self.declared.reward_range is None:
+            found.append("no reward range was declared: put one into problem.yaml before anything is certified")
+        if self.declared.action_key is None:
+            found.append("an action is its place in '_multi': name its feature (--action-key) if places change their meaning")
+        if self.featured and self.declared.action_key is None:
+            found.append("features of single actions are not contexts of a decision and were left out")
+        if not self.full:
+            found.append("only the probability of the action taken is known: sharper certificates need 'a' and 'p'")
+        if len(self.models) > 1:
+            found.append(f"{len(self.models)} models wrote this log, so that it learned: learn with --split time")
+        if max(self.dropped) > 0 or self.dangling:
+            found.append("decisions are missing from the file, declared to be left out by a coin toss that looked at nothing")
+        if self.skipped:
+            found.append(f"{self.skipped} events were marked _skipLearn: declared '{self.declared.skipped}'")
+        if len(self.observed) > 1:
+            found.append(f"events without an outcome: declared '{self.declared.unobserved}'")
+        if 0 < self.timed < self.kept:
+            found.append("some events have no Timestamp: times were left out")
+        constant = [key for key in self.kinds if key != self.declared.cluster and key not in self.contexts]
+        if constant:
+            found.append(f"shared features that never change were left out: {', '.join(constant)}")
+        if any(self.kinds[key] is None and self.absent[key] for key in self.contexts):
+            found.append("a number that an event does not have is 0, as in Vowpal Wabbit")
+        return tuple(found)
+
+
+def action_labels(event: Event, key: str | None) -> list[str]:
+    """Return what the actions of an event are called, in the order of `_multi`."""
+    if key is None:
+        return [str(place + 1) for place in range(len(event.actions))]
+    found: list[str] = []
+    for place, action in enumerate(event.actions):
+        value = action.get("_tag") if key == "_tag" and isinstance(action, dict) else flat(action).get(key)
+        if value is None or isinstance(value, float):
+            raise LogError(f"{event.where}, key 'c._multi.{place}.{key}': found {value!r}; expected a text that names the action")
+        if str(value) in found:
+            raise LogError(
+                f"{event.where}, key 'c._multi.{place}.{key}': two actions are called '{value}'; choose another --action-key"
+            )
+        found.append(str(value))
+    return found
