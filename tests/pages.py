@@ -43,7 +43,7 @@ class CannotRun(Exception):
 def pages() -> list[str]:
     """Return the places of all pages with code for readers, below the root of the repository."""
     docs = sorted(path for path in (ROOT / "docs").rglob("*.md") if "tools" not in path.parts)
-    return ["README.md", *(path.relative_to(ROOT).as_posix() for path in docs)]
+    return ["README.md", "CONTRIBUTING.md", *(path.relative_to(ROOT).as_posix() for path in docs)]
 
 
 def blocks_of(page: str) -> list[Block]:

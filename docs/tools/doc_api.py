@@ -70,9 +70,11 @@ def room_page(room: str, module: ModuleType, names: Mapping[str, Any]) -> str:
 
 def entry(name: str, item: Any, room: str) -> list[str]:
     """Return the lines about one name: how it is called, what its docstring says, and the methods of a class."""
-    home = "from `aegis` itself: " if aegis._HOME.get(name) and getattr(aegis, name) is item else ""
-    lines = [f"`{aegis._HOME[name]}`, also `aegis.{name}`", ""] if home else []
-    if callable(item) and (shown := signature(name, item)):
+    lines = []
+    if name in aegis._HOME and getattr(aegis, name) is item:
+        here = hasattr(importlib.import_module(f"aegis.{room}"), name)
+        lines = [f"{'Also' if here else 'Only'} as `aegis.{name}`.", ""]
+    if _called(item) and (shown := signature(name, item)):
         lines += ["```py", shown, "```", ""]
     lines.append(told(name, item, room))
     if inspect.isclass(item):
@@ -88,12 +90,14 @@ def told(name: str, item: Any, room: str) -> str:
     if isinstance(item, Mapping):
         keys = ", ".join(f"`{key}`" for key in item)
         return f"{said or 'A table by name.'} Entries: {keys}."
-    return f"{said} `{name} = {_shown(item)}`" if said else ""
+    value = _shown(item)
+    return f"{said} Value: `{value}`" if said and value != "..." else said
 
 
 def comment(name: str, room: str) -> str:
     """Return the comment beside or above the line of a room that gives a constant its value, or an empty text."""
-    return _comments(room).get(name, "")
+    said = _comments(room).get(name, "")
+    return f"{said[0].upper()}{said[1:].removesuffix('.')}." if said else ""
 
 
 @functools.cache
@@ -165,7 +169,15 @@ def _shown(value: Any) -> str:
     if inspect.isclass(value) or isinstance(value, FunctionType):
         return value.__name__
     text = re.sub(r" at 0x[0-9a-f]+", "", repr(value))
-    return text if len(text) <= 60 else "..."
+    return text if len(text) <= 60 and not text.startswith("<") else "..."
+
+
+def _called(item: Any) -> bool:
+    """Say whether it is ours how something is called; what Python adds to protocols and errors differs between its versions."""
+    if not inspect.isclass(item):
+        return isinstance(item, FunctionType)
+    ours = [base for base in item.__mro__ if base.__module__.startswith("aegis")]
+    return not getattr(item, "_is_protocol", False) and any("__init__" in vars(base) for base in ours)
 
 
 def _doc(item: Any) -> str:

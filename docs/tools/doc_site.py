@@ -13,7 +13,7 @@ from doc_text import LINK, slug
 
 ROOT = Path(__file__).parents[2]
 SECTIONS: dict[str, tuple[str, ...]] = {
-    "Start": ("index.md", "tutorial.md", "concepts.md", "faq.md"),
+    "Start": ("index.md", "tutorial.md", "faq.md"),
     "Guides": (
         *("deterministic.md", "bring-your-own.md", "three-levels.md", "continuous.md", "scale.md", "serve.md", "extending.md"),
         *("examples/heartsteps.md", "examples/open-bandit.md", "examples/oats.md"),
@@ -22,10 +22,12 @@ SECTIONS: dict[str, tuple[str, ...]] = {
         *("init.md", "audit.md", "plan.md", "learn.md", "certify.md", "report.md", "compare.md", "handover.md", "validate.md"),
         "bench.md",
     ),
-    "Theory": ("theory.md", "glossary.md", "claims.md", "comparison.md"),
-    "Reference": ("problem.md", "logs.md", "agents.md", "reference/cli.md", "reference/api.md", "reference/api/*.md"),
+    "Concepts and theory": ("concepts.md", "theory.md", "claims.md", "comparison.md", "glossary.md"),
+    "Reference": ("problem.md", "logs.md", "agents.md", "reference/cli.md"),
+    "Python": ("reference/api.md", "reference/api/*.md"),
+    "Decisions": ("decisions/*.md",),
     "Results": ("coverage.md", "paper.md", "measurements.md"),
-    "Project": ("contributing.md", "release.md", "changelog.md", "decisions/*.md"),
+    "Project": ("contributing.md", "release.md", "changelog.md"),
 }
 OUTSIDE = {"benchmarks/RESULTS.md": "measurements.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 HOME = {"README.md": "index.md"}  # the front of the repository is the front of the site

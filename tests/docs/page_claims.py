@@ -75,6 +75,9 @@ RUN_BY = {
     ("docs/validate.md", "aegis validate --plant"): _GREENHOUSE,
 }
 
+# How many blocks a name stands for, where it is not one.
+SEVERAL = {("docs/logs.md", "from aegis import Source"): 2, ("docs/problem.md", "episode:"): 3}
+
 # Blocks that need a store, a cluster or hours: a test runs the same commands on a smaller matter.
 LIKE = {
     ("docs/bench.md", "aegis bench list"): "tests/cli/test_bench_command.py",

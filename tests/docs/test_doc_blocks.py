@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
+import click
 import pytest
-from page_claims import HAS, LIKE, NOT_RUN, QUICKER, RUN_BY
+from page_claims import HAS, LIKE, NOT_RUN, QUICKER, RUN_BY, SEVERAL
+from typeable import accept
 
 from pages import ROOT, blocks_of, pages
 
@@ -20,7 +23,26 @@ def test_tables_do_not_overlap() -> None:
 def test_what_is_claimed_is_on_the_page(claim: tuple[str, str]) -> None:
     page, start = claim
     found = [block for block in blocks_of(page) if block.first.startswith(start)]
-    assert found, f"{page} has no block that begins with '{start}': mend tests/docs/page_claims.py"
+    assert len(found) == SEVERAL.get(claim, 1), f"{page} has {len(found)} blocks that begin with '{start}': see page_claims.py"
+
+
+@pytest.mark.parametrize("claim", {**LIKE, **NOT_RUN}, ids=" ".join)
+def test_commands_that_are_not_run_could_be_typed(
+    claim: tuple[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    page, start = claim
+    for block in blocks_of(page):
+        if block.first.startswith(start):
+            for line in block.text.splitlines():
+                if line.startswith("aegis "):
+                    accept(line)
+
+
+def test_what_could_not_be_typed_is_noticed() -> None:
+    for line in ("aegis audit --no-such-option", "aegis learn log.parquet", "aegis nothing"):
+        with pytest.raises(click.UsageError):
+            accept(line)
 
 
 @pytest.mark.parametrize(("claim", "test"), RUN_BY.items(), ids=map(" ".join, RUN_BY))

@@ -19,8 +19,8 @@ PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "benchmarks/RESULTS.md")),
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
-# Hosts to which pages may lead: standards, and papers by their permanent addresses.
-ABROAD = {"keepachangelog.com", "semver.org", "doi.org", "arxiv.org"}
+# Hosts to which pages may lead: standards, papers by their permanent addresses, sources of other libraries.
+ABROAD = {"keepachangelog.com", "semver.org", "doi.org", "arxiv.org", "github.com"}
 
 
 def names(path: Path) -> str:

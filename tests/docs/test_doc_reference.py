@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 from pathlib import Path
 
 import click
 import pytest
+from typeable import COMMANDS, accept
 
 import aegis
 
@@ -15,10 +15,9 @@ ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "docs" / "tools"))
 
 from doc_api import public, room_names, told  # noqa: E402
-from doc_cli import commands, help_of  # noqa: E402
+from doc_cli import help_of  # noqa: E402
 from doc_write import pages  # noqa: E402
 
-COMMANDS = dict(commands())
 EXAMPLES = [line for command in COMMANDS.values() for line in help_of(command)[1]]
 
 
@@ -60,8 +59,5 @@ def test_top_commands_have_examples() -> None:
 
 @pytest.mark.parametrize("line", EXAMPLES)
 def test_examples_are_accepted_by_the_commands(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the help shows can be typed: the command, its options and the kinds of their values exist."""
     monkeypatch.chdir(tmp_path)
-    words = shlex.split(line.partition(" > ")[0])
-    path = " ".join(words[:3]) if " ".join(words[:3]) in COMMANDS else " ".join(words[:2])
-    COMMANDS[path].make_context(path, words[path.count(" ") + 1 :])
+    accept(line)

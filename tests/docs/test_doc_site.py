@@ -27,8 +27,8 @@ def test_every_page_has_one_place_in_the_order() -> None:
 def test_a_page_that_is_yet_to_come_is_passed_over() -> None:
     assert order({"index.md", "theory.md", "decisions/2.md", "decisions/1.md"}) == [
         {"Start": ["index.md"]},
-        {"Theory": ["theory.md"]},
-        {"Project": ["decisions/1.md", "decisions/2.md"]},
+        {"Concepts and theory": ["theory.md"]},
+        {"Decisions": ["decisions/1.md", "decisions/2.md"]},
     ]
 
 

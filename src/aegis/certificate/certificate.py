@@ -18,7 +18,7 @@ from aegis.files import digest_of, write_text
 
 FORMAT = 1
 KIND = "aegis-certificate"
-CERTIFIED, NOT_YET, REFUSED = "certified", "not yet", "refused"  # the verdicts of a certificate, in this order
+CERTIFIED, NOT_YET, REFUSED = "certified", "not yet", "refused"  # one of the three verdicts
 
 
 @dataclass(frozen=True, slots=True)
