@@ -40,7 +40,7 @@ bench: $(STAMP)
 # The site from docs/*.md: the reference is written again, and a link or an anchor that leads nowhere fails.
 docs: $(STAMP)
 	$(BIN)/python docs/tools/doc_write.py
-	$(BIN)/python -m properdocs build --strict --quiet --clean
+	$(BIN)/python -m properdocs build --strict --clean
 	@echo "The documentation is in build/site: open build/site/index.html in a browser."
 
 clean:

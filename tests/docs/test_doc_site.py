@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -32,10 +33,30 @@ def test_a_page_that_is_yet_to_come_is_passed_over() -> None:
     ]
 
 
-def test_the_site_is_built_and_fetches_nothing(tmp_path: Path) -> None:
+def build(root: Path, site: Path) -> subprocess.CompletedProcess[str]:
+    """Build the site below a root as the Makefile does."""
     pytest.importorskip("properdocs", reason="ProperDocs is not installed: pip install 'aegis-handover[docs]'")
-    command = [sys.executable, "-m", "properdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    (options,) = re.findall(r"-m properdocs (build .*)$", (ROOT / "Makefile").read_text(), flags=re.M)
+    command = [sys.executable, "-m", "properdocs", *options.split(), "--site-dir", str(site)]
+    return subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+
+
+def test_what_leads_nowhere_fails_the_build(tmp_path: Path) -> None:
+    shutil.copytree(ROOT / "docs" / "tools", tmp_path / "docs" / "tools")
+    shutil.copy(ROOT / "properdocs.yml", tmp_path)
+    for name in (*OUTSIDE, "docs/index.md", "docs/faq.md"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("# A page\n\n[there](#a-page)\n")
+    assert build(tmp_path, tmp_path / "site").returncode == 0
+    (tmp_path / "docs" / "faq.md").write_text("[a](index.md#nowhere) [b](nothing.md)\n")
+    (tmp_path / "docs" / "lost.md").write_text("# Without a place\n")
+    done = build(tmp_path, tmp_path / "site")
+    assert done.returncode == 1
+    assert all(word in done.stderr for word in ("#nowhere", "nothing.md", "lost.md"))
+
+
+def test_the_site_is_built_and_fetches_nothing(tmp_path: Path) -> None:
+    done = build(ROOT, tmp_path / "site")
     assert done.returncode == 0, done.stderr
     pages = sorted((tmp_path / "site").rglob("*.html"))
     assert len(pages) >= len(PAGES)
