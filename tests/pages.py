@@ -1,10 +1,11 @@
 """Runs the code of a Markdown page as a reader would: top to bottom, in one folder.
 
-Python is executed, in one namespace for the page. Commands that begin with `aegis` are typed; one that ends with another exit
-code than 0 says so behind it: `aegis certify ... # exit code 3`. A block behind a line that names a file, such as "Save this as
-`problem.yaml`:", is written to that file. Other YAML, JSON and CSV is parsed. A block of `text` is what the block before it
-prints: the same words and, within 2 %, the same numbers; a line `...` stands for lines left out. Everything else cannot be run,
-and the page fails unless tests/docs/page_claims.py says who runs it, or why nobody does.
+Python is executed, in one namespace for the page. Commands are typed, `aegis ...` and `python FILE ...`; one that ends with
+another exit code than 0 says so behind it: `aegis certify ... # exit code 3`. `pip install` is not typed: it must name this
+project. A block behind a line that names a file, such as "Save this as `problem.yaml`:", is written to that file. Other YAML,
+JSON and CSV is parsed. A block of `text` is what the block before it prints: the same words and, within 2 %, the same numbers;
+a line `...` stands for lines left out. Everything else cannot be run, and the page fails unless tests/docs/page_claims.py says
+who runs it, or why nobody does.
 """
 
 from __future__ import annotations
@@ -14,11 +15,14 @@ import csv
 import io
 import json
 import re
+import runpy
 import shlex
 import sys
+import tomllib
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from types import ModuleType
+from typing import Any, NoReturn
 
 import pytest
 import yaml
@@ -34,6 +38,7 @@ NAMES_A_FILE = re.compile(r"`([\w./-]+\.(?:py|yaml|yml|csv|json|toml))`[^`]*:\s*
 SHELLS = ("", "sh", "bash", "shell", "console")
 NUMBER = re.compile(r"(?<![\w.])[-+−]?\d+(?:[.,]\d+)?(?:e[-+]?\d+)?")
 SAME = 0.02
+WIDTH = "100"  # columns of the terminal
 
 
 class CannotRun(Exception):
@@ -57,10 +62,11 @@ def run_page(page: str, folder: Path, left_out: Collection[str] = (), quicker: M
     quicker: what to write instead of parts of the code, so that it takes less time.
     """
     with pytest.MonkeyPatch.context() as patch, contextlib.chdir(folder):
-        patch.setenv("COLUMNS", "80")
+        patch.setenv("COLUMNS", WIDTH)
         patch.syspath_prepend(str(folder))
         known = set(sys.modules)
-        names: dict[str, Any] = {"__name__": "page"}
+        module = ModuleType("page")
+        patch.setitem(sys.modules, "page", module)  # dataclasses look up where they are defined
         printed: str | None = None
         try:
             for block in blocks_of(page):
@@ -71,7 +77,7 @@ def run_page(page: str, folder: Path, left_out: Collection[str] = (), quicker: M
                 for old, new in (quicker or {}).items():
                     code = code.replace(old, new)
                 try:
-                    printed = _run(block, code, names, printed, page)
+                    printed = _run(block, code, vars(module), printed, page)
                 except (Exception, SystemExit) as error:
                     error.add_note(f"{page}, line {block.line}: {block.first}")
                     raise
@@ -107,22 +113,35 @@ def _run(block: Block, code: str, names: dict[str, Any], printed: str | None, pa
 
 
 def typed(line: str) -> str:
-    """Type one command, and return what it printed; it must end as it says."""
+    """Type one command, and return what it printed, errors in the end; it must end as it says."""
     words = shlex.split(line, comments=True)
-    if not words or words[0] != "aegis":
-        raise CannotRun(f"only commands that begin with `aegis` are run, found: {line}")
+    if words[:2] == ["pip", "install"]:
+        project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["name"]
+        assert all(word.split("[")[0] == project for word in words[2:]), f"not this project: {line}"
+        return ""
+    if words[0] not in ("aegis", "python"):
+        raise CannotRun(f"only commands that begin with `aegis` or `python` are run, found: {line}")
     out = Path(words.pop()) if ">" in words[-2:-1] else None
-    words = words[1:-1] if out else words[1:]
+    words = words[:-1] if out else words
     said = re.search(r"#.*\bexit code (\d+)", line)
     errors = io.StringIO()
     with contextlib.redirect_stdout(io.StringIO()) as told, contextlib.redirect_stderr(errors), pytest.raises(SystemExit) as stop:
-        main(words)
+        _start(words)
     found = int(stop.value.code or 0)
     assert found == (int(said[1]) if said else 0), f"exit code {found}: {line}\n{told.getvalue()}\n{errors.getvalue()}"
     if out:
         out.write_text(told.getvalue(), encoding="utf-8")
         return ""
-    return told.getvalue()
+    return told.getvalue() + "".join(f"{said}\n" for said in errors.getvalue().splitlines() if said.startswith("aegis: "))
+
+
+def _start(words: list[str]) -> NoReturn:
+    if words[0] == "aegis":
+        main(words[1:])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "argv", words[1:])
+        runpy.run_path(words[1], run_name="__main__")
+    raise SystemExit(0)
 
 
 def assert_alike(shown: str, printed: str) -> None:

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 from page_claims import HAS, LIKE, NOT_RUN, QUICKER, RUN_BY
 
-from pages import CannotRun, assert_alike, blocks_of, pages, run_page, typed
+from pages import ROOT, CannotRun, assert_alike, blocks_of, pages, run_page, typed
 
 TODAY = "quality,blend,viscosity,temperature,acidity\n0.1,-0.5,0.2,1.5,0.3\n-0.5,1.0,0.4,-1.5,1.2\n"
 GENERATED = "docs/reference/"  # tests/docs/test_doc_reference.py
 
 
+@functools.cache
+def followed() -> set[str]:
+    """Return the pages that a test of their own follows from top to bottom: it calls `follow("NAME.md", ...)`."""
+    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*_page.py")]
+    return {f"docs/{name}" for text in texts for name in re.findall(r"\bfollow\(\"([\w/-]+\.md)\"", text)}
+
+
 def others(page: str) -> set[str]:
     """Return the first lines of the blocks that are run elsewhere, or not at all."""
     starts = tuple(start for where, start in {**RUN_BY, **LIKE, **NOT_RUN} if where == page)
-    return {block.first for block in blocks_of(page) if block.first.startswith(starts)}
+    by_their_test = ("sh", "python", "text") if page in followed() else ()
+    return {block.first for block in blocks_of(page) if block.first.startswith(starts) or block.language in by_their_test}
 
 
 @pytest.fixture(scope="session")
@@ -85,9 +95,12 @@ def test_files_output_and_exit_codes_of_a_page(tmp_path: Path, monkeypatch: pyte
         "```python\nfrom mine import NUMBER\nprint(NUMBER, 2.001)\nprint('a')\nprint('b')\n```\n\n"
         "```text\n4 2.000\n...\nb\n```\n\n"
         "- a list with\n\n    more in the same item, which is no code\n\nEnd.\n\n"
+        "    pip install 'aegis-handover[report]'\n    python mine.py > nothing.txt\n"
         "    aegis audit --explain no-such-code # exit code 2\n    aegis doctor --help > help.txt\n"
     )
+    (tmp_path / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text())
     run_page("page.md", tmp_path)
+    assert (tmp_path / "nothing.txt").read_text() == ""
     assert (tmp_path / "help.txt").read_text().startswith("Usage: aegis doctor")
 
 
