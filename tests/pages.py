@@ -2,7 +2,7 @@
 
 Python is executed, in one namespace for the page. Commands are typed, `aegis ...` and `python FILE ...`; one that ends with
 another exit code than 0 says so behind it: `aegis certify ... # exit code 3`. `pip install` is not typed: it must name this
-project. A block behind a line that names a file, such as "Save this as `problem.yaml`:", is written to that file. Other YAML,
+project. A block behind a paragraph with the words "Save this as `problem.yaml`" is written to that file. Other YAML,
 JSON and CSV is parsed. A block of `text` is what the block before it prints: the same words and, within 2 %, the same numbers;
 a line `...` stands for lines left out. Everything else cannot be run, and the page fails unless tests/docs/page_claims.py says
 who runs it, or why nobody does.
@@ -34,7 +34,7 @@ sys.path.insert(0, str(ROOT / "docs" / "tools"))
 
 from doc_text import Block, blocks  # noqa: E402
 
-NAMES_A_FILE = re.compile(r"`([\w./-]+\.(?:py|yaml|yml|csv|json|toml))`[^`]*:\s*$")
+NAMES_A_FILE = re.compile(r"[Ss]ave this as `([\w./-]+)`")
 SHELLS = ("", "sh", "bash", "shell", "console")
 NUMBER = re.compile(r"(?<![\w.])[-+−]?\d+(?:[.,]\d+)?(?:e[-+]?\d+)?")
 SAME = 0.02

@@ -19,7 +19,7 @@ class Block:
     """A piece of code on a page.
 
     line: where it begins, counted from 1. language: the word behind the fence, empty if the block is indented.
-    text: the code without its fence or indentation. before: the last line of prose before it.
+    text: the code without its fence or indentation. before: the last paragraph before it, on one line.
     """
 
     line: int
@@ -45,10 +45,10 @@ def prose(text: str) -> list[tuple[int, str]]:
 
 def links(text: str) -> list[tuple[int, str]]:
     """Return the targets of all links and pictures of a page, each with its line; what is shown as code is none."""
-    found = []
-    for line, words in prose(text):
-        found += [(line, link["target"]) for link in LINK.finditer(re.sub(r"`[^`]*`", "``", words))]
-    return found
+    lines = prose(text)
+    joined = "\n".join(words for _, words in lines)
+    joined = re.sub(r"`(?:[^`\n]|\n(?!\n))*`", lambda code: re.sub(r"[^\n]", "`", code[0]), joined)
+    return [(lines[joined.count("\n", 0, link.start())][0], link["target"]) for link in LINK.finditer(joined)]
 
 
 def anchors(text: str) -> set[str]:
@@ -64,25 +64,26 @@ def slug(heading: str, separator: str = "-") -> str:
 
 def _parts(text: str) -> Iterator[Block | tuple[int, str]]:
     lines = text.splitlines()
-    place, before, in_list = 0, "", False
+    place, paragraph, ended, in_list = 0, "", False, False
     while place < len(lines):
         line = lines[place]
         if fence := FENCE.match(line):
             end = next((at for at in range(place + 1, len(lines)) if lines[at].strip().startswith(fence[2])), len(lines))
             inside = [inner.removeprefix(fence[1]) for inner in lines[place + 1 : end]]
-            yield Block(place + 1, fence[3], "".join(f"{inner}\n" for inner in inside), before)
-            place = end + 1
+            yield Block(place + 1, fence[3], "".join(f"{inner}\n" for inner in inside), paragraph)
+            place, ended = end + 1, True
         elif line.startswith("    ") and not in_list and (place == 0 or not lines[place - 1].strip()):
             end = next(
                 (at for at in range(place, len(lines)) if lines[at].strip() and not lines[at].startswith("    ")), len(lines)
             )
             while not lines[end - 1].strip():
                 end -= 1
-            yield Block(place + 1, "", "".join(f"{inner[4:]}\n" for inner in lines[place:end]), before)
-            place = end
+            yield Block(place + 1, "", "".join(f"{inner[4:]}\n" for inner in lines[place:end]), paragraph)
+            place, ended = end, True
         else:
             if line.strip():
                 in_list = bool(ITEM.match(line)) or (in_list and line.startswith(" "))
-                before = line
+                paragraph = line.strip() if ended else f"{paragraph} {line.strip()}".strip()
+            ended = not line.strip()
             yield place + 1, line
             place += 1

@@ -63,14 +63,17 @@ def test_headings_are_named_as_code_hosts_do() -> None:
 
 
 def test_links_in_code_are_no_links() -> None:
+    assert links("[two\nlines](a.md) [b\nc](d.md)\n") == [(1, "a.md"), (2, "d.md")]
     assert links("a `[x](y)` [b](c.md#d)\n\n    [e](f)\n\n```\n[g](h)\n```\n![i](j.svg)\n") == [(1, "c.md#d"), (8, "j.svg")]
 
 
 def test_code_is_found_with_what_is_said_before_it() -> None:
-    found = blocks("Save `a.py`:\n\n```python\nx = 1\n```\n\n    aegis doctor\n\n    aegis demo\n\ntext\n    no code\n")
+    found = blocks(
+        "First.\n\nSave\n`a.py`:\n\n```python\nx = 1\n```\n\n    aegis doctor\n\n    aegis demo\n\ntext\n    no code\n"
+    )
     assert [(block.line, block.language, block.text, block.before) for block in found] == [
-        (3, "python", "x = 1\n", "Save `a.py`:"),
-        (7, "", "aegis doctor\n\naegis demo\n", "Save `a.py`:"),
+        (6, "python", "x = 1\n", "Save `a.py`:"),
+        (10, "", "aegis doctor\n\naegis demo\n", "Save `a.py`:"),
     ]
 
 
