@@ -19,7 +19,7 @@ class Block:
     """A piece of code on a page.
 
     line: where it begins, counted from 1. language: the word behind the fence, empty if the block is indented.
-    text: the code without its fence or indentation. before: the last paragraph before it, on one line.
+    text: the code without its fence or indentation. before: the last paragraph since the block before it, on one line.
     """
 
     line: int
@@ -71,7 +71,7 @@ def _parts(text: str) -> Iterator[Block | tuple[int, str]]:
             end = next((at for at in range(place + 1, len(lines)) if lines[at].strip().startswith(fence[2])), len(lines))
             inside = [inner.removeprefix(fence[1]) for inner in lines[place + 1 : end]]
             yield Block(place + 1, fence[3], "".join(f"{inner}\n" for inner in inside), paragraph)
-            place, ended = end + 1, True
+            place, paragraph = end + 1, ""
         elif line.startswith("    ") and not in_list and (place == 0 or not lines[place - 1].strip()):
             end = next(
                 (at for at in range(place, len(lines)) if lines[at].strip() and not lines[at].startswith("    ")), len(lines)
@@ -79,7 +79,7 @@ def _parts(text: str) -> Iterator[Block | tuple[int, str]]:
             while not lines[end - 1].strip():
                 end -= 1
             yield Block(place + 1, "", "".join(f"{inner[4:]}\n" for inner in lines[place:end]), paragraph)
-            place, ended = end, True
+            place, paragraph = end, ""
         else:
             if line.strip():
                 in_list = bool(ITEM.match(line)) or (in_list and line.startswith(" "))

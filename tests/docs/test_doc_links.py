@@ -73,7 +73,7 @@ def test_code_is_found_with_what_is_said_before_it() -> None:
     )
     assert [(block.line, block.language, block.text, block.before) for block in found] == [
         (6, "python", "x = 1\n", "Save `a.py`:"),
-        (10, "", "aegis doctor\n\naegis demo\n", "Save `a.py`:"),
+        (10, "", "aegis doctor\n\naegis demo\n", ""),
     ]
 
 
