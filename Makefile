@@ -11,7 +11,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo test lint check format soak bench clean
+.PHONY: demo test lint check format soak bench docs clean
 
 demo: $(STAMP)
 	$(BIN)/aegis demo
@@ -36,6 +36,12 @@ soak: $(STAMP)
 # Every comparison side by side: needs an hour, a quiet machine, 20 GB of disk and, for the peers' environments, the network.
 bench: $(STAMP)
 	cd benchmarks && for part in peers looks bounds large_logs growth profiles; do ../$(BIN)/python $$part.py; done
+
+# The site from docs/*.md: the reference is written again, and a link or an anchor that leads nowhere fails.
+docs: $(STAMP)
+	$(BIN)/python docs/tools/doc_write.py
+	$(BIN)/python -m properdocs build --strict --clean
+	@echo "The documentation is in build/site: open build/site/index.html in a browser."
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist demo-run

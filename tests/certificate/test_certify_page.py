@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+import json
+import re
+from dataclasses import fields
 from pathlib import Path
 
 from aegis.certificate import head, recognising, rows, sides
-from aegis.problem import seen, traces
+from aegis.certificate.certificate import Sensitivity
+from aegis.certificate.sensitivity import GAMMAS
+from aegis.problem import parse_problem, seen, traces
 
-PAGE = " ".join((Path(__file__).parents[2] / "docs" / "certify.md").read_text(encoding="utf-8").split())
+TEXT = (Path(__file__).parents[2] / "docs" / "certify.md").read_text(encoding="utf-8")
+PAGE = " ".join(TEXT.split())
+PROBLEM = """
+episode: batch
+reward: {{column: margin, range: [0, 40]}}
+levels:
+  - name: dose
+    context: [temperature]
+    action: {{column: dose, values: [1, 2, 3]}}
+    {propensity}
+"""
 
 
 def test_numbers_on_the_page() -> None:
@@ -23,3 +38,16 @@ def test_numbers_on_the_page() -> None:
     ):
         assert text.replace("e-0", "e-").replace("0.0001", "1e-4") in PAGE, (text, number)
     assert sides.PLACING_SHARE == 1 / 20 and "a twentieth of them" in PAGE
+
+
+def test_the_sensitivity_on_the_page_has_its_fields() -> None:
+    (shown,) = re.findall(r'^    ("sensitivity": .*\n .*)$', TEXT, flags=re.M)
+    found = json.loads(f"{{{shown}}}")["sensitivity"]
+    assert sorted(found) == sorted(item.name for item in fields(Sensitivity))
+    assert tuple(found["tried"]) == GAMMAS and found["gamma"] in GAMMAS
+
+
+def test_the_propensity_on_the_page_is_one() -> None:
+    (shown,) = re.findall(r"^    (propensity: .*)$", TEXT, flags=re.M)
+    (level,) = parse_problem(PROBLEM.format(propensity=shown)).levels
+    assert (level.propensity.column, level.propensity.estimated, level.propensity.wrong_by) == ("p_dose", True, 1.5)

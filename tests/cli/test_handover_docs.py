@@ -18,6 +18,7 @@ from aegis.handover import HOSTS, GateSettings, read_events, replay
 from aegis.handover.events import KINDS
 from aegis.handover.gates import GATES
 from aegis.handover.settings import MODES
+from aegis.worlds import make_world
 
 PAGE = (Path(__file__).parents[2] / "docs" / "handover.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"^    aegis (handover .*)$", PAGE, flags=re.M)
@@ -58,6 +59,24 @@ def test_the_python_of_the_page_runs(worked: tuple[Path, str], capsys: pytest.Ca
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("300 [('inner', ") and lines[1].startswith("Handed over: 'inner'")
     assert (worked[0] / "page.html").exists()
+
+
+class Learner:
+    """Proposes nothing."""
+
+    def propose(self, history: object, levels: object, seed: int) -> dict[str, object]:
+        return {}
+
+
+def test_the_hosts_of_the_page_are_made() -> None:
+    (block,) = re.findall(r"```py\n(.*?)```", PAGE, flags=re.S)
+    world = make_world("additive")
+    names = {"plant": world, "legacy": world.legacy("uniform"), "my_policy": world.legacy("sign"), "my_learner": Learner()}
+    imports, calls = block.split("\n\n")
+    exec(imports, names)
+    made = [eval(line, names) for line in calls.splitlines()]
+    assert [item.host.name for item in made] == ["ncts", "external", "external", "external"]
+    assert [getattr(item.host, "levels", ()) for item in made] == [(), (), ("inner",), ()]
 
 
 def test_the_file_of_the_page_runs(worked: tuple[Path, str], capsys: pytest.CaptureFixture[str]) -> None:

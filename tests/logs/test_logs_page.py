@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from aegis.errors import LogError
 from aegis.logs import Source
 from aegis.logs.dialects import SEPARATORS
 from aegis.logs.findings import MOST
@@ -14,7 +15,7 @@ from aegis.logs.formats import FORMATS
 from aegis.logs.schema import PROPENSITY_NAMES
 from aegis.logs.split import KINDS
 from aegis.logs.texts import MISSING_WORDS
-from aegis.problem import load_problem
+from aegis.problem import load_problem, parse_problem
 
 PAGE = (Path(__file__).parents[2] / "docs" / "logs.md").read_text(encoding="utf-8")
 
@@ -49,6 +50,20 @@ def test_the_snippets_run(number: int, example: Path, capsys: pytest.CaptureFixt
         assert "2 episodes" in capsys.readouterr().out
     else:
         assert [len(found[side]) for side in ("prior", "certify")] == [1, 1]  # type: ignore[arg-type]
+
+
+def test_the_messages_are_those_of_the_reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    rows = [f"{row},{7 if row == 9 else 1 + row % 3},{0 if 4 <= row <= 16 else 0.5},1.0" for row in range(1, 19)]
+    Path("log.csv").write_text("\n".join(["episode,dose,p,reward", *rows]) + "\n")
+    problem = parse_problem(
+        "episode: episode\nreward: {column: reward, range: [0, 2]}\nlevels:\n"
+        "  - {name: dose, action: {column: dose, values: [1, 2, 3]}, propensity: {column: p}}\n"
+    )
+    with pytest.raises(LogError) as caught:
+        Source("log.csv", problem).read()
+    shown = re.findall(r"^    (log\.csv, row .*)$", PAGE, flags=re.M)
+    assert str(caught.value).splitlines()[-2:] == shown
 
 
 def test_what_the_page_lists_is_what_there_is() -> None:

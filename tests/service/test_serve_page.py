@@ -19,6 +19,19 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "serve.md").read_text(encoding="utf-8")
 COMMANDS = re.findall(r"^    aegis (.*)$", PAGE, flags=re.M)
 SIMULATED = next(line for line in COMMANDS if "--simulate" in line)
+PROBLEM = """
+episode: batch
+reward: {column: margin, range: [0, 40]}
+levels:
+  - {name: recipe, context: [task], action: {column: setting, values: [1, 2, 3, 4, 5]}, propensity: {column: p_setting}}
+  - {name: dose, context: [temperature], action: {column: dose, values: [0.5, 1.0, 1.5]}, propensity: {columns: [p_1, p_2, p_3]}}
+"""
+
+
+def unused_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
 
 
 def typed(line: str) -> int:
@@ -31,11 +44,8 @@ def typed(line: str) -> int:
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with the store of the simulated plant."""
     folder = tmp_path_factory.mktemp("serve")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     with contextlib.chdir(folder):
-        assert typed(f"{SIMULATED} --listen 127.0.0.1:{port}") == 0
+        assert typed(f"{SIMULATED} --listen 127.0.0.1:{unused_port()}") == 0
     return folder
 
 
@@ -56,6 +66,26 @@ def test_the_commands_of_the_page_run(place: Path, capsys: pytest.CaptureFixture
     assert "the chain is whole" in out and "every chain is whole" in out and "40 episodes in export" in out
     assert "reactor-7: controller" in out
     assert (place / "export" / "log.parquet").exists()
+
+
+def test_the_control_system_of_the_page_goes_on_without_a_gate(tmp_path: Path) -> None:
+    """The gate of the page is not there: the legacy acts, and what happened is kept for later."""
+    (tmp_path / "problem.yaml").write_text(PROBLEM)
+    (block,) = re.findall(r"```py\n(.*?)```", PAGE, flags=re.S)
+    for old, new in (
+        ("/var/lib/plant/spool.sqlite", str(tmp_path / "spool.sqlite")),
+        ("127.0.0.1:8741", f"127.0.0.1:{unused_port()}"),
+    ):
+        assert old in block
+        block = block.replace(old, new)
+    acted: list[float] = []
+    names = {"temperatures": [70.0, 71.5], "chances": [0.2, 0.5, 0.3], "act": acted.append, "margin": lambda: 12.5}
+    with contextlib.chdir(tmp_path):
+        exec(compile(block, "docs/serve.md", "exec"), names)
+    assert len(acted) == 2 and set(acted) <= {0.5, 1.0, 1.5}
+    gate = names["gate"]
+    assert gate.fallbacks == 3  # type: ignore[attr-defined]
+    gate.close(0.0)  # type: ignore[attr-defined]
 
 
 def test_the_page_names_what_there_is() -> None:

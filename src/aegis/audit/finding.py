@@ -9,9 +9,10 @@ from typing import Any, Literal
 from aegis.audit.codes import CODES
 from aegis.errors import SettingError, choose
 
-Severity = Literal["note", "warning", "refused"]
-Verdict = Literal["fit", "fit with warnings", "refused"]
+Severity = Literal["note", "warning", "refused"]  # how grave a finding is
+Verdict = Literal["fit", "fit with warnings", "refused"]  # of an audit: as grave as its gravest finding
 SEVERITIES: tuple[Severity, ...] = ("refused", "warning", "note")  # the gravest first
+# What every audit says about itself.
 CAVEAT = "The audit is necessary, not sufficient: hidden confounding passes."
 
 

@@ -20,7 +20,7 @@ from aegis.files import digest_of, write_text
 
 FORMAT = 1
 KIND = "aegis-certificate"
-CERTIFIED, NOT_YET, REFUSED = "certified", "not yet", "refused"
+CERTIFIED, NOT_YET, REFUSED = "certified", "not yet", "refused"  # one of the three verdicts
 
 
 @dataclass(frozen=True, slots=True)

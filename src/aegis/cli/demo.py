@@ -12,7 +12,9 @@ from aegis.cli.show import console, print_json
 
 @click.command("demo")
 @click.option("--episodes", type=click.IntRange(min=2), default=400, show_default=True, help="Of the handover.")
-@click.option("--out", type=options.Place(path_type=Path), default=Path("demo-run"), show_default=True, metavar="FOLDER")
+@click.option(
+    "--out", type=options.Place(path_type=Path), default=Path("demo-run"), show_default=True, metavar="FOLDER", help="Keeps it."
+)
 @options.seed
 @options.as_json
 def command(episodes: int, out: Path, seed: int, as_json: bool) -> None:

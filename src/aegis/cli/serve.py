@@ -22,7 +22,7 @@ USUAL = {"mode": "approve"}  # where the gate's own defaults do not fit a plant
 @click.option("--problem", type=click.Path(path_type=Path), metavar="FILE", help="The problem file, such as problem.yaml.")
 @address
 @click.option("--name", metavar="NAME", help="The name of the gate in its store.  [default: that of the problem file]")
-@click.option("--listen", default="127.0.0.1:8741", show_default=True, metavar="HOST:PORT")
+@click.option("--listen", default="127.0.0.1:8741", show_default=True, metavar="HOST:PORT", help="Where it answers.")
 @click.option(
     "--mode", metavar="NAME", help="shadow (the legacy always acts), approve (an operator decides) or live.  [default: approve]"
 )

@@ -30,7 +30,7 @@ MOST_PARTICLES = 10_000
     "d_optimal_nig, top_k_nig, mix_nig or nested_poly; docs/agents.md tells them apart.",
 )
 @click.option("--scope", multiple=True, metavar="LEVEL", help="Levels the agent controls; repeatable. Default: all.")
-@click.option("--episodes", type=click.IntRange(min=1), default=200, show_default=True)
+@click.option("--episodes", type=click.IntRange(min=1), default=200, show_default=True, help="How many to simulate.")
 @click.option(
     "--particles",
     type=click.IntRange(1, MOST_PARTICLES),

@@ -90,7 +90,9 @@ def verify(store: str, as_json: bool) -> int:
 @command.command("export")
 @address
 @click.option("--name", metavar="NAME", help="Which gate.  [default: the only one]")
-@click.option("--out", required=True, type=options.Place(path_type=Path), metavar="FOLDER")
+@click.option(
+    "--out", required=True, type=options.Place(path_type=Path), metavar="FOLDER", help="Gets the log and the challenges."
+)
 @options.as_json
 def export(store: str, name: str | None, out: Path, as_json: bool) -> int:
     """Write what a gate has counted as a log, with its problem file and the challenges that it put in control.

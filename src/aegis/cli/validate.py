@@ -37,7 +37,7 @@ holds. false: runs in which a gain was certified, of those without one. width: m
     "folder or module:object.",
 )
 @click.option("--scope", multiple=True, metavar="LEVEL", help="A level to hand over; repeatable. Default: the innermost.")
-@click.option("--runs", type=click.IntRange(min=1), default=100, show_default=True)
+@click.option("--runs", type=click.IntRange(min=1), default=100, show_default=True, help="Replications, each with its own log.")
 @click.option("--episodes", type=click.IntRange(min=20), default=200, show_default=True, help="Certified in each run.")
 @click.option("--prior", type=click.IntRange(min=20), default=100, show_default=True, help="Learned from before, in each run.")
 @click.option("--judged", type=click.IntRange(min=100), help="Episodes that tell what a candidate really earns. Default: enough.")

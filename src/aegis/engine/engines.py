@@ -18,7 +18,7 @@ from aegis.errors import AegisError, SettingError
 Part = TypeVar("Part")
 Result = TypeVar("Result")
 
-ENGINES = "local, dask or dask://host:port"
+ENGINES = "local, dask or dask://host:port"  # how engines are named, for messages
 
 
 class Team(Protocol):
@@ -72,7 +72,7 @@ class Dask:
         return DaskTeam(fn, parts, self.address, self.workers)
 
 
-ALONE = Local(1)
+ALONE = Local(1)  # everything in this process, one part after the other
 
 
 def mapped(engine: Engine, fn: Callable[[Part], Result], parts: Iterable[Part]) -> Generator[Result, None, None]:

@@ -6,7 +6,7 @@ import math
 import os
 from pathlib import Path
 
-THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")  # of the environment, for children
 CHOSEN_BY = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS")  # what speaks for the libraries that are already loaded
 QUOTA = Path("/sys/fs/cgroup/cpu.max")  # of a container: microseconds of processor time, or 'max', in a period
 

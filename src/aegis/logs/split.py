@@ -23,7 +23,7 @@ from aegis.logs.texts import TEXT
 from aegis.problem import AnyArray, Batch, Problem
 
 Side = Literal["prior", "certify"]
-SIDES: tuple[Side, ...] = ("prior", "certify")
+SIDES: tuple[Side, ...] = ("prior", "certify")  # learned from, certified on
 KINDS = ("hash", "time")
 Cut = int | float | str
 

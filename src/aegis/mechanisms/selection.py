@@ -22,7 +22,7 @@ MODELS: dict[str, ModelSettings] = {
     "smooth fourier": ModelSettings(features="fourier", lengthscale=2.0, feature_seed=0),
 }
 TUNED = "tuned fourier"  # a further model, whose length-scales are chosen on prior data: `tune(..., TUNABLE)`
-TUNABLE = ModelSettings(features="fourier", feature_seed=0)
+TUNABLE = ModelSettings(features="fourier", feature_seed=0)  # that model before its length-scales are chosen
 
 
 def select(beliefs: Sequence[Belief], charges: Sequence[Mapping[str, float]] | None = None) -> tuple[Belief, dict[str, int]]:

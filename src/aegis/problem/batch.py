@@ -13,10 +13,10 @@ from aegis.errors import ProblemError, nearest
 from aegis.problem.places import Places
 from aegis.problem.problem import Problem
 
-Array = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int32]
-AnyArray = npt.NDArray[Any]
-Rows = dict[str, AnyArray]
+Array = npt.NDArray[np.float64]  # numbers
+Ints = npt.NDArray[np.int32]  # indices of rows, parents or actions
+AnyArray = npt.NDArray[Any]  # ids and contexts: numbers or words
+Rows = dict[str, AnyArray]  # columns by name, all of one length
 
 
 @dataclass(frozen=True, slots=True)

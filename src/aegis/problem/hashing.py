@@ -16,7 +16,7 @@ from aegis.files import digest_of
 from aegis.problem.batch import AnyArray, Batch
 from aegis.problem.problem import Problem
 
-Hashes = npt.NDArray[np.uint64]
+Hashes = npt.NDArray[np.uint64]  # one for each row or id
 Steps = Mapping[str, Mapping[str, Sequence[float]]]
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from aegis.errors import ProblemError
 
 MOST_POINTS = 100_000  # of an action grid
-Value = str | int | float | bool
+Value = str | int | float | bool  # of an action or a category
 Kind = Literal["real", "vector", "categorical"]
 
 

@@ -24,12 +24,13 @@ from aegis.validation.paths import crossing, wealth_path
 from aegis.validation.truth import EPISODES, Oracle, Truth
 from aegis.worlds import World
 
-METHODS = ("auto", "robust", "plain")
+METHODS = ("auto", "robust", "plain")  # by which a certificate may be computed
 DOUBT = 2.0  # standard errors of the truth that count against the certificate
 AGREE = 1e-5  # how far two ways of adding up one log wealth may lie apart, by rounding of sums
 CLUSTER = "household"
 MOST_REPEATS = 3
 
+# From a problem, the episodes of the prior side and a seed to a candidate and the sides it was learned with.
 Learner = Callable[[Problem, Batch, int], tuple[Candidate, Sides]]
 
 

@@ -1,0 +1,208 @@
+"""The pages about the Python names, docs/reference/api.md and docs/reference/api/ROOM.md, written from the public namespace."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib
+import inspect
+import pkgutil
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any
+
+import aegis
+
+SOURCE = Path(aegis.__file__).parent
+HIDDEN = {"__main__", "version"}
+LEAVES = ("errors", "rng")  # modules without a list of names, of use to whoever writes a plant or catches an error
+WIDE = 110
+START = """# Python
+
+Written by `make docs` from the docstrings. Names in the first table are imported from `aegis` itself; each room has more,
+imported from `aegis.ROOM`, on a page of its own. What is not listed here is not public and may change.
+"""
+
+
+def api_pages() -> dict[str, str]:
+    """Return the pages by their place under docs/: the overview, and one for each room with public names."""
+    rooms = {room: names for room in room_names() if (names := public(room))}
+    lines = [START, "| name | what it is |", "|---|---|"]
+    for name in sorted(set(aegis.__all__) - {"__version__"}, key=lambda name: (name.lower(), name)):
+        room = aegis._HOME[name].split(".")[1]
+        lines.append(
+            f"| [`aegis.{name}`](api/{room}.md#{name.lower()}) | {_cell(_first(told(name, getattr(aegis, name), room)))} |"
+        )
+    lines += ["", "## Rooms", "", "| room | what lives there | names |", "|---|---|---|"]
+    pages = {}
+    for room, names in rooms.items():
+        module = importlib.import_module(f"aegis.{room}")
+        lines.append(f"| [`aegis.{room}`](api/{room}.md) | {_cell(_first(_doc(module)))} | {len(names)} |")
+        pages[f"reference/api/{room}.md"] = room_page(room, module, names)
+    return {"reference/api.md": "\n".join(lines) + "\n", **pages}
+
+
+def room_names() -> list[str]:
+    """Return the rooms of the package, in alphabetical order."""
+    return sorted(item.name for item in pkgutil.iter_modules(aegis.__path__) if item.name not in HIDDEN)
+
+
+def public(room: str) -> dict[str, Any]:
+    """Return the public names of a room with what they stand for: those it lists, and those that `aegis` takes from it."""
+    module = importlib.import_module(f"aegis.{room}")
+    names = set(getattr(module, "__all__", ()))
+    if room in LEAVES:
+        names |= {name for name, item in vars(module).items() if _written_in(item, module) and not name.startswith("_")}
+    found = {name: getattr(module, name) for name in names}
+    found |= {name: getattr(aegis, name) for name, home in aegis._HOME.items() if home.split(".")[1] == room}
+    return dict(sorted(found.items(), key=lambda pair: (pair[0].lower(), pair[0])))
+
+
+def room_page(room: str, module: ModuleType, names: Mapping[str, Any]) -> str:
+    """Return the page of one room."""
+    lines = [f"# aegis.{room}", "", _doc(module)]
+    for name, item in names.items():
+        lines += ["", f"## {name}", "", *entry(name, item, room)]
+    return "\n".join(lines) + "\n"
+
+
+def entry(name: str, item: Any, room: str) -> list[str]:
+    """Return the lines about one name: how it is called, what its docstring says, and the methods of a class."""
+    lines = []
+    if name in aegis._HOME and getattr(aegis, name) is item:
+        here = hasattr(importlib.import_module(f"aegis.{room}"), name)
+        lines = [f"{'Also' if here else 'Only'} as `aegis.{name}`.", ""]
+    if _called(item) and (shown := signature(name, item)):
+        lines += ["```py", shown, "```", ""]
+    lines.append(told(name, item, room))
+    if inspect.isclass(item):
+        lines += methods(item)
+    return lines
+
+
+def told(name: str, item: Any, room: str) -> str:
+    """Return what is said about a name: its docstring, else the comment at its definition, else what it holds."""
+    if inspect.isclass(item) or isinstance(item, FunctionType):
+        return _doc(item)
+    said = comment(name, room)
+    if isinstance(item, Mapping):
+        keys = ", ".join(f"`{key}`" for key in item)
+        return f"{said or 'A table by name.'} Entries: {keys}."
+    value = _shown(item)
+    return f"{said} Value: `{value}`" if said and value != "..." else said
+
+
+def comment(name: str, room: str) -> str:
+    """Return the comment beside or above the line of a room that gives a constant its value, or an empty text."""
+    said = _comments(room).get(name, "")
+    return f"{said[0].upper()}{said[1:].removesuffix('.')}." if said else ""
+
+
+@functools.cache
+def _comments(room: str) -> dict[str, str]:
+    """Return the comments at the constants of a room, by name."""
+    found: dict[str, str] = {}
+    for path in sorted(SOURCE.glob(f"{room}.py")) + sorted((SOURCE / room).rglob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        for node in ast.parse(text).body:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
+            for target in [inner for item in targets for inner in (item.elts if isinstance(item, ast.Tuple) else [item])]:
+                if isinstance(target, ast.Name) and not target.id.startswith("_"):
+                    said = _comment_at(text.splitlines(), node.lineno - 1, (node.end_lineno or node.lineno) - 1)
+                    found[target.id] = found.get(target.id) or said
+    return found
+
+
+def methods(item: type) -> list[str]:
+    """Return a list of what a class offers, each with its first sentence."""
+    found = []
+    for name, member in vars(item).items():
+        if name.startswith("_"):
+            continue
+        inner = member.__func__ if isinstance(member, (classmethod, staticmethod)) else member
+        if isinstance(inner, FunctionType):
+            found.append(f"- `{_one_line(name, inner)}`: {_first(_doc(inner))}")
+        elif isinstance(inner, property) and inner.fget is not None:
+            found.append(f"- `{name}`: {_first(_doc(inner.fget))}")
+    return ["", *found] if found else []
+
+
+def signature(name: str, item: Callable[..., Any]) -> str:
+    """Return how something is called, on one line or with one parameter on each."""
+    short = _one_line(name, item)
+    if len(short) <= WIDE:
+        return short
+    parameters, result = _parts(item)
+    return "\n".join([f"{name}(", *(f"    {parameter}," for parameter in parameters), f"){result}"])
+
+
+def _one_line(name: str, item: Callable[..., Any]) -> str:
+    parameters, result = _parts(item)
+    return f"{name}({', '.join(parameters)}){result}"
+
+
+def _parts(item: Callable[..., Any]) -> tuple[list[str], str]:
+    try:
+        found = inspect.signature(item)
+    except (TypeError, ValueError):
+        return [], ""
+    shown: list[str] = []
+    given = [parameter for parameter in found.parameters.values() if parameter.name not in ("self", "cls")]
+    for at, parameter in enumerate(given):
+        if parameter.kind is parameter.KEYWORD_ONLY and not any(p.kind in (p.VAR_POSITIONAL, p.KEYWORD_ONLY) for p in given[:at]):
+            shown.append("*")
+        stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+        kind = "" if parameter.annotation is parameter.empty else f": {_type(parameter.annotation)}"
+        default = "" if parameter.default is parameter.empty else f" = {_shown(parameter.default)}"
+        shown.append(f"{stars}{parameter.name}{kind}{default if kind else default.replace(' ', '')}")
+    result = "" if inspect.isclass(item) or found.return_annotation is found.empty else f" -> {_type(found.return_annotation)}"
+    return shown, result
+
+
+def _type(annotation: Any) -> str:
+    return annotation if isinstance(annotation, str) else inspect.formatannotation(annotation).replace("aegis.", "")
+
+
+def _shown(value: Any) -> str:
+    if inspect.isclass(value) or isinstance(value, FunctionType):
+        return value.__name__
+    text = re.sub(r" at 0x[0-9a-f]+", "", repr(value))
+    return text if len(text) <= 60 and not text.startswith("<") else "..."
+
+
+def _called(item: Any) -> bool:
+    """Say whether it is ours how something is called; what Python adds to protocols and errors differs between its versions."""
+    if not inspect.isclass(item):
+        return isinstance(item, FunctionType)
+    ours = [base for base in item.__mro__ if base.__module__.startswith("aegis")]
+    return not getattr(item, "_is_protocol", False) and any("__init__" in vars(base) for base in ours)
+
+
+def _doc(item: Any) -> str:
+    return inspect.cleandoc(item.__doc__ or "")
+
+
+def _first(text: str) -> str:
+    return " ".join(text.split("\n\n")[0].split())
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _written_in(item: Any, module: ModuleType) -> bool:
+    return getattr(item, "__module__", None) == module.__name__ and (inspect.isclass(item) or isinstance(item, FunctionType))
+
+
+def _comment_at(lines: list[str], place: int, end: int) -> str:
+    for line in (lines[place], lines[end]):
+        _, hash_, beside = line.partition("  # ")
+        if hash_ and not beside.startswith(("noqa", "type:", "fmt:")):
+            return beside.strip()
+    above: list[str] = []
+    while place and lines[place - 1].startswith("# "):
+        place -= 1
+        above.insert(0, lines[place][2:].strip())
+    return " ".join(above)
