@@ -87,7 +87,7 @@ def impressions(logger: str, campaign: str, count: int = 200, seed: int = 0) -> 
         rows.append(
             {
                 "": str(index),
-                "timestamp": f"2019-11-24 00:{index // 60:02d}:{index % 60:02d}.{index:06d}+00:00",
+                "timestamp": f"2019-11-24 {index // 20:02d}:{3 * (index % 20):02d}:01.{index:06d}+00:00",
                 "item_id": str(item),
                 "position": str(1 + index % 3),
                 "click": str(int(rng.random() < 0.05)),

@@ -9,7 +9,9 @@ from real_data import published
 from walk_through import DOCS, alike, blocks, commands, follow
 
 
-@pytest.mark.parametrize(("name", "page"), [("heartsteps", "heartsteps.md"), ("open-bandit", "open-bandit.md"), ("oats", "oats.md")])
+@pytest.mark.parametrize(
+    ("name", "page"), [("heartsteps", "heartsteps.md"), ("open-bandit", "open-bandit.md"), ("oats", "oats.md")]
+)
 def test_a_page_shows_what_its_commands_print(name: str, page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     done = follow(page, tmp_path, published(name), monkeypatch)
     assert len(done) >= 4

@@ -10,6 +10,7 @@ from published_samples import csv_text, impressions, write_wheel
 from real_data import published
 
 from aegis.adapters.open_bandit import CAMPAIGNS, read_open_bandit
+from aegis.audit import audit_log
 from aegis.errors import LogError, SettingError
 from aegis.logs import Source
 from aegis.policies import load_policy
@@ -21,7 +22,7 @@ def logs(campaign: str = "men") -> dict[str, list[dict[str, str]]]:
 
 def test_the_candidate_of_a_random_log_is_how_often_bts_showed_what(tmp_path: Path) -> None:
     given = logs()
-    found = read_open_bandit([write_wheel(tmp_path / "obp.whl", "men", given)], campaign="men")
+    found = read_open_bandit([write_wheel(tmp_path / "obp.whl", "men", given)], campaign="men", unit="impression")
     written = found.write(tmp_path / "out")
     source = Source(written["log"], found.problem)
     batch = source.read()
@@ -40,17 +41,30 @@ def test_every_row_is_kept_in_both_directions(tmp_path: Path) -> None:
     given = logs()
     wheel = write_wheel(tmp_path / "obp.whl", "men", given)
     for logger, rows in given.items():
-        found = read_open_bandit([wheel], "men", logger)
+        found = read_open_bandit([wheel], "men", logger, "impression")
         made = found.log.to_pylist()
         assert [row["item"] for row in made] == [row["item_id"] for row in rows]
         assert [row["click"] for row in made] == [float(row["click"]) for row in rows]
         assert [row["propensity"] for row in made] == [float(row["propensity_score"]) for row in rows]
-        assert made[1]["shown_at"].isoformat() == "2019-11-24T00:00:01.000001"
+        assert made[1]["shown_at"].isoformat() == "2019-11-24T00:03:01.000001" and made[21]["window"] == "2019-11-24T01"
         assert list(found.policies) == [{"random": "bts", "bts": "random"}[logger]]
         batch = Source(found.log, found.problem).read()
         assert len(batch) == len(rows)
         np.testing.assert_allclose(batch.levels["item"].mu_taken, [float(row["propensity_score"]) for row in rows])
-    assert [variable.name for variable in found.problem.innermost.context] == ["position", *(f"user_feature_{k}" for k in (1, 2, 3))]
+    assert [variable.name for variable in found.problem.innermost.context] == [
+        "position",
+        *(f"user_feature_{k}" for k in (1, 2, 3)),
+    ]
+
+
+def test_windows_are_hours_without_their_first_minutes_and_say_how_many_rows_that_leaves_out(tmp_path: Path) -> None:
+    given = logs()
+    found = read_open_bandit([write_wheel(tmp_path / "obp.whl", "men", given)], "men")
+    late = [index + 1 for index, row in enumerate(given["random"]) if int(row["timestamp"][14:16]) >= 5]
+    assert found.log["impression"].to_pylist() == late
+    assert f"{200 - len(late)} impressions in the first 5 minutes of an hour are left out" in found.notes[0]
+    batch = Source(found.log, found.problem).read()
+    assert batch.cluster is not None and len(np.unique(batch.cluster)) == 10
 
 
 def test_an_unpacked_copy_reads_the_same(tmp_path: Path) -> None:
@@ -95,7 +109,7 @@ def test_what_is_not_the_data_set_is_named(tmp_path: Path) -> None:
     ):
         with pytest.raises(LogError, match=message):
             read_open_bandit(paths, "men")
-    with pytest.raises(LogError, match="does not hold obp/dataset/obd/random/women/women.csv"):
+    with pytest.raises(LogError, match=r"does not hold obp/dataset/obd/random/women/women\.csv"):
         read_open_bandit([wheel], "women")
     with pytest.raises(SettingError, match="unknown campaign 'mens'"):
         read_open_bandit([wheel], "mens")
@@ -109,7 +123,14 @@ def test_what_is_not_the_data_set_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize("campaign", CAMPAIGNS)
 def test_the_published_file(campaign: str) -> None:
     wheel = published("open-bandit") / "obp-0.4.1-py3-none-any.whl"
-    for logger in ("random", "bts"):
-        found = read_open_bandit([wheel], campaign, logger)
-        assert found.log.num_rows == 10_000
-        assert found.problem.innermost.actions.count == CAMPAIGNS[campaign]
+    found = read_open_bandit([wheel], campaign, "bts", "impression")
+    assert found.log.num_rows == 10_000
+    assert found.problem.innermost.actions.count == CAMPAIGNS[campaign]
+
+
+def test_draws_that_are_held_are_noticed_and_windows_mend_it() -> None:
+    wheel = published("open-bandit") / "obp-0.4.1-py3-none-any.whl"
+    for unit, refused in (("impression", ["actions-held"]), ("window", [])):
+        found = read_open_bandit([wheel], "men", unit=unit)
+        audit = audit_log(Source(found.log, found.problem), found.policies["bts"])
+        assert [finding.code for finding in audit.findings if finding.severity == "refused"] == refused

@@ -26,8 +26,8 @@ def blocks(page: str) -> list[tuple[str, str]]:
 def follow(page: str, place: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, tuple[int, str]]:
     """Type every command of a page in `place`, compare what it prints, and return exit code and output by command.
 
-    A Python block that starts with `# NAME.py` is a file. A console block has commands after `$ ` and what they print; `...` stands for
-    lines that are not shown.
+    A Python block that starts with `# NAME.py` is a file. A console block has commands after `$ ` and what they print; `...`
+    stands for lines that are not shown.
     """
     monkeypatch.setenv("AEGIS_DATA", str(data))
     monkeypatch.setenv("COLUMNS", "100")

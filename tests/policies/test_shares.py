@@ -50,7 +50,7 @@ def test_levels_that_do_not_fit() -> None:
     for rule, known, message in (
         (RULE, {}, "'position' is not known when it decides"),
         (RULE, {"position": Variable("position")}, "'position' is real"),
-        (RULE, {"position": Variable("position", "categorical", values=(1, 2, 3))}, "3 values, and there are 2 rows"),
+        (RULE, {"position": Variable("position", "categorical", values=(1, 2, 3))}, "3 values, and shares have 2 rows"),
         (Shares(((0.5, 0.5),)), {}, "one number per action, 3; found 2"),
     ):
         with pytest.raises(PolicyError, match=message):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from aegis.adapters.heartsteps import read_heartsteps
 from aegis.adapters.oats import read_oats
-from aegis.adapters.open_bandit import CAMPAIGNS, LOGGERS, read_open_bandit
+from aegis.adapters.open_bandit import CAMPAIGNS, LOGGERS, UNITS, read_open_bandit
 from aegis.adapters.tidied import Tidied
 from aegis.errors import SettingError, choose
 
@@ -17,8 +17,8 @@ from aegis.errors import SettingError, choose
 class Dataset:
     """A published data set.
 
-    what: in a few words. file: what the user points at, and where it comes from. cite, licence: of the data. page: the walk-through.
-    read: from the files (and settings) to a log. settings: what may be chosen, by name, the default first.
+    what: in a few words. file: what the user points at, and where it comes from. cite, licence: of the data. page: the
+    walk-through. read: from the files (and settings) to a log. settings: what may be chosen, by name, the default first.
     """
 
     what: str
@@ -46,7 +46,7 @@ DATASETS: dict[str, Dataset] = {
         "CC BY 4.0",
         "docs/examples/open-bandit.md",
         read_open_bandit,
-        {"campaign": tuple(CAMPAIGNS), "logged_by": LOGGERS},
+        {"campaign": tuple(CAMPAIGNS), "logged_by": LOGGERS, "unit": UNITS},
     ),
     "oats": Dataset(
         "Yates's oats: variety on whole plots, nitrogen on sub-plots, six blocks",

@@ -1,8 +1,8 @@
 """HeartSteps V1, a micro-randomised trial: send a suggestion or not (outer), of which type (inner, only if one is sent).
 
-Five times a day for six weeks the phones of 37 people drew with probability 0.6 whether to suggest some activity, and then, by the
-trial's documentation with even chances, whether a walk (active) or a break from sitting (sedentary). The reward is the logarithm of
-the steps in the next 30 minutes (plus one half), as in the trial's own analysis (Klasnja et al. 2019, Annals of Behavioral Medicine 53(6)).
+Five times a day for six weeks the phones of 37 people drew with probability 0.6 whether to suggest some activity, and then, by
+the trial's documentation with even chances, whether a walk (active) or a break from sitting (sedentary). The reward is the
+logarithm of the steps in the next 30 minutes plus one half (Klasnja et al. 2019, Annals of Behavioral Medicine 53(6), 573-582).
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _WANTED = (
 def read_heartsteps(paths: Sequence[Path]) -> Tidied:
     """Return the published `suggestions.csv` as a log of two levels, `send` above `type`, with the person as the cluster.
 
-    Every row of the file is a row of the log. Where the person was not available nothing was drawn: only what happened was possible,
-    with probability one. A step count that is missing is a missing reward (the file also offers zeros in its place). Raises
-    LogError that names file, row and column.
+    Every row of the file is a row of the log. Where the person was not available nothing was drawn: only what happened was
+    possible, with probability one. A step count that is missing is a missing reward (the file also offers zeros in its place).
+    Raises LogError that names file, row and column.
     """
     path = only_file(paths, f"the {FILE} of HeartSteps V1")
     found = read_published(path.read_bytes(), str(path), _WANTED, ENCODING)
@@ -152,10 +152,10 @@ def _repeated(person: np.typing.NDArray[np.int64], decision: np.typing.NDArray[n
 def _notes(found: Published, available: Flags, sent: Flags, untyped: Flags, missing: Flags) -> tuple[str, ...]:
     forced = ~available & sent
     notes = [
-        f"{int((~available).sum()):,} of {len(found):,} decisions were not drawn, because the person was not available: only what "
-        "happened was possible there, with probability 1",
-        f"{int(missing.sum()):,} step counts ({missing.mean():.0%}) are missing and stay missing rewards; the file's zeros in their "
-        "place (jbsteps30.zero) are not used",
+        f"{int((~available).sum()):,} of {len(found):,} decisions were not drawn, because the person was not available: only "
+        "what happened was possible there, with probability 1",
+        f"{int(missing.sum()):,} step counts ({missing.mean():.1%}) are missing and stay missing rewards; the file's zeros in "
+        "their place (jbsteps30.zero) are not used",
         f"the propensities are the documented ones: send {SEND:g}, and then {EVEN:g} for either type",
     ]
     if forced.any():

@@ -1,8 +1,8 @@
 """Yates's oats: a split-plot trial, nested by design, with the variety on whole plots and nitrogen on the sub-plots inside them.
 
 Six blocks of three whole plots, each cut into four sub-plots (Yates 1935, Complex experiments, Journal of the Royal Statistical
-Society Supplement 2, 181-247). Within a block the varieties were dealt out over the whole plots at random, and within a whole plot
-the amounts of nitrogen over its sub-plots: each plot had every variety with probability 1/3, and every amount with 1/4.
+Society Supplement 2, 181-247). Within a block the varieties were dealt out over the whole plots at random, and within a whole
+plot the amounts of nitrogen over its sub-plots: each plot had every variety with probability 1/3, and every amount with 1/4.
 """
 
 from __future__ import annotations
@@ -48,7 +48,9 @@ def read_oats(paths: Sequence[Path]) -> Tidied:
             harvest=found.numbers("yield", "a yield from 0 on", low=0),
         )
     )
-    note = "within a block every variety is used once, and within a whole plot every amount of nitrogen: the probabilities, 1/3 and "
+    note = (
+        "within a block every variety is used once, and within a whole plot every amount of nitrogen: the probabilities, 1/3 and "
+    )
     note += "1/4, are those of one plot taken by itself, which is what a unit of whole blocks needs"
     return Tidied(table, oats_problem(), notes=(note,))
 
@@ -77,9 +79,13 @@ def _check_design(
         varieties = []
         for plot in plots:
             inside = rows & (whole == plot)
-            found.refuse(inside & (variety != variety[inside][0]), "gen", "expected one variety on a whole plot of 2 x 2 sub-plots")
+            found.refuse(
+                inside & (variety != variety[inside][0]), "gen", "expected one variety on a whole plot of 2 x 2 sub-plots"
+            )
             if sorted(nitrogen[inside]) != list(NITROGEN) or len(set(sub[inside])) != len(NITROGEN):
                 found.refuse(inside, "nitro", f"expected each of {', '.join(map(str, NITROGEN))} once on its whole plot")
             varieties.append(str(variety[inside][0]))
         if sorted(varieties) != list(VARIETIES):
-            found.refuse(rows, "gen", f"expected each of {', '.join(VARIETIES)} once in block {here}, found {', '.join(varieties)}")
+            found.refuse(
+                rows, "gen", f"expected each of {', '.join(VARIETIES)} once in block {here}, found {', '.join(varieties)}"
+            )

@@ -83,10 +83,10 @@ def read_published(content: bytes, file: str, wanted: Iterable[str], encoding: s
             continue
         if len(fields) != len(header):
             raise LogError(f"{file}, row {len(kept) + 1}: found {len(fields)} fields; expected {len(header)}, as in the header")
-        kept.append(fields)
+        kept.append([fields[place].strip() for place in places.values()])
     if not kept:
         raise LogError(f"{file} has no rows below its header; expected the file as it was published")
-    return Published(file, {name: np.array([row[place].strip() for row in kept]) for name, place in places.items()})
+    return Published(file, {name: np.array(column) for name, column in zip(places, zip(*kept, strict=True), strict=True)})
 
 
 def only_file(paths: Sequence[Path], what: str) -> Path:
@@ -115,8 +115,8 @@ def _place(name: str, header: list[str], file: str) -> int:
     if header.count(name) != 1:
         how = "twice" if name in header else "not at all"
         raise LogError(
-            f"{file}: the column '{name}' is there {how}{'' if name in header else nearest(name, header)}; expected the file as it "
-            f"was published, whose header has it once"
+            f"{file}: the column '{name}' is there {how}{'' if name in header else nearest(name, header)}; expected the file as "
+            "it was published, whose header has it once"
         )
     return header.index(name)
 

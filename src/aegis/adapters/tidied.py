@@ -20,8 +20,8 @@ LOG, PROBLEM, POLICIES = "log.parquet", "problem.yaml", "policies"
 class Tidied:
     """A data set as a log.
 
-    log: tidy table, one row for each row of the published file, in its order. policies: by name, candidates that were fixed without
-    the rewards of this log. notes: what was decided on the way, in plain sentences.
+    log: tidy table, one row for each row of the published file, in its order, unless a note says how many are left out and why.
+    policies: by name, candidates that were fixed without the rewards of this log. notes: what was decided, in plain sentences.
     """
 
     log: pa.Table

@@ -28,7 +28,7 @@ LIST = "list"
 def command(name: str, files: tuple[Path, ...], out: Path | None, overrides: tuple[str, ...], as_json: bool) -> None:
     """Read the published FILE of the data set NAME, and write it as a log with its problem file. 'list' shows the data sets.
 
-    The data are yours to fetch: none come with this package. Each data set has a page under docs/examples/ that goes on from here.
+    The data are yours to fetch: none come with this package. Each data set has a page in docs/examples/ that goes on from here.
 
     \b
     Examples:
@@ -92,7 +92,7 @@ def _summary(name: str, found: Tidied, written: dict[str, Path]) -> dict[str, An
 
 def _show(name: str, found: Tidied, written: dict[str, Path]) -> None:
     screen = console()
-    screen.print(f"{name}: {found.log.num_rows:,} rows, all of the file", soft_wrap=True)
+    screen.print(f"{name}: {found.log.num_rows:,} rows", soft_wrap=True)
     screen.print(table("", ["level", "action", "values"], [_level(level) for level in found.problem.levels]))
     for note in found.notes:
         screen.print(f"note: {note}", soft_wrap=True, markup=False)

@@ -19,9 +19,9 @@ from aegis.problem import Array, Level, Rows, Variable
 class Shares:
     """The same shares of the actions whenever a category has the same value; with no `variable`, always the same shares.
 
-    shares: one row of A probabilities for each value of the category, in the order of its values (without one, a single row). Where
-    actions are not available the others keep their proportions; if none of those with a share is left, all that are left are
-    equally likely.
+    shares: one row of A probabilities for each value of the category, in the order of its values (without one, a single row).
+    Where actions are not available the others keep their proportions; if none of those with a share is left, all that are left
+    are equally likely.
     """
 
     shares: tuple[tuple[float, ...], ...]
@@ -44,7 +44,9 @@ class Shares:
         if self.variable is None:
             codes = np.zeros(count, dtype=np.int64)
         elif self.variable not in rows:
-            raise PolicyError(f"{place(level)}: shares go by '{self.variable}', which is not among {', '.join(rows) or 'nothing'}")
+            raise PolicyError(
+                f"{place(level)}: shares go by '{self.variable}', which is not among {', '.join(rows) or 'nothing'}"
+            )
         else:
             codes = rows[self.variable].astype(np.int64)
             if ((codes < 0) | (codes >= len(given))).any():
@@ -65,7 +67,7 @@ class Shares:
             raise PolicyError(f"{place(level)}: shares go by a category, but '{self.variable}' is {what}")
         if len(found.values) != len(self.shares):
             raise PolicyError(
-                f"{place(level)}: '{self.variable}' has {len(found.values)} values, and there are {len(self.shares)} rows of shares"
+                f"{place(level)}: '{self.variable}' has {len(found.values)} values, and shares have {len(self.shares)} rows"
             )
 
     def describe(self) -> dict[str, Any]:
