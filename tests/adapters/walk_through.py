@@ -8,6 +8,7 @@ import math
 import os
 import re
 import shlex
+import sys
 from pathlib import Path
 
 import pytest
@@ -38,6 +39,7 @@ def follow(page: str, place: Path, data: Path, monkeypatch: pytest.MonkeyPatch) 
             if kind == "python":
                 named = re.match(r"# (\w+\.py)\n", text)
                 assert named, f"{page}: a Python block starts with the name of its file"
+                monkeypatch.delitem(sys.modules, named[1].removesuffix(".py"), raising=False)  # that of another page
                 Path(named[1]).write_text(text)
             elif kind == "console":
                 for command, shown in commands(text):
