@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from aegis.errors import PolicyError, SettingError
 from aegis.mechanisms import MODELS, LevelRewards, ModelSettings, fit_scalings, subtree_means
-from aegis.problem import RewardModel, Storable, augmented
+from aegis.problem import Propensity, RewardModel, Storable, augmented
 
 PROBLEM = cases.mixed_problem()
 
@@ -81,6 +81,19 @@ def test_predictions_recover_a_reward_that_is_in_the_model_in_logged_units() -> 
     table = batch.levels["dose"]
     hidden = batch.with_level("dose", replace(table, action=np.full(len(table), -1, dtype=np.int32)))
     np.testing.assert_array_equal(found, model.predict("dose", hidden))
+
+
+def test_a_promise_that_holds_for_available_actions_only_is_no_obstacle() -> None:
+    """Two of three actions are open at a time, each at one half or more: without the mask that would be more than one in all."""
+    rng = np.random.default_rng(6)
+    batch = cases.random_batch(PROBLEM, rng, 30)
+    inner = PROBLEM.innermost
+    names = tuple(f"can_{index}" for index in range(inner.actions.count))
+    masked = replace(inner, available=names, propensity=Propensity(column="p", least=0.5))
+    promised = replace(PROBLEM, levels=(*PROBLEM.levels[:-1], masked))
+    plain = LevelRewards.prior(PROBLEM, None, fit_scalings(PROBLEM, [batch])).update(batch)
+    found = LevelRewards.prior(promised, None, fit_scalings(promised, [batch])).update(batch)
+    np.testing.assert_array_equal(found.predict(inner.name, batch), plain.predict(inner.name, batch))
 
 
 def test_blocks_do_not_change_predictions(monkeypatch: pytest.MonkeyPatch) -> None:

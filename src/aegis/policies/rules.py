@@ -15,9 +15,10 @@ from aegis.policies.deterministic import Constant, Nearest, Sign
 from aegis.policies.exploring import Epsilon, Uniform
 from aegis.policies.natural import Natural
 from aegis.policies.rule import Rule
+from aegis.policies.shares import Shares
 from aegis.policies.softmax import Softmax
 
-__all__ = ["RULES", "Constant", "Epsilon", "Natural", "Nearest", "Rule", "Sign", "Softmax", "Uniform", "rule_of"]
+__all__ = ["RULES", "Constant", "Epsilon", "Natural", "Nearest", "Rule", "Shares", "Sign", "Softmax", "Uniform", "rule_of"]
 
 RULES: dict[str, type[Any]] = {
     "uniform": Uniform,
@@ -27,6 +28,7 @@ RULES: dict[str, type[Any]] = {
     "nearest": Nearest,
     "softmax": Softmax,
     "epsilon": Epsilon,
+    "shares": Shares,
 }
 
 

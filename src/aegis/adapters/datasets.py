@@ -1,0 +1,75 @@
+"""The table of published data sets that can be read: one entry each, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from aegis.adapters.heartsteps import read_heartsteps
+from aegis.adapters.oats import read_oats
+from aegis.adapters.open_bandit import CAMPAIGNS, LOGGERS, UNITS, read_open_bandit
+from aegis.adapters.tidied import Tidied
+from aegis.errors import SettingError, choose
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """A published data set.
+
+    what: in a few words. file: what the user points at, and where it comes from. cite, licence: of the data. page: the
+    walk-through. read: from the files (and settings) to a log. settings: what may be chosen, by name, the default first.
+    """
+
+    what: str
+    file: str
+    cite: str
+    licence: str
+    page: str
+    read: Callable[..., Tidied]
+    settings: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+DATASETS: dict[str, Dataset] = {
+    "heartsteps": Dataset(
+        "HeartSteps V1: send an activity suggestion or not, and of which type; 37 people, six weeks",
+        "suggestions.csv, as published by the authors",
+        "Klasnja et al. 2019, Annals of Behavioral Medicine 53(6), 573-582",
+        "CC BY 4.0",
+        "docs/examples/heartsteps.md",
+        read_heartsteps,
+    ),
+    "open-bandit": Dataset(
+        "Open Bandit Dataset (sample): which item to show at which position; two policies side by side",
+        "obp-0.4.1-py3-none-any.whl (pip download obp==0.4.1 --no-deps), or a folder with bts/ and random/",
+        "Saito, Aihara, Matsutani and Narita 2020, arXiv 2008.07146",
+        "CC BY 4.0",
+        "docs/examples/open-bandit.md",
+        read_open_bandit,
+        {"campaign": tuple(CAMPAIGNS), "logged_by": LOGGERS, "unit": UNITS},
+    ),
+    "oats": Dataset(
+        "Yates's oats: variety on whole plots, nitrogen on sub-plots, six blocks",
+        "yates.oats.tsv, from the R package agridat",
+        "Yates 1935, Journal of the Royal Statistical Society Supplement 2, 181-247",
+        "MIT (agridat)",
+        "docs/examples/oats.md",
+        read_oats,
+    ),
+}
+
+
+def read_dataset(name: str, paths: Sequence[str | Path], **settings: object) -> Tidied:
+    """Return the published files `paths` as a log with its problem.
+
+    Raises SettingError if the data set or a setting is unknown, LogError that names file, row and column if a file is not the
+    published one.
+    """
+    choose(name, DATASETS, "data set")
+    entry = DATASETS[name]
+    for key, value in settings.items():
+        if not entry.settings:
+            raise SettingError(f"the data set '{name}' has no settings; leave out '{key}'")
+        choose(key, entry.settings, f"setting of the data set '{name}'")
+        choose(str(value), entry.settings[key], f"value of '{key}'")
+    return entry.read([Path(path) for path in paths], **{key: str(value) for key, value in settings.items()})
