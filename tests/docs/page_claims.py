@@ -90,6 +90,7 @@ LIKE = {
 
 # Blocks that nothing runs, with the reason.
 NOT_RUN = {
+    ("docs/concepts.md", "batch B-17"): "a picture of a log, not code",
     ("docs/coverage.md", "python benchmarks/"): "hours; tests/validation compares the page with the stored results",
     ("docs/serve.md", "pip install"): "installs, and serves until it is stopped; tests/service starts gates of its own",
 }
