@@ -15,6 +15,14 @@ HAS = {
     "docs/report.md": ("log.parquet", "problem.yaml", "policy"),
 }
 
+# Pages whose code a test of their own runs from top to bottom. Those of data sets need the files, and are skipped without them.
+FOLLOWED = {
+    "docs/bring-your-own.md": "tests/adapters/test_bring_your_own_page.py",
+    "docs/examples/heartsteps.md": "tests/adapters/test_example_pages.py",
+    "docs/examples/oats.md": "tests/adapters/test_example_pages.py",
+    "docs/examples/open-bandit.md": "tests/adapters/test_example_pages.py",
+}
+
 # What is written instead of parts of the code, so that a page takes seconds.
 _FEW = "--runs 1 --episodes 40 --prior 30 --judged 300 --set inner_steps=3 --bound plain"
 QUICKER = {
@@ -91,6 +99,7 @@ LIKE = {
 # Blocks that nothing runs, with the reason.
 NOT_RUN = {
     ("docs/concepts.md", "batch B-17"): "a picture of a log, not code",
+    ("docs/concepts.md", "bound   "): "a picture of a line of numbers, not code",
     ("docs/coverage.md", "python benchmarks/"): "hours; tests/validation compares the page with the stored results",
     ("docs/serve.md", "pip install"): "installs, and serves until it is stopped; tests/service starts gates of its own",
 }

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 import pytest
-from page_claims import HAS, LIKE, NOT_RUN, QUICKER, RUN_BY, SEVERAL
+from page_claims import FOLLOWED, HAS, LIKE, NOT_RUN, QUICKER, RUN_BY, SEVERAL
 from typeable import accept
 
 from pages import ROOT, blocks_of, pages
@@ -24,6 +24,11 @@ def test_what_is_claimed_is_on_the_page(claim: tuple[str, str]) -> None:
     page, start = claim
     found = [block for block in blocks_of(page) if block.first.startswith(start)]
     assert len(found) == SEVERAL.get(claim, 1), f"{page} has {len(found)} blocks that begin with '{start}': see page_claims.py"
+
+
+@pytest.mark.parametrize("page", FOLLOWED)
+def test_pages_are_followed_by_a_test_that_names_them(page: str) -> None:
+    assert (ROOT / page).name in (ROOT / FOLLOWED[page]).read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("claim", {**LIKE, **NOT_RUN}, ids=" ".join)

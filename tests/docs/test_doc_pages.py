@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from page_claims import HAS, LIKE, NOT_RUN, QUICKER, RUN_BY
+from page_claims import FOLLOWED, HAS, LIKE, NOT_RUN, QUICKER, RUN_BY
 
 from pages import ROOT, CannotRun, assert_alike, blocks_of, pages, run_page, typed
 
@@ -26,6 +26,8 @@ def followed() -> set[str]:
 
 def others(page: str) -> set[str]:
     """Return the first lines of the blocks that are run elsewhere, or not at all."""
+    if page in FOLLOWED:
+        return {block.first for block in blocks_of(page)}
     starts = tuple(start for where, start in {**RUN_BY, **LIKE, **NOT_RUN} if where == page)
     by_their_test = ("sh", "python", "text") if page in followed() else ()
     return {block.first for block in blocks_of(page) if block.first.startswith(starts) or block.language in by_their_test}
