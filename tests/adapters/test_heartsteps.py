@@ -15,8 +15,11 @@ from real_data import published
 
 from aegis.adapters.heartsteps import read_heartsteps
 from aegis.audit import audit_log
+from aegis.certificate import Candidate, certify
 from aegis.errors import LogError
 from aegis.logs import Source
+from aegis.policies import Function
+from aegis.problem import Level, Rows
 
 
 def read(path: Path, rows: list[dict[str, str]]):  # type: ignore[no-untyped-def]
@@ -120,3 +123,23 @@ def test_the_published_file() -> None:
     refused = audit_log(source, scope=found.problem.scope(["type"]))
     assert refused.verdict == "refused"
     assert "miscalibrated-propensities" in [finding.code for finding in refused.findings if finding.level == "type"]
+
+
+def test_what_is_wrong_with_the_type_is_not_held_against_sending(tmp_path: Path) -> None:
+    rows = suggestions(25, 10)
+    for row in rows:
+        if row["send"] == "TRUE":
+            row |= {"send.active": "TRUE", "send.sedentary": "FALSE"}
+    found = read(tmp_path, rows)
+    source = Source(found.log, found.problem)
+    assert audit_log(source, scope=found.problem.scope(["type"])).verdict == "refused"
+    certificate = certify(source, [Candidate(Function(found.problem, always, ["send"]))], scopes=[["send"]])
+    assert certificate.verdict.verdict == "not yet"
+    assert "miscalibrated-propensities" in [finding["code"] for finding in certificate.findings]
+    checked = {assumption.code: assumption.checked for assumption in certificate.assumptions}
+    assert checked["propensities"].endswith(": no evidence against")
+
+
+def always(level: Level, rows: Rows) -> np.ndarray:
+    yes = np.where(rows["can_send"] > 0, 1.0, 0.0)
+    return np.stack([1 - yes, yes], axis=1)

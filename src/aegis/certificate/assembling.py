@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from aegis.audit.finding import SEVERITIES, Audit, Finding, finding
-from aegis.certificate.assumptions import assumptions
+from aegis.certificate.assumptions import assumptions, codes_about
 from aegis.certificate.balance import doubtful, mean_weight
 from aegis.certificate.candidate import Candidate
 from aegis.certificate.certificate import Assumption, Certificate, LevelResult
@@ -220,7 +220,9 @@ def _assumptions(request: Request, outcome: Outcome) -> Any:
         measures = (reward_measure(request.problem), *guard_measures(request.problem))
     except RefusedError:
         return ()
-    found = assumptions(request.problem, request.candidates, request.scopes, measures, outcome.audit.codes())
+    found = assumptions(
+        request.problem, request.candidates, request.scopes, measures, codes_about(outcome.audit.findings, request.scopes)
+    )
     code = [
         Assumption(
             "policy-code",

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from aegis.audit import Finding
 from aegis.certificate.candidate import Candidate
 from aegis.certificate.certificate import Assumption
 from aegis.certificate.measures import Measure
 from aegis.problem import Problem, Scope
+
+# What was found about the probabilities of one level, which says nothing about those of another.
+_OF_LEVEL = ("miscalibrated-propensities", "doubtful-propensities", "actions-held")
+
+
+def codes_about(findings: Iterable[Finding], scopes: Iterable[Scope]) -> list[str]:
+    """Return the codes of the audit's findings, without those about probabilities of levels in none of the scopes."""
+    inside = {name for scope in scopes for name in scope}
+    return [found.code for found in findings if found.code not in _OF_LEVEL or found.level is None or found.level in inside]
 
 
 def assumptions(
