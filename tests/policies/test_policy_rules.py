@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from aegis.errors import PolicyError, SettingError
-from aegis.policies import RULES, Constant, Epsilon, Natural, Nearest, Sign, Softmax, Uniform, rule_of
+from aegis.policies import RULES, Constant, Epsilon, Gaussian, Natural, Nearest, Sign, Softmax, Uniform, rule_of
 from aegis.problem import Actions, Level, Variable
 
 GRID = Level("dose", Actions.grid("amount", -2.0, 2.0, 5))
@@ -32,6 +32,7 @@ EXAMPLES = {
     "nearest": Nearest({"x": 1.5}, -0.1),
     "softmax": Softmax((0.1, -0.4, 0.0, 1.0), {"x": (1.0, 0.0, -1.0, 0.2)}, 0.5),
     "epsilon": Epsilon(Sign("x", 1.0), 0.2),
+    "gaussian": Gaussian({"x": 0.7}, 0.8, 0.1),
 }
 
 

@@ -126,6 +126,8 @@ def show(certificate: Any) -> None:
     for level in certificate.levels:
         if level.sensitivity.gamma is not None:
             screen.print(f"  {_place(certificate, level)}: {_survives(level)}", soft_wrap=True, markup=False)
+    for item in certificate.diagnostics.get("unsmoothed", ()):
+        screen.print(f"  {_exact(item)}", soft_wrap=True, markup=False)
     if any(level.verdict == "not yet" for level in certificate.levels):
         screen.print(certificate.blocking, soft_wrap=True)
     for found in certificate.findings:
@@ -162,6 +164,17 @@ def _survives(level: Any) -> str:
     if found.gamma == 1:
         return f"relies on exact propensities (not certified any more if each may be wrong by a factor of {found.tried[0]:g})"
     return f"stays certified even if every propensity there is wrong by a factor of up to {found.gamma:g}"
+
+
+def _exact(item: Any) -> str:
+    """Return in words what holds of exact actions where they are an interval."""
+    from aegis.certificate.verdicts import at_least
+
+    gain = "-" if item["gain_lower"] is None else at_least(item["gain_lower"])
+    return (
+        f"{' + '.join(item['scope'])}: acting exactly at the chosen number, not in a window around it, gains at least {gain}, if "
+        f"the declared 'lipschitz' holds ({item['slack']:.4g} less)"
+    )
 
 
 def _paths(out: Path | None, report: Path | None) -> None:
