@@ -87,9 +87,9 @@ class Dosing(World):
     def context_law(self, level: str, known: Rows, count: int, fineness: int) -> tuple[Rows, Array]:
         """Return nodes of severity, or of the marker with the latent U averaged out."""
         if level == "course":
-            nodes, weights = gaussian_nodes(60 * fineness)
+            nodes, weights = gaussian_nodes(40 * fineness)
             return {"severity": np.tile(nodes, (count, 1))}, np.tile(weights, (count, 1))
-        values, chances = latent_nodes(_marker(known), LIFT, self.marker_sd, self.confounder, 40 * fineness)
+        values, chances = latent_nodes(_marker(known), LIFT, self.marker_sd, self.confounder, 30 * fineness)
         return {"marker": values}, chances
 
     def mean_reward(self, known: Rows) -> Array:

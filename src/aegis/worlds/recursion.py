@@ -78,7 +78,8 @@ class Solver:
         context, weights = self.world.context_law(level, distinct, _height(inverse, count), self.fineness)
         nodes = weights.shape[1]
         rewards: Array | None = None
-        if position + 1 == len(self.world.problem.levels):
+        drawn = self.world.problem.levels[position].actions.continuous and level not in self.scope
+        if position + 1 == len(self.world.problem.levels) and not drawn:
             rewards = self._rewards(_crossed(distinct, context, nodes), weights.size)
             rewards = _spread_over(rewards.reshape(*weights.shape, -1), inverse).reshape(1, count * nodes, -1)
         context = {name: _spread_over(values, inverse) for name, values in context.items()}
@@ -98,7 +99,7 @@ class Solver:
             return np.take_along_axis(values, best[None, :, None], axis=2)[:, :, 0]
         spec = self.world.problem.level(level)
         if spec.actions.continuous:
-            return self._on_interval(spec, known, chosen, count, rewards)
+            return self._on_interval(spec, known, chosen, count)
         masks = {
             outer: mask
             for outer in self.world.problem.names[: position + 1]
@@ -108,19 +109,19 @@ class Solver:
         values = self._actions(position, known, chosen, belief[:, :, None] * full, count) if rewards is None else rewards
         return np.einsum("sna,sna->sn", full, np.broadcast_to(values, full.shape))
 
-    def _on_interval(self, spec: Level, known: Rows, chosen: Mapping[str, AnyArray], count: int, rewards: Array | None) -> Array:
+    def _on_interval(self, spec: Level, known: Rows, chosen: Mapping[str, AnyArray], count: int) -> Array:
         """Return `[S or 1, n]` where the behaviour acts on an interval: by points and their windows, or as it draws itself."""
+        if spec is not self.world.problem.innermost:
+            raise SettingError(f"oracle: only the innermost level of a world may have an interval, found '{spec.name}'")
         asked = chain(self.world.problem, spec.name, count, known, chosen)
         nodes = spread(self.followed, spec, asked, self.fineness)
-        if nodes is None and rewards is not None:
-            full = self.followed.full(spec.name, asked)
-            return np.einsum("sna,sna->sn", full, np.broadcast_to(rewards, full.shape))
-        if nodes is None or rewards is None:
-            raise SettingError(f"oracle: only the innermost level of a world may have an interval, found '{spec.name}'")
+        if nodes is None:
+            full, rewards = self.followed.full(spec.name, asked), self._rewards(known, count)
+            return np.einsum("sna,na->sn", full, rewards)
         values, weights = nodes
         rows = {name: np.repeat(found, values.shape[1], axis=0) for name, found in known.items()}
         earned = self.world.mean_reward({**rows, spec.actions.column: values.ravel()}).reshape(values.shape)
-        return np.sum(earned * weights, axis=1)[None]
+        return np.asarray(np.sum(earned * weights, axis=1)[None])
 
     def best(self, position: int, known: Rows, chosen: Mapping[str, AnyArray], belief: Array, count: int) -> AnyArray:
         """Return the best action `[n]` of a controlled level for states given with their contexts."""

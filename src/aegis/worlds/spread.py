@@ -15,8 +15,8 @@ from aegis.policies.support import linear
 from aegis.problem import Array, Batch, Level, Policy, Rows, augmented
 
 Nodes = tuple[Array, Array]  # numbers and weights, [n, k]; weights sum to one
-INSIDE = 16  # nodes of a window
-ACROSS = 96  # nodes of a whole interval
+INSIDE = 10  # nodes of a window
+ACROSS = 64  # nodes of a whole interval
 
 
 def spread(policy: Policy, level: Level, batch: Batch, fineness: int = 1) -> Nodes | None:
@@ -81,5 +81,6 @@ def _gaussian(rule: Gaussian, level: Level, rows: Rows, count: int, fineness: in
 def _points(rule: Rule, level: Level, rows: Rows, count: int, fineness: int) -> Nodes:
     """Return nodes of all windows, weighted by the probabilities of their points."""
     chances = rule.probabilities(level, rows, count)
-    values, weights = around(level, level.actions.numbers, fineness)
-    return np.tile(values.ravel(), (count, 1)), (chances[:, :, None] * weights[None]).reshape(count, -1)
+    some = np.flatnonzero(chances.any(axis=0))
+    values, weights = around(level, level.actions.numbers[some], fineness)
+    return np.tile(values.ravel(), (count, 1)), (chances[:, some, None] * weights[None]).reshape(count, -1)
