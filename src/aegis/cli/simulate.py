@@ -21,7 +21,7 @@ MOST_PARTICLES = 10_000
     default="additive",
     show_default=True,
     metavar="NAME",
-    help="unified, additive, linear, plant, clinic, or dosing (doses on an interval).",
+    help="unified, additive, linear, plant, clinic or dosing.",
 )
 @click.option("--preset", metavar="NAME", help="Parameters that go together: stress, quadratic, linear or heteroscedastic.")
 @click.option("--shift", metavar="NAME", help="Simulate the world after a distribution shift: T, N_Q or U.")
