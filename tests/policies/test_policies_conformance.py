@@ -30,7 +30,7 @@ from aegis.policies import (
     policy_digest,
     save_policy,
 )
-from aegis.policies.support import at_taken
+from aegis.policies.smoothed import at_taken
 from aegis.problem import Batch, Policy, Problem, concat
 
 
@@ -121,7 +121,7 @@ def test_probabilities_are_distributions_over_available_actions(kind):
             np.testing.assert_allclose(full.sum(axis=2), 1.0, rtol=0, atol=1e-12)
             if masks:
                 assert (full[:, ~table.available] == 0).all()
-            np.testing.assert_allclose(policy.taken(level.name, batch), at_taken(full, level.name, table), rtol=0, atol=1e-15)
+            np.testing.assert_allclose(policy.taken(level.name, batch), at_taken(full, level, table), rtol=0, atol=1e-15)
 
 
 @pytest.mark.parametrize("kind", POLICIES)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from aegis.errors import PolicyError, SettingError
-from aegis.policies import RULES, Constant, Epsilon, Natural, Nearest, Shares, Sign, Softmax, Uniform, rule_of
+from aegis.policies import RULES, Constant, Epsilon, Gaussian, Natural, Nearest, Shares, Sign, Softmax, Uniform, rule_of
 from aegis.problem import Actions, Level, Variable
 
 GRID = Level("dose", Actions.grid("amount", -2.0, 2.0, 5))
@@ -33,6 +33,7 @@ EXAMPLES = {
     "softmax": Softmax((0.1, -0.4, 0.0, 1.0), {"x": (1.0, 0.0, -1.0, 0.2)}, 0.5),
     "epsilon": Epsilon(Sign("x", 1.0), 0.2),
     "shares": Shares(((0.1, 0.0, 0.6, 0.3),)),
+    "gaussian": Gaussian({"x": 0.7}, 0.8, 0.1),
 }
 
 

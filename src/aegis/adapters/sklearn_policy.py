@@ -16,7 +16,8 @@ from aegis.adapters.estimating import asked, by_level, name_of, numbers
 from aegis.adapters.inputs import Frame, Inputs
 from aegis.adapters.sklearn_rewards import RegressorRewards
 from aegis.errors import PolicyError
-from aegis.policies.support import Mask, at_taken, number, one_hot, open_actions, table_of, uniform_over
+from aegis.policies.smoothed import at_taken
+from aegis.policies.support import Mask, number, one_hot, open_actions, table_of, uniform_over
 from aegis.problem import Actions, Array, Batch, Policy, Problem, augmented
 
 SETTLED = 2.0**32  # last digits of a matrix product depend on how many rows are asked for at once: they are not kept
@@ -80,7 +81,7 @@ class EstimatorPolicy:
         """Return `[S, n]`."""
         if level not in self.choosers:
             return self._legacy(level).taken(level, batch)
-        return at_taken(self.full(level, batch), level, table_of(batch, level))
+        return at_taken(self.full(level, batch), self.problem.level(level), table_of(batch, level))
 
     def _legacy(self, level: str) -> Policy:
         self.problem.level(level)

@@ -8,11 +8,13 @@ from typing import Any
 
 from aegis.audit.at_end import RewardAtEnd
 from aegis.audit.carry_over import CarryOver
+from aegis.audit.celled import atoms_of, celled_batch, celled_problem
 from aegis.audit.clusters import Clusters
 from aegis.audit.copies import Copies
 from aegis.audit.cuts import Cuts
 from aegis.audit.drift import PART, Drift
 from aegis.audit.duplicates import Duplicates
+from aegis.audit.exact import ExactActions
 from aegis.audit.finding import Audit, Finding, finding
 from aegis.audit.lenient import Lenient
 from aegis.audit.neighbours import Neighbours
@@ -52,7 +54,8 @@ class Auditor:
         self._first = True  # of several parts, or there is only one
         self._episodes = 0
         self._decisions = 0
-        self._propensities = Propensities(problem, self.scope, alpha)
+        self._celled = problem = celled_problem(problem)
+        self._propensities = Propensities(problem, self.scope, alpha, atoms_of(self.problem))
         self._carry_over = CarryOver(problem, alpha / 2.0)
         self._neighbours = Neighbours(problem, self.scope, alpha)
         self._sizes = Sizes(problem, alpha)
@@ -61,9 +64,10 @@ class Auditor:
         self._repeats = RepeatedReward(problem)
         self._at_end = RewardAtEnd(problem)
         self._duplicates = Duplicates(problem)
-        self._copies = Copies(problem, alpha)
+        self._copies = Copies(problem, alpha, frozenset(atoms_of(self.problem)))
+        self._exact = ExactActions(self.problem, self.scope)
         self._drift = Drift(problem, alpha)
-        self._overlap = None if policy is None else Overlap(problem, policy, self.scope)
+        self._overlap = None if policy is None else Overlap(self.problem, policy, self.scope)
 
     @property
     def episodes(self) -> int:
@@ -76,11 +80,12 @@ class Auditor:
             return
         self.place(batch)
         skimmed = self._skimmed or (self._episodes > 0 and not self._first)
-        view = View.of(self.problem, batch, self._cuts, self._placing, skimmed)
+        view = View.of(self._celled, celled_batch(self.problem, batch), self._cuts, self._placing, skimmed)
         self._placing = max(0, self._placing - len(batch))
         self._episodes += len(batch)
         self._decisions += view.reward.size
-        weights = {} if self._overlap is None else self._overlap.add(view)
+        weights = {} if self._overlap is None else self._overlap.add(batch)
+        self._exact.add(batch)
         self._carry_over.add(view, weights)
         for check in self._alone():
             check.add(view)
@@ -88,7 +93,7 @@ class Auditor:
     def place(self, batch: Batch) -> None:
         """Place the cuts by which contexts are told apart, unless they are: by the first episodes of a log."""
         if self._cuts is None:
-            self._cuts = View.of(self.problem, batch, None).cuts
+            self._cuts = View.of(self._celled, celled_batch(self.problem, batch), None).cuts
             self._placing = self._cuts.used
 
     def part(self, number: int, skimmed: bool = False, episodes: int = 0) -> Auditor:
@@ -112,6 +117,7 @@ class Auditor:
         for own, more in zip(self._alone(), other._alone(), strict=True):
             own.merge(more)
         self._carry_over.merge(other._carry_over)
+        self._exact.merge(other._exact)
         if self._overlap is not None and other._overlap is not None:
             self._overlap.merge(other._overlap)
 
@@ -138,6 +144,7 @@ class Auditor:
         found = [
             *self._backdoors(),
             *propensities,
+            *self._exact.findings(),
             *self._rewards.findings(),
             *repeated,
             *self._at_end.findings(),

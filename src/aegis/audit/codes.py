@@ -35,6 +35,14 @@ CODES: dict[str, Code] = {
         "see that propensities are those that the controller used and that no rows were left out of the log, such as those of "
         "failed runs; log more episodes, which will tell",
     ),
+    "rounded-actions": Code(
+        "Actions declared as an interval lie on a coarse lattice, so that windows hold more or less than their length says.",
+        "log the exact action, with all its digits; or make it a 'grid' and log the probability of each of its points",
+    ),
+    "undeclared-atom": Code(
+        "One number of an interval was taken again and again: the controller has a probability there, not a density.",
+        "name it under 'atoms' of the action and log its probability there; a controller that clips has one at either end",
+    ),
     "weights-below-one": Code(
         "Weights of some actions average below one: they are not always possible, or their propensities are too high.",
         "if every available action can be taken in every context, declare its lowest probability as propensity 'least' (it is "

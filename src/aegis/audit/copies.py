@@ -11,6 +11,7 @@ Two episodes are compared by hashes of what they hold, ids and times left out. C
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 
 import numpy as np
 import numpy.typing as npt
@@ -34,8 +35,9 @@ _ODD = np.uint64(0x9E3779B97F4A7C15)
 class Copies:
     """Hashes of episodes, in two samples by hash value, so that equal episodes are in both or in neither."""
 
-    def __init__(self, problem: Problem, alpha: float) -> None:
+    def __init__(self, problem: Problem, alpha: float, densities: Collection[str] = ()) -> None:
         self.problem, self.alpha = problem, alpha
+        self.densities = frozenset(densities)  # levels whose propensities may exceed 1
         self.by_context = _Sample()
         self.by_reward = _Sample()
         self.episodes = 0
@@ -124,7 +126,8 @@ class Copies:
             for column in values.reshape(len(values), -1).T:
                 found = _mixed(found, _bits(column[rows]))
         # Where propensities may be wrong by a factor, the largest chance that is possible.
-        chance = np.minimum(1.0, self.problem.wrong_by().get(level, 1.0) * table.mu_taken[rows])
+        chance = self.problem.wrong_by().get(level, 1.0) * table.mu_taken[rows]
+        chance = chance if level in self.densities else np.minimum(1.0, chance)
         return found, np.where(some & np.isfinite(chance) & (chance > 0), chance, 1.0)
 
     def _whole(self, view: View, chosen: AnyArray, context: Hashes, reward: Hashes) -> Hashes:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from aegis.audit.finding import Finding, finding
-from aegis.audit.view import Mask, View
+from aegis.audit.view import Mask
 from aegis.audit.weights import at_scope, decision_weights, unit_weights
 from aegis.errors import PolicyError
 from aegis.policies import path_full
@@ -89,17 +89,17 @@ class Overlap:
         self.outside = dict.fromkeys(self.levels, 0.0)
         self.decisions = dict.fromkeys(self.levels, 0)
 
-    def add(self, view: View) -> dict[str, Array]:
+    def add(self, batch: Batch) -> dict[str, Array]:
         """Add the episodes of a batch; return the weights `[m]` of the decisions at each level of the scope."""
-        weights = {name: decision_weights(self.policy, name, view.batch) for name in self.levels}
+        weights = {name: decision_weights(self.policy, name, batch) for name in self.levels}
         known = {name: found for name, found in weights.items() if np.isfinite(found).all()}
         for name in known:
             if len(self.levels) > 1:
-                self.levels[name].add(unit_weights(self.problem, known, Scope(name), view.batch))
-            self.outside[name] += _mass_outside(self.policy, name, view.batch)
-            self.decisions[name] += len(view.batch.levels[name])
+                self.levels[name].add(unit_weights(self.problem, known, Scope(name), batch))
+            self.outside[name] += _mass_outside(self.policy, name, batch)
+            self.decisions[name] += len(batch.levels[name])
         if len(known) == len(self.levels):
-            self.whole.add(unit_weights(self.problem, known, self.scope, view.batch))
+            self.whole.add(unit_weights(self.problem, known, self.scope, batch))
         return known
 
     def merge(self, other: Overlap) -> None:

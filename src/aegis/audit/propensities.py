@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 import numpy as np
 
@@ -23,13 +23,16 @@ NAMED = 3  # slices that a message names
 
 
 class Propensities:
-    """Evidence about the propensities of all levels. The two forms of the calibration test share alpha."""
+    """Evidence about the propensities of all levels. The two forms of the calibration test share alpha.
 
-    def __init__(self, problem: Problem, scope: Scope, alpha: float) -> None:
+    atoms: of levels with densities, whose propensities are those of cells and atoms: how many of the last actions are atoms.
+    """
+
+    def __init__(self, problem: Problem, scope: Scope, alpha: float, atoms: Mapping[str, int] | None = None) -> None:
         self.problem, self.scope, self.alpha = problem, scope, alpha
         self.lenient = Lenient(problem)
         declared = [level for level in problem.levels if level.propensity is not None]
-        self.randomisation = {level.name: LevelRandomisation(level) for level in problem.levels}
+        self.randomisation = {level.name: LevelRandomisation(level, (atoms or {}).get(level.name)) for level in problem.levels}
         self.declared = [level.name for level in declared]
         self.histories: dict[str, LevelHistory] = {}
         self.calibrations: dict[str, LevelCalibration] = {}

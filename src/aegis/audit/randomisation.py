@@ -12,10 +12,10 @@ MANY = {100: 8, 1000: 30}  # distinct values, all of them multiples of 1/100 or 
 
 
 class LevelRandomisation:
-    """Counts about the propensities of one level."""
+    """Counts about the propensities of one level. atoms: see `Propensities`; a density is never certain, an atom may be."""
 
-    def __init__(self, level: Level) -> None:
-        self.level = level
+    def __init__(self, level: Level, atoms: int | None = None) -> None:
+        self.level, self.atoms = level, atoms
         self.decisions = 0
         self.free = 0  # with more than one action available
         self.certain = 0  # of these, with a propensity of one
@@ -45,12 +45,13 @@ class LevelRandomisation:
             free = number > 1
             self.choices |= set(np.unique(number).tolist())
         self.free += int(free.sum())
-        self.certain += int((free & (table.mu_taken >= CERTAIN)).sum())
+        chances = free if self.atoms is None else table.action >= self.level.actions.count - self.atoms
+        self.certain += int((free & chances & (table.mu_taken >= CERTAIN)).sum())
         self.smallest = min(self.smallest, float(mu.min()))
         if self.level.propensity.least is not None:
             self.below += int((mu < self.level.propensity.least * (1 - 1e-9)).sum())
         for steps, counts in self.multiples.items():
-            if counts is None:
+            if counts is None or self.atoms is not None:
                 continue
             scaled = np.minimum(mu, 1.0) * steps
             whole = np.rint(scaled)
@@ -104,7 +105,7 @@ class LevelRandomisation:
 
     def _rounded(self, in_scope: bool, column: str | None) -> list[Finding]:
         given = self.level.propensity
-        if self.deterministic or column is None or given is None or given.base is not None:
+        if self.atoms is not None or self.deterministic or column is None or given is None or given.base is not None:
             return []  # computed, not logged
         for steps, counts in self.multiples.items():
             if counts is None:

@@ -22,6 +22,7 @@ from aegis.certificate.looks import Behaviours
 from aegis.certificate.measures import guard_measures, reward_measure
 from aegis.certificate.request import Request
 from aegis.certificate.results import level_result, refused_result, subgroup_results
+from aegis.certificate.unsmoothed import unsmoothed
 from aegis.certificate.verdicts import blocking_level, judge
 from aegis.errors import RefusedError
 from aegis.problem import Problem, Scope, dump_problem
@@ -100,6 +101,7 @@ def _diagnostics(
         "high": measure.high,
     }
     subgroups = subgroup_results(request, outcome.found, levels)
+    exact = unsmoothed(request, levels)
     return {
         "weights": weights,
         "subgroups": subgroups,
@@ -107,6 +109,7 @@ def _diagnostics(
         "audit": figures,
         "rows": outcome.data.rows,
         **outcome.found.described,
+        **({"unsmoothed": exact} if exact else {}),
     }
 
 

@@ -33,6 +33,7 @@ def assumptions(
         _stationarity(found),
         _rewards(problem, measures[0]),
         *_means(problem, scopes, measures[0]),
+        *_intervals(problem, levels),
         *_policies(candidates),
         Assumption(
             "confounding",
@@ -151,6 +152,33 @@ def _means(problem: Problem, scopes: Iterable[Scope], measure: Measure) -> list[
                     f"{measure.unit}".rstrip()
                     + ", whoever acts.",
                     "checked on every decision; the range itself is declared",
+                )
+            )
+    return found
+
+
+def _intervals(problem: Problem, levels: Sequence[str]) -> list[Assumption]:
+    """Return what holds where actions are an interval: what is deployed is smoothed, and what exact actions would rest on."""
+    found = []
+    for name in levels:
+        actions = problem.level(name).actions
+        if not actions.continuous:
+            continue
+        found.append(
+            Assumption(
+                "smoothed",
+                f"At level '{name}' the candidate acts uniformly within {actions.bandwidth:g} of the '{actions.column}' it "
+                "chooses, cut to the interval, and not exactly there; logged propensities are densities, at atoms probabilities.",
+                "the bounds are about the smoothed policy: deploy that one; densities were tested on cells of the interval",
+            )
+        )
+        if actions.lipschitz is not None:
+            found.append(
+                Assumption(
+                    "lipschitz",
+                    f"The mean reward changes by at most {actions.lipschitz:g} per unit of '{actions.column}', whoever acts "
+                    "elsewhere.",
+                    "declared by the user, not checked; only what is said of exact actions rests on it",
                 )
             )
     return found

@@ -23,7 +23,7 @@ from aegis.certificate.view import View
 from aegis.certificate.weights import carried
 from aegis.evidence import doubted_filled, least_weights
 from aegis.policies import path_full, sequential_full
-from aegis.problem import Array, Batch, Scope
+from aegis.problem import Array, Batch, LevelTable, Problem, Scope
 
 ROUNDING = 1e-14  # of sums of a few probabilities
 
@@ -51,6 +51,8 @@ class AsLogged:
 def doubted(view: View, factors: Mapping[str, float]) -> View:
     """Return the view with `min(1, factor nu)` as the propensities of the actions taken: its weights are the least; made once.
 
+    A density may exceed 1, so that it is multiplied by the factor alone.
+
     factors: by level; levels without one stay as they are, and so does the view if there are none.
     """
     if not factors:
@@ -58,7 +60,7 @@ def doubted(view: View, factors: Mapping[str, float]) -> View:
     key = tuple(sorted(factors.items()))
     if key not in view._doubted:
         levels = {
-            name: replace(table, mu_taken=np.minimum(1.0, factors[name] * table.mu_taken)) if name in factors else table
+            name: replace(table, mu_taken=_largest(view.problem, name, table, factors[name])) if name in factors else table
             for name, table in view.batch.levels.items()
         }
         # Rewards, predictions and who is whose sibling stay what they are; weights, and what was made of them, do not.
@@ -74,6 +76,12 @@ def doubted(view: View, factors: Mapping[str, float]) -> View:
             _known={},
         )
     return view._doubted[key]
+
+
+def _largest(problem: Problem, level: str, table: LevelTable, factor: float) -> Array:
+    """Return the largest propensity `[n]` that is possible within a factor."""
+    found = factor * table.mu_taken
+    return found if problem.level(level).actions.continuous else np.minimum(1.0, found)
 
 
 def doubted_gains(

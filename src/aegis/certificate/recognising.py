@@ -119,7 +119,8 @@ def recognisers(problem: Problem, candidates: Sequence[Candidate], fresh: bool =
         same = seen is not None and seen.content == content_digest(problem)
         alike = traces is not None and traces.content == path_digest(problem) and not traces.empty
         if same or alike:
-            retraced = Retraced(traces, problem.wrong_by()) if traces is not None and alike else None
+            actions = {level.name: level.actions for level in problem.levels}
+            retraced = Retraced(traces, problem.wrong_by(), actions) if traces is not None and alike else None
             found.append(Recognised(candidate.name, seen if same else None, retraced))
         elif candidate.record:
             unknown.append(candidate.name)

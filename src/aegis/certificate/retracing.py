@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from aegis.problem import OFFSETS, Array, Batch, Hashes, LevelTable, Traces, coarse_path_hashes
+from aegis.problem import OFFSETS, Actions, Array, Batch, Hashes, LevelTable, Traces, cell_chance, coarse_path_hashes
 
 ALPHA = 1e-4  # the chance that an honest candidate is refused
 STAKES = np.array([1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 0.9])  # shares of the wealth; the average over them is what counts
@@ -29,10 +29,12 @@ class Retraced:
 
     compared: decisions whose contexts were seen; same: those of them with the same action. wrong_by: by level, the factor by
     which logged probabilities may be wrong; the bet then pays for the largest that is possible, which is fair or worse.
+    actions: by level, needed where they are an interval: the same action is then one in the cell of the same point.
     """
 
     traces: Traces
     wrong_by: Mapping[str, float] = field(default_factory=dict)
+    actions: Mapping[str, Actions] = field(default_factory=dict)
     compared: int = 0
     same: int = 0
     wealth: Array = field(default_factory=lambda: np.zeros(STAKES.size))
@@ -46,7 +48,11 @@ class Retraced:
             actions = self._seen_actions(name, [found[name] for found in paths])
             known = (actions >= 0) & mask[owner] & _drawn(table)
             matched = table.action[known] == actions[known]
-            chance = np.minimum(1.0, self.wrong_by.get(name, 1.0) * table.mu_taken[known])
+            factor = self.wrong_by.get(name, 1.0)
+            if table.value is None:
+                chance = np.minimum(1.0, factor * table.mu_taken[known])
+            else:  # a density: the bet is on the uniform policy of the cell that was seen, which takes no atom
+                chance = factor * cell_chance(self.actions[name], table.value, table.mu_taken)[known]
             pays = np.where(matched, 1.0 / chance, 0.0)
             self.wealth += np.log1p(STAKES[:, None] * (pays - 1.0)).sum(axis=1)
             self.compared += int(known.sum())

@@ -59,7 +59,7 @@ class View:
         """Return `[S, n]`, from the full distribution if that has been asked for."""
         if level not in self._taken:
             full = self._full.get(level)
-            if full is None:
+            if full is None or self.problem.level(level).actions.continuous:
                 self._taken[level] = self.policy.taken(level, self._before(level, True))
             else:
                 action = batch.levels[level].action[None, :, None].astype(np.int64)

@@ -147,6 +147,8 @@ def show(certificate: Any) -> None:
     for level in certificate.levels:
         if level.sensitivity.gamma is not None:
             screen.print(f"  {_place(certificate, level)}: {_survives(level)}", soft_wrap=True, markup=False)
+    for item in certificate.diagnostics.get("unsmoothed", ()):
+        screen.print(f"  {_exact(item)}", soft_wrap=True, markup=False)
     if any(level.verdict == "not yet" for level in certificate.levels):
         screen.print(certificate.blocking, soft_wrap=True)
     for found in certificate.findings:
@@ -189,6 +191,17 @@ def _paths(written: Mapping[str, Path | None]) -> None:
     for what, path in written.items():
         if path is not None:
             console().print(f"{what}: {path}", soft_wrap=True)
+
+
+def _exact(item: Any) -> str:
+    """Return in words what holds of exact actions where they are an interval."""
+    from aegis.certificate.verdicts import at_least
+
+    gain = "-" if item["gain_lower"] is None else at_least(item["gain_lower"])
+    return (
+        f"{' + '.join(item['scope'])}: acting exactly at the chosen number, not in a window around it, gains at least {gain}, if "
+        f"the declared 'lipschitz' holds ({item['slack']:.4g} less)"
+    )
 
 
 def _progress(quiet: bool) -> Callable[[int], None] | None:

@@ -37,7 +37,8 @@ def command(
     """Apply the policy in the folder POLICY to CONTEXTS (CSV or Parquet): one decision at the level for each row.
 
     A row holds the contexts of the level, and contexts and actions of the levels above it; a capped policy also needs the
-    legacy's probabilities. The answer adds the probability of every action and one drawn action. Rows are decided one by one: of
+    legacy's probabilities. The answer adds the probability of every action and one drawn action; where actions are an interval, a
+    number drawn from the smoothed policy and its density, to be logged with it. Rows are decided one by one: of
     a mixture, each gets the particles that fit the actions above it at levels of the scope.
 
     \b
@@ -54,6 +55,11 @@ def command(
     controlled = _scope(given, scope, record)
     chosen = next(name for name in given.names if name in controlled) if level is None else given.level(level).name
     batch, rows = read_contexts(contexts, given, chosen)
+    if given.level(chosen).actions.continuous:
+        from aegis.cli.decide_interval import decide_interval
+
+        decide_interval(given, loaded, controlled, chosen, batch, rows, out, seed, as_json)
+        return
     chances = _chances(given, loaded, controlled, chosen, batch)
     actions = _drawn(chances, chosen, seed)
     values = given.level(chosen).actions.values

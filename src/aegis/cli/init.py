@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -114,7 +114,7 @@ def _rows(problem: Problem) -> list[list[str]]:
     return [
         [
             escape(level.name),
-            escape(f"{level.actions.column} ({level.actions.count} values)"),
+            escape(f"{level.actions.column} ({_size(level.actions)})"),
             _probabilities(level),
             escape(", ".join(variable.name for variable in level.context)) or "none",
         ]
@@ -126,3 +126,9 @@ def _probabilities(level: Level) -> str:
     if level.propensity is None:
         return "not found"
     return "of all actions" if level.propensity.full else "of the action taken"
+
+
+def _size(actions: Any) -> str:
+    """Return in words how many actions there are."""
+    low, high = actions.limits if actions.continuous else (0.0, 0.0)
+    return f"from {low:g} to {high:g}" if actions.continuous else f"{actions.count} values"

@@ -17,7 +17,11 @@ MOST_PARTICLES = 10_000
 
 @click.command("simulate")
 @click.option(
-    "--world", default="additive", show_default=True, metavar="NAME", help="unified, additive, linear, plant or clinic."
+    "--world",
+    default="additive",
+    show_default=True,
+    metavar="NAME",
+    help="unified, additive, linear, plant, clinic or dosing.",
 )
 @click.option("--preset", metavar="NAME", help="Parameters that go together: stress, quadratic, linear or heteroscedastic.")
 @click.option("--shift", metavar="NAME", help="Simulate the world after a distribution shift: T, N_Q or U.")

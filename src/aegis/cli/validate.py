@@ -21,7 +21,7 @@ holds. false: runs in which a gain was certified, of those without one. width: m
 
 @click.command("validate")
 @click.option(
-    "--world", default="additive", show_default=True, metavar="NAME", help="unified, additive, linear, plant or clinic."
+    "--world", default="additive", show_default=True, metavar="NAME", help="unified, additive, linear, plant, clinic or dosing."
 )
 @click.option("--preset", metavar="NAME", help="Parameters of the world that go together, as in 'aegis simulate'.")
 @click.option("--plant", metavar="MODULE:OBJECT", help="A plant of your own, in the place of a world; needs --legacy.")

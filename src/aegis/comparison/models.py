@@ -46,6 +46,8 @@ def not_modelled(problem: Problem, candidate: Candidate, scope: Scope, sample: B
     if per is None or any(problem.index(per) > problem.index(name) for name in scope):
         return f"the reward is per {problem.reward.per}: several decisions in scope lead to one reward"
     for name in scope:
+        if problem.level(name).actions.continuous:
+            return f"actions of '{name}' are an interval, of which the log has the density at the action taken only"
         if not candidate.knows_all(name, sample):
             return f"the candidate gives the probability of the action taken only, at '{name}'; the model needs all of them"
     return None

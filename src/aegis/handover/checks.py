@@ -9,8 +9,19 @@ import numpy as np
 
 from aegis.errors import InputError, SettingError
 from aegis.handover.challenge import ClaimState
+from aegis.problem import Problem
 
 LARGEST = 2**62  # of a number of evidence, so that it can be kept in 64 bits
+
+
+def refuse_interval(problem: Problem) -> None:
+    """Raise SettingError if a level has actions on an interval: a gate bets with the probabilities of all actions."""
+    for level in problem.levels:
+        if level.actions.continuous:
+            raise SettingError(
+                f"level '{level.name}': the gate needs the probabilities of all actions, and those of an interval are a density; "
+                "certify from a log ('aegis certify'), or give the action a 'grid'"
+            )
 
 
 def check_logs(logs: Sequence[int | None]) -> None:

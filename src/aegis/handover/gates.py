@@ -14,6 +14,7 @@ from dataclasses import fields
 from typing import Any, Protocol, TypeVar
 
 from aegis.errors import SettingError, choose
+from aegis.handover.checks import refuse_interval
 from aegis.handover.events import Event
 from aegis.handover.hosts import Host
 from aegis.handover.pac_bayes import PacBayes, PacBayesSettings
@@ -85,6 +86,7 @@ def make_gate(name: str, plant: Plant, legacy: Policy, host: Host, settings: Any
     in which nothing is set that this gate does not have.
     """
     choose(name, GATES, "gate")
+    refuse_interval(plant.problem)
     return GATES[name](plant, legacy, host, settings, seed)
 
 

@@ -96,6 +96,8 @@ def _batch(found: _Rows, problem: Problem, level: str) -> Batch:
             _refuse_stuck(masks[spec.name], spec, found.findings)
         if spec.name != level:
             taken = index[spec.name] = found.column("action", spec.actions.column, spec)
+            if spec.actions.continuous:
+                continue
             check_available(spec, taken, masks.get(spec.name), spec.actions.column, report, "the action taken")
     return chain(problem, level, found.table.num_rows, rows, index, masks)
 

@@ -12,11 +12,11 @@ import pyarrow.compute as pc
 from aegis.logs.decimals import POINT, hint
 from aegis.logs.findings import Findings
 from aegis.logs.keys import one_dictionary
-from aegis.logs.propensities import check_range
+from aegis.logs.propensities import check_density, check_limits, check_range
 from aegis.logs.schema import Column
 from aegis.logs.texts import TEXT, is_text, known_numbers, parsed, unreadable
 from aegis.logs.values import match, numeric, suggestion
-from aegis.problem import AnyArray
+from aegis.problem import AnyArray, Array
 from aegis.problem.places import Places, shown
 
 # The names of two further columns of a converted table; those of `Column.key` contain a slash.
@@ -152,14 +152,23 @@ def _number(entries: _Entries, types: Mapping[str, pa.DataType]) -> pa.Array | N
         return None
     entries.refuse_missing(numbers)
     entries.refuse_infinite(numbers)
-    if entries.column.role == "propensity":
+    column = entries.column
+    if column.role == "propensity":
         # What is missing or not finite has been noted; 1 stands in for it here.
-        known = numbers.fill_null(1.0) if numbers.null_count else numbers
-        values = known.to_numpy(zero_copy_only=False)
-        if entries.findings:
-            values = np.where(np.isfinite(values), values, 1.0)
-        check_range(entries.column.name, values, entries.findings.add, entries.column.positive)
+        values = _known(entries, numbers, 1.0)
+        if column.density:
+            check_density(column.name, values, entries.findings.add)
+        else:
+            check_range(column.name, values, entries.findings.add, column.positive)
+    elif column.limits is not None:
+        check_limits(column.name, _known(entries, numbers, column.limits[0]), column.limits, entries.findings.add)
     return numbers
+
+
+def _known(entries: _Entries, numbers: pa.Array, instead: float) -> Array:
+    """Return the numbers with something else in place of those that are missing or not finite."""
+    values = (numbers.fill_null(instead) if numbers.null_count else numbers).to_numpy(zero_copy_only=False)
+    return np.where(np.isfinite(values), values, instead) if entries.findings else values
 
 
 def _category(entries: _Entries, types: Mapping[str, pa.DataType]) -> pa.Array | None:

@@ -13,11 +13,11 @@ from aegis.logs.convert import FILE, ROW, plain
 from aegis.logs.findings import Findings, Report
 from aegis.logs.groups import Groups, agrees
 from aegis.logs.keys import values_at
-from aegis.logs.propensities import around_base, check_available, check_columns, check_least, uniform
+from aegis.logs.propensities import around_base, check_atoms, check_available, check_columns, check_least, uniform
 from aegis.logs.schema import Column, Role, column_key
 from aegis.logs.tree import Tree, build_tree, check_agreement
 from aegis.logs.values import as_column
-from aegis.problem import AnyArray, Array, Batch, Ints, Level, LevelTable, Problem, Variable
+from aegis.problem import AnyArray, Array, Batch, Ints, Level, LevelTable, Problem, Variable, nearest_points
 from aegis.problem.places import Places, shown
 
 
@@ -106,6 +106,8 @@ def taken(values: AnyArray, groups: Groups) -> AnyArray:
 def _level_table(rows: _Rows, level: Level, tree: Tree) -> LevelTable:
     groups = tree.levels[level.name]
     action = rows.column("action", level.actions.column, level.name, groups)
+    if level.actions.continuous:
+        return _interval_table(rows, level, tree, groups, action)
     available = rows.columns("available", level.available, level.name, groups) if level.available else None
     report = rows.report(groups)
     check_available(level, action, available, level.actions.column, report, "the action taken")
@@ -116,6 +118,18 @@ def _level_table(rows: _Rows, level: Level, tree: Tree) -> LevelTable:
         check_least(level, column, mu_taken, mu_full, available, report)
     context = {v.name: rows.variable(v, "context", level.name, groups) for v in level.context}
     return LevelTable(tree.parent(level.name), context, action, mu_taken, mu_full, available)
+
+
+def _interval_table(rows: _Rows, level: Level, tree: Tree, groups: Groups, found: Array) -> LevelTable:
+    """Return the table of a level whose actions are an interval: exact numbers, the nearest points, and densities."""
+    value = np.clip(found, *level.actions.limits)  # round-off at the ends; what lies outside has been refused
+    mu = np.full(value.size, np.nan)
+    given = level.propensity
+    if given is not None and given.column is not None:
+        mu = rows.column("propensity", given.column, level.name, groups)
+        check_atoms(level, given.column, value, mu, rows.report(groups))
+    context = {v.name: rows.variable(v, "context", level.name, groups) for v in level.context}
+    return LevelTable(tree.parent(level.name), context, nearest_points(level.actions, value), mu, value=value)
 
 
 def _propensities(

@@ -8,12 +8,13 @@ import numpy as np
 import numpy.typing as npt
 
 from aegis.logs.findings import Report
-from aegis.problem import AnyArray, Array, Ints, Level
+from aegis.problem import AnyArray, Array, Ints, Level, at_atom
 
 Mask = npt.NDArray[np.bool_]
 
 SUM_TOLERANCE = 1e-6
 ROUND_OFF = 1e-9
+_DENSITY = "a density is the probability per unit of the action, a finite number above 0; it may exceed 1"
 _ADVICE = "a propensity is the probability of the action taken, above 0 and at most 1"
 
 
@@ -60,6 +61,43 @@ def check_range(column: str, found: Array, report: Report, positive: bool = True
         _check(found == 0, column, report, lambda row: f"found 0: an action that was taken had a chance; {_ADVICE}")
     _check(found < 0, column, report, lambda row: f"found {found[row]:g}, below 0: {_negative(found)} {_ADVICE}")
     _check(above, column, report, lambda row: f"found {found[row]:.9g}, above 1: {_above(found, above)} {_ADVICE}")
+
+
+def check_density(column: str, found: Array, report: Report) -> None:
+    """Report what cannot be a density of an action that was taken: nan, infinite, 0 or negative. found `[n]`."""
+    if found.min(initial=1.0) > 0 and found.max(initial=0.0) < np.inf:  # not if there is a nan
+        return
+    with np.errstate(invalid="ignore"):
+        _check(~(found > -np.inf) | (found == np.inf), column, report, lambda row: f"found {found[row]}; {_DENSITY}")
+        _check(found == 0, column, report, lambda row: f"found 0: an action that was taken had a density; {_DENSITY}")
+        below = (found < 0) & np.isfinite(found)
+    logged = "is it a log-density (then write exp of it)?"
+    _check(below, column, report, lambda row: f"found {found[row]:g}, below 0: {logged} {_DENSITY}")
+
+
+def check_limits(column: str, found: Array, limits: tuple[float, float], report: Report) -> None:
+    """Report actions `[n]` outside their interval, but for round-off."""
+    low, high = limits
+    slack = ROUND_OFF * (high - low)
+
+    def text(row: int) -> str:
+        return f"found {found[row]:.9g}, outside the interval [{low:g}, {high:g}]; widen 'interval', or correct the log"
+
+    _check((found < low - slack) | (found > high + slack), column, report, text)
+
+
+def check_atoms(level: Level, column: str, value: Array, mu: Array, report: Report) -> None:
+    """Report atoms `[n]` whose logged number is no probability: a density has been logged there."""
+    if not level.actions.atoms:
+        return
+
+    def text(row: int) -> str:
+        return (
+            f"found {mu[row]:.9g} at {value[row]:g}, which 'atoms' of level '{level.name}' names: there the controller has a "
+            "probability, at most 1, not a density"
+        )
+
+    _check(at_atom(level.actions, value) & (mu > 1 + ROUND_OFF), column, report, text)
 
 
 def check_columns(columns: Sequence[str], found: Array, action: Ints, available: Mask | None, report: Report) -> None:
@@ -121,8 +159,8 @@ def _above(found: Array, above: Mask) -> str:
     if known.max() <= 100 and known.min() >= 0 and 2 * np.count_nonzero(above) > known.size:
         return "most values are, and none is above 100, so these look like percentages (then divide by 100);"
     return (
-        "is it a density (of a continuous action; then make the action a grid and log the probability of each of its points), "
-        "or a percentage (then divide by 100)?"
+        "is it a density (of a continuous action; then give the action an 'interval' with a 'bandwidth', and its propensity "
+        "'density: true'), or a percentage (then divide by 100)?"
     )
 
 

@@ -48,7 +48,8 @@ class Column:
 
     kind: `key` (text, whole numbers or dates, told apart but not counted with), `time` (the same or any number),
     `number`, `category` (one of `values`), `flag` (true or false), `any` (carried as found). optional: may be empty. positive:
-    a propensity of the action taken, which is never 0.
+    a propensity of the action taken, which is never 0. density: it is per unit of the action, and may exceed 1. limits: the
+    smallest and the largest number that is allowed.
     """
 
     name: str
@@ -58,6 +59,8 @@ class Column:
     values: tuple[Value, ...] = ()
     optional: bool = False
     positive: bool = False
+    density: bool = False
+    limits: tuple[float, float] | None = None
 
     @property
     def key(self) -> str:
@@ -129,7 +132,10 @@ def level_columns(level: Level) -> list[Column]:
     found = [] if level.decision is None else [Column(level.decision, "decision", "key", name)]
     for variable in level.context:
         found += _variable_columns(variable, "context", name)
-    found.append(Column(level.actions.column, "action", "category", name, values))
+    if level.actions.continuous:
+        found.append(Column(level.actions.column, "action", "number", name, limits=level.actions.limits))
+    else:
+        found.append(Column(level.actions.column, "action", "category", name, values))
     found += [Column(column, "available", "flag", name) for column in level.available]
     given = level.propensity
     if given is None:
@@ -143,7 +149,7 @@ def level_columns(level: Level) -> list[Column]:
     if given.base is not None:
         found.append(Column(given.base, "base", "category", name, values))
     if given.column is not None:
-        return [*found, Column(given.column, "propensity", "number", name, positive=True)]
+        return [*found, Column(given.column, "propensity", "number", name, positive=True, density=given.density)]
     return found + [Column(column, "propensity", "number", name) for column in given.columns]
 
 

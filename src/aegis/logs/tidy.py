@@ -131,10 +131,25 @@ def _add_level(table: _Tidy, level: Level, batch: Batch, rows: AnyArray) -> None
             raise wrong_row(level, unknown, variable.name, "the context is missing or not finite; a log needs it")
         _add_variable(table, variable, values[rows])
     kinds = level.actions
-    table.add(kinds.column, as_column(kinds.values, found.action[rows]))
+    if kinds.continuous:
+        table.add(kinds.column, pa.array(_exact(level, found)[rows], pa.float64()))
+    else:
+        table.add(kinds.column, as_column(kinds.values, found.action[rows]))
     _add_mask(table, level, found, rows)
     for column, chances in propensity_columns(level, found).items():
         table.add(column, pa.array(chances[rows], pa.float64()))
+
+
+def _exact(level: Level, found: LevelTable) -> npt.NDArray[np.float64]:
+    """Return the exact actions `[n]` of a level whose actions are an interval; LogError if one is not known or outside."""
+    low, high = level.actions.limits
+    if found.value is None:
+        raise LogError(f"level '{level.name}': actions are an interval, and the batch holds no exact ones (LevelTable.value)")
+    wrong = np.flatnonzero(~((found.value >= low) & (found.value <= high)))
+    if wrong.size:
+        text = f"{found.value[wrong[0]]} is not in the interval [{low:g}, {high:g}]"
+        raise wrong_row(level, wrong, level.actions.column, text)
+    return found.value
 
 
 def _add_variable(table: _Tidy, variable: Variable, values: AnyArray) -> None:

@@ -7,7 +7,16 @@ from collections.abc import Callable
 import numpy as np
 
 from aegis.errors import LogError
-from aegis.logs.propensities import SUM_TOLERANCE, check_available, check_columns, check_least, check_range, uniform
+from aegis.logs.propensities import (
+    SUM_TOLERANCE,
+    check_atoms,
+    check_available,
+    check_columns,
+    check_density,
+    check_least,
+    check_range,
+    uniform,
+)
 from aegis.problem import AnyArray, Array, Level, LevelTable
 
 
@@ -24,6 +33,11 @@ def propensity_columns(level: Level, found: LevelTable) -> dict[str, Array]:
     given = level.propensity
     if given is None:
         return {}
+    if given.density and given.column is not None:
+        check_density(given.column, found.mu_taken, report)
+        if found.value is not None:
+            check_atoms(level, given.column, found.value, found.mu_taken, report)
+        return {given.column: found.mu_taken}
     if given.column is not None:
         check_range(given.column, found.mu_taken, report)
         check_least(level, given.column, found.mu_taken, None, found.available, report)

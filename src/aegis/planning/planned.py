@@ -19,7 +19,8 @@ from aegis.planning.recursion import Recursion
 from aegis.planning.rules import Choice, Rule
 from aegis.planning.states import States
 from aegis.planning.stored import plan_parts, plan_state
-from aegis.policies.support import at_taken, open_actions, refuse_undecided, table_of
+from aegis.policies.smoothed import at_taken, refuse_undecided
+from aegis.policies.support import open_actions, table_of
 from aegis.problem import Array, Batch, Policy, Problem, Scope, State
 
 
@@ -69,7 +70,7 @@ class Planned:
         """Return each particle's probability of the logged action, `[S, n]`."""
         table = table_of(batch, level)
         if level in self.scope:
-            return at_taken(self.full(level, batch), level, table)
+            return at_taken(self.full(level, batch), self.problem.level(level), table)
         refuse_undecided(level, table)
         return np.tile(self._acting(level).taken(level, batch), (self.choice.weights.size, 1))
 

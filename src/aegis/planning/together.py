@@ -17,7 +17,8 @@ from aegis.planning.planned import BLOCK, Planned
 from aegis.planning.rules import Choice, Mask
 from aegis.planning.states import States
 from aegis.planning.thompson import ThompsonChoice
-from aegis.policies.support import at_taken, open_actions, table_of
+from aegis.policies.smoothed import at_taken
+from aegis.policies.support import open_actions, table_of
 from aegis.problem import AnyArray, Array, Batch
 
 # Choices that look at the values of one particle in one state at a time, so that particles of several runs can be asked as one.
@@ -53,7 +54,7 @@ class Together:
 
     def taken(self, level: str, batch: Batch) -> Array:
         """Return each particle's probability of the logged action, `[S, n]`."""
-        return at_taken(self.full(level, batch), level, table_of(batch, level))
+        return at_taken(self.full(level, batch), self.shared.problem.level(level), table_of(batch, level))
 
     def _at_once(self, level: str, batch: Batch) -> Array:
         """Return `full` of choices by particle in episodes of the same number of rows."""

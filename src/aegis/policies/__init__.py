@@ -19,7 +19,20 @@ from aegis.policies.mixture import (
     sequential_taken,
     sequential_weights,
 )
-from aegis.policies.rules import RULES, Constant, Epsilon, Natural, Nearest, Rule, Shares, Sign, Softmax, Uniform, rule_of
+from aegis.policies.rules import (
+    RULES,
+    Constant,
+    Epsilon,
+    Gaussian,
+    Natural,
+    Nearest,
+    Rule,
+    Shares,
+    Sign,
+    Softmax,
+    Uniform,
+    rule_of,
+)
 from aegis.policies.state import State, Storable
 from aegis.policies.store import load_policy, load_record, load_stored, pack, policy_digest, save_policy, unpack
 
@@ -34,6 +47,7 @@ __all__ = [
     "Floored",
     "FullColumns",
     "Function",
+    "Gaussian",
     "Hybrid",
     "Legacy",
     "LevelContrast",

@@ -11,8 +11,9 @@ import numpy as np
 
 from aegis.errors import PolicyError, SettingError
 from aegis.policies.mixture import SUM_TOLERANCE, path_full, path_taken
+from aegis.policies.smoothed import at_taken
 from aegis.policies.state import State, storable
-from aegis.policies.support import at_taken, table_of
+from aegis.policies.support import table_of
 from aegis.problem import Array, Batch, Policy, Problem, RewardModel, Scope
 
 
@@ -97,7 +98,7 @@ class Capped:
         """Return `[1, n]`."""
         if level not in self.levels:  # a legacy known only at the actions it took is enough here
             return path_taken(self.legacy, self.problem.level(level).name, batch)[None]
-        return at_taken(self.full(level, batch), level, table_of(batch, level))
+        return at_taken(self.full(level, batch), self.problem.level(level), table_of(batch, level))
 
     def state(self) -> State:
         """Return limit and levels, with model and legacy as members."""

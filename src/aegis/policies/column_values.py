@@ -6,16 +6,18 @@ import numpy as np
 
 from aegis.errors import PolicyError, nearest
 from aegis.policies.support import table_of
-from aegis.problem import AnyArray, Array, Batch, Problem
+from aegis.problem import AnyArray, Array, Batch, Problem, at_atom
 
 
 def column_values(problem: Problem, level: str, column: str, batch: Batch) -> Array:
-    """Return the probabilities `[n]` that a column of `Batch.extra` holds for the decisions of a level.
+    """Return the probabilities `[n]` that a column of `Batch.extra` holds for the decisions of a level; densities on an interval.
 
-    PolicyError names column and row of what is missing, outside [0, 1] or contradictory.
+    PolicyError names column and row of what is missing, outside [0, 1] (a density: below 0) or contradictory.
     """
     values = _numbers(problem, column, batch)
-    if values.size and not (values.min() >= 0 and values.max() <= 1):  # a nan is neither
+    if problem.level(level).actions.continuous:
+        _check_densities(problem, level, column, values, batch)
+    elif values.size and not (values.min() >= 0 and values.max() <= 1):  # a nan is neither
         row = int(np.argmax(~((values >= 0) & (values <= 1))))
         raise PolicyError(f"{_at(column, row, batch)}: {values[row]} is not a probability; expected a number in [0, 1]")
     if level == problem.innermost.name:
@@ -36,6 +38,28 @@ def column_values(problem: Problem, level: str, column: str, batch: Batch) -> Ar
             f"of level '{level}'; repeat one value on all rows below a decision"
         )
     return found
+
+
+def _check_densities(problem: Problem, level: str, column: str, values: Array, batch: Batch) -> None:
+    """Refuse what is no density of a policy without atoms: it is 0 where the legacy has a probability.
+
+    The legacy's own column is the one exception: it is the same at atoms.
+    """
+    wrong = ~((values >= 0) & (values < np.inf))
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise PolicyError(f"{_at(column, row, batch)}: {values[row]} is not a density; expected a finite number from 0")
+    spec, table = problem.level(level), table_of(batch, level)
+    if table.value is None or (spec.propensity is not None and column == spec.propensity.column):
+        return
+    atoms = at_atom(spec.actions, table.value)
+    mixed = (atoms if level == problem.innermost.name else atoms[_owners(batch, level)]) & (values != 0)
+    if mixed.any():
+        row = int(np.argmax(mixed))
+        raise PolicyError(
+            f"{_at(column, row, batch)}: {values[row]} at an atom of the legacy, where a policy with a density takes nothing; "
+            "write 0 there: a density is never divided by a probability"
+        )
 
 
 def _numbers(problem: Problem, column: str, batch: Batch) -> Array:

@@ -10,8 +10,9 @@ import numpy as np
 
 from aegis.errors import PolicyError, nearest
 from aegis.policies.column_values import column_values
+from aegis.policies.smoothed import refuse_undecided
 from aegis.policies.state import State
-from aegis.policies.support import refuse_undecided, table_of
+from aegis.policies.support import table_of
 from aegis.problem import Array, Batch, Problem
 
 

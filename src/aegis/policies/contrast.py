@@ -12,8 +12,9 @@ import numpy as np
 
 from aegis.errors import choose
 from aegis.policies.bins import Binned, binned
+from aegis.policies.smoothed import at_taken
 from aegis.policies.support import table_of, visible
-from aegis.problem import AnyArray, Array, Batch, LevelTable, Policy, Problem
+from aegis.problem import AnyArray, Array, Batch, Level, LevelTable, Policy, Problem
 
 TIE = 1e-9  # probabilities closer than this are equally likely
 
@@ -68,7 +69,7 @@ def contrast(problem: Problem, policy: Policy, batch: Batch, levels: Iterable[st
     found = []
     for level in levels:
         table, chances = table_of(batch, level), level_chances(policy, level, batch)
-        apart, favourite = _apart(chances, table)
+        apart, favourite = _apart(chances, problem.level(level), table)
         parts = [
             BinDifference(axis.name, label, _difference(axis.codes == code, apart, favourite))
             for axis in binned(problem, batch, level, None, bins)
@@ -119,10 +120,10 @@ def level_chances(policy: Policy, level: str, batch: Batch) -> Array:
     return np.einsum("s,sna->na", policy.weights, policy.full(level, batch))
 
 
-def _apart(chances: Array, table: LevelTable) -> tuple[Array, AnyArray | None]:
+def _apart(chances: Array, level: Level, table: LevelTable) -> tuple[Array, AnyArray | None]:
     """Return total variation `[n]` (or its estimate) and whether the favourites differ `[n]` (None if not known)."""
     if table.mu_full is None:
-        weight = chances[np.arange(len(table)), table.action] / table.mu_taken
+        weight = at_taken(chances[None], level, table)[0] / table.mu_taken
         return np.maximum(1.0 - weight, 0.0), None
     likeliest = table.mu_full >= table.mu_full.max(axis=1, keepdims=True) - TIE
     favourite = chances.argmax(axis=1)

@@ -14,8 +14,9 @@ import numpy as np
 from aegis.errors import PolicyError, nearest
 from aegis.policies.column_values import column_values
 from aegis.policies.columns import TargetColumns
+from aegis.policies.smoothed import at_taken
 from aegis.policies.state import State, Storable
-from aegis.policies.support import at_taken, table_of
+from aegis.policies.support import table_of
 from aegis.problem import Array, Batch, Problem
 
 SUM_TOLERANCE = 1e-6
@@ -69,7 +70,7 @@ class FullColumns:
 
     def taken(self, level: str, batch: Batch) -> Array:
         """Return `[1, n]`."""
-        return at_taken(self.full(level, batch), level, table_of(batch, level))
+        return at_taken(self.full(level, batch), self.problem.level(level), table_of(batch, level))
 
     def state(self) -> State:
         """Return the columns."""

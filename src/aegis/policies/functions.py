@@ -11,9 +11,10 @@ import numpy as np
 
 from aegis.errors import AegisError, PolicyError
 from aegis.policies.mixture import SUM_TOLERANCE
+from aegis.policies.smoothed import at_taken, drawn, drawn_of, exact_actions, in_window
 from aegis.policies.state import State, storable
-from aegis.policies.support import at_taken, open_actions, table_of
-from aegis.problem import Array, Batch, Level, Policy, Problem, Rows, Scope, augmented
+from aegis.policies.support import open_actions, table_of
+from aegis.problem import Array, Batch, Level, Policy, Problem, Rows, Scope, augmented, window_density
 
 UserFunction = Callable[[Level, Rows], Any]
 
@@ -23,7 +24,9 @@ class Function:
     """A callable `function(level, rows) -> [n, A]` at `levels` (all if None); `legacy`, if given, at the others.
 
     Rows are the augmented context by variable name. The answer must be a distribution per row (within 1e-6, then scaled to
-    sum to one) and 0 on unavailable actions; where there is nothing to look at (no rows), one distribution `[A]` will do.
+    sum to one) and 0 on unavailable actions; where there is nothing to look at (no rows), one distribution `[A]` will do. Where
+    actions are an interval the distribution is over its points; the answer may also be one number a* per row, `[n]`, anywhere in
+    the interval. Either way the policy is the smoothed one, which acts uniformly in a window around what was chosen.
     Particles are those of the legacy; without one there is a single particle and the other levels cannot be asked. `name`
     ("module:object") is what is stored; it is found out if the callable has one.
     """
@@ -69,6 +72,10 @@ class Function:
         rows = augmented(self.problem, batch, level)
         mask = open_actions(table.available, len(table), spec.actions.count, f"level '{level}'")
         answer = self._asked(spec, rows, level)
+        if spec.actions.continuous and np.ndim(answer) < 2:
+            raise PolicyError(
+                f"{self._label(level)} gives numbers of an interval, not probabilities of its points, which are needed here"
+            )
         if not rows and np.ndim(answer) == 1:  # nothing to look at: one distribution serves every decision
             answer = np.tile(answer, (len(table), 1))
         found = _checked(answer, mask, self._label(level))
@@ -78,7 +85,30 @@ class Function:
         """Return `[S, n]`."""
         if level not in self.levels:
             return self._legacy(level).taken(level, batch)
-        return at_taken(self.full(level, batch), level, table_of(batch, level))
+        spec, table = self.problem.level(level), table_of(batch, level)
+        centres = self.centres(level, batch)
+        if centres is not None:
+            found = window_density(spec.actions, centres, exact_actions(level, table))
+            return np.repeat(found[None], self.weights.size, axis=0)
+        return at_taken(self.full(level, batch), self.problem.level(level), table_of(batch, level))
+
+    def centres(self, level: str, batch: Batch) -> Array | None:
+        """Return the number a* `[n]` that the function chose in each row of an interval; None if it answers by probabilities."""
+        spec, table = self.problem.level(level), table_of(batch, level)
+        if level not in self.levels or not spec.actions.continuous:
+            return None
+        answer = self._asked(spec, augmented(self.problem, batch, level), level)
+        return _numbers(answer, spec, len(table), self._label(level)) if np.ndim(answer) < 2 else None
+
+    def drawn(self, level: str, batch: Batch, uniform: Array) -> Array:
+        """Return the number `[S, n]` taken from an interval for uniform numbers `[n]`."""
+        spec = self.problem.level(level)
+        if level not in self.levels:
+            return drawn(self._legacy(level), spec, batch, uniform)
+        centres = self.centres(level, batch)
+        if centres is None:
+            return drawn_of(spec.actions, self.full(level, batch), uniform)
+        return np.repeat(in_window(spec.actions, centres, uniform)[None], self.weights.size, axis=0)
 
     def state(self) -> State:
         """Return the name of the callable, never its code; PolicyError if it cannot be found again by a name."""
@@ -148,6 +178,30 @@ def callable_name(function: UserFunction) -> str:
     if load_callable(name) is not function:
         raise PolicyError(f"'{name}' leads to another object than the one given; {advice}")
     return name
+
+
+def _numbers(answer: Any, spec: Level, count: int, label: str) -> Array:
+    """Return a user's numbers `[n]`, all inside the interval; PolicyError naming the first that is not."""
+    low, high = spec.actions.limits
+    try:
+        values = np.asarray(answer, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise PolicyError(f"{label} did not return numbers: {error}") from error
+    if values.ndim == 0:
+        values = np.full(count, values)
+    if values.shape != (count,):
+        raise PolicyError(
+            f"{label} returned shape {list(values.shape)}, expected one number per row, [{count}], or probabilities of the "
+            f"points, [{count}, {spec.actions.count}]"
+        )
+    wrong = ~((values >= low) & (values <= high))
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise PolicyError(
+            f"{label}, row {row}: returned {values[row]}, which is not in the interval [{low:g}, {high:g}] ({int(wrong.sum())} "
+            "bad rows); choose what can be done, for example by np.clip"
+        )
+    return values
 
 
 def _checked(answer: Any, mask: np.typing.NDArray[np.bool_], label: str) -> Array:

@@ -8,6 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from aegis.policies.smoothed import drawn
 from aegis.policies.state import State, storable
 from aegis.problem import Array, Batch, Policy, Problem, Scope
 
@@ -44,6 +45,10 @@ class Hybrid:
     def full(self, level: str, batch: Batch) -> Array:
         """Return `[S, n, A]`."""
         return self._paired(level, self._acting(level).full(level, batch))
+
+    def drawn(self, level: str, batch: Batch, uniform: Array) -> Array:
+        """Return the number `[S, n]` taken from an interval for uniform numbers `[n]`."""
+        return self._paired(level, drawn(self._acting(level), self.problem.level(level), batch, uniform))
 
     def state(self) -> State:
         """Return the scope and both policies."""

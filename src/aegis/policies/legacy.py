@@ -9,9 +9,11 @@ from typing import ClassVar
 import numpy as np
 
 from aegis.errors import PolicyError, nearest
+from aegis.policies.interval_rules import density_of, quantile_of
 from aegis.policies.rules import Rule, rule_of
+from aegis.policies.smoothed import at_taken, exact_actions
 from aegis.policies.state import State
-from aegis.policies.support import at_taken, table_of, visible
+from aegis.policies.support import table_of, visible
 from aegis.problem import Array, Batch, Problem, augmented
 
 
@@ -53,7 +55,16 @@ class Legacy:
 
     def taken(self, level: str, batch: Batch) -> Array:
         """Return `[1, n]`."""
-        return at_taken(self.full(level, batch), level, table_of(batch, level))
+        spec, table = self.problem.level(level), table_of(batch, level)
+        if spec.actions.continuous:
+            rows = augmented(self.problem, batch, level)
+            return density_of(self.rules[level], spec, rows, len(table), exact_actions(level, table))[None]
+        return at_taken(self.full(level, batch), self.problem.level(level), table_of(batch, level))
+
+    def drawn(self, level: str, batch: Batch, uniform: Array) -> Array:
+        """Return the number `[1, n]` taken from an interval for uniform numbers `[n]`."""
+        spec, table = self.problem.level(level), table_of(batch, level)
+        return quantile_of(self.rules[level], spec, augmented(self.problem, batch, level), len(table), uniform)[None]
 
     def state(self) -> State:
         """Return the rules as plain data."""

@@ -8,8 +8,9 @@ from typing import ClassVar
 import numpy as np
 
 from aegis.errors import PolicyError
+from aegis.policies.smoothed import refuse_undecided
 from aegis.policies.state import State
-from aegis.policies.support import refuse_undecided, table_of
+from aegis.policies.support import table_of
 from aegis.problem import Array, Batch, Problem
 
 

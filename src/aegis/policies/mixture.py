@@ -16,6 +16,7 @@ import numpy as np
 
 from aegis.errors import PolicyError
 from aegis.policies.order import sums_before
+from aegis.policies.smoothed import drawn
 from aegis.policies.state import State, problem_of, storable
 from aegis.policies.support import table_of
 from aegis.problem import Array, Batch, Policy, Problem, Scope
@@ -64,6 +65,11 @@ class Mixture:
     def full(self, level: str, batch: Batch) -> Array:
         """Return `[S, n, A]`."""
         return np.concatenate([policy.full(level, batch) for policy in self.policies])
+
+    def drawn(self, level: str, batch: Batch, uniform: Array) -> Array:
+        """Return the number `[S, n]` taken from an interval for uniform numbers `[n]`."""
+        spec = self.problem.level(level)
+        return np.concatenate([drawn(policy, spec, batch, uniform) for policy in self.policies])
 
     def state(self) -> State:
         """Return shares and members, in order."""
@@ -140,7 +146,8 @@ def _decided_logs(policy: Policy, level: str, batch: Batch) -> Array:
         return np.zeros((policy.weights.size, len(table)))
     if decided.all():
         return _log(policy.taken(level, batch))
-    asked = batch.with_level(level, replace(table, action=np.where(decided, table.action, 0).astype(np.int32)))
+    value = None if table.value is None else np.where(decided, table.value, np.nanmin(table.value))
+    asked = batch.with_level(level, replace(table, action=np.where(decided, table.action, 0).astype(np.int32), value=value))
     return np.where(decided, _log(policy.taken(level, asked)), 0.0)
 
 
@@ -164,8 +171,9 @@ def _blend(weights: Array, values: Array) -> Array:
     if values.shape[0] == 1:  # a single particle weighs one
         return values[0]
     shape = weights.shape + (1,) * (values.ndim - weights.ndim)
-    # A convex combination: only rounding can lift it above one, by a unit in the last place.
-    return np.minimum(_total(weights.reshape(shape), values), 1.0)
+    # A convex combination: only rounding can lift it above one, or above the largest of several densities.
+    most = 1.0 if values.ndim > weights.ndim else np.maximum(values.max(axis=0), 1.0)
+    return np.minimum(_total(weights.reshape(shape), values), most)
 
 
 def _total(values: Array, factors: Array | None = None) -> Array:

@@ -13,16 +13,31 @@ from typing import Any
 from aegis.errors import SettingError, choose
 from aegis.policies.deterministic import Constant, Nearest, Sign
 from aegis.policies.exploring import Epsilon, Uniform
+from aegis.policies.gaussian import Gaussian
 from aegis.policies.natural import Natural
 from aegis.policies.rule import Rule
 from aegis.policies.shares import Shares
 from aegis.policies.softmax import Softmax
 
-__all__ = ["RULES", "Constant", "Epsilon", "Natural", "Nearest", "Rule", "Shares", "Sign", "Softmax", "Uniform", "rule_of"]
+__all__ = [
+    "RULES",
+    "Constant",
+    "Epsilon",
+    "Gaussian",
+    "Natural",
+    "Nearest",
+    "Rule",
+    "Shares",
+    "Sign",
+    "Softmax",
+    "Uniform",
+    "rule_of",
+]
 
 RULES: dict[str, type[Any]] = {
     "uniform": Uniform,
     "natural": Natural,
+    "gaussian": Gaussian,
     "sign": Sign,
     "constant": Constant,
     "nearest": Nearest,

@@ -39,19 +39,6 @@ def table_of(batch: Batch, level: str) -> LevelTable:
     return batch.levels[level]
 
 
-def at_taken(full: Array, level: str, table: LevelTable) -> Array:
-    """Return the probabilities `[S, n]` of the actions taken, out of full distributions `[S, n, A]`."""
-    refuse_undecided(level, table)
-    return np.take_along_axis(full, table.action[None, :, None].astype(np.int64), axis=2)[:, :, 0]
-
-
-def refuse_undecided(level: str, table: LevelTable) -> None:
-    """Raise PolicyError if an action is still -1: an index of -1 would read the last action in silence."""
-    if (table.action < 0).any():
-        row = int(np.argmax(table.action < 0))
-        raise PolicyError(f"level '{level}', row {row}: no action has been taken yet; ask for the full distribution instead")
-
-
 def open_actions(available: Mask | None, count: int, actions: int, where: str) -> Mask:
     """Return the mask `[n, A]`, everything open if `available` is None; raise PolicyError if a row has no action left."""
     if available is None:

@@ -23,6 +23,7 @@ from aegis.problem.seen import Seen
 from aegis.problem.state import State, Storable
 from aegis.problem.traces import OFFSETS, Traces, Tracing
 from aegis.problem.variables import Actions, Value, Variable
+from aegis.problem.windows import at_atom, cell_chance, cell_edges, nearest_points, window_density, windows
 
 __all__ = [
     "OFFSETS",
@@ -53,8 +54,11 @@ __all__ = [
     "Value",
     "Variable",
     "ancestors",
+    "at_atom",
     "augmented",
     "backdoor_admissible",
+    "cell_chance",
+    "cell_edges",
     "chain",
     "coarse_path_hashes",
     "concat",
@@ -64,9 +68,12 @@ __all__ = [
     "dump_problem",
     "episode_hashes",
     "load_problem",
+    "nearest_points",
     "parse_problem",
     "path_digest",
     "row_hashes",
     "save_problem",
     "subtree_means",
+    "window_density",
+    "windows",
 ]

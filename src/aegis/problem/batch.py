@@ -10,8 +10,10 @@ import numpy as np
 import numpy.typing as npt
 
 from aegis.errors import ProblemError, nearest
+from aegis.problem.level import Level
 from aegis.problem.places import Places
 from aegis.problem.problem import Problem
+from aegis.problem.windows import nearest_points
 
 Array = npt.NDArray[np.float64]  # numbers
 Ints = npt.NDArray[np.int32]  # indices of rows, parents or actions
@@ -26,7 +28,9 @@ class LevelTable:
     parent `i32[n]`: row of the next outer table (row of `Batch.episode` at the outermost level), never decreasing.
     context: `f64[n]` (real), `f64[n, d]` (vector) or `i32[n]` (codes) by variable name. action `i32[n]`: index, -1 while
     undecided. mu_taken `f64[n]`: probability with which the behaviour policy chose the action. mu_full `f64[n, A]` or
-    None. available `bool[n, A]` or None (everything is available). version: which behaviour policy acted.
+    None. available `bool[n, A]` or None (everything is available). version: which behaviour policy acted. value `f64[n]`: the
+    exact action where actions are an interval, nan while undecided, None elsewhere; mu_taken is then its density, at an atom
+    its probability, and action the nearest point.
     """
 
     parent: Ints
@@ -36,6 +40,7 @@ class LevelTable:
     mu_full: Array | None = None
     available: npt.NDArray[np.bool_] | None = None
     version: str | None = None
+    value: Array | None = None
 
     @classmethod
     def undecided(
@@ -49,9 +54,11 @@ class LevelTable:
         none = np.full(rows.size, -1, dtype=np.int32)
         return cls(rows, dict(context), none, np.full(rows.size, np.nan), available=available)
 
-    def decided(self, action: npt.ArrayLike, mu_taken: Array, mu_full: Array | None = None) -> LevelTable:
+    def decided(
+        self, action: npt.ArrayLike, mu_taken: Array, mu_full: Array | None = None, value: Array | None = None
+    ) -> LevelTable:
         """Return the table with actions and propensities filled in."""
-        return replace(self, action=np.asarray(action, dtype=np.int32), mu_taken=mu_taken, mu_full=mu_full)
+        return replace(self, action=np.asarray(action, dtype=np.int32), mu_taken=mu_taken, mu_full=mu_full, value=value)
 
     def __len__(self) -> int:
         return int(self.parent.size)
@@ -66,7 +73,13 @@ class LevelTable:
             None if self.mu_full is None else self.mu_full[index],
             None if self.available is None else self.available[index],
             self.version,
+            None if self.value is None else self.value[index],
         )
+
+    def hidden(self) -> LevelTable:
+        """Return the table with its contexts alone, as it was before anybody decided."""
+        value = None if self.value is None else _unknown(self)
+        return replace(self, action=_hidden(self), mu_taken=_unknown(self), value=value)
 
 
 def _hidden(table: LevelTable) -> Ints:
@@ -112,7 +125,7 @@ class Batch:
         place = names.index(level)
         own = self.levels[level]
         levels = {name: self.levels[name] for name in names[:place]}
-        levels[level] = own if taken else replace(own, action=_hidden(own), mu_taken=_unknown(own))
+        levels[level] = own if taken else own.hidden()
         if self.extra:
             for name in names[place + 1 :]:
                 table = self.levels[name]
@@ -228,7 +241,8 @@ class Batch:
 def augmented(problem: Problem, batch: Batch, level: str, with_action: bool = False) -> Rows:
     """Return the augmented context of each decision at `level`: every context at and above it, every action above it.
 
-    Numeric actions come as numbers, labels as codes. `with_action` adds the level's own action. Shapes `[n]` or `[n, d]`.
+    Numeric actions come as numbers, exact where they are known, labels as codes. `with_action` adds the level's own action.
+    Shapes `[n]` or `[n, d]`.
     """
     found: Rows = {}
     above = batch.ancestors(level)
@@ -238,7 +252,8 @@ def augmented(problem: Problem, batch: Batch, level: str, with_action: bool = Fa
         for variable in spec.context:
             found[variable.name] = table.context[variable.name][rows]
         if name != level or with_action:
-            found[spec.actions.column] = spec.actions.as_rows(table.action[rows])
+            exact = None if table.value is None else table.value[rows]
+            found[spec.actions.column] = spec.actions.as_rows(table.action[rows]) if exact is None else exact
     return found
 
 
@@ -253,7 +268,7 @@ def chain(
     """Return a batch of `count` hypothetical decisions at `level`, each in an episode of its own, so that a policy can be asked.
 
     rows: contexts by variable name, `[n]` or `[n, d]`, for `level` and all levels above. action_index: `[n]` by level name
-    for the levels above. The inverse of `augmented` up to the shape of the tree.
+    for the levels above, of an interval also the exact numbers. The inverse of `augmented` up to the shape of the tree.
     """
     masks = available or {}
     parent = np.arange(count, dtype=np.int32)
@@ -262,6 +277,16 @@ def chain(
         context = {variable.name: rows[variable.name] for variable in spec.context}
         table = LevelTable.undecided(parent, context, masks.get(spec.name))
         if spec.name != level:
-            table = table.decided(action_index[spec.name], np.ones(count))
+            table = _chosen(spec, table, np.asarray(action_index[spec.name]))
         levels[spec.name] = table
     return Batch(np.arange(count), levels)
+
+
+def _chosen(level: Level, table: LevelTable, action: AnyArray) -> LevelTable:
+    """Return the table with actions given as indices, or as the numbers of an interval."""
+    ones, actions = np.ones(len(table)), level.actions
+    if not actions.continuous:
+        return table.decided(action, ones)
+    if action.dtype.kind == "f":
+        return table.decided(nearest_points(actions, action), ones, value=action)
+    return table.decided(action, ones, value=actions.numbers[action])

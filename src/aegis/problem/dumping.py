@@ -9,7 +9,7 @@ import numpy as np
 from aegis.problem.level import Level, Propensity
 from aegis.problem.problem import Problem
 from aegis.problem.reward import Reward
-from aegis.problem.variables import Variable
+from aegis.problem.variables import Actions, Variable
 
 
 def dump_problem(problem: Problem) -> dict[str, Any]:
@@ -69,6 +69,8 @@ def _dump_level(level: Level) -> dict[str, Any]:
     if level.actions.kind == "grid":
         numbers = level.actions.numbers
         action["grid"] = {"low": float(numbers[0]), "high": float(numbers[-1]), "points": level.actions.count}
+    elif level.actions.continuous:
+        action |= _dump_interval(level.actions)
     else:
         action["values"] = [_plain(value) for value in level.actions.values]
     content["action"] = action
@@ -83,6 +85,15 @@ def _dump_level(level: Level) -> dict[str, Any]:
     return content
 
 
+def _dump_interval(actions: Actions) -> dict[str, Any]:
+    content: dict[str, Any] = {"interval": list(actions.limits), "bandwidth": actions.bandwidth, "points": actions.count}
+    if actions.atoms:
+        content["atoms"] = list(actions.atoms)
+    if actions.lipschitz is not None:
+        content["lipschitz"] = float(actions.lipschitz)
+    return content
+
+
 def _dump_propensity(given: Propensity) -> dict[str, Any]:
     fields = {"column": given.column, "columns": list(given.columns), "policy": given.policy, "base": given.base}
     content: dict[str, Any] = {key: value for key, value in fields.items() if value}
@@ -94,6 +105,8 @@ def _dump_propensity(given: Propensity) -> dict[str, Any]:
         content["estimated"] = True
     if given.wrong_by is not None:
         content["wrong_by"] = float(given.wrong_by)
+    if given.density:
+        content["density"] = True
     return content
 
 

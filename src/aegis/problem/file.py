@@ -54,13 +54,34 @@ class _Action(_Section):
     column: str
     values: list[Value] | None = None
     grid: _Grid | None = None
+    interval: list[float] | None = Field(default=None, min_length=2, max_length=2)
+    bandwidth: float | None = None
+    points: int = 21
+    atoms: list[float] = Field(default_factory=list)
+    lipschitz: float | None = None
 
     def build(self, where: str) -> Actions:
-        if (self.values is None) == (self.grid is None):
-            raise ProblemError(f"{where}: action '{self.column}' needs either 'values' or a 'grid' (low, high, points)")
+        if sum(form is not None for form in (self.values, self.grid, self.interval)) != 1:
+            raise ProblemError(
+                f"{where}: action '{self.column}' needs either 'values' or a 'grid' (low, high, points), or an 'interval' with a "
+                "'bandwidth'"
+            )
+        if self.interval is not None:
+            return self._interval(where, self.interval)
+        for key in ("bandwidth", "points", "atoms", "lipschitz"):
+            if key in self.model_fields_set:
+                raise ProblemError(f"{where}: '{key}' of action '{self.column}' belongs to an 'interval: [low, high]'")
         if self.grid is not None:
             return Actions.grid(self.column, self.grid.low, self.grid.high, self.grid.points)
         return Actions.of(self.column, tuple(self.values or ()))
+
+    def _interval(self, where: str, limits: list[float]) -> Actions:
+        if self.bandwidth is None:
+            raise ProblemError(
+                f"{where}: action '{self.column}' on an interval needs a 'bandwidth': who chooses a point acts uniformly within "
+                "that distance of it"
+            )
+        return Actions.interval(self.column, limits[0], limits[1], self.bandwidth, self.points, tuple(self.atoms), self.lipschitz)
 
 
 class _Propensity(_Section):
@@ -72,10 +93,11 @@ class _Propensity(_Section):
     least: float | None = None
     estimated: bool = False
     wrong_by: float | None = None
+    density: bool = False
 
     def build(self) -> Propensity:
         forms = (self.column, tuple(self.columns), self.policy, self.base, self.epsilon)
-        return Propensity(*forms, self.least, self.estimated, self.wrong_by)
+        return Propensity(*forms, self.least, self.estimated, self.wrong_by, self.density)
 
 
 class _Level(_Section):

@@ -55,7 +55,7 @@ def decision_hashes(batch: Batch, exact: bool = True) -> dict[str, Hashes]:
         total = above[table.parent]
         for variable in sorted(table.context):
             total = folded(total, table.context[variable], exact)
-        above = folded(total, table.action, exact)
+        above = folded(total, table.action if table.value is None else table.value, exact)
         found[name] = above
     return found
 
@@ -135,7 +135,7 @@ def _content(problem: Problem) -> list[list[Any]]:
         [
             level.name,
             level.actions.column,
-            [str(value) for value in level.actions.values],
+            [str(value) for value in level.actions.values] + (["exact"] if level.actions.continuous else []),
             sorted([variable.name, variable.kind, *variable.columns, *map(str, variable.values)] for variable in level.context),
         ]
         for level in problem.levels

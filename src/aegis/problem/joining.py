@@ -39,6 +39,7 @@ def concat(batches: Sequence[Batch]) -> Batch:
             None if any(part is None for part in full) else _join(full, "mu_full"),
             _join_masks([table.available for table in tables], [table.action.shape for table in tables]),
             versions.pop() if len(versions) == 1 else None,
+            _join([table.value for table in tables], f"exact actions of level '{name}'"),
         )
         above = [len(table) for table in tables]
     return Batch(

@@ -23,6 +23,7 @@ class Propensity:
     least: a promise that every available action had at least this probability in every context, so that weights are at
     most 1 / least. estimated: the probabilities were fitted, not logged by the controller. wrong_by: the factor from 1 by which
     each estimated probability may be wrong, in either direction; without one they give an estimate, never a certificate.
+    density: the column holds the density of the action taken, per unit of the action, as an interval needs it.
     """
 
     column: str | None = None
@@ -33,6 +34,7 @@ class Propensity:
     least: float | None = None
     estimated: bool = False
     wrong_by: float | None = None
+    density: bool = False
 
     def __post_init__(self) -> None:
         forms = [self.column is not None, bool(self.columns), self.policy is not None, self.base is not None]
@@ -47,6 +49,10 @@ class Propensity:
             raise ProblemError(f"propensity: 'epsilon' is an exploration rate above 0 and at most 1, found {self.epsilon}")
         if self.least is not None and not 0 < self.least <= 1:
             raise ProblemError(f"propensity: 'least' is a probability above 0 and at most 1, found {self.least}")
+        if self.density and self.column is None:
+            raise ProblemError("propensity: 'density' is for a 'column' that holds the density of the action taken")
+        if self.density and self.least is not None:
+            raise ProblemError("propensity: 'least' promises a probability, and this is a density; leave it out")
         self._check_wrong_by()
         no_duplicates(self.columns, "propensity 'columns'")
 
@@ -106,6 +112,7 @@ class Level:
                 raise ProblemError(
                     f"{where}: propensity 'columns' names one column per action: expected {self.actions.count}, found {found}"
                 )
+        self._check_density()
         least = None if self.propensity is None else self.propensity.least
         if least is not None and not self.available and least * self.actions.count > 1 + _ROUND_OFF:
             raise ProblemError(
@@ -117,6 +124,28 @@ class Level:
             raise ProblemError(f"{where}: 'margin' is a finite number, found {self.margin}")
         if self.mean_range is not None:
             check_limits(self.mean_range, where, "mean_range")
+
+    def _check_density(self) -> None:
+        """Refuse what would divide a probability by a density, or the other way round."""
+        where, given, actions = f"level '{self.name}'", self.propensity, self.actions
+        if not actions.continuous:
+            if given is not None and given.density:
+                raise ProblemError(
+                    f"{where}: 'density: true' goes with an action on an 'interval'; '{actions.column}' has {actions.count} "
+                    "values, each taken with a probability: log that, or give the action an 'interval'"
+                )
+            return
+        if self.available:
+            raise ProblemError(
+                f"{where}: an action on an interval has no 'available' columns; use a 'grid' where actions are masked"
+            )
+        if given is not None and not given.density:
+            low, high = actions.limits
+            raise ProblemError(
+                f"{where}: an action on an interval needs 'propensity: {{column: ..., density: true}}', a column with the "
+                f"density of the action taken, per unit of '{actions.column}' (of a uniform draw it is {1 / (high - low):g} "
+                "throughout); probabilities of single actions go with 'values' or a 'grid'"
+            )
 
     @property
     def masked(self) -> bool:

@@ -62,11 +62,20 @@ class Variable:
 
 @dataclass(frozen=True, slots=True)
 class Actions:
-    """The finite set of actions of a level: an even grid, numbers, or labels. Logs hold values, arrays hold indices."""
+    """The actions of a level: an even grid, numbers, labels, or an interval. Logs hold values, arrays hold indices.
+
+    interval: any number from the first value to the last. The values are then an even grid of points, around which models and
+    planners choose; who chooses a point acts uniformly in its window, `bandwidth` to either side, cut to the interval. Tables
+    hold the exact number besides the index of the nearest point. atoms: numbers to which the logging policy gives a probability
+    of their own, such as the ends it clips to. lipschitz: a promise of how much the mean reward may change per unit of action.
+    """
 
     column: str
     values: tuple[Value, ...]
-    kind: Literal["grid", "numbers", "labels"] = "numbers"
+    kind: Literal["grid", "numbers", "labels", "interval"] = "numbers"
+    bandwidth: float | None = None
+    atoms: tuple[float, ...] = ()
+    lipschitz: float | None = None
 
     def __post_init__(self) -> None:
         if len(self.values) < 2:
@@ -84,8 +93,47 @@ class Actions:
                 )
             if self.kind != "labels" and not _finite(value):
                 raise ProblemError(f"action '{self.column}': {value!r} is not a finite number")
-        if self.kind == "grid" and not np.array_equal(self.numbers, np.linspace(self.numbers[0], self.numbers[-1], self.count)):
+        even = self.kind in ("grid", "interval")
+        if even and not np.array_equal(self.numbers, np.linspace(self.numbers[0], self.numbers[-1], self.count)):
             raise ProblemError(f"action '{self.column}': the values are not an even grid; use Actions.grid, or kind 'numbers'")
+        self._check_interval()
+
+    def _check_interval(self) -> None:
+        if self.kind != "interval":
+            if self.bandwidth is not None or self.atoms or self.lipschitz is not None:
+                raise ProblemError(f"action '{self.column}': 'bandwidth', 'atoms' and 'lipschitz' belong to an 'interval'")
+            return
+        low, high = self.limits
+        if self.bandwidth is None or not (math.isfinite(self.bandwidth) and 0 < self.bandwidth <= high - low):
+            raise ProblemError(
+                f"action '{self.column}': an interval needs a 'bandwidth' above 0 and at most its length {high - low:g}, found "
+                f"{self.bandwidth}; a policy acts uniformly within that distance of the point it chooses"
+            )
+        for atom in self.atoms:
+            if not (_finite(atom) and low <= atom <= high):
+                raise ProblemError(f"action '{self.column}': an atom lies in the interval [{low:g}, {high:g}], found {atom!r}")
+        no_duplicates(self.atoms, f"action '{self.column}', 'atoms'")
+        if self.lipschitz is not None and not (math.isfinite(self.lipschitz) and self.lipschitz >= 0):
+            raise ProblemError(
+                f"action '{self.column}': 'lipschitz' is how much the mean reward may change per unit of action, a number from "
+                f"0, found {self.lipschitz}"
+            )
+
+    @classmethod
+    def interval(
+        cls,
+        column: str,
+        low: float,
+        high: float,
+        bandwidth: float,
+        points: int = 21,
+        atoms: tuple[float, ...] = (),
+        lipschitz: float | None = None,
+    ) -> Actions:
+        """Return the interval [low, high] with `points` points to choose around, and a window of `bandwidth` to either side."""
+        even = cls.grid(column, low, high, points)
+        held = tuple(float(atom) if _finite(atom) else atom for atom in atoms)
+        return cls(column, even.values, "interval", float(bandwidth), held, lipschitz)
 
     @classmethod
     def grid(cls, column: str, low: float, high: float, points: int) -> Actions:
@@ -107,6 +155,16 @@ class Actions:
     def count(self) -> int:
         """How many actions there are."""
         return len(self.values)
+
+    @property
+    def continuous(self) -> bool:
+        """Whether any number of an interval may be taken, so that propensities are densities."""
+        return self.kind == "interval"
+
+    @property
+    def limits(self) -> tuple[float, float]:
+        """The smallest and the largest value; only for numeric actions."""
+        return float(self.numbers.min()), float(self.numbers.max())
 
     @property
     def numeric(self) -> bool:

@@ -18,6 +18,7 @@ from typing import Any
 from aegis.errors import InputError, SettingError
 from aegis.files import digest_of
 from aegis.handover import GateSettings
+from aegis.handover.checks import refuse_interval
 from aegis.handover.events import Frozen, Operator, Paused, plain
 from aegis.handover.gate import Given, step
 from aegis.handover.state import open_gate
@@ -67,6 +68,7 @@ class Live:
     def __post_init__(self) -> None:
         if not NAMES.fullmatch(self.name):
             raise SettingError(f"the name of a gate has up to 64 letters, digits, spaces and ._:-, found {self.name!r}")
+        refuse_interval(self.given)
         self.problem = live_problem(self.given)
         self.columns = {} if known_legacy(self.problem) else legacy_columns(self.problem)
         self.legacy = legacy_of(self.problem)

@@ -8,6 +8,7 @@ from typing import Any
 from aegis.errors import SettingError, choose, nearest
 from aegis.worlds.additive import Additive
 from aegis.worlds.clinic import Clinic
+from aegis.worlds.dosing import Dosing
 from aegis.worlds.linear import Linear
 from aegis.worlds.oracle import OraclePolicy, oracle_value, per_episode, true_value
 from aegis.worlds.plant import ChemicalPlant
@@ -21,6 +22,10 @@ WORLDS: dict[str, type[World]] = {
     "plant": ChemicalPlant,
     "clinic": Clinic,
 }
+# Worlds whose actions are an interval. They log densities and have no probabilities of all actions, so that only what needs
+# those of the actions taken applies: logs, audits, learning and certificates, not the live gate.
+INTERVAL_WORLDS: dict[str, type[World]] = {"dosing": Dosing}
+ALL_WORLDS: dict[str, type[World]] = {**WORLDS, **INTERVAL_WORLDS}
 
 
 def make_world(name: str, /, *, preset: str | None = None, shift: str | None = None, **settings: Any) -> World:
@@ -29,12 +34,12 @@ def make_world(name: str, /, *, preset: str | None = None, shift: str | None = N
     preset: parameters that go together (`Unified.presets`), over which `settings` take precedence. shift: the world after a
     distribution shift (`Unified.shifts`); a parameter that the shift changes cannot be set as well.
     """
-    choose(name, WORLDS, "world")
-    allowed = [part.name for part in fields(WORLDS[name]) if part.init]  # type: ignore[arg-type]
+    choose(name, ALL_WORLDS, "world")
+    allowed = [part.name for part in fields(ALL_WORLDS[name]) if part.init]  # type: ignore[arg-type]
     for key in settings:
         if key not in allowed:
             raise SettingError(f"world '{name}' has no setting '{key}'{nearest(key, allowed)}; allowed: {', '.join(allowed)}")
-    kind = WORLDS[name]
+    kind = ALL_WORLDS[name]
     chosen = {**(entry("preset", preset, name, kind.presets) if preset is not None else {}), **settings}
     changes = entry("shift", shift, name, kind.shifts) if shift is not None else {}
     for key in settings:
@@ -44,12 +49,15 @@ def make_world(name: str, /, *, preset: str | None = None, shift: str | None = N
 
 
 __all__ = [
+    "ALL_WORLDS",
+    "INTERVAL_WORLDS",
     "PRESETS",
     "SHIFTS",
     "WORLDS",
     "Additive",
     "ChemicalPlant",
     "Clinic",
+    "Dosing",
     "Linear",
     "OraclePolicy",
     "Unified",

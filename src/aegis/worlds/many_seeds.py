@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from aegis.errors import SettingError
 from aegis.problem import Array, Batch, LevelTable, Policy, Rows
 from aegis.worlds.noise import BLOCK, EpisodeNoise, episode_noise
 from aegis.worlds.simulate import _Answers, _check, _logged, _particle_weights, _spread, pick
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 def episode_of_each(world: World, episode: int, policy: Policy, seeds: Sequence[int]) -> Batch:
     """Run one episode of `world` for each seed; the g-th of the batch is `world.episodes(episode, 1, policy, seeds[g])`."""
+    if any(level.actions.continuous for level in world.problem.levels):
+        raise SettingError(f"world '{world.name}' has actions on an interval and runs one seed at a time: use World.episodes")
     runs = len(seeds)
     noise = noise_of_each(world, tuple(seeds), episode // BLOCK)[episode % BLOCK]
     weights = _particle_weights(policy)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from aegis.errors import PolicyError
+from aegis.policies.smoothed import at_taken
 from aegis.problem import Array, Batch, Policy, Scope, augmented
 from aegis.worlds.recursion import Solver
 from aegis.worlds.world import World
@@ -78,10 +78,7 @@ class OraclePolicy:
 
     def taken(self, level: str, batch: Batch) -> Array:
         """Return `[S, n]`."""
-        table = batch.levels[level]
-        if (table.action < 0).any():
-            raise PolicyError(f"level '{level}': some actions are undecided; ask for the full distribution instead")
-        return np.asarray(self.full(level, batch)[:, np.arange(len(table)), table.action])
+        return at_taken(self.full(level, batch), self.world.problem.level(level), batch.levels[level])
 
     def _belief(self, level: str, batch: Batch) -> Array:
         """Return the joint probability `[S, n]` of particle and of the behaviour's actions above each decision."""

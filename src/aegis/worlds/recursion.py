@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from aegis.errors import SettingError
-from aegis.problem import AnyArray, Array, Policy, Rows, Scope, chain
+from aegis.problem import AnyArray, Array, Level, Policy, Rows, Scope, chain
+from aegis.worlds.spread import INSIDE, around, spread
 from aegis.worlds.world import World
 
 # Innermost decisions x actions x particles worked on at once: a few arrays of 16 MB.
@@ -77,7 +78,8 @@ class Solver:
         context, weights = self.world.context_law(level, distinct, _height(inverse, count), self.fineness)
         nodes = weights.shape[1]
         rewards: Array | None = None
-        if position + 1 == len(self.world.problem.levels):
+        drawn = self.world.problem.levels[position].actions.continuous and level not in self.scope
+        if position + 1 == len(self.world.problem.levels) and not drawn:
             rewards = self._rewards(_crossed(distinct, context, nodes), weights.size)
             rewards = _spread_over(rewards.reshape(*weights.shape, -1), inverse).reshape(1, count * nodes, -1)
         context = {name: _spread_over(values, inverse) for name, values in context.items()}
@@ -95,6 +97,9 @@ class Solver:
             values = self._actions(position, known, chosen, belief, count) if rewards is None else rewards
             best = self._choice(level, values, known, belief)
             return np.take_along_axis(values, best[None, :, None], axis=2)[:, :, 0]
+        spec = self.world.problem.level(level)
+        if spec.actions.continuous:
+            return self._on_interval(spec, known, chosen, count)
         masks = {
             outer: mask
             for outer in self.world.problem.names[: position + 1]
@@ -103,6 +108,20 @@ class Solver:
         full = self.followed.full(level, chain(self.world.problem, level, count, known, chosen, masks))
         values = self._actions(position, known, chosen, belief[:, :, None] * full, count) if rewards is None else rewards
         return np.einsum("sna,sna->sn", full, np.broadcast_to(values, full.shape))
+
+    def _on_interval(self, spec: Level, known: Rows, chosen: Mapping[str, AnyArray], count: int) -> Array:
+        """Return `[S or 1, n]` where the behaviour acts on an interval: by points and their windows, or as it draws itself."""
+        if spec is not self.world.problem.innermost:
+            raise SettingError(f"oracle: only the innermost level of a world may have an interval, found '{spec.name}'")
+        asked = chain(self.world.problem, spec.name, count, known, chosen)
+        nodes = spread(self.followed, spec, asked, self.fineness)
+        if nodes is None:
+            full, rewards = self.followed.full(spec.name, asked), self._rewards(known, count)
+            return np.einsum("sna,na->sn", full, rewards)
+        values, weights = nodes
+        rows = {name: np.repeat(found, values.shape[1], axis=0) for name, found in known.items()}
+        earned = self.world.mean_reward({**rows, spec.actions.column: values.ravel()}).reshape(values.shape)
+        return np.asarray(np.sum(earned * weights, axis=1)[None])
 
     def best(self, position: int, known: Rows, chosen: Mapping[str, AnyArray], belief: Array, count: int) -> AnyArray:
         """Return the best action `[n]` of a controlled level for states given with their contexts."""
@@ -138,8 +157,14 @@ class Solver:
         return values.reshape(values.shape[0], count, actions)
 
     def _rewards(self, known: Rows, count: int) -> Array:
-        """Return the mean reward `[n, A]` of every innermost action."""
+        """Return the mean reward `[n, A]` of every innermost action; of a point of an interval the mean over its window."""
         actions = self.world.problem.innermost.actions
+        if actions.continuous:
+            values, weights = around(self.world.problem.innermost, actions.numbers, self.fineness)
+            repeated = {name: np.repeat(found, values.size, axis=0) for name, found in known.items()}
+            repeated[actions.column] = np.tile(values.ravel(), count)
+            earned = self.world.mean_reward(repeated).reshape(count, *values.shape)
+            return np.asarray(np.einsum("nak,ak->na", earned, weights))
         rows = {name: np.repeat(values, actions.count, axis=0) for name, values in known.items()}
         rows[actions.column] = actions.as_rows(np.tile(np.arange(actions.count), count))
         return self.world.mean_reward(rows).reshape(count, actions.count)
@@ -154,7 +179,8 @@ class Solver:
         """
         total = 1
         for name in self.world.problem.names[position:]:
-            total *= self._nodes(name) * self.world.problem.level(name).actions.count
+            actions = self.world.problem.level(name).actions
+            total *= self._nodes(name) * actions.count * (INSIDE * self.fineness if actions.continuous else 1)
         return total
 
     def _nodes(self, level: str) -> int:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from aegis.errors import PolicyError, SettingError, choose
-from aegis.policies import path_full, sequential_full
-from aegis.problem import AnyArray, Array, Batch, LevelTable, Policy, Rows, concat
+from aegis.policies import path_full, path_taken, sequential_full, sequential_taken
+from aegis.policies.smoothed import drawn
+from aegis.problem import AnyArray, Array, Batch, Level, LevelTable, Policy, Rows, concat, nearest_points
 from aegis.worlds.noise import BLOCK, episode_noise
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ _AT_ONCE = 1 << 19
 _MOST = 1 << 24  # ... and even a piece of one noise block is cut if it would hold more than this (128 MB)
 _SUM_TOLERANCE = 1e-6
 _PROPENSITIES = {"path": path_full, "sequential": sequential_full}
+_TAKEN = {"path": path_taken, "sequential": sequential_taken}
 
 
 def simulate(
@@ -76,6 +78,10 @@ def _run(world: World, first: int, count: int, policy: Policy, weights: Array, s
         available = world.available(level.name, known)
         table = LevelTable.undecided(parent, context, available)
         batch = batch.with_level(level.name, table)
+        if level.actions.continuous:
+            batch, asked[level.name] = _from_interval(level, batch, policy, noise.action[level.name][slot], particle[episode])
+            known[level.actions.column] = np.asarray(batch.levels[level.name].value)
+            continue
         full = np.asarray(policy.full(level.name, batch), dtype=np.float64)
         _check(level.name, full, (weights.size, parent.size, level.actions.count), available)
         asked[level.name] = full
@@ -89,6 +95,22 @@ def _run(world: World, first: int, count: int, policy: Policy, weights: Array, s
     if not single:
         batch = _logged(batch, _Answers(weights, asked), propensities)
     return Batch(batch.episode, batch.levels, reward, np.ones(reward.size, dtype=bool), outcome)
+
+
+def _from_interval(level: Level, batch: Batch, policy: Policy, uniform: Array, particle: AnyArray) -> tuple[Batch, Array]:
+    """Return the batch with numbers drawn from an interval and their densities, and the densities `[S, n]` of all particles."""
+    rows, table = np.arange(uniform.size), batch.levels[level.name]
+    value = drawn(policy, level, batch, uniform)[particle, rows]
+    table = table.decided(nearest_points(level.actions, value), np.ones(value.size), None, value)
+    densities = np.asarray(policy.taken(level.name, batch.with_level(level.name, table)), dtype=np.float64)
+    own = densities[particle, rows]
+    if not ((own > 0) & (own < np.inf)).all():
+        row = int(np.argmin((own > 0) & (own < np.inf)))
+        raise PolicyError(
+            f"level '{level.name}', row {row}: the policy drew {value[row]:g}, at which it gives a density of {own[row]}; a "
+            "number that is drawn has a density above 0"
+        )
+    return batch.with_level(level.name, replace(table, mu_taken=own)), densities
 
 
 def pick(probabilities: Array, uniform: Array) -> AnyArray:
@@ -123,13 +145,19 @@ class _Answers:
 
     def taken(self, level: str, batch: Batch) -> Array:
         """Return `[S, n]` at the actions taken."""
-        action = batch.levels[level].action
+        table = batch.levels[level]
+        if table.value is not None:
+            return self.asked[level]
+        action = table.action
         return np.take_along_axis(self.asked[level], action[None, :, None].astype(np.int64), axis=2)[:, :, 0]
 
 
 def _logged(batch: Batch, policy: Policy, propensities: str) -> Batch:
     conditional = _PROPENSITIES[propensities]
     for name, table in batch.levels.items():
+        if table.value is not None:
+            batch = batch.with_level(name, replace(table, mu_taken=_TAKEN[propensities](policy, name, batch)))
+            continue
         full = conditional(policy, name, batch)
         batch = batch.with_level(name, table.decided(table.action, full[np.arange(len(table)), table.action], full))
     return batch

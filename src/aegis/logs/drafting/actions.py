@@ -16,6 +16,7 @@ from aegis.logs.drafting.sheet import Look, Sheet, side_by_side
 from aegis.logs.drafting.words import (
     ACTION,
     BASE,
+    DENSITY,
     EPISODE,
     ID_ENDINGS,
     LOGGER,
@@ -72,6 +73,7 @@ def find_actions(sheet: Sheet, named: Sequence[str] = ()) -> list[ActionGuess]:
     search = _Search(sheet, tuple(named))
     _check_named(search)
     _with_full_distributions(search)
+    _with_own_density(search)
     _with_own_probability(search)
     _with_general_probability(search)
     _by_name_alone(search)
@@ -79,7 +81,7 @@ def find_actions(sheet: Sheet, named: Sequence[str] = ()) -> list[ActionGuess]:
     used: set[str] = set()
     guesses: list[ActionGuess] = []
     for guess in search.found:
-        masked = with_mask(guess, sheet, search.used | used)
+        masked = guess if guess.density else with_mask(guess, sheet, search.used | used)
         used |= set(masked.columns)
         guesses.append(_in_file_order(masked))
     return sorted(guesses, key=lambda guess: guess.look.position)
@@ -179,6 +181,38 @@ def _closeness(look: Look, found: Labelled, known: set[tuple[str, ...]]) -> int:
     if named and not without(rest, LOGGER):
         return 2
     return 1 if found.by == "value" and any(isinstance(value, str) for value in found.values) and (named or not rest) else 0
+
+
+def _with_own_density(search: _Search) -> None:
+    """Pair `dose`, of very many values, with `density_dose`, `p_dose` and the like: any number may be taken."""
+    for column in search.sheet.but(search.used):
+        named = is_named(column.name, (*PROPENSITY, *DENSITY)) and not is_named(column.name, TARGET)
+        if not named or column.numbers is None or column.missing or not column.numbers.min(initial=1.0) > 0:
+            continue
+        stem = without(words(column.name), (*PROPENSITY, *DENSITY, "score"))
+        for look in search.sheet.but({*search.used, column.name}):
+            if words(look.name) == stem and look.numbers is not None and look.count > MOST_ACTIONS and not look.missing:
+                search.found.append(_continuous(look, column))
+                break
+
+
+def _continuous(look: Look, column: Look) -> ActionGuess:
+    """Return an action that any number of an interval can be."""
+    low, high = outwards(float(np.min(look.numbers)), float(np.max(look.numbers)))  # type: ignore[arg-type]
+    note = f"'{look.name}' is an action: {look.count} values, which '{column.name}' is named as the density of"
+    question = (
+        f"From where to where may '{look.name}' go, and how far from the number it chooses may a policy act ('bandwidth')? Is "
+        f"'{column.name}' a density, per unit of '{look.name}'? A number at which the controller has a probability of its own, "
+        "such as an end that it clips to, goes under 'atoms'."
+    )
+    return ActionGuess(look, (low, high), taken=column, density=True).saying(note, question)
+
+
+def outwards(low: float, high: float) -> tuple[float, float]:
+    """Return round numbers below and above, to a hundredth of the distance between them or so."""
+    step = 10.0 ** np.floor(np.log10((high - low) / 50.0)) if high > low else 1.0
+    ends = float(np.floor(low / step) * step), float(np.ceil(high / step) * step)
+    return float(f"{ends[0]:.12g}"), float(f"{ends[1]:.12g}")
 
 
 def _with_own_probability(search: _Search) -> None:

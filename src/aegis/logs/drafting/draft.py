@@ -111,11 +111,16 @@ def _about_actions(sheet: Sheet, actions: list[ActionGuess]) -> list[str]:
         name = action.look.name
         if not action.paired:
             found.append(f"With which probability was '{name}' chosen? Nothing can be certified there until it is logged.")
-        elif action.taken is not None and action.taken.numbers is not None and action.taken.numbers.min() >= 1:
+        elif (
+            not action.density
+            and action.taken is not None
+            and action.taken.numbers is not None
+            and action.taken.numbers.min() >= 1
+        ):
             found.append(
                 f"'{action.taken.name}' is 1 in every row: if nothing was left to chance, no gain can be certified there."
             )
-    open_sets = [f"'{action.look.name}'" for action in actions if not action.full and not action.available]
+    open_sets = [f"'{action.look.name}'" for action in actions if not (action.full or action.available or action.density)]
     if open_sets:
         found.append(
             f"Are all values listed that {', '.join(open_sets)} could have taken? A log does not show what was never chosen."

@@ -61,7 +61,7 @@ def draws(action: ActionGuess, groups: Groups, episodes: Groups) -> Draws | None
 
     groups: the decisions. Nothing is told without chances, if they do not add up, or by fewer than FEWEST episodes.
     """
-    if not action.paired or len(episodes) < FEWEST:
+    if not action.paired or action.density or len(episodes) < FEWEST:
         return None
     first = np.sort(groups.first)[:_MOST_DECISIONS]
     rows = first[np.argsort(episodes.of[first], kind="stable")]

@@ -11,7 +11,10 @@ from aegis.problem import AnyArray, Value
 
 @dataclass(frozen=True, slots=True)
 class ActionGuess:
-    """An action column. taken: the probability of the action taken. full, available: a column per value, in that order."""
+    """An action column. taken: the probability of the action taken. full, available: a column per value, in that order.
+
+    density: any number may be taken; the values are the ends of an interval, and `taken` is a density.
+    """
 
     look: Look
     values: tuple[Value, ...]
@@ -20,6 +23,7 @@ class ActionGuess:
     available: tuple[Look, ...] = ()
     notes: tuple[str, ...] = ()
     questions: tuple[str, ...] = ()
+    density: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -179,6 +179,11 @@ def _variable(context: Context, indent: int) -> str:
 
 def _action(action: ActionGuess) -> str:
     column = scalar(action.look.name)
+    if action.density:
+        start, stop = (float(value) for value in action.values)
+        ends = f"[{scalar(_short(start))}, {scalar(_short(stop))}]"
+        reach = float(f"{(stop - start) / 20:.2g}")
+        return f"{{column: {column}, interval: {ends}, bandwidth: {scalar(_short(reach))}}}  # CHECK: both"
     if even(action.values):
         low, high = (scalar(_short(float(value))) for value in (action.values[0], action.values[-1]))
         return f"{{column: {column}, grid: {{low: {low}, high: {high}, points: {len(action.values)}}}}}"
@@ -188,6 +193,8 @@ def _action(action: ActionGuess) -> str:
 def _propensity(action: ActionGuess, known: Sequence[Context]) -> Iterator[str]:
     if action.full:
         yield f"    propensity: {{columns: {flow([look.name for look in action.full], 26)}}}"
+    elif action.taken is not None and action.density:
+        yield f"    propensity: {{column: {scalar(action.taken.name)}, density: true}}  # per unit of the action"
     elif action.taken is not None:
         yield f"    propensity: {{column: {scalar(action.taken.name)}}}  # the probability of the action taken"
     else:

@@ -25,6 +25,7 @@ ACTION = (
     "setting", "dose", "item", "control", "assignment", "assigned", "drug", "therapy", "setpoint", "a",
 )  # fmt: skip
 PROPENSITY = ("propensity", "pscore", "probability", "prob", "probs", "prop", "p", "pr", "mu")
+DENSITY = ("density", "dens", "pdf")
 # What may stand beside a propensity word without naming an action.
 LOGGER = ("score", "action", "taken", "logged", "logging", "behavior", "behaviour", "legacy", "log")
 TARGET = ("target", "pi", "new", "candidate", "eval", "evaluation", "estimated", "fitted", "recovered")

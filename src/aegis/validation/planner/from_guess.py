@@ -49,6 +49,8 @@ def guessed_level(
     told: Callable[[], None] = lambda: None,
 ) -> LevelPlan:
     """Return the plan; SettingError if the gain is larger than the range or does not exceed the margin. told: after every row."""
+    if level.actions.continuous:
+        return LevelPlan(level.name, "guess", False, (), False, None, (not_finite(level.name),))
     width = measure.width
     gain, loss = _checked_gain(level, guess, width, measure.goal), guess.loss or 0.0
     typical = known.typical if guess.typical is None else _checked_typical(guess.typical, measure)
@@ -69,6 +71,14 @@ def guessed_level(
     rows = all_rows(evaluate, rates_of(level, settings), settings.caps)
     within = None if settings.within is None else enough(evaluate, rows, settings.within, settings.caps)
     return LevelPlan(level.name, "guess", deterministic, rows, guess.loss is not None, within, notes)
+
+
+def not_finite(level: str) -> str:
+    """Say why there is no plan for a level whose actions are an interval."""
+    return (
+        f"level '{level}': its actions are an interval; plans are made for finitely many, with the legacy's whole distribution. "
+        "Certify what there is, and 'not yet' says how many further episodes it would take"
+    )
 
 
 def rates_of(level: Level, settings: Settings) -> tuple[float, ...]:

@@ -15,7 +15,7 @@ from aegis.certificate.view import Models, View
 from aegis.policies import Logged
 from aegis.problem import Batch, Level, Problem, Scope
 from aegis.validation.planner.forecast import forecast
-from aegis.validation.planner.from_guess import Known, guessed_level, rates_of
+from aegis.validation.planner.from_guess import Known, guessed_level, not_finite, rates_of
 from aegis.validation.planner.legacy import Behaviour
 from aegis.validation.planner.pilot import PilotLevel, cut_in_halves, fit_half, pilot_level
 from aegis.validation.planner.pilot_notes import instead, no_gain, not_used, pilot_notes
@@ -55,6 +55,8 @@ class Pilot:
         problem, name = self.problem, level.name
         if not fillable(problem, Scope(name), Reach(True, (math.inf,))) or problem.carry_over != "none":
             return _untold(name, guess, _not_fillable(name))
+        if level.actions.continuous:
+            return _untold(name, guess, not_finite(name))
         behaviour = Behaviour.of(self.batch.levels[name], level.actions.count)
         if behaviour is None:
             return _untold(name, guess, _taken_only(name))

@@ -23,7 +23,7 @@ class Behaviour:
     def of(cls, table: LevelTable, actions: int) -> Behaviour | None:
         """Return the behaviour; None if only the probability of the action taken is known, or if some are missing."""
         logged = table.mu_full
-        if logged is None and bool((table.mu_taken >= CERTAIN).all()):
+        if logged is None and table.value is None and bool((table.mu_taken >= CERTAIN).all()):
             logged = np.zeros((len(table), actions))
             logged[np.arange(len(table)), table.action] = 1.0
         if logged is None or not np.isfinite(logged).all():

@@ -1,0 +1,84 @@
+"""Smoothed policies: what a choice of a point means where actions are an interval.
+
+A policy that gives probabilities to points (`full`) acts uniformly in the window of the point it draws. This is the one place
+where probabilities of points become the density of the number taken, `sum_j pi_j 1{A in window j} / length_j`, and a number to
+act by.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+
+from aegis.errors import PolicyError
+from aegis.problem import Actions, AnyArray, Array, Batch, Level, LevelTable, Policy, window_density, windows
+
+
+@runtime_checkable
+class Drawing(Protocol):
+    """A policy that draws numbers of an interval itself, otherwise than by points and their windows."""
+
+    def drawn(self, level: str, batch: Batch, uniform: Array) -> Array:
+        """Return the number `[S, n]` that each particle takes for uniform numbers `[n]` from 0 to 1."""
+        ...
+
+
+def exact_actions(level: str, table: LevelTable) -> Array:
+    """Return the exact actions `[n]`; PolicyError if the table does not hold them, or one has not been taken yet."""
+    if table.value is None:
+        raise PolicyError(
+            f"level '{level}': its actions are an interval, but the decisions hold no exact ones (LevelTable.value); a density "
+            "needs the number that was taken"
+        )
+    if np.isnan(table.value).any():
+        row = int(np.argmax(np.isnan(table.value)))
+        raise PolicyError(f"level '{level}', row {row}: no action has been taken yet; ask for the full distribution instead")
+    return table.value
+
+
+def smoothed_density(actions: Actions, full: Array, value: Array) -> Array:
+    """Return the density `[S, n]` at numbers `[n]` of choosing points by `full` `[S, n, A]` and acting in their windows."""
+    heights = window_density(actions, actions.numbers[None, :], value[:, None])
+    return np.einsum("sna,na->sn", full, heights)
+
+
+def at_taken(full: Array, level: Level, table: LevelTable) -> Array:
+    """Return the probabilities `[S, n]` of the actions taken, out of full distributions `[S, n, A]`; densities on an interval."""
+    if level.actions.continuous:
+        return smoothed_density(level.actions, full, exact_actions(level.name, table))
+    refuse_undecided(level.name, table)
+    return np.take_along_axis(full, table.action[None, :, None].astype(np.int64), axis=2)[:, :, 0]
+
+
+def refuse_undecided(level: str, table: LevelTable) -> None:
+    """Raise PolicyError if an action is still -1: an index of -1 would read the last action in silence."""
+    if (table.action < 0).any():
+        row = int(np.argmax(table.action < 0))
+        raise PolicyError(f"level '{level}', row {row}: no action has been taken yet; ask for the full distribution instead")
+
+
+def drawn(policy: Policy, level: Level, batch: Batch, uniform: Array) -> Array:
+    """Return the number `[S, n]` that each particle takes at an interval, for uniform numbers `[n]` from 0 to 1.
+
+    The uniform number picks a point by inverse cdf, and what is left of it says where in the window.
+    """
+    if isinstance(policy, Drawing):
+        return policy.drawn(level.name, batch, uniform)
+    return drawn_of(level.actions, np.asarray(policy.full(level.name, batch), dtype=np.float64), uniform)
+
+
+def drawn_of(actions: Actions, full: Array, uniform: Array) -> Array:
+    """Return the number `[S, n]` taken by probabilities of points `[S, n, A]` for uniform numbers `[n]`."""
+    cumulated = np.cumsum(full, axis=2)
+    target = uniform * cumulated[:, :, -1]
+    point: AnyArray = (cumulated <= target[:, :, None]).sum(axis=2)
+    chance = np.take_along_axis(full, point[:, :, None], axis=2)[:, :, 0]
+    after = np.take_along_axis(cumulated, point[:, :, None], axis=2)[:, :, 0]
+    return in_window(actions, actions.numbers[point], 1.0 - (after - target) / chance)
+
+
+def in_window(actions: Actions, centres: Array, share: Array) -> Array:
+    """Return the numbers that lie a share, from 0 to 1, of the way through the windows around centres."""
+    lower, upper = windows(actions, centres)
+    return np.clip(lower + np.clip(share, 0.0, 1.0) * (upper - lower), lower, upper)

@@ -1,0 +1,128 @@
+"""Audits of logs whose actions are an interval: cells and atoms, densities that are wrong, numbers that are no continuum."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from aegis.audit import Auditor
+from aegis.audit.celled import celled_batch, celled_problem
+from aegis.audit.finding import Audit
+from aegis.problem import Array, Batch, at_atom, nearest_points
+from aegis.worlds import World, make_world
+
+CUT, CLIP = make_world("dosing"), make_world("dosing", ends="clip", natural_sd=4.0)
+
+
+def log(world: World, seed: int = 5, count: int = 400) -> Batch:
+    return world.episodes(0, count, world.legacy("natural"), seed)
+
+
+def audited(world: World, batch: Batch) -> Audit:
+    auditor = Auditor(world.problem)
+    auditor.add(batch)
+    return auditor.result()
+
+
+def with_density(batch: Batch, mu: Array) -> Batch:
+    return batch.with_level("dose", replace(batch.levels["dose"], mu_taken=mu))
+
+
+def exact(batch: Batch) -> Array:
+    value = batch.levels["dose"].value
+    assert value is not None
+    return value
+
+
+@pytest.mark.parametrize("world", [CUT, CLIP], ids=["cut", "clip"])
+@pytest.mark.parametrize("seed", range(3))
+def test_a_log_in_order_is_fit(world: World, seed: int) -> None:
+    audit = audited(world, log(world, seed))
+    assert audit.verdict != "refused", audit.findings
+    assert not {"miscalibrated-propensities", "deterministic-level", "partly-deterministic"} & set(audit.codes())
+
+
+def test_cells_and_atoms_have_weights_that_average_one() -> None:
+    """The indicator policies of the theory, transcribed: uniform on a cell, and always an atom."""
+    batch = log(CLIP, count=6000)
+    celled = celled_batch(CLIP.problem, batch).levels["dose"]
+    actions = celled_problem(CLIP.problem).level("dose").actions
+    assert actions.count == 12 and actions.values[0] == "0 to 1" and actions.values[-1] == "exactly 10"
+    value, mu = exact(batch), batch.levels["dose"].mu_taken
+    for place in range(12):
+        if place < 10:
+            inside = (value > place) & (value < place + 1)
+            weight = np.where(inside & (value != 0) & (value != 10), 1 / mu, 0.0)
+        else:
+            weight = np.where(value == (0.0, 10.0)[place - 10], 1 / mu, 0.0)
+        own = np.where(celled.action == place, 1 / celled.mu_taken, 0.0)
+        np.testing.assert_allclose(own, weight, rtol=1e-9)
+        assert abs(weight.mean() - 1) < 4.5 * weight.std() / np.sqrt(weight.size)
+
+
+@pytest.mark.parametrize(
+    ("what", "factor"),
+    [("not renormalised", 0.7), ("a probability of a cell of 0.5", 0.5), ("per milligram and not gram", 0.001)],
+)
+def test_densities_that_are_too_small_are_refused(what: str, factor: float) -> None:
+    batch = log(CUT)
+    audit = audited(CUT, with_density(batch, factor * batch.levels["dose"].mu_taken))
+    assert audit.verdict == "refused" and "miscalibrated-propensities" in audit.codes(), what
+
+
+def test_a_density_of_the_wrong_rows_is_refused() -> None:
+    batch = log(CUT)
+    mu = batch.levels["dose"].mu_taken
+    audit = audited(CUT, with_density(batch, np.roll(mu, 4)))
+    assert audit.verdict == "refused" and "miscalibrated-propensities" in audit.codes()
+
+
+def test_a_density_that_is_too_large_only_warns() -> None:
+    """Nothing can be certified by mistake from weights that are too small, and missing overlap looks the same."""
+    batch = log(CUT, count=1500)
+    audit = audited(CUT, with_density(batch, 3.0 * batch.levels["dose"].mu_taken))
+    assert audit.verdict == "fit with warnings" and "weights-below-one" in audit.codes()
+
+
+def test_a_mass_logged_where_no_atom_is_declared_is_refused() -> None:
+    """A clipped log under a problem without atoms: the ends come again and again."""
+    audit = audited(CUT, log(CLIP))
+    assert audit.verdict == "refused" and "undeclared-atom" in audit.codes()
+    found = next(item for item in audit.findings if item.code == "undeclared-atom")
+    assert found.figures["value"] in (0.0, 10.0) and found.column == "dose"
+
+
+@pytest.mark.parametrize(("digits", "refused"), [(0, True), (1, True), (4, False)])
+def test_rounded_numbers_are_refused_where_rounding_matters(digits: int, refused: bool) -> None:
+    batch = log(CUT)
+    value = np.round(exact(batch), digits)
+    table = replace(batch.levels["dose"], value=value, action=nearest_points(CUT.problem.innermost.actions, value))
+    codes = audited(CUT, batch.with_level("dose", table)).codes()
+    assert ("rounded-actions" in codes) == refused and "undeclared-atom" not in codes
+
+
+def test_parts_merge_to_the_same_result() -> None:
+    batch = log(CLIP, count=300)
+    whole = Auditor(CLIP.problem)
+    whole.place(batch)
+    first, second = whole.part(0), whole.part(1)
+    first.add(batch.take_episodes(np.arange(150)))
+    second.add(batch.take_episodes(np.arange(150, 300)))
+    whole.merge(first)
+    whole.merge(second)
+    assert whole.result().codes() == audited(CLIP, batch).codes()
+
+
+def test_a_problem_without_intervals_is_left_as_it_is() -> None:
+    world = make_world("additive")
+    batch = world.episodes(0, 3, world.legacy("uniform"), 1)
+    assert celled_problem(world.problem) is world.problem and celled_batch(world.problem, batch) is batch
+
+
+def test_atoms_do_not_count_as_cells() -> None:
+    batch = log(CLIP)
+    celled = celled_batch(CLIP.problem, batch).levels["dose"]
+    atoms = at_atom(CLIP.problem.innermost.actions, exact(batch))
+    assert atoms.any() and ((celled.action >= 10) == atoms).all() and celled.value is None
