@@ -18,6 +18,7 @@ HAS = {
 # Pages whose code a test of their own runs from top to bottom. Those of data sets need the files, and are skipped without them.
 FOLLOWED = {
     "docs/bring-your-own.md": "tests/adapters/test_bring_your_own_page.py",
+    "docs/continuous.md": "tests/cli/test_continuous_docs.py",
     "docs/examples/heartsteps.md": "tests/adapters/test_example_pages.py",
     "docs/examples/oats.md": "tests/adapters/test_example_pages.py",
     "docs/examples/open-bandit.md": "tests/adapters/test_example_pages.py",

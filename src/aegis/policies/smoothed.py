@@ -72,7 +72,7 @@ def drawn_of(actions: Actions, full: Array, uniform: Array) -> Array:
     """Return the number `[S, n]` taken by probabilities of points `[S, n, A]` for uniform numbers `[n]`."""
     cumulated = np.cumsum(full, axis=2)
     target = uniform * cumulated[:, :, -1]
-    point: AnyArray = (cumulated <= target[:, :, None]).sum(axis=2)
+    point: AnyArray = np.minimum((cumulated <= target[:, :, None]).sum(axis=2), full.shape[2] - 1)  # rounding may reach the end
     chance = np.take_along_axis(full, point[:, :, None], axis=2)[:, :, 0]
     after = np.take_along_axis(cumulated, point[:, :, None], axis=2)[:, :, 0]
     return in_window(actions, actions.numbers[point], 1.0 - (after - target) / chance)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import ChainMap
 from dataclasses import fields
 from typing import Any
 
@@ -25,7 +26,7 @@ WORLDS: dict[str, type[World]] = {
 # Worlds whose actions are an interval. They log densities and have no probabilities of all actions, so that only what needs
 # those of the actions taken applies: logs, audits, learning and certificates, not the live gate.
 INTERVAL_WORLDS: dict[str, type[World]] = {"dosing": Dosing}
-ALL_WORLDS: dict[str, type[World]] = {**WORLDS, **INTERVAL_WORLDS}
+ALL_WORLDS: ChainMap[str, type[World]] = ChainMap(INTERVAL_WORLDS, WORLDS)
 
 
 def make_world(name: str, /, *, preset: str | None = None, shift: str | None = None, **settings: Any) -> World:
