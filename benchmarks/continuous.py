@@ -152,10 +152,10 @@ def main() -> None:
     forms = ["claim", "against", "median bound, continuous", "median bound, binned", "mean difference", "at least as high"]
     text = [
         f"Dosing world, {EPISODES} courses of 4 doses, 70 % of them certified on; the legacy draws from a Gaussian that is cut "
-        "to the interval or clipped to it; the candidate is learned anew in every run, greedy over 41 points or a number of its own "
-        "in turn. Under `null` a fixed dose that earns exactly what the legacy earns, on all courses. Rewards scaled to [0, 1], "
-        "risk 5 % for each claim; a bound is above the truth if it was at any number of units, two standard errors of the truth "
-        "counted against it.",
+        "to the interval or clipped to it; the candidate is learned anew in every run, greedy over 41 points or a number of its "
+        "own in turn. Under `null` a fixed dose that earns exactly what the legacy earns, on all courses. Rewards scaled to "
+        "[0, 1], risk 5 % for each claim; a bound is above the truth if it was at any number of units, two standard errors of "
+        "the truth counted against it.",
         "",
         *table(head, coverage_rows(lines)),
         "",

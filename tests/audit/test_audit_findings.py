@@ -205,11 +205,25 @@ def copied_episodes() -> Log:
     return problem, concat([batch, replace(batch, episode=batch.episode + 1000)])
 
 
+def rounded_numbers() -> Log:
+    world = make_world("dosing")
+    batch = world.episodes(0, 60, world.legacy("natural"), 3)
+    dose = batch.levels["dose"]
+    return world.problem, batch.with_level("dose", replace(dose, value=np.round(np.asarray(dose.value), 1)))
+
+
+def undeclared_atom() -> Log:
+    clips = make_world("dosing", ends="clip", natural_sd=4.0)
+    return make_world("dosing").problem, clips.episodes(0, 60, clips.legacy("natural"), 3)
+
+
 FAULTS: dict[str, Callable[[], Log]] = {
     "no-propensity": no_propensity,
     "estimated-propensities": estimated,
     "miscalibrated-propensities": miscalibrated,
     "doubtful-propensities": doubtful,
+    "rounded-actions": rounded_numbers,
+    "undeclared-atom": undeclared_atom,
     "weights-below-one": below_one,
     "propensities-not-sequential": not_sequential,
     "actions-held": held,
@@ -286,7 +300,7 @@ REFUSED = {
     code for code in FAULTS if code.split("-")[0] in ("no", "estimated", "miscalibrated", "deterministic", "cluster", "size")
 }
 REFUSED |= {"propensity-below-least", "backdoor", "carry-over", "reward-outside-range", "guard-outside-range", "reward-repeated"}
-REFUSED |= {"actions-held", "reward-at-end", "episodes-interfere", "duplicated-episodes"}
+REFUSED |= {"rounded-actions", "undeclared-atom", "actions-held", "reward-at-end", "episodes-interfere", "duplicated-episodes"}
 
 
 @pytest.mark.parametrize("code", FAULTS)

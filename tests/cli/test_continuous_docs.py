@@ -1,4 +1,4 @@
-"""docs/continuous.md does what it says: its commands run one after the other, file and callable are those of the world."""
+"""docs/continuous.md does what it says: its commands run one after the other, its file and its callable fit the world."""
 
 from __future__ import annotations
 

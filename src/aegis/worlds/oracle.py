@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from aegis.errors import PolicyError
 from aegis.policies.smoothed import at_taken
 from aegis.problem import Array, Batch, Policy, Scope, augmented
 from aegis.worlds.recursion import Solver
@@ -78,6 +79,8 @@ class OraclePolicy:
 
     def taken(self, level: str, batch: Batch) -> Array:
         """Return `[S, n]`."""
+        if (batch.levels[level].action < 0).any():
+            raise PolicyError(f"level '{level}': some actions are undecided; ask for the full distribution instead")
         return at_taken(self.full(level, batch), self.world.problem.level(level), batch.levels[level])
 
     def _belief(self, level: str, batch: Batch) -> Array:

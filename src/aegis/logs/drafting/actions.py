@@ -190,8 +190,9 @@ def _with_own_density(search: _Search) -> None:
         if not named or column.numbers is None or column.missing or not column.numbers.min(initial=1.0) > 0:
             continue
         stem = without(words(column.name), (*PROPENSITY, *DENSITY, "score"))
-        for look in search.sheet.but({*search.used, column.name}):
-            if words(look.name) == stem and look.numbers is not None and look.count > MOST_ACTIONS and not look.missing:
+        for look in search.sheet.but({*search.used, column.name}) if stem else ():
+            many = look.numbers is not None and look.count > MOST_ACTIONS and not (look.missing or look.whole)
+            if words(look.name) == stem and many:
                 search.found.append(_continuous(look, column))
                 break
 

@@ -111,12 +111,9 @@ def _about_actions(sheet: Sheet, actions: list[ActionGuess]) -> list[str]:
         name = action.look.name
         if not action.paired:
             found.append(f"With which probability was '{name}' chosen? Nothing can be certified there until it is logged.")
-        elif (
-            not action.density
-            and action.taken is not None
-            and action.taken.numbers is not None
-            and action.taken.numbers.min() >= 1
-        ):
+        elif action.density or action.taken is None or action.taken.numbers is None:
+            continue
+        elif action.taken.numbers.min() >= 1:
             found.append(
                 f"'{action.taken.name}' is 1 in every row: if nothing was left to chance, no gain can be certified there."
             )
