@@ -11,7 +11,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo test lint check format soak bench clean
+.PHONY: demo test lint check format soak bench screenshots wheel release-check clean
 
 demo: $(STAMP)
 	$(BIN)/aegis demo
@@ -36,6 +36,18 @@ soak: $(STAMP)
 # Every comparison side by side: needs an hour, a quiet machine, 20 GB of disk and, for the peers' environments, the network.
 bench: $(STAMP)
 	cd benchmarks && for part in peers looks bounds large_logs growth profiles; do ../$(BIN)/python $$part.py; done
+
+# The two pictures of the README; the report needs Chromium.
+screenshots: $(STAMP)
+	$(BIN)/python tools/screenshots.py
+
+wheel: $(STAMP)
+	rm -rf dist
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+
+# The wheel in empty environments of every Python 3.11, 3.12 and 3.13 that is found: needs the network and some minutes for each.
+release-check: wheel
+	$(BIN)/python tools/release_check.py
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist demo-run

@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 COLUMNS = "columns:"
 REWARDS = "rewards"  # the folder, inside the policy's, in which `aegis learn` puts the reward models
-FORMS = "a policy folder (`aegis learn` writes one), 'columns:COLUMN,COLUMN' (target probabilities in the log) or 'module:object' (your own Python)"
+FORMS = (
+    "a policy folder (`aegis learn` writes one), 'columns:COLUMN,COLUMN' (target probabilities in the log) or 'module:object' "
+    "(your own Python)"
+)
 
 
 def load_candidate(reference: str, problem: Problem, scope: Iterable[str] | None = None) -> Candidate:
