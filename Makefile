@@ -11,7 +11,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo test lint check format soak bench docs clean
+.PHONY: demo test lint check format soak bench docs screenshots wheel release-check clean
 
 demo: $(STAMP)
 	$(BIN)/aegis demo
@@ -42,6 +42,18 @@ docs: $(STAMP)
 	$(BIN)/python docs/tools/doc_write.py
 	$(BIN)/python -m properdocs build --strict --clean
 	@echo "The documentation is in build/site: open build/site/index.html in a browser."
+
+# The two pictures of the README; the report needs Chromium.
+screenshots: $(STAMP)
+	$(BIN)/python tools/screenshots.py
+
+wheel: $(STAMP)
+	rm -rf dist
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist .
+
+# The wheel in empty environments of every Python 3.11, 3.12 and 3.13 that is found: needs the network and some minutes for each.
+release-check: wheel
+	$(BIN)/python tools/release_check.py
 
 clean:
 	rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis build dist demo-run

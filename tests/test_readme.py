@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import html
+import io
 import re
 import shlex
 import subprocess
@@ -40,23 +42,52 @@ def test_commands_named_in_the_readme_exist() -> None:
         assert name in COMMANDS
 
 
-def test_the_commands_of_the_readme_run_one_after_the_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Return the commands of the README, run one after the other in an empty folder, and what each printed."""
     from aegis.cli import main
 
+    place, found = tmp_path_factory.mktemp("readme"), {}
     first, *others = re.findall(r"^    aegis (.*)$", README, flags=re.M)
     command = [sys.executable, "-m", "aegis", *shlex.split(first)]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{first}\n{done.stderr}"
-    assert len(others) >= 6
-    for line in others:  # in this process: each of its own would import everything again
-        with contextlib.chdir(tmp_path), pytest.raises(SystemExit) as stop:
-            main(shlex.split(line))
-        assert not stop.value.code, f"{line}\n{capsys.readouterr().err}"
+    found[first] = done.stdout
+    with contextlib.chdir(place), pytest.MonkeyPatch.context() as patch:
+        patch.setenv("COLUMNS", "120")  # as in the picture
+        for line in others:  # in this process: each of its own would import everything again
+            out, err = io.StringIO(), io.StringIO()
+            with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), pytest.raises(SystemExit) as stop:
+                main(shlex.split(line))
+            assert not stop.value.code, f"{line}\n{err.getvalue()}"
+            found[line] = out.getvalue()
+    return found
+
+
+def test_the_commands_of_the_readme_run_one_after_the_other(printed: dict[str, str]) -> None:
+    assert len(printed) >= 7
+
+
+def shape(text: str) -> tuple[str, list[float]]:
+    """Return a text without blanks and numbers, and its numbers."""
+    number = r"\d+(?:\.\d+)?"
+    return re.sub(r"\s", "", re.sub(number, "#", text)), [float(found) for found in re.findall(number, text)]
+
+
+def test_the_picture_of_the_terminal_shows_what_the_commands_print(printed: dict[str, str]) -> None:
+    lines = [line for line in printed if line.split()[0] in ("audit", "certify", "verify")]
+    words, numbers = shape("".join(f"$ aegis {line}\n{printed[line]}" for line in lines))
+    picture = (Path(__file__).parents[1] / "docs" / "figures" / "terminal.svg").read_text(encoding="utf-8")
+    title, *drawn = [html.unescape(text) for text in re.findall(r"<text[^>]*>(.*?)</text>", picture)]
+    assert shape(title)[0] == "fromalogtoaverdict"
+    shown, others = shape("".join(drawn))
+    assert words == shown, "draw it again: make screenshots"
+    assert numbers == pytest.approx(others, rel=0.05)
 
 
 def test_both_make_targets_exist_and_ci_runs_the_tests() -> None:
     makefile = (Path(__file__).parents[1] / "Makefile").read_text()
-    for target in ("demo", "test", "check", "soak", "docs", "clean"):
+    for target in ("demo", "test", "check", "soak", "docs", "screenshots", "wheel", "release-check", "clean"):
         assert re.search(rf"^{target}:", makefile, flags=re.M)
     assert "make test" in (Path(__file__).parents[1] / ".ci" / "run").read_text()
 

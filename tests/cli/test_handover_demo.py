@@ -29,6 +29,9 @@ def test_the_demo_tells_the_story(tmp_path: Path, capsys: pytest.CaptureFixture[
         "Certified: with probability at least 95 %",
     ):
         assert part in words
+    assert words.endswith(
+        "Next, with a log of your own: aegis init LOG --out problem.yaml; then audit, learn and certify as above."
+    )
     assert "Level 'inner' is handed over to the agent" in err
     assert (tmp_path / "handover-seed-1-episodes-60" / "report.html").exists() and (tmp_path / "certify" / "report.html").exists()
 

@@ -191,7 +191,8 @@ def load_certificate(path: str | Path) -> dict[str, Any]:
     try:
         found = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
-        raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+        todo = f"; `aegis certify LOG ... --out {path}` writes one" if isinstance(error, FileNotFoundError) else ""
+        raise InputError(f"{path}: cannot be read: {error.strerror or error}{todo}") from error
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise InputError(f"{path}: is not a certificate (JSON): {error}") from error
     check_sealed(found, str(path))

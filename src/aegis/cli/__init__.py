@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import importlib
 import sys
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
 from aegis.cli.exits import ending_cleanly, exit_code
 from aegis.version import __version__
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 # command name -> (module under aegis.cli, one line for the list of commands)
 COMMANDS = {
@@ -33,6 +36,7 @@ COMMANDS = {
     "validate": ("validate", "Measure on a simulated plant, or your own, how often every bound is wrong and how wide it is."),
     "bench": ("bench", "Run the experiments of the paper, or your own: numbers beside the paper's, claims with verdicts."),
     "doctor": ("doctor", "Check the environment: versions, threads, and whether things work."),
+    "completion": ("completion", "Let your shell complete commands, options and files: bash, zsh or fish."),
 }
 
 
@@ -55,7 +59,7 @@ class LazyGroup(click.Group):
         """Suggest the nearest command for a misspelt one."""
         from aegis.errors import nearest
 
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+        if args and args[0] not in COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
             ctx.fail(f"no such command '{args[0]}'{nearest(args[0], COMMANDS)}; commands: {', '.join(COMMANDS)}")
         return super().resolve_command(ctx, args)
 
@@ -63,6 +67,20 @@ class LazyGroup(click.Group):
         """List the commands without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Say where to start, at the end: that is what stays on the screen."""
+        from aegis.cli.first_steps import STEPS
+
+        with formatter.section("Start here"):
+            formatter.write_dl(list(STEPS))
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Complete names of commands without importing them."""
+        from click.shell_completion import CompletionItem
+
+        names = [CompletionItem(name, help=line) for name, (_, line) in COMMANDS.items() if name.startswith(incomplete)]
+        return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

@@ -55,7 +55,8 @@ def command(
         _explain(code, as_json)
         return
     if not log or problem is None:
-        raise click.UsageError("name a LOG and its --problem, or a code with --explain")
+        lacking = f". {options.NO_PROBLEM}" if log else ""
+        raise click.UsageError(f"name a LOG and its --problem, or a code with --explain{lacking}")
     from aegis.audit import audit_log
     from aegis.cli.candidates import load_candidate
     from aegis.logs import Source

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 COLUMNS, FULL = "columns:", "full-columns:"
 REWARDS = "rewards"  # the folder, inside the policy's, in which `aegis learn` puts the reward models
 FORMS = (
-    "a policy folder, 'columns:COLUMN,COLUMN' (target probabilities in the log), 'full-columns:COLUMN,COLUMN,...' (of every "
-    "action) or 'module:object' (your own Python)"
+    "a policy folder (`aegis learn` writes one), 'columns:COLUMN,COLUMN' (target probabilities in the log), "
+    "'full-columns:COLUMN,COLUMN,...' (of every action) or 'module:object' (your own Python)"
 )
 
 

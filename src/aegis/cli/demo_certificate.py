@@ -76,6 +76,7 @@ def certify_from_log(folder: Path, seed: int, screen: Console | None) -> Story:
     if screen is not None:
         show(certificate)
         screen.print(f"\nThe page to read: {folder / REPORT}", soft_wrap=True)
+        screen.print("Next, with a log of your own: aegis init LOG --out problem.yaml; then audit, learn and certify as above.")
     return Story(audited.verdict, certificate, folder)
 
 

@@ -11,28 +11,49 @@ from pathlib import Path
 from typing import Any
 
 import click
+from rich.console import Console
+from rich.markup import escape
 
 from aegis.cli import options
+from aegis.cli.first_steps import lines
 from aegis.cli.show import console, print_json, table
 from aegis.version import __version__
 
-CORE = ("numpy", "scipy", "pyarrow", "pydantic", "PyYAML", "click", "rich", "threadpoolctl")
+CORE = ("numpy", "scipy", "pyarrow", "pydantic", "PyYAML", "click", "jinja2", "rich", "threadpoolctl")
+EXTRAS = {  # extra -> what it is for, and a package that comes with it
+    "report": ("figures of benches", "matplotlib"),
+    "service": ("the live gate", "fastapi"),
+    "postgres": ("its store in PostgreSQL", "psycopg"),
+    "distributed": ("clusters", "dask"),
+}
+ABSENT = "not installed"
 
 
 @click.command("doctor")
 @options.as_json
 def command(as_json: bool) -> None:
-    """Check versions, BLAS threads, the disk, and one small computation from end to end.
+    """Check versions, extras, BLAS threads, the disk, and one small computation from end to end; say what to do next.
 
     Exit code 0 if everything works, 2 otherwise.
     """
-    checks = [_python(), *[_package(name) for name in CORE], _threads(), _disk(), _round_trip()]
+    checks = [
+        _python(),
+        *[_package(name) for name in CORE],
+        *[_extra(name) for name in EXTRAS],
+        _threads(),
+        _disk(),
+        _round_trip(),
+    ]
     fine = all(check["ok"] for check in checks)
     if as_json:
         print_json({"ok": fine, "version": __version__, "checks": checks})
     else:
-        rows = [[check["what"], check["found"], "ok" if check["ok"] else f"PROBLEM: {check['fix']}"] for check in checks]
-        console().print(table(f"aegis {__version__}", ["check", "found", "verdict"], rows))
+        verdicts = ["ok" if check["ok"] else f"PROBLEM: {check['fix']}" for check in checks]
+        found = [[check["what"], check["found"], verdict] for check, verdict in zip(checks, verdicts, strict=True)]
+        rows = [[escape(text) for text in row] for row in found]  # [service] is the name of an extra
+        screen = console()
+        screen.print(table(f"aegis {__version__}", ["check", "found", "verdict"], rows))
+        _next(fine, screen)
     sys.exit(0 if fine else 2)
 
 
@@ -49,6 +70,28 @@ def _package(name: str) -> dict[str, Any]:
         return _check(name, metadata.version(name), True)
     except metadata.PackageNotFoundError:
         return _check(name, "missing", False, f"install {name}")
+
+
+def _extra(name: str) -> dict[str, Any]:
+    """Return whether an extra is installed; nothing is wrong if it is not."""
+    package = EXTRAS[name][1]
+    try:
+        return _check(f"extra {name}", f"{package} {metadata.version(package)}", True)
+    except metadata.PackageNotFoundError:
+        return _check(f"extra {name}", ABSENT, True)
+
+
+def _next(fine: bool, screen: Console) -> None:
+    """Say what to do next."""
+    if not fine:
+        screen.print("Mend what is marked PROBLEM first, then run `aegis doctor` again.")
+        return
+    absent = [name for name in EXTRAS if _extra(name)["found"] == ABSENT]
+    for name in absent:
+        screen.print(f"For {EXTRAS[name][0]}: pip install 'aegis-handover[{name}]'", markup=False, soft_wrap=True)
+    screen.print("Everything works. Next:")
+    for line in lines():
+        screen.print(line, markup=False, soft_wrap=True)
 
 
 def _threads() -> dict[str, Any]:

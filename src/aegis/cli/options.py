@@ -10,6 +10,7 @@ import click
 
 from aegis.errors import OutputError, ProblemError, SettingError
 
+NO_PROBLEM = "A log needs a problem file that says what its columns mean: `aegis init LOG --out problem.yaml` drafts one."
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
@@ -37,12 +38,23 @@ class Log(click.Path):
         return value if isinstance(value, str) and "://" in value else super().convert(value, param, ctx)
 
 
+class ProblemFile(click.Path):
+    """The problem file of a log; who has none is told how to draft it."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def get_missing_message(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
+        """Say what to do without one."""
+        return NO_PROBLEM
+
+
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
 settings = click.option(
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a setting of the world; repeatable."
 )
 problem = click.option(
-    "--problem", required=True, type=click.Path(path_type=Path), metavar="FILE", help="The problem file, such as problem.yaml."
+    "--problem", required=True, type=ProblemFile(), metavar="FILE", help="The problem file, such as problem.yaml."
 )
 engine = click.option(
     "--engine", default="local", show_default=True, metavar="NAME", help="Where it runs: local, dask or dask://host:port."

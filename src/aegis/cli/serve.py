@@ -92,7 +92,10 @@ def command(
 
     service_extra()
     if (problem is None) == (simulate is None):
-        raise SettingError("give a problem file (--problem), or a world to simulate (--simulate), not both")
+        raise SettingError(
+            "give a problem file (--problem), or a world to simulate (--simulate), not both; to look around: "
+            "`aegis serve --simulate additive --mode live`"
+        )
     if simulate is None and (episodes is not None or overrides):
         raise SettingError("--episodes and --set belong to --simulate")
     from aegis.cli.serve_logs import write_lines

@@ -12,9 +12,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from aegis.errors import LogError
+from aegis.errors import LogError, nearest
 from aegis.logs.stored import Relative, Stored
 from aegis.logs.wildcards import asked_for
+
+_SHOWN = 5  # so many files that may be meant instead are named
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ class LocalFile:
         if self.path.is_dir():
             raise LogError(f"{self.path} is a folder; give the files in it")
         if not self.path.exists():
-            raise LogError(f"{self.path} does not exist")
+            raise LogError(f"{self.path} does not exist{_instead(self.path)}")
 
     def below(self) -> list[tuple[Relative, Stored]]:
         """Return all files in a folder; see Stored."""
@@ -94,6 +96,22 @@ class LocalFile:
     def fault(self, error: Exception) -> LogError | None:
         """Return None: a file here is reached or it is not there; see Stored."""
         return None
+
+
+def _instead(missing: Path) -> str:
+    """Return what to do about a file that is not there, for a message."""
+    from aegis.logs.formats import is_log
+
+    folder, tables = missing.parent, []
+    if not folder.is_dir():
+        return f", nor does its folder {folder}; check the path"
+    with contextlib.suppress(OSError):  # a folder that may not be listed
+        tables = sorted(entry.name for entry in folder.iterdir() if is_log(entry.name))
+    if tables:
+        return f"{nearest(missing.name, tables)}; in that folder: {', '.join(tables[:_SHOWN])}{' ...' if tables[_SHOWN:] else ''}"
+    return (
+        f", and {folder.resolve()} has no table; check the path, or try things on a log that `aegis simulate --out log/` writes"
+    )
 
 
 def _walk(folder: Path, above: set[Path]) -> Iterator[Path]:

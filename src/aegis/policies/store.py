@@ -180,7 +180,9 @@ def _read(folder: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
-        raise PolicyError(f"there is no policy in {folder}: cannot read {FILE}: {error.strerror or error}") from error
+        raise PolicyError(
+            f"there is no policy in {folder}: cannot read {FILE}: {error.strerror or error}; `aegis learn` writes such folders"
+        ) from error
     except ValueError as error:
         raise PolicyError(f"{path} is not a policy file: {error}") from error
     version = content.get("format") if isinstance(content, dict) else None

@@ -190,7 +190,8 @@ def load_problem(path: str | Path) -> Problem:
             f"cannot read {path}: it is not UTF-8 text ({error.reason}, byte {error.start}); save it as UTF-8"
         ) from error
     except OSError as error:
-        raise ProblemError(f"cannot read {path}: {error.strerror or error}") from error
+        todo = f"; `aegis init LOG --out {path}` drafts one from a log" if isinstance(error, FileNotFoundError) else ""
+        raise ProblemError(f"cannot read {path}: {error.strerror or error}{todo}") from error
     return parse_problem(text, str(path))
 
 

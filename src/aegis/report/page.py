@@ -75,7 +75,7 @@ def _environment() -> Environment:
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ImportError as error:
         raise SettingError(
-            "a report needs jinja2, which is not installed; install it with pip install 'aegis-handover[report]', or leave the "
+            "a report needs jinja2, which is not installed; install it with pip install jinja2, or leave the "
             "report out: the certificate itself does not need it"
         ) from error
     return Environment(
