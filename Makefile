@@ -35,7 +35,7 @@ soak: $(STAMP)
 
 # Every comparison side by side: needs an hour, a quiet machine, 20 GB of disk and, for the peers' environments, the network.
 bench: $(STAMP)
-	cd benchmarks && for part in peers looks bounds large_logs growth profiles; do ../$(BIN)/python $$part.py; done
+	cd benchmarks && for part in peers looks bounds continuous large_logs growth profiles; do ../$(BIN)/python $$part.py; done
 
 # The site from docs/*.md: the reference is written again, and a link or an anchor that leads nowhere fails.
 docs: $(STAMP)

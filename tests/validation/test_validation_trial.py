@@ -10,9 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aegis.certificate import Candidate
 from aegis.certificate.measures import Measure
 from aegis.errors import RefusedError, SettingError
 from aegis.evidence import Bound
+from aegis.policies import Function
 from aegis.problem import Batch, Policy, Problem, Reward
 from aegis.validation import Oracle, Setting, make_trial, named_learner, validate
 from aegis.validation.candidates import Fixed, context_hash, null_share
@@ -214,3 +216,14 @@ def test_candidates_of_ones_own() -> None:
         make_trial(Faulty(), "uniform", "capped")
     with pytest.raises(SettingError, match="as in 'capped:cap=3'; found 'planned:cap=3'"):
         make_trial(WORLD, "uniform", "planned:cap=3")
+
+
+def test_the_limit_of_weights_on_an_interval_counts_the_shortest_window() -> None:
+    """A density over a density: one over the bandwidth at most, over the least density that was met."""
+    world = make_world("dosing", bandwidth=0.5)
+    batch = world.episodes(0, 50, world.legacy("natural"), 1)
+    policy = Function(world.problem, lambda level, rows: np.clip(rows["marker"], 0.0, 10.0), ["dose"])
+    table = batch.levels["dose"]
+    limit = declared_largest(Candidate(policy), ("dose",), batch)
+    assert limit == pytest.approx(2.0 / table.mu_taken.min())
+    assert (policy.taken("dose", batch)[0] / table.mu_taken).max() <= limit

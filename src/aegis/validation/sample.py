@@ -10,6 +10,8 @@ import numpy as np
 
 from aegis.certificate import Candidate
 from aegis.evidence import value_centre
+from aegis.policies import TargetColumns
+from aegis.policies.state import problem_of
 from aegis.problem import Array, Batch
 from aegis.validation.traces import Counts
 
@@ -68,11 +70,20 @@ def declared_largest(candidate: Candidate, scope: Sequence[str], prior: Batch) -
 
     By level the candidate's cap, or one over the smallest probability the legacy gave to anything in the prior log if that is
     less; the product over the levels of the scope. It is a limit for certain where caps decide, and where exploration puts a
-    floor under the legacy's probabilities that the prior log has met.
+    floor under the legacy's probabilities that the prior log has met. Where actions are an interval, a smoothed candidate has a
+    density of at most one over the bandwidth, the length of the shortest window.
     """
     limits = []
     for name in scope:
         table = prior.levels[name]
         chances = table.mu_taken if table.mu_full is None else table.mu_full
-        limits.append(min(candidate.cap(name), (1.0 + 1e-9) / float(chances[chances > 0].min())))
+        most = 1.0 if table.value is None else _densest(candidate, name)
+        limits.append(min(candidate.cap(name), most * (1.0 + 1e-9) / float(chances[chances > 0].min())))
     return math.prod(limits)
+
+
+def _densest(candidate: Candidate, level: str) -> float:
+    """Return the largest density of a smoothed candidate at a level; infinite if it is known by columns."""
+    if isinstance(candidate.policy, TargetColumns):
+        return math.inf
+    return 1.0 / float(problem_of(candidate.policy).level(level).actions.bandwidth or 0.0)
