@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -10,6 +12,17 @@ import pytest
 
 for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[_name] = "1"
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Forget modules that an earlier test wrote and imported: pages call theirs `mine`, each its own."""
+    folder = tempfile.gettempdir() + os.sep
+    kept = str(item.config.rootpath) + os.sep
+    for name, module in list(sys.modules.items()):
+        place = getattr(module, "__dict__", {}).get("__file__") or ""
+        if place.startswith(folder) and not place.startswith(kept):
+            del sys.modules[name]
 
 
 @pytest.fixture(scope="session", autouse=True)

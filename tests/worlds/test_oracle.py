@@ -143,7 +143,7 @@ def test_the_oracle_policy_needs_decided_actions_to_say_what_was_taken() -> None
     policy = OraclePolicy(world)
     batch = world.episodes(0, 4, policy, 1)
     assert policy.taken("inner", batch).tolist() == [[1.0] * 80]
-    with pytest.raises(PolicyError, match="no action has been taken yet"):
+    with pytest.raises(PolicyError, match="undecided"):
         policy.taken("meta", chain(world.problem, "meta", 1, {"T": np.ones(1)}, {}))
 
 

@@ -35,6 +35,11 @@ def command(shell: str | None, as_json: bool) -> None:
       bash   eval "$(aegis completion bash)"     into ~/.bashrc
       zsh    eval "$(aegis completion zsh)"      into ~/.zshrc, below compinit
       fish   aegis completion fish | source      into ~/.config/fish/config.fish
+
+    \b
+    Examples:
+      aegis completion
+      aegis completion bash
     """
     if as_json:
         from aegis.cli.show import print_json
