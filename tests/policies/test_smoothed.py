@@ -57,7 +57,7 @@ def naive(actions: Actions, chances: list[float], value: float) -> float:
             max(low, float(point) - float(actions.bandwidth or 0)),
             min(high, float(point) + float(actions.bandwidth or 0)),
         )
-        if any(abs(value - atom) < 1e-8 for atom in actions.atoms):
+        if any(abs(value - atom) <= 1e-6 * (high - low) for atom in actions.atoms):
             continue
         if left <= value < right or (value == right == high):
             total += chance / (right - left)

@@ -167,8 +167,8 @@ def _intervals(problem: Problem, levels: Sequence[str]) -> list[Assumption]:
         found.append(
             Assumption(
                 "smoothed",
-                f"At level '{name}' the candidate acts uniformly within {actions.bandwidth:g} of the '{actions.column}' it "
-                "chooses, cut to the interval, and not exactly there; logged propensities are densities, at atoms probabilities.",
+                f"At level '{name}' a candidate that chooses a '{actions.column}' acts uniformly within {actions.bandwidth:g} of "
+                "it, cut to the interval, and not exactly there; logged propensities are densities, at atoms probabilities.",
                 "the bounds are about the smoothed policy: deploy that one; densities were tested on cells of the interval",
             )
         )

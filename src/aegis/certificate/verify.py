@@ -190,6 +190,10 @@ def _results(stated: Mapping[str, Any], found: Mapping[str, Any]) -> list[Differ
     for name in ("verdict", "summary", "splits", "counts", "settings", "assumptions", "blocking"):
         if stated[name] != found[name]:
             differences.append(Difference(name, _short(stated[name]), _short(found[name]), cause=name == "settings"))
+    for name in ("unsmoothed", "subgroups"):
+        before, after = stated["diagnostics"].get(name), found["diagnostics"].get(name)
+        if before != after:
+            differences.append(Difference(name, _short(before), _short(after), cause=False))
     was, now = ([item for item in content["findings"] if item.get("code") not in LOOKS] for content in (stated, found))
     if was != now:  # earlier looks are in the ledger, which is not looked at here
         differences.append(Difference("findings", _short(was), _short(now), cause=False))

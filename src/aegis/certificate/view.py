@@ -11,6 +11,7 @@ from aegis.certificate.measures import Measure, Observed, observe
 from aegis.certificate.units import Siblings
 from aegis.certificate.weights import last_in_scope, lowered, path_weights, reward_level, reward_rows, weights
 from aegis.errors import SettingError
+from aegis.policies.smoothed import without_atoms
 from aegis.problem import Array, Batch, Policy, Problem, RewardModel, Scope
 
 
@@ -60,7 +61,9 @@ class View:
         if level not in self._taken:
             full = self._full.get(level)
             if full is None or self.problem.level(level).actions.continuous:
-                self._taken[level] = self.policy.taken(level, self._before(level, True))
+                self._taken[level] = without_atoms(
+                    self.problem.level(level), batch.levels[level], self.policy.taken(level, self._before(level, True))
+                )
             else:
                 action = batch.levels[level].action[None, :, None].astype(np.int64)
                 self._taken[level] = np.take_along_axis(full, action, axis=2)[:, :, 0]

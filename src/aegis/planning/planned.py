@@ -32,6 +32,8 @@ class Planned:
     policy's particles are all pairs, legacy fastest; an ordinary legacy has one particle.
     """
 
+    windowed: ClassVar[bool] = True  # on an interval it acts in windows around the numbers it chooses
+
     kind: ClassVar[str] = "planned"
     problem: Problem
     choice: Choice

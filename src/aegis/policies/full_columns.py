@@ -26,6 +26,8 @@ SUM_TOLERANCE = 1e-6
 class FullColumns:
     """Probabilities of all actions, in the order of the action's values, by level; found in `Batch.extra`. One particle."""
 
+    windowed: ClassVar[bool] = True  # on an interval it acts in windows around the numbers it chooses
+
     kind: ClassVar[str] = "full columns"
     problem: Problem
     columns: Mapping[str, Sequence[str]]

@@ -31,6 +31,8 @@ class Function:
     ("module:object") is what is stored; it is found out if the callable has one.
     """
 
+    windowed: ClassVar[bool] = True  # on an interval it acts in windows around the numbers it chooses
+
     kind: ClassVar[str] = "function"
     problem: Problem
     function: UserFunction

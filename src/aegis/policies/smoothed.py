@@ -12,7 +12,7 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from aegis.errors import PolicyError
-from aegis.problem import Actions, AnyArray, Array, Batch, Level, LevelTable, Policy, window_density, windows
+from aegis.problem import Actions, AnyArray, Array, Batch, Level, LevelTable, Policy, at_atom, window_density, windows
 
 
 @runtime_checkable
@@ -49,6 +49,17 @@ def at_taken(full: Array, level: Level, table: LevelTable) -> Array:
         return smoothed_density(level.actions, full, exact_actions(level.name, table))
     refuse_undecided(level.name, table)
     return np.take_along_axis(full, table.action[None, :, None].astype(np.int64), axis=2)[:, :, 0]
+
+
+def without_atoms(level: Level, table: LevelTable, taken: Array) -> Array:
+    """Return what a policy gives to the actions taken, `[S, n]`, with 0 at atoms of the logging policy.
+
+    A probability was logged there; dividing a density by it would mean nothing. Counting such a decision as never taken can
+    only lower what is certified.
+    """
+    if not level.actions.continuous or not level.actions.atoms:
+        return taken
+    return np.where(at_atom(level.actions, exact_actions(level.name, table)), 0.0, taken)
 
 
 def refuse_undecided(level: str, table: LevelTable) -> None:

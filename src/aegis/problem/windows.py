@@ -15,7 +15,7 @@ from aegis.problem.variables import Actions
 Array = npt.NDArray[np.float64]
 Mask = npt.NDArray[np.bool_]
 
-SAME = 1e-9  # of the length of an interval: a number this near to an atom is the atom, as text files round
+SAME = 1e-6  # of the length of an interval: a number this near to an atom is the atom, as files round
 
 
 def windows(actions: Actions, centres: Array) -> tuple[Array, Array]:
