@@ -11,7 +11,7 @@ from scipy.special import ndtr
 
 from aegis.certificate import Candidate, Certificate, certify, verify
 from aegis.logs import Source
-from aegis.policies import Function, Gaussian, Legacy
+from aegis.policies import Function, Gaussian, Hybrid, Legacy
 from aegis.problem import Actions, Array, Level, Policy, Problem, Propensity, Reward, Variable
 from aegis.rng import stream
 
@@ -103,3 +103,12 @@ def test_only_what_acts_in_windows_has_a_line_about_exact_actions_and_it_is_veri
     assert verify(content, source, [Candidate.of(policy)]).holds
     content["diagnostics"]["unsmoothed"][0]["gain_lower"] = 0.9
     assert any("unsmoothed" in item.what for item in verify(content, source, [Candidate.of(policy)]).differences)
+
+
+def test_exact_actions_are_not_spoken_of_where_another_policy_acts() -> None:
+    """The function acts elsewhere, a wide Gaussian at the interval; inside a hybrid it is the same."""
+    made = problem(lipschitz=0.1)
+    wide = Legacy(made, {"d": Gaussian({}, 4.0, 3.0, "cut")})
+    chosen = Function(made, lambda level, rows: np.full(len(rows["x"]), 3.0), ["d"], wide)
+    assert chosen.windowed == {"d"} == Hybrid(made, ["d"], chosen, wide).windowed
+    assert not Hybrid(made, ["d"], wide, chosen).windowed and not Hybrid(made, [], chosen, wide).windowed

@@ -12,8 +12,7 @@ from typing import Any
 
 from aegis.certificate.certificate import REFUSED, LevelResult
 from aegis.certificate.request import Request
-from aegis.policies import Hybrid
-from aegis.problem import Policy, Problem
+from aegis.problem import Problem
 
 
 def slack(problem: Problem, scope: Sequence[str]) -> float | None:
@@ -23,9 +22,8 @@ def slack(problem: Problem, scope: Sequence[str]) -> float | None:
     rewards are clipped or clusters weighed by their totals.
     """
     chosen = [problem.level(name).actions for name in scope if problem.level(name).actions.continuous]
-    shared = problem.carry_over != "none" or problem.reward.per == "episode"
-    shared = shared or problem.cluster_most is not None or problem.reward.clip
-    if not chosen or shared or problem.guards or any(actions.lipschitz is None for actions in chosen):
+    shared = problem.carry_over != "none" or problem.reward.per == "episode" or problem.cluster_most is not None
+    if not chosen or shared or problem.reward.clip or problem.guards or any(actions.lipschitz is None for actions in chosen):
         return None
     if problem.reward.per != "decision" and any(problem.index(problem.reward.per) > problem.index(name) for name in scope):
         return None
@@ -36,10 +34,10 @@ def unsmoothed(request: Request, levels: Sequence[LevelResult]) -> list[dict[str
     """Return for each result what holds of exact actions, as plain data; only for policies that are known to act in windows."""
     found: list[dict[str, Any]] = []
     problem = request.problem
-    policies = {item.name: item.policy for item in request.candidates}
+    windowed = {item.name: frozenset(getattr(item.policy, "windowed", ())) for item in request.candidates}
     for level in levels:
         less = slack(problem, level.scope)
-        if less is None or level.verdict == REFUSED or not _windowed(policies[level.candidate], level.scope):
+        if less is None or level.verdict == REFUSED or not set(level.scope) <= windowed[level.candidate]:
             continue
         worse = less if problem.reward.goal == "maximise" else -less
         found.append(
@@ -52,10 +50,3 @@ def unsmoothed(request: Request, levels: Sequence[LevelResult]) -> list[dict[str
             }
         )
     return found
-
-
-def _windowed(policy: Policy, scope: Sequence[str]) -> bool:
-    """Say whether a policy is known to act in windows around numbers that it chooses, at every level of a scope."""
-    if isinstance(policy, Hybrid):
-        return set(scope) <= set(policy.scope) and _windowed(policy.new, scope)
-    return bool(getattr(policy, "windowed", False))

@@ -34,13 +34,7 @@ from aegis.cli.show import console, print_json, table
 @click.option("--by", multiple=True, metavar="CONTEXT", help="Also look at groups of an outermost context; repeatable.")
 @click.option("--out", type=options.Place(path_type=Path), metavar="FILE", help="Write the certificate (JSON).")
 @click.option("--report", type=options.Place(path_type=Path), metavar="FILE", help="Write a page to read (HTML).")
-@click.option(
-    "--table",
-    "table_file",
-    type=options.Place(path_type=Path),
-    metavar="FILE",
-    help="Write a row for each scope (.parquet or .csv).",
-)
+@options.table("scope")
 @click.option("--mlflow", is_flag=True, help="Log verdict, bounds, certificate and report into the active MLflow run.")
 @click.option("--ledger", type=options.Place(path_type=Path), metavar="FOLDER", help="Where looks are written down.")
 @options.engine

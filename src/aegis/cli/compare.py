@@ -30,13 +30,7 @@ from aegis.cli.show import console, print_json, table
 @click.option("--incumbent", metavar="POLICY", help="Several versions wrote the log: the policy that will act outside the scope.")
 @click.option("--fresh", is_flag=True, help="A learned policy has seen none of this log: compare on all of it.")
 @click.option("--plot", type=options.Place(path_type=Path), metavar="FILE", help="Draw all methods on a line each (SVG).")
-@click.option(
-    "--table",
-    "table_file",
-    type=options.Place(path_type=Path),
-    metavar="FILE",
-    help="Write a row for each number (.parquet or .csv).",
-)
+@options.table("number")
 @click.option("--ledger", type=options.Place(path_type=Path), metavar="FOLDER", help="Count the certificate as a look, there.")
 @options.seed
 @options.as_json

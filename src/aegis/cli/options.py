@@ -65,6 +65,12 @@ workers = click.option(
 seed = click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Everything random follows from it.")
 
 
+def table(of: str) -> Callable[[Decorated], Decorated]:
+    """Return the option that writes results as a table, a row for each of what is named."""
+    told = f"Write a row for each {of} (.parquet or .csv)."
+    return click.option("--table", "table_file", type=Place(path_type=Path), metavar="FILE", help=told)
+
+
 def spare_inputs(outputs: Mapping[str, Path | None], inputs: Iterable[Path | str]) -> None:
     """Raise OutputError if an output would overwrite an input, a file inside an input folder, or another output.
 

@@ -32,8 +32,6 @@ class Planned:
     policy's particles are all pairs, legacy fastest; an ordinary legacy has one particle.
     """
 
-    windowed: ClassVar[bool] = True  # on an interval it acts in windows around the numbers it chooses
-
     kind: ClassVar[str] = "planned"
     problem: Problem
     choice: Choice
@@ -47,6 +45,11 @@ class Planned:
     def theta(self) -> Theta:
         """Return the drawn beliefs of the episode."""
         return self.choice.theta
+
+    @property
+    def windowed(self) -> frozenset[str]:
+        """Return the levels at which it acts, on an interval, in windows around the numbers it chooses."""
+        return frozenset(self.scope)
 
     @property
     def weights(self) -> Array:

@@ -26,8 +26,6 @@ SUM_TOLERANCE = 1e-6
 class FullColumns:
     """Probabilities of all actions, in the order of the action's values, by level; found in `Batch.extra`. One particle."""
 
-    windowed: ClassVar[bool] = True  # on an interval it acts in windows around the numbers it chooses
-
     kind: ClassVar[str] = "full columns"
     problem: Problem
     columns: Mapping[str, Sequence[str]]
@@ -50,6 +48,11 @@ class FullColumns:
                     "gives to one action, fixed without looking at rewards: log it under a name of its own"
                 )
         object.__setattr__(self, "columns", {name: tuple(self.columns[name]) for name in names if name in self.columns})
+
+    @property
+    def windowed(self) -> frozenset[str]:
+        """Return the levels at which it acts, on an interval, in windows around the numbers it chooses."""
+        return frozenset(self.columns)
 
     @property
     def weights(self) -> Array:

@@ -31,8 +31,6 @@ class Function:
     ("module:object") is what is stored; it is found out if the callable has one.
     """
 
-    windowed: ClassVar[bool] = True  # on an interval it acts in windows around the numbers it chooses
-
     kind: ClassVar[str] = "function"
     problem: Problem
     function: UserFunction
@@ -60,6 +58,11 @@ class Function:
     def named(cls, problem: Problem, name: str, levels: Iterable[str] | None = None, legacy: Policy | None = None) -> Function:
         """Return the policy of the callable called "module:object"."""
         return cls(problem, load_callable(name), levels, legacy, name)
+
+    @property
+    def windowed(self) -> frozenset[str]:
+        """Return the levels at which it acts, on an interval, in windows around the numbers it chooses."""
+        return frozenset(self.levels)
 
     @property
     def weights(self) -> Array:

@@ -34,6 +34,11 @@ class Hybrid:
         object.__setattr__(self, "legacy", legacy)
 
     @property
+    def windowed(self) -> frozenset[str]:
+        """Return the levels at which it acts, on an interval, in windows around the numbers it chooses."""
+        return frozenset(self.scope) & frozenset(getattr(self.new, "windowed", ()))
+
+    @property
     def weights(self) -> Array:
         """Return `[S]`."""
         return np.outer(self.new.weights, self.legacy.weights).ravel()
