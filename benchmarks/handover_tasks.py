@@ -152,7 +152,7 @@ def _others() -> dict[str, Task]:
     """Return the other gates, on the inner level alone, and three levels."""
     found = {
         f"{gate}, {name}, f_a = {effect:g}": Task(
-            ("additive", {"f_a": effect}), legacy, ("inner",), 4000, gate=gate, settings={"levels": ["inner"], **more}, runs=20
+            ("additive", {"f_a": effect}), legacy, ("inner",), 4000, gate=gate, settings={"levels": ["inner"], **more}
         )
         for gate, more in (("pac-bayes", {}), ("published", {"refresh": 50}))
         for name, legacy in LEGACIES.items()
@@ -184,4 +184,4 @@ def _ablations() -> dict[str, Task]:
         "no upgrades": {"upgrades": False},
     }
     changed |= {name: Task(("additive", {}), settings=given) for name, given in settings.items()}
-    return {f"both, {name}": replace(task, runs=40) for name, task in changed.items()}
+    return {f"both, {name}": task for name, task in changed.items()}
