@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from hashlib import sha256
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,7 +13,7 @@ import pytest
 from log_samples import PROBLEMS, assert_same, random_batch, write_csv
 
 from aegis.errors import LogError
-from aegis.logs import Source, log_digest, open_logs, to_table
+from aegis.logs import Source, log_digest, open_logs, part_digests, to_table
 from aegis.problem import Batch, parse_problem
 from aegis.rng import stream
 
@@ -201,6 +202,15 @@ def test_the_digest_of_a_folder_is_that_of_its_files(folder: Path) -> None:
         log_digest(folder) == log_digest(files) == log_digest(Source(folder, FLAT).files) == log_digest([str(f) for f in files])
     )
     assert log_digest(files[:4]) != log_digest(files) != log_digest(files[::-1])
+    assert log_digest(files) == sha256(b"".join(sha256(file.read_bytes()).digest() for file in files)).hexdigest()
+
+
+def test_of_several_parts_that_cannot_be_read_the_first_is_named(folder: Path) -> None:
+    parts = Source(folder, FLAT).files
+    for name in ("c.tsv", "b/3.PQ"):
+        (folder / name).unlink()
+    with pytest.raises(LogError, match=r"3\.PQ"):
+        part_digests(parts)
 
 
 def test_what_folders_say_is_part_of_the_digest(tmp_path: Path) -> None:

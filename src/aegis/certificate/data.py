@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from aegis.certificate.rows import RowSums
-from aegis.logs import Source
+from aegis.logs import Source, part_digests, total_digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,13 +21,12 @@ class DataDigest:
     @classmethod
     def of(cls, source: Source) -> DataDigest:
         """Read every part once; LogError if one cannot be read."""
-        total = hashlib.sha256()
-        files = []
-        for part in source.files:
-            digest = part.digest()
-            total.update(digest)
-            files.append({"name": Path(part.name).name, "digest": digest.hex()})
-        return cls(total.hexdigest(), tuple(files))
+        digests = part_digests(source.files)
+        files = zip(source.files, digests, strict=True)
+        return cls(
+            total_digest(digests).hex(),
+            tuple({"name": Path(part.name).name, "digest": digest.hex()} for part, digest in files),
+        )
 
     @property
     def digests(self) -> tuple[str, ...]:
@@ -60,5 +58,5 @@ class DataDigest:
             file["name"]
             for file in self.files
             # A log of one part has the digest of that part's digest: older records name no parts.
-            if file["digest"] in known or hashlib.sha256(bytes.fromhex(file["digest"])).hexdigest() == total
+            if file["digest"] in known or total_digest([bytes.fromhex(file["digest"])]).hex() == total
         ]

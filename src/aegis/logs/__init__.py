@@ -2,7 +2,7 @@
 
 from aegis.logs.blocks import LogFile
 from aegis.logs.contexts import read_contexts
-from aegis.logs.digest import log_digest
+from aegis.logs.digest import log_digest, part_digests, total_digest
 from aegis.logs.drafting import Draft, draft_problem
 from aegis.logs.parts import Part, open_logs
 from aegis.logs.record import learning_record
@@ -26,9 +26,11 @@ __all__ = [
     "learning_record",
     "log_digest",
     "open_logs",
+    "part_digests",
     "read_contexts",
     "required_columns",
     "to_table",
+    "total_digest",
     "write_log",
     "write_table",
 ]

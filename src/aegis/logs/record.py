@@ -5,9 +5,9 @@ A certificate uses the other side, and refuses units that it recognises, whateve
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
+from aegis.logs.digest import part_digests, total_digest
 from aegis.logs.source import Source
 from aegis.logs.split import Split
 from aegis.problem import Seen, Tracing, content_digest, episode_hashes, path_digest
@@ -38,6 +38,6 @@ def _seen(source: Source, split: Split) -> dict[str, Any]:
 def _log(source: Source) -> dict[str, Any]:
     """Return the parts of the log by name and digest, and the digest of them all (that of `log_digest`)."""
     parts = source.files
-    digests = [part.digest() for part in parts]
-    total = hashlib.sha256(b"".join(digests)).hexdigest()
-    return {"files": [part.name for part in parts], "digests": [digest.hex() for digest in digests], "digest": total}
+    digests = part_digests(parts)
+    names = [part.name for part in parts]
+    return {"files": names, "digests": [digest.hex() for digest in digests], "digest": total_digest(digests).hex()}
