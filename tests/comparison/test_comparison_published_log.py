@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import comparison_cases  # noqa: F401  (puts the small logs of the certificates on the path)
 import pytest
-from small_logs import better_policy, make_table, source_of, worse_policy
+from small_logs import better, better_policy, make_table, source_of, worse_policy
 
 import aegis
 from aegis.agents import CandidateSettings, learn
 from aegis.comparison import ComparisonSettings, compare
 from aegis.comparison.learned_posterior import DRAWN
 from aegis.logs import Source
-from aegis.policies import Legacy, Logged, Mixture, Uniform
+from aegis.policies import Function, Legacy, Logged, Mixture, Uniform
 
 
 @pytest.fixture(scope="module")
@@ -47,6 +47,17 @@ def test_scopes_share_the_risk(source):
         assert choice.bounds[" + ".join(choice.scope)] == best
     assert [choice.certificate for choice in found.choices] == [False, True]
     assert "B is the largest weight observed" in found.choices[0].label and "lam was chosen" in found.choices[0].label
+
+
+def test_a_policy_for_one_level_is_asked_about_that_level_only(source):
+    def at_dose(level, rows):
+        assert level.name == "dose"
+        return better(level, rows)
+
+    policy = Function(source.problem, at_dose, ["dose"])
+    found, same = compare(source, policy), compare(source, policy, scope=["dose"])
+    assert found.scope == same.scope == ("dose",) and found.choices == ()
+    assert found.bounds == same.bounds
 
 
 def test_the_incumbent_is_weighted_at_every_level(source, learned):

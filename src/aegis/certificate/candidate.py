@@ -10,7 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 from aegis.certificate.behaviour import code_digest, is_code
 from aegis.certificate.frozen import FrozenTests
 from aegis.errors import AegisError, PolicyError
-from aegis.policies import Capped, FullColumns, Hybrid, Mixture, TargetColumns, columns_read, policy_digest
+from aegis.policies import Capped, FullColumns, Function, Hybrid, Mixture, TargetColumns, columns_read, policy_digest
 from aegis.problem import Batch, Policy, Problem, RewardModel
 
 
@@ -83,7 +83,7 @@ class Candidate:
         named = self.record.get("scope")
         if named is None and isinstance(self.policy, TargetColumns | FullColumns):
             named = self.policy.columns
-        if named is None and isinstance(self.policy, Capped):
+        if named is None and isinstance(self.policy, Capped | Function):
             named = self.policy.levels
         if named is None and isinstance(self.policy, Hybrid):
             named = self.policy.scope
