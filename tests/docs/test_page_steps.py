@@ -16,7 +16,8 @@ print("good", "day")
 ```
 
 ```sh
-pip install aegis-handover
+pip install .
+pip install 'aegis-handover[report]'
 python greet.py
 ```
 
