@@ -2,10 +2,10 @@
 
 Python is executed, in one namespace for the page. Commands are typed, `aegis ...` and `python FILE ...`; one that ends with
 another exit code than 0 says so behind it: `aegis certify ... # exit code 3`. `pip install` is not typed: it must name this
-project, or its sources (`.`). A block behind a paragraph with the words "Save this as `problem.yaml`" is written to that file. Other YAML,
-JSON and CSV is parsed. A block of `text` is what the block before it prints: the same words and, within 2 %, the same numbers;
-a line `...` stands for lines left out. Everything else cannot be run, and the page fails unless tests/docs/page_claims.py says
-who runs it, or why nobody does.
+project, or its sources (`.`). A block behind a paragraph with the words "Save this as `problem.yaml`" is written to that file.
+Other YAML, JSON and CSV is parsed. A block of `text` is what the block before it prints: the same words and, within 2 %, the
+same numbers; a line `...` stands for lines left out. Everything else cannot be run, and the page fails unless
+tests/docs/page_claims.py says who runs it, or why nobody does.
 """
 
 from __future__ import annotations

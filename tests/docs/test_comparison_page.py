@@ -88,7 +88,9 @@ def test_what_is_read_from_the_table_of_doses_is_in_it() -> None:
     assert errors[ours] > 3 * errors[theirs], "what ours learns there differs far more from log to log"
     assert abs(number(short[ours]) - number(short[theirs])) < errors[ours], "mean values are about the same"
     for row in long:
-        assert number(row[ours]) > number(row[best]) > number(row[theirs]), "from longer logs ours earns more, whatever the setting"
+        assert number(row[ours]) > number(row[best]) > number(row[theirs]), (
+            "from longer logs ours earns more, whatever the setting"
+        )
         assert number(row[bound]) > number(row[certified]), "and has the higher certified gain"
     last = long[-1]
     spread = sum(float(last[name].split("± ")[1]) for name in (bound, certified))
