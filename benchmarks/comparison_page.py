@@ -1,20 +1,26 @@
-"""The figures on docs/comparison.md, taken from RESULTS.md: run it when Peers or Looking fifty times were measured anew.
+"""The figures on docs/comparison.md and docs/continuous.md, taken from RESULTS.md.
 
 python benchmarks/comparison_page.py
+
+Run it when Looking fifty times, Peers or Continuous actions were measured anew.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from results import RESULTS
 
-PAGE = Path(__file__).parents[1] / "docs" / "comparison.md"
+DOCS = Path(__file__).parents[1] / "docs"
+PAGE = DOCS / "comparison.md"
 START = "<!-- {name}: written by benchmarks/comparison_page.py from RESULTS.md -->"
 END = "<!-- end of {name} -->"
 WORLDS = ("At a null**", "With a harmful candidate**", "At a null that is hard")
 GOOD = "With a good candidate**"
+BINNED = "The same candidates and units after binning"
+CATS = "`--cats_pdf"
 
 
 def section(text: str, title: str) -> str:
@@ -85,18 +91,40 @@ def peers(text: str) -> list[str]:
     return [*lines, *found_slower, "", "About errors:", "", *(f"- {line}" for line in notes)]
 
 
-BLOCKS = {"looks": looks, "peers": peers}
+def table(found: list[dict[str, str]]) -> list[str]:
+    """Return the lines of a table, given as a mapping by its head for each row."""
+    head = list(found[0])
+    return [f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *(row.values() for row in found))]
 
 
-def written(page: str, text: str) -> str:
-    """Return the page with its blocks written anew."""
-    for name, block in BLOCKS.items():
+def binned(text: str) -> list[str]:
+    """Return bounds for continuous doses beside those after binning them."""
+    return table(rows(section(text, "Continuous actions"), BINNED))
+
+
+def cats(text: str) -> list[str]:
+    """Return what `aegis learn` and Vowpal Wabbit's CATS learned from the same logs, with how it was asked."""
+    body = section(text, "Continuous actions")
+    asked = next((line for line in body.splitlines() if CATS in line), None)
+    if asked is None:
+        raise SystemExit(f"RESULTS.md has no line with {CATS} under 'Continuous actions'")
+    return [asked, "", *table(rows(body, CATS))]
+
+
+BLOCKS = {"looks": looks, "peers": peers, "cats": cats, "binned": binned}
+PAGES = {PAGE: ("looks", "cats", "peers"), DOCS / "continuous.md": ("binned", "cats")}
+
+
+def written(page: str, text: str, names: Iterable[str]) -> str:
+    """Return the page with these of its blocks written anew."""
+    for name in names:
         start, end = START.format(name=name), END.format(name=name)
         before, rest = page.split(start)
         _, after = rest.split(end)
-        page = f"{before}{start}\n\n" + "\n".join(block(text)) + f"\n\n{end}{after}"
+        page = f"{before}{start}\n\n" + "\n".join(BLOCKS[name](text)) + f"\n\n{end}{after}"
     return page
 
 
 if __name__ == "__main__":
-    PAGE.write_text(written(PAGE.read_text(encoding="utf-8"), RESULTS.read_text(encoding="utf-8")), encoding="utf-8")
+    for path, names in PAGES.items():
+        path.write_text(written(path.read_text(encoding="utf-8"), RESULTS.read_text(encoding="utf-8"), names), encoding="utf-8")

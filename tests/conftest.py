@@ -18,7 +18,7 @@ for _name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Forget modules that an earlier test wrote and imported: pages call theirs `mine`, each its own."""
     folder = tempfile.gettempdir() + os.sep
-    kept = str(item.config.rootpath) + os.sep
+    kept = tuple(os.path.join(place, "") for place in (item.config.rootpath, sys.prefix, sys.base_prefix))  # may be in there, too
     for name, module in list(sys.modules.items()):
         place = getattr(module, "__dict__", {}).get("__file__") or ""
         if place.startswith(folder) and not place.startswith(kept):

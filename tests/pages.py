@@ -2,10 +2,10 @@
 
 Python is executed, in one namespace for the page. Commands are typed, `aegis ...` and `python FILE ...`; one that ends with
 another exit code than 0 says so behind it: `aegis certify ... # exit code 3`. `pip install` is not typed: it must name this
-project. A block behind a paragraph with the words "Save this as `problem.yaml`" is written to that file. Other YAML,
-JSON and CSV is parsed. A block of `text` is what the block before it prints: the same words and, within 2 %, the same numbers;
-a line `...` stands for lines left out. Everything else cannot be run, and the page fails unless tests/docs/page_claims.py says
-who runs it, or why nobody does.
+project, or its sources (`.`). A block behind a paragraph with the words "Save this as `problem.yaml`" is written to that file.
+Other YAML, JSON and CSV is parsed. A block of `text` is what the block before it prints: the same words and, within 2 %, the
+same numbers; a line `...` stands for lines left out. Everything else cannot be run, and the page fails unless
+tests/docs/page_claims.py says who runs it, or why nobody does.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def typed(line: str) -> str:
     words = shlex.split(line, comments=True)
     if words[:2] == ["pip", "install"]:
         project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["name"]
-        assert all(word.split("[")[0] == project for word in words[2:]), f"not this project: {line}"
+        assert all(word.split("[")[0] in (".", project) for word in words[2:]), f"not this project: {line}"
         return ""
     if words[0] not in ("aegis", "python"):
         raise CannotRun(f"only commands that begin with `aegis` or `python` are run, found: {line}")

@@ -16,6 +16,7 @@ import pytest
 import aegis
 
 README = (Path(__file__).parents[1] / "README.md").read_text()
+WRITTEN = ("log.parquet", "problem.yaml", "report.html")
 
 
 def test_python_example_runs(tmp_path: Path) -> None:
@@ -30,7 +31,7 @@ def test_python_example_runs(tmp_path: Path) -> None:
     assert legacy < agent <= best + 0.3
     assert lines[2] == "audit: fit"
     assert lines[3].startswith("Certified: with probability at least 95 %")
-    assert (tmp_path / "report.html").exists()
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(WRITTEN)
 
 
 def test_commands_named_in_the_readme_exist() -> None:
@@ -44,10 +45,12 @@ def test_commands_named_in_the_readme_exist() -> None:
 
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return the commands of the README, run one after the other in an empty folder, and what each printed."""
+    """Return the commands of the README, run one after the other where its example has run before, and what each printed."""
     from aegis.cli import main
 
     place, found = tmp_path_factory.mktemp("readme"), {}
+    for name in WRITTEN:  # by the Python example above the commands: nothing may stand in their way
+        (place / name).write_text("here before")
     first, *others = re.findall(r"^    aegis (.*)$", README, flags=re.M)
     command = [sys.executable, "-m", "aegis", *shlex.split(first)]
     done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)

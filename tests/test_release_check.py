@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 from types import ModuleType
@@ -85,6 +87,26 @@ def test_the_checklist_names_targets_that_exist_and_every_python_that_is_promise
         assert re.search(rf"^{target}:", makefile, flags=re.M), target
     promised = re.findall(r"Python :: (3\.\d+)\"", (ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     assert re.findall(r"^\| (3\.\d+)\.\d+ \|.*passed", PAGE, flags=re.M) == promised
+
+
+def test_the_checklist_says_what_make_bench_does() -> None:
+    found = re.search(r"for part in ([a-z_ ]+);", (ROOT / "Makefile").read_text(encoding="utf-8"))
+    assert found is not None
+    step = re.search(r"^5\. .*?(?=^6\. )", PAGE, flags=re.M | re.S)
+    assert step is not None
+    named = [name for name in re.findall(r"`([a-z_]+)`", step[0]) if (ROOT / "benchmarks" / f"{name}.py").exists()]
+    assert named == found[1].split()
+
+
+def test_a_source_archive_would_be_whole() -> None:
+    if not (ROOT / ".git").exists():
+        pytest.skip("the sources are not a git checkout: what is tracked cannot be listed")
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    included = project["tool"]["hatch"]["build"]["targets"]["sdist"]["include"]
+    always = ("/.gitignore", "/pyproject.toml")  # hatchling takes these in any case
+    lost = [name for name in listed if not f"/{name}".startswith((*included, *always))]
+    assert lost == []
 
 
 def test_the_version_is_the_same_everywhere() -> None:

@@ -128,9 +128,10 @@ def test_the_published_file(campaign: str) -> None:
     assert found.problem.innermost.actions.count == CAMPAIGNS[campaign]
 
 
-def test_draws_that_are_held_are_noticed_and_windows_mend_it() -> None:
+@pytest.mark.parametrize("campaign", CAMPAIGNS)
+def test_draws_that_are_held_are_noticed_and_windows_mend_it(campaign: str) -> None:
     wheel = published("open-bandit") / "obp-0.4.1-py3-none-any.whl"
     for unit, refused in (("impression", ["actions-held"]), ("window", [])):
-        found = read_open_bandit([wheel], "men", unit=unit)
+        found = read_open_bandit([wheel], campaign, unit=unit)
         audit = audit_log(Source(found.log, found.problem), found.policies["bts"])
         assert [finding.code for finding in audit.findings if finding.severity == "refused"] == refused

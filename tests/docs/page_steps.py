@@ -4,7 +4,7 @@ A page is followed from top to bottom in one folder:
 
 - a code block after the words "Save this as `NAME`" is saved under that name;
 - lines of a `sh` block are typed: `aegis ...` and `python FILE ...`. A command ends well unless a comment behind it says
-  `# exit code N`. `pip install` is not typed; what it installs must be what the project calls itself;
+  `# exit code N`. `pip install` is not typed; what it installs must be the sources here (`.`) or what the project calls itself;
 - a `python` block is run, with the names of the blocks before it;
 - a `text` block is what the block before it printed, line by line. A line `...` stands for any number of lines.
 """
@@ -89,7 +89,7 @@ class Reader:
         words = shlex.split(line, comments=True)
         wanted = re.search(r"#.*exit code (\d)", line)
         if words[:2] == ["pip", "install"]:
-            assert all(word.split("[")[0] == distribution() for word in words[2:]), where
+            assert all(word.split("[")[0] in (".", distribution()) for word in words[2:]), where
             return ""
         errors = io.StringIO()
         with self.listening() as heard, contextlib.redirect_stderr(errors):

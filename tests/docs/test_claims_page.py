@@ -17,8 +17,12 @@ from comparison_page import section
 PAGE = page_steps.page("claims.md")
 RESULTS = (page_steps.ROOT / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8")
 PROMISED = PAGE.split("## What is promised")[1].split("\n## ")[0]
-TABLE = [line for line in PROMISED.splitlines() if line.startswith("| ")][1:]
-ROWS = [tuple(cell.strip() for cell in line.strip("|").split("|")) for line in TABLE]
+HEADS = ("claim", "what comes out")
+ROWS = [
+    (cells[0], cells[1], cells[2] if len(cells) > 2 else "")  # claim, what backs it, its number if there is one
+    for line in PROMISED.splitlines()
+    if line.startswith("| ") and (cells := [cell.strip() for cell in line.strip("|").split("|")])[0] not in HEADS
+]
 
 
 def functions_of(path: Path) -> set[str]:
@@ -27,13 +31,13 @@ def functions_of(path: Path) -> set[str]:
 
 def test_every_test_that_is_named_exists() -> None:
     named = re.findall(r"\[`(test_\w+)`\]\((\.\./tests/[^)]+)\)", PAGE)
-    assert len(named) >= 20
+    assert len(named) >= 50
     for test, place in named:
         assert test in functions_of((page_steps.DOCS / place).resolve()), f"{place}: {test}"
 
 
 def test_every_claim_is_backed() -> None:
-    assert len(ROWS) >= 20
+    assert len(ROWS) >= 30
     for claim, backed, _ in ROWS:
         assert "](../tests/" in backed or "](../benchmarks/" in backed, claim
 
@@ -56,7 +60,10 @@ def test_the_worst_rates_are_the_worst() -> None:
     own = [
         float(found) for found in re.findall(r"^\| aegis, [^|]+\| at all looks[^|]*\|[^|]+\|[^|]+\| ([\d.]+)%", looks, flags=re.M)
     ]
-    assert f"at most {max(own)}% (" in PAGE
+    assert f"at most {max(own)}% (Student" in PAGE
+    anew = re.findall(r"^\| aegis, certify run anew[^|]+\|[^|]+\| (\d+) \| 10 \| (([\d.]+)% \([^)]+\))", looks, flags=re.M)
+    logs, told, _ = max(anew, key=lambda found: float(found[2]))
+    assert len(anew) == 3 and f"ten looks, {logs} logs: at most {told}" in PAGE
 
 
 def test_the_failures_print_what_the_page_shows(tmp_path: Path) -> None:

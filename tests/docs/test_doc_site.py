@@ -25,6 +25,14 @@ def test_every_page_has_one_place_in_the_order() -> None:
     assert placed[0] == "index.md"
 
 
+def test_every_page_that_somebody_wrote_is_reached_from_the_front() -> None:
+    front = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
+    linked = set(re.findall(r"\]\(([^)#]+)", front))
+    written = {page for page in PAGES - set(OUTSIDE.values()) if not page.startswith(("reference/", "decisions/"))}
+    assert written - linked == {"index.md"}
+    assert {"reference/cli.md", "reference/api.md", "decisions"} <= linked  # and these lead on
+
+
 def test_a_page_that_is_yet_to_come_is_passed_over() -> None:
     assert order({"index.md", "theory.md", "decisions/2.md", "decisions/1.md"}) == [
         {"Start": ["index.md"]},

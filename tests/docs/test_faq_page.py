@@ -36,6 +36,34 @@ def test_options_exist() -> None:
     assert len(named) >= 6 and named <= known, named - known
 
 
+def test_options_stand_behind_commands_that_have_them() -> None:
+    typed = re.findall(r"`aegis\s+([a-z]+)([^`]*--[^`]*)`", PAGE)
+    assert len(typed) >= 2
+    for name, rest in typed:
+        command = LazyGroup("aegis").get_command(None, name)  # type: ignore[arg-type]
+        known = {option for parameter in getattr(command, "params", []) for option in parameter.opts}
+        assert set(re.findall(r"--[a-z][a-z-]*", rest)) <= known, name
+    for name in ("certify", "plan", "handover", "serve"):  # said to have a delta
+        command = LazyGroup("aegis").get_command(None, name)  # type: ignore[arg-type]
+        assert "--delta" in {option for parameter in getattr(command, "params", []) for option in parameter.opts}
+
+
+@pytest.mark.parametrize(
+    ("topic", "words"),
+    [
+        ("My propensities were not logged. Can I use AEGIS?", ("estimated: true", "wrong_by", "epsilon")),
+        ("Rewards arrive late", ("closed",)),
+        ("The plant drifts, or the legacy was changed", ("drift", "--split time", "monitor")),
+        ("Episodes depend on each other", ("cluster", "most")),
+        ("There are hundreds of actions", ("capped", "available")),
+        ("Which delta?", ("--delta", "not yet")),
+    ],
+)
+def test_what_users_of_other_libraries_ask_is_answered(topic: str, words: tuple[str, ...]) -> None:
+    answer = PAGE.split(f"### {topic}\n")[1].split("\n### ")[0]
+    assert all(word in answer for word in words)
+
+
 def test_findings_exist() -> None:
     assert {"drift", "several-versions"} <= set(CODES)
 

@@ -16,7 +16,8 @@ print("good", "day")
 ```
 
 ```sh
-pip install aegis-handover
+pip install .
+pip install 'aegis-handover[report]'
 python greet.py
 ```
 
@@ -62,7 +63,8 @@ def test_a_page_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         ("6\n...\n3\n", "6\n...\n4\n"),
         ("6\n...\n3\n", "...\n2\n"),
         ("exit code 2", "exit code 3"),
-        ("install aegis-handover", "install something"),
+        ("install .\n", "install something\n"),
+        ("aegis-handover[report]", "something[report]"),
         ("python greet.py", "ls"),
     ],
 )
