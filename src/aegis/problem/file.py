@@ -94,10 +94,11 @@ class _Propensity(_Section):
     estimated: bool = False
     wrong_by: float | None = None
     density: bool = False
+    shares: list[float] = Field(default_factory=list)
 
     def build(self) -> Propensity:
         forms = (self.column, tuple(self.columns), self.policy, self.base, self.epsilon)
-        return Propensity(*forms, self.least, self.estimated, self.wrong_by, self.density)
+        return Propensity(*forms, self.least, self.estimated, self.wrong_by, self.density, tuple(self.shares))
 
 
 class _Level(_Section):
