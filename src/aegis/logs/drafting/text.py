@@ -14,6 +14,7 @@ from aegis.logs.drafting.scalars import flow, remark, scalar
 from aegis.logs.drafting.variables import Context, Placed, suggested_guards
 from aegis.logs.drafting.words import BASE, is_named
 from aegis.problem import Value
+from aegis.problem.file import DRAFTED
 
 _WIDTH = 118
 _MOST_LISTED = 12  # whole numbers; from more evenly spaced ones on, a grid is written
@@ -86,7 +87,9 @@ def _comment(text: str, indent: int = 0, hang: str = "") -> list[str]:
 
 
 def _head(guesses: Guesses) -> Iterator[str]:
-    yield from _comment(f"Drafted from {guesses.origin}. Every line is a guess from names and values: read it once.")
+    yield from _comment(
+        f"{DRAFTED.removeprefix('# ')}{guesses.origin}. Every line is a guess from names and values: read it once."
+    )
     if guesses.questions:
         yield "# To be decided by you:"
         for number, question in enumerate(guesses.questions, 1):
