@@ -118,8 +118,9 @@ def test_values_are_those_that_exist() -> None:
     from aegis.adapters.dsjson_survey import SKIPPED, UNOBSERVED
     from aegis.agents.candidates import CANDIDATES
     from aegis.certificate.claims import METHODS
+    from aegis.cli.handover_made import EXTERNAL
     from aegis.experiments import names
-    from aegis.handover.hosts import EXTERNAL, HOSTS
+    from aegis.handover.hosts import HOSTS
     from aegis.handover.settings import MODES
     from aegis.logs import split
     from aegis.worlds import ALL_WORLDS, WORLDS
