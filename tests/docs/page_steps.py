@@ -1,4 +1,4 @@
-"""Following a page of the documentation literally, as tests/pages.py runs it, but to the letter: what it shows is what is printed.
+"""Following a page of the documentation literally, as tests/pages.py does, but to the letter: it shows what is printed.
 
 A page is followed from top to bottom in one folder, its files are saved, its commands typed, its Python run in one namespace. A
 `text` block is what the block before it printed, line by line; a line `...` stands for any number of lines. Blocks of other
