@@ -41,7 +41,7 @@ SAME = 0.02
 WIDTH = "100"  # columns of the terminal
 
 
-class CannotRun(Exception):
+class CannotRun(AssertionError):
     """A block for which there is no way to run it here."""
 
 
@@ -95,7 +95,7 @@ def _run(block: Block, code: str, names: dict[str, Any], printed: str | None, pa
             exec(compile("\n" * block.line + code, page, "exec"), names)
         return said.getvalue()
     if block.language in SHELLS:
-        return "".join(typed(line) for line in _commands(block.language, code))
+        return "".join(typed(line) for line in commands(block.language, code))
     if block.language == "text":
         if printed is None:
             raise CannotRun("nothing was run just before this output")
@@ -176,7 +176,8 @@ def _lines(text: str) -> list[str]:
     return [short for line in text.splitlines() if (short := re.sub(r"[\s━─]+", " ", line).strip())]
 
 
-def _commands(language: str, code: str) -> Iterator[str]:
+def commands(language: str, code: str) -> Iterator[str]:
+    """Yield the commands of a block, each on one line; comments are left out."""
     whole = re.sub(r"\\\n\s*", "", code)
     for line in whole.splitlines():
         if language == "console":

@@ -188,6 +188,49 @@ def test_thinning_is_declared_or_refused(tmp_path: Path) -> None:
     assert read_dsjson(lost, Declared(thinned=True)).table.num_rows == 1
 
 
+@pytest.mark.parametrize("first", [True, False])
+def test_an_outcome_in_a_line_of_its_own_is_joined_to_its_decision(first: bool, tmp_path: Path) -> None:
+    late = {"RewardValue": 0.25, "EnqueuedTimeUtc": "2021-07-30T10:00:00Z", "EventId": "event-1"}
+    lines = [event(1, _label_cost=0.0), event(2, o=[{"v": 1.0}])]
+    made = read_dsjson(written(tmp_path / "log.json", *([late, *lines] if first else [*lines, late])))
+    assert made.table["reward"].to_pylist() == [0.25, 1.0]
+    assert "1 outcomes stood in lines of their own and were joined to their decisions by EventId" in made.notes
+    assert not any("coin toss" in note for note in made.notes)
+    with pytest.raises(LogError, match=r"key 'o': this event has no outcome, others have"):
+        read_dsjson(written(tmp_path / "some.json", *lines[:1], event(3), late))
+    skipped = written(tmp_path / "skipped.json", event(1, _skipLearn=True), event(2), late)
+    assert read_dsjson(skipped, Declared(skipped="left out", unobserved="cost")).table.num_rows == 1
+
+
+def test_two_outcomes_of_one_decision_are_refused(tmp_path: Path) -> None:
+    late = {"RewardValue": 0.25, "EventId": "event-1"}
+    for lines in ([event(1, o=[{"v": 1.0}]), late], [late, event(1), late]):
+        with pytest.raises(LogError, match=r"line \d, key 'EventId': an outcome of 'event-1', which has another one .*line \d"):
+            read_dsjson(written(tmp_path / "log.json", *lines))
+    with pytest.raises(LogError, match=r"line 2, key 'RewardValue': found \"much\"; expected a finite number"):
+        read_dsjson(written(tmp_path / "log.json", event(1), {**late, "RewardValue": "much"}))
+
+
+def test_flags_in_quotes_are_flags(tmp_path: Path) -> None:
+    path = written(tmp_path / "log.json", event(1, _skipLearn="true"), event(2, _skipLearn="False"), event(3))
+    left = read_dsjson(path, Declared(skipped="left out"))
+    assert left.table["event_id"].to_pylist() == ["event-2", "event-3"]
+    with pytest.raises(LogError, match="line 1, key '_skipLearn': found \"perhaps\"; expected true or false"):
+        read_dsjson(written(tmp_path / "odd.json", event(1, _skipLearn="perhaps")))
+
+
+def test_clusters_that_are_numbers_count_by_their_size_and_are_no_texts(tmp_path: Path) -> None:
+    def of(number: int, user: object) -> dict[str, Any]:
+        found = event(number)
+        found["c"]["user"]["id"] = user
+        return found
+
+    path = written(tmp_path / "log.json", of(1, 1), of(2, 1.0), of(3, 2))
+    assert read_dsjson(path, Declared(cluster="user.id")).table["cluster"].to_pylist() == ["1", "1", "2"]
+    with pytest.raises(LogError, match=r"line 2, key 'c\.user\.id': found '1', but a number in lines before"):
+        read_dsjson(written(tmp_path / "mixed.json", of(1, 1), of(2, "1")), Declared(cluster="user.id"))
+
+
 def test_no_outcome_means_a_default_or_nothing_known(tmp_path: Path) -> None:
     path = written(tmp_path / "log.json", event(1, o=[{"v": 1.0}]), event(2, _label_cost=0.0))
     with pytest.raises(LogError, match=r"line 2, key 'o': this event has no outcome, others have"):

@@ -14,6 +14,7 @@ from typed import run
 
 from aegis.cli import COMMANDS
 from aegis.cli.completion import SHELLS
+from aegis.cli.values import LISTED, bench_names
 
 HEAVY = "{'numpy', 'scipy', 'pyarrow', 'pydantic', 'yaml', 'jinja2', 'sqlalchemy', 'fastapi', 'dask'}"
 LIGHT = f"{{'rich', *{HEAVY}}}"
@@ -102,3 +103,40 @@ def test_bash_itself_completes(tmp_path: Path) -> None:
     done = subprocess.run(["bash", "-c", typed], env=surroundings, capture_output=True, text=True, check=True)
     registered, found = done.stdout.splitlines()
     assert "-F _aegis_completion aegis" in registered and found == "certify", done.stderr
+
+
+def test_values_are_completed_without_heavy_imports() -> None:
+    assert completed("aegis simulate --world d") == (["plain,dosing"], "[]")
+    assert completed("aegis dataset h") == (["plain,heartsteps"], "[]")
+    assert completed("aegis certify log.csv --method w") == (["plain,water-filled"], "[]")
+    assert completed("aegis convert x --from o") == (["plain,obp"], "[]")
+    assert "plain,1a" in completed("aegis bench run 1")[0]
+
+
+def test_values_are_those_that_exist() -> None:
+    from aegis.adapters.datasets import DATASETS
+    from aegis.adapters.dsjson_survey import SKIPPED, UNOBSERVED
+    from aegis.agents.candidates import CANDIDATES
+    from aegis.certificate.claims import METHODS
+    from aegis.cli.handover_made import EXTERNAL
+    from aegis.experiments import names
+    from aegis.handover.hosts import HOSTS
+    from aegis.handover.settings import MODES
+    from aegis.logs import split
+    from aegis.worlds import ALL_WORLDS, WORLDS
+
+    assert {what: set(values) for what, values in LISTED.items()} == {
+        "world": set(ALL_WORLDS),
+        "level world": set(WORLDS),
+        "data set": {"list", *DATASETS},
+        "method": set(METHODS),
+        "kind": set(CANDIDATES),
+        "split": set(split.KINDS),
+        "side": {*split.SIDES, "all"},
+        "mode": set(MODES),
+        "engine": {"local", "dask"},
+        "unobserved": set(UNOBSERVED),
+        "skipped": set(SKIPPED),
+        "host": set(HOSTS) - {EXTERNAL},
+    }
+    assert set(bench_names()) == {"all", *names()}

@@ -20,6 +20,7 @@ def test_the_list_names_every_data_set(capsys: pytest.CaptureFixture[str]) -> No
     assert code == 0 and "--set campaign: all, men, women" in out
     for name, entry in DATASETS.items():
         assert name in out and entry.cite in out and entry.licence in out
+    assert aegis("dataset", capsys=capsys)[:2] == (0, out)
     code, out, _ = aegis("dataset", "list", "--json", capsys=capsys)
     assert code == 0 and [entry["name"] for entry in json.loads(out)["datasets"]] == list(DATASETS)
 

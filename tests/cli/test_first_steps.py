@@ -36,7 +36,7 @@ def test_doctor_says_what_to_do_next(capsys: pytest.CaptureFixture[str]) -> None
 def test_doctor_says_how_to_install_extras_and_what_to_mend(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    real, gone = metadata.version, {"fastapi"}
+    real, gone = metadata.version, {"fastapi", "scikit-learn", "mlflow-skinny"}
 
     def version(name: str) -> str:
         if name in gone:
@@ -46,6 +46,8 @@ def test_doctor_says_how_to_install_extras_and_what_to_mend(
     monkeypatch.setattr(metadata, "version", version)
     code, out, _ = run("doctor", capsys=capsys)
     assert code == 0 and "For the live gate: pip install 'aegis-handover[service]'" in out
+    assert "For models of scikit-learn as policies: pip install 'aegis-handover[sklearn]'" in out
+    assert "For certificates in MLflow: pip install 'aegis-handover[mlflow]'" in out
     gone.add("jinja2")
     code, out, _ = run("doctor", capsys=capsys)
     assert code == 2 and "PROBLEM: install jinja2" in out and "Everything works" not in out
@@ -75,6 +77,30 @@ def test_what_is_lacking_is_told_with_the_command_that_makes_it(
     code, out, err = run(*arguments, capsys=capsys)
     assert code == 2 and expected in err
     assert "Traceback" not in out + err
+
+
+@pytest.mark.parametrize("command", [["audit"], ["certify", "--policy", "x"], ["learn", "--out", "x"]])
+def test_a_draft_that_is_not_complete_says_what_to_fill_in(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "log.csv").write_text("order,oven,note,gain\n1,low,x,0.5\n2,high,y,1.5\n3,low,x,0.2\n")
+    code, out, err = run("init", "log.csv", "--out", "p.yaml", capsys=capsys)
+    assert code == 2 and "answer question" in err and out.count("Which column is the action?") == 1 and "Which" not in err
+    code, _, err = run(command[0], "log.csv", "--problem", "p.yaml", *command[1:], capsys=capsys)
+    assert code == 2 and "p.yaml: 'levels' is missing" in err
+    assert "fill in levels; or draft it again" in err and "aegis init LOG --action COLUMN --out p.yaml --force" in err
+    assert run("init", "log.csv", "--action", "oven", "--out", "p.yaml", "--force", capsys=capsys)[0] == 0
+    code, out, err = run("audit", "log.csv", "--problem", "p.yaml", capsys=capsys)
+    assert code == 4 and "no-propensity" in out
+
+
+def test_a_draft_without_an_id_is_told_to_be_given_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log, out = tmp_path / "log.csv", tmp_path / "p.yaml"
+    log.write_text("oven,gain\nlow,0.5\nhigh,1.5\nlow,0.5\nhigh,0.4\n")
+    assert run("init", log, "--action", "oven", "--out", out, capsys=capsys)[0] == 0
+    code, _, err = run("audit", log, "--problem", out, capsys=capsys)
+    assert code == 2 and "'row' (episode id), which tells independent units apart: add it to the log (1, 2, 3 ..." in err
 
 
 def test_a_missing_policy_is_told_with_the_command_that_makes_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

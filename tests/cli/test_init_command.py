@@ -98,6 +98,27 @@ def test_actions_may_be_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert code == 2 and "no column 'tol'" in err
 
 
+def test_columns_that_are_not_used_are_named_with_the_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "log.csv"
+    path.write_text("order,oven,p_oven,version,note,gain\n1,low,0.5,v1,,0.5\n2,high,0.5,v1,late,1.5\n3,low,0.5,v1,,0.2\n")
+    code, shown, err = aegis("init", path, "--out", tmp_path / "p.yaml", capsys=capsys)
+    assert code == 0, err
+    assert "not used: 'version': the same in every row\n" in shown and "not used: 'note': " in shown
+    _, shown, _ = aegis("init", path, "--json", capsys=capsys)
+    assert set(json.loads(shown)["unused"]) == {"version", "note"}
+
+
+def test_probabilities_may_be_pointed_at(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, out = tmp_path / "log.csv", tmp_path / "p.yaml"
+    path.write_text("order,oven,w,gain\n1,low,0.5,0.5\n2,high,0.5,1.5\n3,low,0.5,0.2\n")
+    code, shown, err = aegis("init", path, "--propensity", "oven=w", "--out", out, capsys=capsys)
+    assert code == 0, err
+    propensity = load_problem(out).innermost.propensity
+    assert propensity is not None and propensity.column == "w" and "of the action taken" in shown
+    code, _, err = aegis("init", path, "--propensity", "oven=v", capsys=capsys)
+    assert code == 2 and "no column 'v' for a propensity" in err
+
+
 def test_names_are_never_taken_for_markup(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "log.parquet"
     columns = {"episode": [1, 2], "action": ["a", "b"], "pscore": [0.5, 0.5], "[bold]x[/]": [1.5, 2.5], "reward": [0.0, 1.0]}

@@ -54,6 +54,7 @@ def capped(problem: Problem, limit: float, levels: tuple[str, ...]) -> Capped:
         (UNIFORM, LEAST, ("slow", "fast"), 40.0),
         (UNIFORM, LEAST, ("fast",), 10.0),
         (BASE, COLUMN, ("slow",), 20.0),
+        ("{shares: [0.5, 0.2, 0.2, 0.1]}", COLUMN, ("slow",), 10.0),
         (BASE, COLUMN, ("slow", "fast"), math.inf),
         (COLUMN, LEAST, ("slow",), math.inf),
     ],

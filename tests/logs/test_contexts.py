@@ -55,6 +55,7 @@ def test_the_legacy_comes_along_where_it_is_known(table: pa.Table, tmp_path: Pat
     ("form", "expected"),
     [
         ("{policy: uniform}", [[1 / 3, 1 / 3, 1 / 3], [1 / 3, 1 / 3, 1 / 3]]),
+        ("{shares: [0.5, 0.3, 0.2]}", [[0.5, 0.3, 0.2], [0.5, 0.3, 0.2]]),
         ("{base: meant, epsilon: 0.3}", [[0.8, 0.1, 0.1], [0.1, 0.1, 0.8]]),
     ],
 )

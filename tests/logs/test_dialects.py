@@ -162,8 +162,12 @@ def test_one_column_is_shown_as_it_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (text_of(ROWS).encode("utf-16-le"), "zero bytes.*save it as UTF-8"),
-        (text_of(ROWS).encode("utf-32"), "UTF-32.*save it as UTF-8"),
+        (text_of(ROWS).encode("utf-16-le"), "UTF-16LE text without a mark.*save it as UTF-8.*iconv -f UTF-16LE -t UTF-8 "),
+        (text_of(ROWS).encode("utf-16-be"), "UTF-16BE text without a mark.*iconv -f UTF-16BE"),
+        (text_of(ROWS).encode("utf-32-le"), "UTF-32LE text without a mark.*iconv -f UTF-32LE"),
+        (text_of(ROWS).encode("utf-32-be"), "UTF-32BE text without a mark.*iconv -f UTF-32BE"),
+        (text_of(ROWS).encode("utf-32"), "UTF-32 text.*save it as UTF-8.*iconv -f UTF-32 -t UTF-8"),
+        (bytes(range(256)) * 9, "not text .it has zero bytes.; save it as UTF-8"),
         (b"\x89PNG\x00\x00", "not text"),
     ],
 )

@@ -66,10 +66,13 @@ def test_a_general_probability_goes_with_the_named_column(tmp_path: Path) -> Non
     ("name", "says"),
     [
         ("sprey", r"no column 'sprey'.*'spray'"),
-        ("purity", "'purity' cannot be an action: found 480 values; an action has 2 to 200 values, one in every row"),
+        ("started_at", "'started_at' cannot be an action: found 80 dates; an action has 2 to 200 values or is any number of an"),
+        ("note", "'note' cannot be an action: found 480 texts"),
+        ("grams", "'grams' cannot be an action: found 480 numbers; .* whole numbers into classes"),
     ],
 )
 def test_what_cannot_be_an_action_is_refused(name: str, says: str, tmp_path: Path) -> None:
-    path = logs.parquet(pa.table(renamed()), tmp_path)
+    further = {"note": [f"note {number}" for number in range(480)], "grams": np.arange(480)}
+    path = logs.parquet(pa.table({**renamed(), **further}), tmp_path)
     with pytest.raises(InputError, match=says):
         draft_problem(path, actions=(name,))

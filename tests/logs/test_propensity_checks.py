@@ -131,6 +131,16 @@ def test_a_promise_that_is_kept_passes_and_masked_actions_do_not_count(
     assert len(Source(log(**further), problem_of(propensity, masked)).read()) == 3
 
 
+def test_shares_are_the_chances_of_every_row_and_of_what_was_taken() -> None:
+    table = Source(log(), problem_of("{shares: [0.9, 0.1]}", False)).read().levels["a"]
+    assert table.mu_full is not None
+    for row in range(3):
+        assert table.mu_full[row].tolist() == [0.9, 0.1]
+        assert table.mu_taken[row] == [0.9, 0.1][table.action[row]]
+    with pytest.raises(LogError, match=r"below the 0\.2 that propensity 'least'"):
+        Source(log(), problem_of("{shares: [0.9, 0.1], least: 0.2}", False)).read()
+
+
 # ---- writing ---------------------------------------------------------------------------------------------------------
 
 
@@ -150,3 +160,12 @@ def test_the_probability_of_the_taken_action_is_that_of_its_column() -> None:
     other = np.where(np.arange(len(table)) == 1, table.mu_taken / 2, table.mu_taken)
     with pytest.raises(LogError, match=r"row 1 of the batch .* but a reader would find .*its column says so; make them equal"):
         to_table(batch.with_level("recipe", replace(table, mu_taken=other)), problem)
+
+
+def test_a_batch_with_other_chances_than_the_shares_cannot_be_written() -> None:
+    problem = problem_of("{shares: [0.9, 0.1]}", False)
+    batch = Source(log(), problem).read()
+    assert to_table(batch, problem).num_rows == 3
+    table = batch.levels["a"]
+    with pytest.raises(LogError, match="the problem says that the policy has these shares"):
+        to_table(batch.with_level("a", replace(table, mu_taken=table.mu_taken / 2)), problem)

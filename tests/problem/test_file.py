@@ -196,6 +196,7 @@ def propensities(draw: st.DrawFn, index: int, count: int) -> Propensity | None:
                 Propensity(column=("no", "off", "~")[index - 1]),
                 Propensity(columns=tuple(f"p{index}_{i}" for i in range(count))),
                 Propensity(policy="uniform"),
+                Propensity(shares=(0.5, *([0.5 / (count - 1)] * (count - 1)))),
                 Propensity(base=f"meant{index}", epsilon=draw(st.floats(1e-12, 1))),
                 Propensity(column=f"p{index}", least=draw(st.floats(1e-12, 1 / count)), estimated=draw(st.booleans())),
                 Propensity(column=f"p{index}", estimated=True, wrong_by=draw(st.floats(1, 1e9))),
@@ -217,14 +218,16 @@ def problems(draw: st.DrawFn) -> Problem:
             Variable(f"k{index}", "categorical", values=draw(st.sampled_from([labels, numbers]))),
             Variable(f"v{index}", "vector", (f"v{index}_1", f"v{index}_2")),
         )[: draw(st.integers(0, 3))]
+        given = draw(propensities(index, actions.count))
+        masks = [()] if given is not None and given.shares else [(), tuple(f"m{i}" for i in range(actions.count))]
         levels.append(
             Level(
                 f"l{index}",
                 actions,
                 context,
-                draw(propensities(index, actions.count)),
+                given,
                 draw(st.sampled_from([None, "run"])),
-                draw(st.sampled_from([(), tuple(f"m{i}" for i in range(actions.count))])),
+                draw(st.sampled_from(masks)),
                 draw(st.floats(-10, 10)),
             )
         )

@@ -1,4 +1,4 @@
-"""Levels and the four forms of a propensity."""
+"""Levels and the five forms of a propensity."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ TWO = Actions("a", (1, 2))
         (Propensity(columns=("p1", "p2")), True, ("p1", "p2")),
         (Propensity(policy="uniform"), True, ()),
         (Propensity(base="meant", epsilon=0.1), True, ("meant",)),
+        (Propensity(shares=(0.6, 0.4)), True, ()),
     ],
 )
 def test_each_form_says_what_it_knows_and_what_it_reads(propensity: Propensity, full: bool, columns: tuple[str, ...]) -> None:
@@ -33,6 +34,10 @@ def test_each_form_says_what_it_knows_and_what_it_reads(propensity: Propensity, 
         ({"column": "p", "policy": "uniform"}, "exactly one of 'column'"),
         ({"columns": ("p", "q"), "base": "b", "epsilon": 0.1}, "exactly one of 'column'"),
         ({"epsilon": 0.1}, "exactly one of 'column'"),
+        ({"shares": (0.5, 0.5), "policy": "uniform"}, "exactly one of 'column'"),
+        ({"shares": (0.5, 0.4)}, "'shares' sum to 0.9, expected 1"),
+        ({"shares": (1.0, 0.0)}, "each of 'shares' is a probability above 0 and below 1, found 1.0"),
+        ({"shares": (math.nan, 0.5)}, "above 0 and below 1, found nan"),
         ({"base": "b"}, "'base' and 'epsilon' belong together"),
         ({"column": "p", "epsilon": 0.1}, "'base' and 'epsilon' belong together"),
         ({"base": "b", "epsilon": 0.0}, "above 0 and at most 1, found 0.0"),
@@ -47,6 +52,14 @@ def test_each_form_says_what_it_knows_and_what_it_reads(propensity: Propensity, 
 def test_a_wrong_propensity_is_refused(arguments: dict[str, object], message: str) -> None:
     with pytest.raises(ProblemError, match=message):
         Propensity(**arguments)  # type: ignore[arg-type]
+
+
+def test_shares_are_one_for_each_action_and_none_is_ever_masked() -> None:
+    assert Level("dose", TWO, propensity=Propensity(shares=(0.6, 0.4))).propensity
+    with pytest.raises(ProblemError, match="one number per action, in their order: expected 2, found 3"):
+        Level("dose", TWO, propensity=Propensity(shares=(0.6, 0.2, 0.2)))
+    with pytest.raises(ProblemError, match="'available' masks actions in some"):
+        Level("dose", TWO, propensity=Propensity(shares=(0.6, 0.4)), available=("m1", "m2"))
 
 
 def test_exploring_always_is_allowed() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from aegis.adapters.converted import Converted, write_converted
-from aegis.adapters.dsjson_events import Event, events
+from aegis.adapters.dsjson_events import Event, Outcome, events, outcomes
 from aegis.adapters.dsjson_survey import ABSENT, ACTION, CLUSTER, EPISODE, REWARD, TIME, Declared, Survey, action_labels
 from aegis.errors import LogError, SettingError
 from aegis.problem import Problem
@@ -27,8 +27,9 @@ __all__ = ["Declared", "convert_dsjson", "read_dsjson"]
 def read_dsjson(paths: str | Path | Sequence[str | Path], declared: Declared | None = None) -> Converted:
     """Return DSJSON files (`.gz` too) as one log in memory; LogError names file, line and key of what cannot be used."""
     given = _listed(paths)
-    found = _survey(given, declared or Declared())
-    return Converted(pa.concat_tables(list(_tables(given, found))), found.problem(), found.notes())
+    apart = outcomes(given)
+    found = _survey(given, declared or Declared(), apart)
+    return Converted(pa.concat_tables(list(_tables(given, found, apart))), found.problem(), found.notes())
 
 
 def convert_dsjson(
@@ -36,9 +37,10 @@ def convert_dsjson(
 ) -> tuple[int, Problem, tuple[str, ...]]:
     """Write DSJSON files as `log.parquet` and `problem.yaml` into a folder, block by block; return rows, problem and notes."""
     given = _listed(paths)
-    found = _survey(given, declared or Declared())
+    apart = outcomes(given)
+    found = _survey(given, declared or Declared(), apart)
     problem = found.problem()
-    return write_converted(_tables(given, found), problem, folder), problem, found.notes()
+    return write_converted(_tables(given, found, apart), problem, folder), problem, found.notes()
 
 
 def _listed(paths: str | Path | Sequence[str | Path]) -> list[str | Path]:
@@ -48,24 +50,30 @@ def _listed(paths: str | Path | Sequence[str | Path]) -> list[str | Path]:
     return found
 
 
-def _survey(paths: Sequence[str | Path], declared: Declared) -> Survey:
+def _by_id(apart: Sequence[Outcome]) -> dict[str, list[Outcome]]:
+    found: dict[str, list[Outcome]] = {}
+    for outcome in apart:
+        if outcome.event_id is not None:
+            found.setdefault(outcome.event_id, []).append(outcome)
+    return found
+
+
+def _survey(paths: Sequence[str | Path], declared: Declared, apart: Sequence[Outcome]) -> Survey:
     found = Survey(declared)
-    for event in events(paths):
-        if event is None:
-            found.dangling += 1
-        else:
-            found.add(event)
+    for event in events(paths, _by_id(apart)):
+        found.add(event)
+    found.dangling = sum(outcome.event_id not in found.ids for outcome in apart)
     found.check()
     return found
 
 
-def _tables(paths: Sequence[str | Path], found: Survey) -> Iterator[pa.Table]:
+def _tables(paths: Sequence[str | Path], found: Survey, apart: Sequence[Outcome]) -> Iterator[pa.Table]:
     """Yield the rows of the log, some at a time."""
     problem = found.problem()
     rows: list[dict[str, Any]] = []
     number = 0
-    for event in events(paths):
-        if event is None or (event.skipped and found.declared.skipped == "left out"):
+    for event in events(paths, _by_id(apart)):
+        if event.skipped and found.declared.skipped == "left out":
             continue
         number += 1
         rows.append(_row(event, found, problem, number))
@@ -101,7 +109,7 @@ def _row(event: Event, found: Survey, problem: Problem, number: int) -> dict[str
         value = event.shared.get(found.declared.cluster)
         if value is None:
             raise LogError(f"{event.where}, key 'c.{found.declared.cluster}': is missing; every event belongs to a cluster")
-        row[CLUSTER] = str(value)
+        row[CLUSTER] = _id(value)
     for key in found.contexts:
         value = event.shared.get(key)
         if found.kinds[key] is None:
@@ -118,6 +126,11 @@ def _row(event: Event, found: Survey, problem: Problem, number: int) -> dict[str
         not event.observed and found.declared.unobserved == "missing"
     )
     return {**row, REWARD: None if lost else -event.cost}
+
+
+def _id(value: Any) -> str:
+    """Return an id as text; a number counts by its size, 1.0 like 1. That it is not a text elsewhere was seen to before."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _time(event: Event) -> datetime.datetime:

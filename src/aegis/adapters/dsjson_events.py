@@ -12,7 +12,7 @@ import io
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -28,6 +28,7 @@ class Event:
     where: file and line. shared: features by path, such as `user.age`. actions: one mapping of features per action. taken: from
     0. chances: of all actions, None if the line does not tell. observed: whether an outcome was joined to it, None if the file
     does not say. skipped: it is marked not to be learned from. dropped: the share of events like it that was not logged.
+    joined: its outcome stood in a line of its own.
     """
 
     where: str
@@ -43,15 +44,41 @@ class Event:
     skipped: bool
     dropped: float
     model: str | None
+    joined: bool = False
 
 
-def events(paths: Sequence[str | Path]) -> Iterator[Event | None]:
-    """Yield the events of files, one after the other; None stands for an observation without its decision."""
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """An outcome in a line of its own. where: file and line. event_id: of its decision. reward: its `RewardValue`."""
+
+    where: str
+    event_id: str | None
+    reward: Any
+
+
+def outcomes(paths: Sequence[str | Path]) -> list[Outcome]:
+    """Return the outcomes that stand in lines of their own, before or after the line of their decision, if that is there."""
+    found: list[Outcome] = []
+    for path in paths:
+        for number, line in _lines(Path(path)):
+            if "RewardValue" not in line:
+                continue
+            where = f"{path}, line {number}"
+            content = _parsed(line, where)
+            if _apart(content):
+                found.append(Outcome(where, _text(content, "EventId", where), content["RewardValue"]))
+    return found
+
+
+def events(paths: Sequence[str | Path], apart: Mapping[str, Sequence[Outcome]] | None = None) -> Iterator[Event]:
+    """Yield the events of files, one after the other; apart: outcomes in lines of their own by EventId, which are joined."""
     for path in paths:
         for number, line in _lines(Path(path)):
             where = f"{path}, line {number}"
             content = _parsed(line, where)
-            yield None if _dangling(content) else _event(content, where)
+            if not _apart(content):
+                event = _event(content, where)
+                yield _joined(event, (apart or {}).get(event.event_id or "", ()))
 
 
 def flat(features: Any, path: str = "") -> dict[str, Any]:
@@ -98,9 +125,24 @@ def _parsed(line: str, where: str) -> dict[str, Any]:
     return content
 
 
-def _dangling(content: Mapping[str, Any]) -> bool:
+def _apart(content: Mapping[str, Any]) -> bool:
     """Say whether a line is an outcome whose decision is not in it."""
     return "c" not in content and "RewardValue" in content
+
+
+def _joined(event: Event, found: Sequence[Outcome]) -> Event:
+    """Return the event with the outcome that stands in a line of its own, if there is one; LogError if there are two."""
+    if not found:
+        return event
+    if event.observed or len(found) > 1:
+        other = event.where if event.observed else found[1].where
+        raise LogError(
+            f"{found[0].where}, key 'EventId': an outcome of '{event.event_id}', which has another one ({other}); which of them "
+            "counts is for you to say: leave the others out"
+        )
+    if not _is_number(found[0].reward):
+        raise LogError(f"{found[0].where}, key 'RewardValue': {_found(found[0].reward)}; expected a finite number")
+    return replace(event, cost=-float(found[0].reward), observed=True, joined=True)
 
 
 def _event(content: Mapping[str, Any], where: str) -> Event:
@@ -147,7 +189,7 @@ def _event(content: Mapping[str, Any], where: str) -> Event:
         chances,
         _number(content, "_label_cost", where),
         None if "o" not in content else bool(content["o"]),
-        content.get("_skipLearn") is True,
+        _flag(content, "_skipLearn", where),
         dropped,
         _model(content),
     )
@@ -196,6 +238,17 @@ def _number(content: Mapping[str, Any], key: str, where: str) -> float:
     if not _is_number(value):
         raise LogError(f"{where}, key '{key}': {_found(value)}; expected a finite number")
     return float(value)  # type: ignore[arg-type]
+
+
+def _flag(content: Mapping[str, Any], key: str, where: str) -> bool:
+    """Return a flag, which some writers put in quotes; false if it is not there."""
+    value = content.get(key)
+    told = value.strip().lower() if isinstance(value, str) else value
+    if told is None or isinstance(told, bool):
+        return bool(told)
+    if told in ("true", "false"):
+        return bool(told == "true")
+    raise LogError(f"{where}, key '{key}': {_found(value)}; expected true or false")
 
 
 def _text(content: Mapping[str, Any], key: str, where: str) -> str | None:

@@ -66,6 +66,7 @@ class Survey:
     timed: int = 0
     full: int = 0
     skipped: int = 0
+    joined: int = 0
     dangling: int = 0
     observed: dict[bool | None, str] = field(default_factory=dict)
     featured: bool = False
@@ -81,13 +82,14 @@ class Survey:
                 "shown. If that can depend on the action, leaving it out favours actions that are shown rarely: declare "
                 "skipped 'missing' (it counts at its worst), or 'left out' if it has nothing to do with the action"
             )
+        self._add_id(event)
+        self.joined += event.joined
         if event.skipped and self.declared.skipped == "left out":
             return
         self.kept += 1
         self.named += event.event_id is not None
         self.timed += event.time is not None
         self.full += event.chances is not None
-        self._add_id(event)
         if event.model is not None:
             self.models.add(event.model)
         self.dropped.setdefault(event.dropped, event.where)
@@ -226,6 +228,8 @@ class Survey:
             found.append("only the probability of the action taken is known: sharper certificates need 'a' and 'p'")
         if len(self.models) > 1:
             found.append(f"{len(self.models)} models wrote this log, so that it learned: learn with --split time")
+        if self.joined:
+            found.append(f"{self.joined} outcomes stood in lines of their own and were joined to their decisions by EventId")
         if max(self.dropped) > 0 or self.dangling:
             found.append("decisions are missing from the file, declared to be left out by a coin toss that looked at nothing")
         if self.skipped:

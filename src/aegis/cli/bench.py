@@ -15,6 +15,7 @@ from rich.markup import escape
 from aegis.cli import options
 from aegis.cli.exits import Terminated
 from aegis.cli.show import console, print_json, progress, table
+from aegis.cli.values import Word, bench_names
 
 STORE = Path("bench-results")
 FAILED, DONE = 1, 0
@@ -67,7 +68,7 @@ def list_command(as_json: bool) -> int:
 
 
 @command.command("run")
-@click.argument("benches", nargs=-1, required=True, metavar="NAME|FILE|all...")
+@click.argument("benches", nargs=-1, type=Word(bench_names), required=True, metavar="NAME|FILE|all...")
 @preset_option
 @set_option
 @click.option(
@@ -130,7 +131,7 @@ def run_command(
 
 
 @command.command("report")
-@click.argument("benches", nargs=-1, metavar="[NAME|FILE|all]...")
+@click.argument("benches", nargs=-1, type=Word(bench_names), metavar="[NAME|FILE|all]...")
 @preset_option
 @set_option
 @store_option

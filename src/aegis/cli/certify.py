@@ -11,6 +11,7 @@ import click
 
 from aegis.cli import options
 from aegis.cli.show import console, print_json, table
+from aegis.cli.values import Word
 
 
 @click.command("certify")
@@ -28,7 +29,14 @@ from aegis.cli.show import console, print_json, table
     "--scope", multiple=True, metavar="LEVEL", help="A level to hand over; repeat it for several at once. Default: all scopes."
 )
 @click.option("--delta", type=float, default=0.05, show_default=True, help="The risk, shared by everything that is claimed.")
-@click.option("--method", default="auto", show_default=True, metavar="NAME", help="auto, water-filled, robust or plain.")
+@click.option(
+    "--method",
+    type=Word("method"),
+    default="auto",
+    show_default=True,
+    metavar="NAME",
+    help="auto, water-filled, robust or plain.",
+)
 @click.option("--gain-only", is_flag=True, help="Claim gains only, no values: the risk is shared by fewer claims.")
 @click.option("--fresh", is_flag=True, help="A learned policy has seen none of this log: certify on all of it.")
 @click.option("--by", multiple=True, metavar="CONTEXT", help="Also look at groups of an outermost context; repeatable.")

@@ -9,6 +9,7 @@ import click
 
 from aegis.cli import options
 from aegis.cli.show import console, print_json
+from aegis.cli.values import Word
 from aegis.errors import SettingError
 
 FORMS = ("dsjson", "obp")
@@ -29,8 +30,15 @@ DSJSON_ONLY = ("thinned", "unobserved", "skipped", "action_key", "context", "clu
 @click.option(
     "--thinned", is_flag=True, help="dsjson: events that are missing were left out by a coin toss that looked at nothing."
 )
-@click.option("--unobserved", metavar="WHAT", help="dsjson: events without an outcome earned their 'cost', or are 'missing' it.")
-@click.option("--skipped", metavar="WHAT", help="dsjson: _skipLearn events are 'missing' their reward, or 'left out'.")
+@click.option(
+    "--unobserved",
+    type=Word("unobserved"),
+    metavar="WHAT",
+    help="dsjson: events without an outcome earned their 'cost', or are 'missing' it.",
+)
+@click.option(
+    "--skipped", type=Word("skipped"), metavar="WHAT", help="dsjson: _skipLearn events are 'missing' their reward, or 'left out'."
+)
 @click.option("--action-key", metavar="FEATURE", help="dsjson: the feature that names an action, such as item.id or _tag.")
 @click.option("--context", multiple=True, metavar="FEATURE", help="dsjson: a shared feature to keep; repeatable. Default: all.")
 @click.option("--cluster", metavar="FEATURE", help="dsjson: the shared feature that dependent events have in common.")

@@ -10,6 +10,7 @@ from rich.markup import escape
 
 from aegis.cli import options
 from aegis.cli.show import console, print_json, table
+from aegis.cli.values import Word
 
 if TYPE_CHECKING:
     from aegis.adapters.tidied import Tidied
@@ -18,7 +19,7 @@ LIST = "list"
 
 
 @click.command("dataset")
-@click.argument("name")
+@click.argument("name", type=Word("data set"), default=LIST, metavar="[NAME]")
 @click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="FILE...")
 @click.option(
     "--out", type=options.Place(path_type=Path), metavar="FOLDER", help="Gets log.parquet, problem.yaml and perhaps policies/."
@@ -26,13 +27,13 @@ LIST = "list"
 @click.option("--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Which part of the data set; see the list.")
 @options.as_json
 def command(name: str, files: tuple[Path, ...], out: Path | None, overrides: tuple[str, ...], as_json: bool) -> None:
-    """Read the published FILE of the data set NAME, and write it as a log with its problem file. 'list' shows the data sets.
+    """Read the published FILE of the data set NAME, and write it as a log with its problem file. Without NAME: which there are.
 
     The data are yours to fetch: none come with this package. Each data set has a page in docs/examples/ that goes on from here.
 
     \b
     Examples:
-      aegis dataset list
+      aegis dataset
       aegis dataset heartsteps suggestions.csv --out heartsteps/
       aegis dataset open-bandit obp-0.4.1-py3-none-any.whl --set campaign=men --out men/
     """

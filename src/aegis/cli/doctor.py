@@ -25,6 +25,8 @@ EXTRAS = {  # extra -> what it is for, and a package that comes with it
     "service": ("the live gate", "fastapi"),
     "postgres": ("its store in PostgreSQL", "psycopg"),
     "distributed": ("clusters", "dask"),
+    "sklearn": ("models of scikit-learn as policies", "scikit-learn"),
+    "mlflow": ("certificates in MLflow", "mlflow-skinny"),
 }
 ABSENT = "not installed"
 

@@ -10,6 +10,7 @@ import click
 
 from aegis.cli import options
 from aegis.cli.show import console, print_json, table
+from aegis.cli.values import Word
 
 TOP = 3  # bins shown for each level
 # Columns of the lookup table besides the variables; long words, because variables are often called level or action.
@@ -21,7 +22,13 @@ LOOKUP = ("decision_level", "logged_decisions", "action_value", "policy_probabil
 @click.argument("log", nargs=-1, required=True, type=options.Log())
 @options.problem
 @click.option("--episodes", type=click.IntRange(min=1), default=1000, show_default=True, help="Look at so many episodes at most.")
-@click.option("--side", default=None, metavar="SIDE", help="prior, certify or all. Default: prior if the policy records a split.")
+@click.option(
+    "--side",
+    type=Word("side"),
+    default=None,
+    metavar="SIDE",
+    help="prior, certify or all. Default: prior if the policy records a split.",
+)
 @click.option("--bins", type=click.IntRange(min=1), default=4, show_default=True, help="Bins of every number.")
 @click.option("--lookup", type=click.Path(path_type=Path), metavar="FILE", help="Write action probabilities by context as CSV.")
 @click.option(

@@ -12,6 +12,7 @@ import click
 from aegis.cli import options
 from aegis.cli.exits import Terminated
 from aegis.cli.show import console, print_json
+from aegis.cli.values import Word
 from aegis.errors import SettingError
 
 REPORT = "report.html"
@@ -19,7 +20,9 @@ PAUSED = 4  # the exit code of a run whose gate paused, because an assumption fa
 
 
 @click.command("handover")
-@click.option("--world", metavar="NAME", help="unified, additive, linear, plant or clinic.  [default: additive]")
+@click.option(
+    "--world", type=Word("level world"), metavar="NAME", help="unified, additive, linear, plant or clinic.  [default: additive]"
+)
 @click.option("--preset", metavar="NAME", help="Parameters of the world that go together, as in 'aegis simulate'.")
 @click.option("--plant", metavar="MODULE:OBJECT", help="A plant of your own, in the place of a world; needs --legacy.")
 @click.option(
@@ -29,6 +32,7 @@ PAUSED = 4  # the exit code of a run whose gate paused, because an assumption fa
 )
 @click.option(
     "--host",
+    type=Word("host"),
     metavar="NAME",
     help="Who proposes challengers: greedy, ncts, ucb, ids, pb, or your own policy folder or module:object.  [default: ncts]",
 )
@@ -42,7 +46,9 @@ PAUSED = 4  # the exit code of a run whose gate paused, because an assumption fa
 @click.option("--caps", metavar="W,W", help="How far challengers may differ from the legacy, such as 1.5,2,3 or 2,inf.")
 @click.option("--patience", type=float, help="How long to wait for a larger cap: 1.5 is half as long again.")
 @click.option("--floor", type=float, help="Share of decisions that a deployed policy leaves to the legacy.")
-@click.option("--mode", metavar="NAME", help="live, approve (shows what waits) or shadow (never flips).  [default: live]")
+@click.option(
+    "--mode", type=Word("mode"), metavar="NAME", help="live, approve (shows what waits) or shadow (never flips).  [default: live]"
+)
 @click.option("--margin", multiple=True, metavar="[LEVEL=]GAIN", help="Gain that makes a switch worth it; repeatable.")
 @click.option("--gate-set", multiple=True, metavar="KEY=VALUE", help="Any setting of the gate (docs/handover.md); repeatable.")
 @click.option("--out", type=options.Place(path_type=Path), metavar="FOLDER", help="Keeps the run, to go on from; and its files.")

@@ -32,6 +32,13 @@ INCOMPLETE = 2  # the exit code of a draft that a problem file cannot be made of
     metavar="COLUMN",
     help="A column that is an action; repeatable. Default: guess by names.",
 )
+@click.option(
+    "--propensity",
+    "propensities",
+    multiple=True,
+    metavar="COLUMN",
+    help="The column with the probability (or density) of the action taken; with several actions ACTION=COLUMN, repeatable.",
+)
 @options.as_json
 @click.pass_context
 def command(
@@ -41,6 +48,7 @@ def command(
     force: bool,
     rows: int,
     actions: tuple[str, ...],
+    propensities: tuple[str, ...],
     as_json: bool,
 ) -> None:
     """Draft a problem file from the columns of LOG: what is decided, in which order, with which probabilities, for which reward.
@@ -53,6 +61,7 @@ def command(
       aegis init log.parquet --out problem.yaml
       aegis init logs/*.csv > problem.yaml
       aegis init log.csv --action program --action spray --out problem.yaml
+      aegis init log.csv --action spray --propensity spray=chance --out problem.yaml
     """
     from aegis.errors import OutputError
     from aegis.files import write_text
@@ -65,19 +74,20 @@ def command(
             raise OutputError(f"{out} is part of the log itself; name another file for the draft")
         if out.exists() and not force:
             raise OutputError(f"{out} exists; add --force to overwrite it, or name another file")
-    draft = draft_problem(log, rows, actions)
+    draft = draft_problem(log, rows, actions, propensities)
     if out is not None:
         write_text(out, draft.text)
     if as_json:
         problem = None if draft.problem is None else dump_problem(draft.problem)
-        fields = {"text": draft.text, "problem": problem, "notes": draft.notes, "questions": draft.questions}
+        fields: dict[str, Any] = {"text": draft.text, "problem": problem, "notes": draft.notes, "questions": draft.questions}
+        fields["unused"] = dict(draft.unused)
         print_json({"out": None if out is None else str(out), **fields})
     elif out is None:
         sys.stdout.write(draft.text)
     else:
         _show(draft, out)
     if draft.problem is None:
-        click.echo("aegis: the draft is not complete: " + _missing(draft), err=True)
+        click.echo("aegis: the draft is not complete: " + _missing(draft, shown=out is not None and not as_json), err=True)
         context.exit(INCOMPLETE)
 
 
@@ -88,9 +98,12 @@ def _same(one: Path, other: Path) -> bool:
         return False
 
 
-def _missing(draft: Draft) -> str:
-    wanted = [question for question in draft.questions if question.startswith("Which column is the ")]
-    return " ".join(wanted) or "see its questions"
+def _missing(draft: Draft, shown: bool) -> str:
+    """Return what is missing from a draft; shown: its questions have been printed, and need not be printed again."""
+    wanted = {n: text for n, text in enumerate(draft.questions, 1) if text.startswith("Which column is the ")}
+    if shown and wanted:
+        return f"answer question {' and '.join(map(str, wanted))}, by --action COLUMN or in the file"
+    return " ".join(wanted.values()) or "see its questions"
 
 
 def _show(draft: Draft, out: Path) -> None:
@@ -102,6 +115,8 @@ def _show(draft: Draft, out: Path) -> None:
         reward = draft.problem.reward
         summary = f"episode: {', '.join(draft.problem.episode)}; reward: {reward.column}, per {reward.per}"
         screen.print(summary, soft_wrap=True, markup=False)
+    for name, why in draft.unused:
+        screen.print(f"not used: '{name}': {why}", soft_wrap=True, markup=False)
     screen.print("To be decided by you:", soft_wrap=True)
     for number, question in enumerate(draft.questions, 1):
         screen.print(f"{number:2d}. {question}", soft_wrap=True, markup=False)
@@ -125,6 +140,8 @@ def _rows(problem: Problem) -> list[list[str]]:
 def _probabilities(level: Level) -> str:
     if level.propensity is None:
         return "not found"
+    if level.propensity.density:
+        return "a density"
     return "of all actions" if level.propensity.full else "of the action taken"
 
 

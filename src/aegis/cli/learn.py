@@ -13,6 +13,7 @@ from rich.markup import escape
 
 from aegis.cli import options
 from aegis.cli.show import console, print_json, table
+from aegis.cli.values import Word
 
 if TYPE_CHECKING:
     from aegis.agents import Learned
@@ -26,12 +27,18 @@ REWARDS = "rewards"  # the folder, inside the policy's, in which the reward mode
 @click.option(
     "--out", required=True, type=options.Place(path_type=Path), metavar="FOLDER", help="Gets the policy and its record."
 )
-@click.option("--kind", default="greedy", show_default=True, metavar="NAME", help="greedy, planned or capped.")
+@click.option("--kind", type=Word("kind"), default="greedy", show_default=True, metavar="NAME", help="greedy, planned or capped.")
 @click.option("--cap", type=float, default=2.0, show_default=True, help="W: a capped policy raises no probability more than so.")
 @click.option("--scope", multiple=True, metavar="LEVEL", help="Levels the policy acts at; repeatable. Default: all.")
 @click.option("--fraction", type=float, default=0.5, show_default=True, help="Share of the episodes to learn from.")
 @click.option(
-    "--split", "split_kind", default="hash", show_default=True, metavar="KIND", help="hash or time (if the logger learns)."
+    "--split",
+    "split_kind",
+    type=Word("split"),
+    default="hash",
+    show_default=True,
+    metavar="KIND",
+    help="hash or time (if the logger learns).",
 )
 @click.option("--particles", type=click.IntRange(min=1), default=16, show_default=True, help="Frozen draws of a planned policy.")
 @options.seed

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from aegis.cli.values import Word
 from aegis.errors import OutputError, ProblemError, SettingError
 
 NO_PROBLEM = "A log needs a problem file that says what its columns mean: `aegis init LOG --out problem.yaml` drafts one."
@@ -57,7 +58,12 @@ problem = click.option(
     "--problem", required=True, type=ProblemFile(), metavar="FILE", help="The problem file, such as problem.yaml."
 )
 engine = click.option(
-    "--engine", default="local", show_default=True, metavar="NAME", help="Where it runs: local, dask or dask://host:port."
+    "--engine",
+    type=Word("engine"),
+    default="local",
+    show_default=True,
+    metavar="NAME",
+    help="Where it runs: local, dask or dask://host:port.",
 )
 workers = click.option(
     "--workers", type=click.IntRange(min=1), metavar="N", help="Processes that read a long log.  [default: one for each core]"

@@ -12,6 +12,7 @@ import click
 from aegis.cli import options
 from aegis.cli.show import console
 from aegis.cli.store import address
+from aegis.cli.values import Word
 from aegis.errors import SettingError
 
 SETTINGS = ("delta", "first", "patience", "floor", "mode")
@@ -24,11 +25,15 @@ USUAL = {"mode": "approve"}  # where the gate's own defaults do not fit a plant
 @click.option("--name", metavar="NAME", help="The name of the gate in its store.  [default: that of the problem file]")
 @click.option("--listen", default="127.0.0.1:8741", show_default=True, metavar="HOST:PORT", help="Where it answers.")
 @click.option(
-    "--mode", metavar="NAME", help="shadow (the legacy always acts), approve (an operator decides) or live.  [default: approve]"
+    "--mode",
+    type=Word("mode"),
+    metavar="NAME",
+    help="shadow (the legacy always acts), approve (an operator decides) or live.  [default: approve]",
 )
 @click.option(
     "--host",
     "learner",
+    type=Word("host"),
     default="ncts",
     show_default=True,
     metavar="NAME",

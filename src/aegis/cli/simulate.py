@@ -11,6 +11,7 @@ import click
 from aegis.cli import options
 from aegis.cli.exits import resumable
 from aegis.cli.show import console, print_json, progress
+from aegis.cli.values import Word
 
 MOST_PARTICLES = 10_000
 
@@ -18,6 +19,7 @@ MOST_PARTICLES = 10_000
 @click.command("simulate")
 @click.option(
     "--world",
+    type=Word("world"),
     default="additive",
     show_default=True,
     metavar="NAME",

@@ -13,6 +13,7 @@ import click
 from aegis.cli import options
 from aegis.cli.exits import Terminated
 from aegis.cli.show import console, print_json, progress, table
+from aegis.cli.values import Word
 
 LEGEND = """end, ever: runs in which the bound was above the truth, in the end and at any look; p: of so many if the promise
 holds. false: runs in which a gain was certified, of those without one. width: median of truth minus bound, rewards scaled to
@@ -21,7 +22,12 @@ holds. false: runs in which a gain was certified, of those without one. width: m
 
 @click.command("validate")
 @click.option(
-    "--world", default="additive", show_default=True, metavar="NAME", help="unified, additive, linear, plant, clinic or dosing."
+    "--world",
+    type=Word("world"),
+    default="additive",
+    show_default=True,
+    metavar="NAME",
+    help="unified, additive, linear, plant, clinic or dosing.",
 )
 @click.option("--preset", metavar="NAME", help="Parameters of the world that go together, as in 'aegis simulate'.")
 @click.option("--plant", metavar="MODULE:OBJECT", help="A plant of your own, in the place of a world; needs --legacy.")

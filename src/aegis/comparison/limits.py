@@ -88,6 +88,8 @@ def _least(level: Level) -> tuple[float, str]:
         return 1.0 / propensity.least, f"every action is promised a probability of {propensity.least:g}"
     if propensity.policy == "uniform":
         return float(count), f"the legacy is uniform over at most {count} actions"
+    if propensity.shares:
+        return 1.0 / min(propensity.shares), f"the legacy takes the rarest action with the fixed share {min(propensity.shares):g}"
     if propensity.epsilon is not None:
         return count / propensity.epsilon, f"the legacy explores {count} actions at rate {propensity.epsilon:g}"
     return math.inf, ""

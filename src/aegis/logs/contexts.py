@@ -15,7 +15,7 @@ from aegis.logs.convert import convert
 from aegis.logs.findings import Findings
 from aegis.logs.formats import open_log
 from aegis.logs.places import stored
-from aegis.logs.propensities import around_base, check_available, check_columns, uniform
+from aegis.logs.propensities import around_base, check_available, check_columns, known_beforehand
 from aegis.logs.schema import Column, Role, check_present, column_key, level_columns
 from aegis.problem import AnyArray, Array, Batch, Level, LevelTable, Problem, Variable, chain
 from aegis.problem.places import Places
@@ -115,7 +115,7 @@ def _legacy(table: LevelTable, rows: _Rows, level: Level) -> Array:
         base = rows.column("base", given.base, level)
         check_available(level, base, table.available, given.base, rows.findings.add, "the base action")
         return around_base(base, given.epsilon, actions, table.available)
-    return uniform(count, actions, table.available)
+    return known_beforehand(level, count, table.available)
 
 
 def _variable(rows: _Rows, variable: Variable, level: Level) -> AnyArray:

@@ -25,6 +25,7 @@ SAVE = "save it as UTF-8 text, separated by commas, with decimal points"
 _HEAD = 1 << 18  # bytes that separator and decimal marks are read off
 _CHUNK = 1 << 22
 _ROWS = 1000
+_MOSTLY = 0.7  # share of the letters of a table that are plain ones
 _MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 _WIDE = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
 _NOT_1252 = bytes((0x81, 0x8D, 0x8F, 0x90, 0x9D))  # bytes that mean nothing in cp1252
@@ -74,7 +75,7 @@ def _encoding(place: Stored) -> str:
     with _open(place) as file:
         start = file.read(4)
     if start in _WIDE:
-        raise LogError(f"{place}: this is UTF-32 text; {SAVE}")
+        raise LogError(f"{place}: this is UTF-32 text; {_converted(place, 'UTF-32')}")
     for mark, name in _MARKS:
         if start.startswith(mark):
             return name
@@ -82,13 +83,35 @@ def _encoding(place: Stored) -> str:
     try:
         for chunk in _chunks(place):
             if b"\0" in chunk:
-                raise LogError(f"{place}: this is not text, or UTF-16 without a mark at its start (it has zero bytes); {SAVE}")
+                raise _not_text(place, chunk)
             if not chunk.isascii() or decoder.getstate()[0]:
                 decoder.decode(chunk)
         decoder.decode(b"", final=True)
     except UnicodeDecodeError:
         return "latin-1" if any(byte in chunk for chunk in _chunks(place) for byte in _NOT_1252) else "cp1252"
     return "utf-8"
+
+
+def _not_text(place: Stored, chunk: bytes) -> LogError:
+    """Return the error about zero bytes, which says in which encoding they would be those of text; the caller raises it."""
+    start = chunk[:_HEAD]
+    zero = [start[place::4].count(0) * 4 / max(len(start), 1) > _MOSTLY for place in range(4)]
+    wide = {
+        (False, True, True, True): "UTF-32LE",
+        (True, True, True, False): "UTF-32BE",
+        (False, True, False, True): "UTF-16LE",
+        (True, False, True, False): "UTF-16BE",
+    }
+    name = wide.get((zero[0], zero[1], zero[2], zero[3]))
+    if name is None:
+        return LogError(f"{place}: this is not text (it has zero bytes); {SAVE}")
+    return LogError(f"{place}: this is {name} text without a mark at its start that says so; {_converted(place, name)}")
+
+
+def _converted(place: Stored, encoding: str) -> str:
+    packed = place.name.lower().endswith(".gz")
+    command = f"gunzip -c {place.name} | iconv -f {encoding} -t UTF-8" if packed else f"iconv -f {encoding} -t UTF-8 {place.name}"
+    return f"{SAVE}, or convert it: {command} > utf8.csv"
 
 
 def _head(place: Stored, encoding: str) -> tuple[str, bool]:

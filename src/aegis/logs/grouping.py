@@ -13,7 +13,7 @@ from aegis.logs.convert import FILE, ROW, plain
 from aegis.logs.findings import Findings, Report
 from aegis.logs.groups import Groups, agrees
 from aegis.logs.keys import values_at
-from aegis.logs.propensities import around_base, check_atoms, check_available, check_columns, check_least, uniform
+from aegis.logs.propensities import around_base, check_atoms, check_available, check_columns, check_least, known_beforehand
 from aegis.logs.schema import Column, Role, column_key
 from aegis.logs.tree import Tree, build_tree, check_agreement
 from aegis.logs.values import as_column
@@ -149,7 +149,7 @@ def _propensities(
         check_available(level, base, available, given.base, rows.report(groups), "the base action")
         full = around_base(base, given.epsilon, count, available)
     else:
-        full = uniform(action.size, count, available)
+        full = known_beforehand(level, action.size, available)
     return full[np.arange(action.size), action], full
 
 

@@ -26,6 +26,13 @@ def uniform(count: int, actions: int, available: Mask | None) -> Array:
         return available / available.sum(axis=1, keepdims=True)
 
 
+def known_beforehand(level: Level, count: int, available: Mask | None) -> Array:
+    """Return the distribution that the problem itself knows, `[n, A]`: fixed shares, or uniform over the available actions."""
+    if level.propensity is not None and level.propensity.shares:
+        return np.tile(np.asarray(level.propensity.shares, dtype=np.float64), (count, 1))
+    return uniform(count, level.actions.count, available)
+
+
 def around_base(base: Ints, epsilon: float, actions: int, available: Mask | None) -> Array:
     """Return `(1 - epsilon)` on the base action plus `epsilon` spread over the available ones, `[n, A]`."""
     full = epsilon * uniform(base.size, actions, available)

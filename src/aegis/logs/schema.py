@@ -164,7 +164,12 @@ def _offer(column: Column, present: list[str], wanted: Iterable[str]) -> str:
     known = [name for name in free if name.lower() in PROPENSITY_NAMES] if column.role == "propensity" else []
     if known:
         return f", perhaps '{known[0]}', as other tools call it"
-    return nearest(column.name, free)
+    close = nearest(column.name, free)
+    if column.role == "episode" and not close:
+        return (
+            ", which tells independent units apart: add it to the log (1, 2, 3 ... if each row is one), or name one that is there"
+        )
+    return close
 
 
 def _listing(present: list[str], most: int = 40) -> str:

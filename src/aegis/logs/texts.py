@@ -18,6 +18,7 @@ _MOST_TRIALS = 2000  # conversions in search of entries that cannot be read
 
 # A whole number as a program prints it. "007" is text: as a number it would be mistaken for "7".
 _WHOLE = r"^(0|-?[1-9][0-9]{0,17})$"
+_DOTTED = r"^[0-9]{1,2}\.[0-9]{1,2}\.[0-9]{4}( |T|$)"
 _MISSING = pa.array(MISSING_WORDS, TEXT)
 _ZONED = pa.timestamp("us", "UTC")
 
@@ -52,7 +53,21 @@ def parsed(text: pa.Array, kind: pa.DataType, decimal: str = POINT) -> pa.Array:
         if not _all(pc.is_in(lower, value_set=pa.array(["true", "false", "1", "0"], TEXT)), known):
             raise pa.ArrowInvalid("neither true nor false")
         return pc.if_else(pc.is_null(lower), None, pc.is_in(lower, value_set=pa.array(["true", "1"], TEXT)))
+    if pa.types.is_timestamp(kind):
+        return pc.cast(_year_first(known), kind)
     return pc.cast(with_points(known, decimal) if pa.types.is_floating(kind) else known, kind)
+
+
+def _year_first(text: pa.Array) -> pa.Array:
+    """Return dates with the year first; where points stand between, as in 02.01.2025, the day comes before the month.
+
+    Where strokes stand between (02/01/2025) either may come first: such dates are not read, and stay text.
+    """
+    if not pc.any(pc.match_substring_regex(text, _DOTTED)).as_py():
+        return text
+    padded = pc.replace_substring_regex(text, r"^([0-9])\.", r"0\1.")
+    padded = pc.replace_substring_regex(padded, r"^([0-9]{2})\.([0-9])\.", r"\1.0\2.")
+    return pc.replace_substring_regex(padded, r"^([0-9]{2})\.([0-9]{2})\.([0-9]{4})", r"\3-\2-\1")
 
 
 def known_numbers(text: pa.Array) -> pa.Array:

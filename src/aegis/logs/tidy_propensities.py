@@ -15,7 +15,7 @@ from aegis.logs.propensities import (
     check_density,
     check_least,
     check_range,
-    uniform,
+    known_beforehand,
 )
 from aegis.problem import AnyArray, Array, Level, LevelTable
 
@@ -57,9 +57,10 @@ def propensity_columns(level: Level, found: LevelTable) -> dict[str, Array]:
         check_columns(given.columns, found.mu_full, found.action, found.available, report)
         _check_taken(level, found, found.mu_full, "its column says so; make them equal")
         return columns
-    if given.policy is not None:
-        known = uniform(len(found), level.actions.count, found.available)
-        _check_taken(level, found, known, f"the problem says that the policy is '{given.policy}'; declare a 'column'")
+    if given.policy is not None or given.shares:
+        known = known_beforehand(level, len(found), found.available)
+        said = "has these shares" if given.shares else f"is '{given.policy}'"
+        _check_taken(level, found, known, f"the problem says that the policy {said}; declare a 'column'")
     return {}
 
 

@@ -97,6 +97,8 @@ def _dump_interval(actions: Actions) -> dict[str, Any]:
 def _dump_propensity(given: Propensity) -> dict[str, Any]:
     fields = {"column": given.column, "columns": list(given.columns), "policy": given.policy, "base": given.base}
     content: dict[str, Any] = {key: value for key, value in fields.items() if value}
+    if given.shares:
+        content["shares"] = [float(share) for share in given.shares]
     if given.epsilon is not None:
         content["epsilon"] = float(given.epsilon)
     if given.least is not None:

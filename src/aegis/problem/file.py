@@ -16,6 +16,8 @@ from aegis.problem.reward import Guard, Reward
 from aegis.problem.strict_yaml import explain, read_yaml, write_yaml
 from aegis.problem.variables import Actions, Value, Variable
 
+DRAFTED = "# Drafted from "  # the first words of a draft that a log was made into
+
 
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
@@ -94,10 +96,11 @@ class _Propensity(_Section):
     estimated: bool = False
     wrong_by: float | None = None
     density: bool = False
+    shares: list[float] = Field(default_factory=list)
 
     def build(self) -> Propensity:
         forms = (self.column, tuple(self.columns), self.policy, self.base, self.epsilon)
-        return Propensity(*forms, self.least, self.estimated, self.wrong_by, self.density)
+        return Propensity(*forms, self.least, self.estimated, self.wrong_by, self.density, tuple(self.shares))
 
 
 class _Level(_Section):
@@ -206,9 +209,21 @@ def parse_problem(text: str, source: str = "problem") -> Problem:
     try:
         return _File.model_validate(content).build()
     except ValidationError as error:
-        raise ProblemError("\n".join(f"{source}: {line}" for line in explain(error, content, _File, _SECTIONS))) from None
+        told = [*explain(error, content, _File, _SECTIONS), *_unfinished(text, content, source)]
+        raise ProblemError("\n".join(f"{source}: {line}" for line in told)) from None
     except ProblemError as error:
         raise type(error)(f"{source}: {error}") from None
+
+
+def _unfinished(text: str, content: dict[str, object], source: str) -> list[str]:
+    """Say what to do about a draft from which something is missing that the log did not tell."""
+    missing = [name for name in ("reward", "levels") if name not in content]
+    if not missing or not text.startswith(DRAFTED):
+        return []
+    return [
+        f"this draft is not complete: answer the questions at its top, and fill in {' and '.join(missing)}; or draft it again, "
+        f"naming the columns that the controller chose: aegis init LOG --action COLUMN --out {source} --force"
+    ]
 
 
 def save_problem(problem: Problem, path: str | Path) -> None:

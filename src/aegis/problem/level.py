@@ -10,15 +10,16 @@ from aegis.problem.reward import check_limits
 from aegis.problem.variables import Actions, Variable, no_duplicates
 
 _ROUND_OFF = 1e-9  # ten times 0.1 is not quite 1
+_SUM = 1e-6  # how far shares may sum to something other than 1
 
 
 @dataclass(frozen=True, slots=True)
 class Propensity:
-    """Where the probability of the logged action is found; exactly one of the four forms is set.
+    """Where the probability of the logged action is found; exactly one of the five forms is set.
 
     column: the probability of the action taken. columns: the probabilities of all actions, in the order of the
     action's values. policy: a known policy, by name. base: a column with the action the controller meant to take,
-    mixed with a uniform choice at rate `epsilon`.
+    mixed with a uniform choice at rate `epsilon`. shares: the probabilities of all actions, the same in every context.
 
     least: a promise that every available action had at least this probability in every context, so that weights are at
     most 1 / least. estimated: the probabilities were fitted, not logged by the controller. wrong_by: the factor from 1 by which
@@ -35,14 +36,17 @@ class Propensity:
     estimated: bool = False
     wrong_by: float | None = None
     density: bool = False
+    shares: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        forms = [self.column is not None, bool(self.columns), self.policy is not None, self.base is not None]
+        forms = [self.column is not None, bool(self.columns), self.policy is not None, self.base is not None, bool(self.shares)]
         if sum(forms) != 1:
             raise ProblemError(
                 "propensity: give exactly one of 'column' (probability of the taken action), 'columns' (one per action), "
-                "'policy' (a known policy) or 'base' with 'epsilon' (intended action plus exploration rate)"
+                "'policy' (a known policy), 'base' with 'epsilon' (intended action plus exploration rate) or 'shares' (a fixed "
+                "probability of each action)"
             )
+        self._check_shares()
         if (self.base is None) != (self.epsilon is None):
             raise ProblemError("propensity: 'base' and 'epsilon' belong together")
         if self.epsilon is not None and not (math.isfinite(self.epsilon) and 0 < self.epsilon <= 1):
@@ -55,6 +59,13 @@ class Propensity:
             raise ProblemError("propensity: 'least' promises a probability, and this is a density; leave it out")
         self._check_wrong_by()
         no_duplicates(self.columns, "propensity 'columns'")
+
+    def _check_shares(self) -> None:
+        for share in self.shares:
+            if not 0 < share < 1:
+                raise ProblemError(f"propensity: each of 'shares' is a probability above 0 and below 1, found {share}")
+        if self.shares and abs(math.fsum(self.shares) - 1) > _SUM:
+            raise ProblemError(f"propensity: 'shares' sum to {math.fsum(self.shares):.6g}, expected 1 (within {_SUM:g})")
 
     def _check_wrong_by(self) -> None:
         if self.wrong_by is None:
@@ -112,6 +123,7 @@ class Level:
                 raise ProblemError(
                     f"{where}: propensity 'columns' names one column per action: expected {self.actions.count}, found {found}"
                 )
+        self._check_shares()
         self._check_density()
         least = None if self.propensity is None else self.propensity.least
         if least is not None and not self.available and least * self.actions.count > 1 + _ROUND_OFF:
@@ -124,6 +136,19 @@ class Level:
             raise ProblemError(f"{where}: 'margin' is a finite number, found {self.margin}")
         if self.mean_range is not None:
             check_limits(self.mean_range, where, "mean_range")
+
+    def _check_shares(self) -> None:
+        shares = () if self.propensity is None else self.propensity.shares
+        if shares and len(shares) != self.actions.count:
+            raise ProblemError(
+                f"level '{self.name}': propensity 'shares' has one number per action, in their order: expected "
+                f"{self.actions.count}, found {len(shares)}"
+            )
+        if shares and self.available:
+            raise ProblemError(
+                f"level '{self.name}': propensity 'shares' are the same in every row, but 'available' masks actions in some; log "
+                "the probabilities of that row and name them under 'column' or 'columns'"
+            )
 
     def _check_density(self) -> None:
         """Refuse what would divide a probability by a density, or the other way round."""

@@ -9,6 +9,9 @@ import numpy as np
 
 from aegis.errors import InputError, nearest
 from aegis.logs.drafting.alignment import aligned
+from aegis.logs.drafting.chances import fits, like_probability, misfit, positive, suspects
+from aegis.logs.drafting.continuous import MOST_ACTIONS, any_number, continuous
+from aegis.logs.drafting.declared import check_probability, declared_pairs
 from aegis.logs.drafting.guesses import ActionGuess
 from aegis.logs.drafting.labelled import Labelled, labelled, wider
 from aegis.logs.drafting.masks import with_mask
@@ -31,7 +34,7 @@ from aegis.logs.drafting.words import (
 from aegis.logs.propensities import SUM_TOLERANCE
 from aegis.logs.values import match
 
-MOST_ACTIONS = 200
+_COUNTED = {"number": "numbers", "text": "texts", "date": "dates"}
 _KINDS = ("number", "text", "flag")
 _STRONG = ("action", "arm", "treatment", "treat", "choice", "chosen", "intervention", "setting", "dose")
 
@@ -61,49 +64,100 @@ class _Search:
             and least <= look.count <= MOST_ACTIONS
             and not look.missing
             and look.kind in _KINDS
-            and not like_probability(look)
+            and (look.name in self.named or not like_probability(look))
         ]
 
+    def wide(self) -> list[Look]:
+        """Return columns that may still be an action on an interval."""
+        free = [look for look in self.sheet.but(self.used) if look.name and (not self.named or look.name in self.named)]
+        return [look for look in free if any_number(look) and not is_named(look.name, (*PROPENSITY, *DENSITY))]
 
-def find_actions(sheet: Sheet, named: Sequence[str] = ()) -> list[ActionGuess]:
+    def either(self) -> list[Look]:
+        """Return columns that may still be an action of either kind, in the order of the file; any number only if called so."""
+        called = [look for look in self.wide() if (at := _rank(self, look)) is not None and at < len(ACTION)]
+        listed = [look for look in self.candidates() if not any_number(look) or look in called]
+        return sorted({look.name: look for look in (*listed, *called)}.values(), key=lambda look: look.position)
+
+    def add(self, look: Look, column: Look | None, why: str, question: str = "") -> None:
+        """Take a column for an action, on an interval if it holds any number; column: the chance of what was taken."""
+        listed = ActionGuess(look, look.values, taken=column).saying(why)
+        self.found.append((continuous(look, column, why) if any_number(look) else listed).saying(question=question))
+
+
+def find_actions(sheet: Sheet, named: Sequence[str] = (), propensities: Sequence[str] = ()) -> list[ActionGuess]:
     """Return the actions of a log, in the order of its columns.
 
-    named: what the user says they are; then there are no others. Raises InputError for a column that cannot be an action.
+    named: what the user says they are; then there are no others. propensities: the columns of their probabilities (or
+    densities), `COLUMN` or `ACTION=COLUMN`. Raises InputError for a column that cannot be what it is said to be.
     """
-    search = _Search(sheet, tuple(named))
-    _check_named(search)
+    pairs = declared_pairs(propensities, sheet)
+    paired = [action for action, _ in pairs if action is not None]
+    search = _Search(sheet, (*named, *(name for name in paired if named and name not in named)))
+    _check_named(search, paired)
+    _with_declared(search, pairs)
     _with_full_distributions(search)
     _with_own_density(search)
     _with_own_probability(search)
     _with_general_probability(search)
     _by_name_alone(search)
     _with_unclear_distributions(search)
+    _with_fitting_probability(search)
     used: set[str] = set()
     guesses: list[ActionGuess] = []
     for guess in search.found:
         masked = guess if guess.density else with_mask(guess, sheet, search.used | used)
         used |= set(masked.columns)
         guesses.append(_in_file_order(masked))
+    used |= search.used
+    guesses = [guess if guess.paired else replace(guess, suspects=suspects(guess, sheet, used)) for guess in guesses]
     return sorted(guesses, key=lambda guess: guess.look.position)
 
 
-def _check_named(search: _Search) -> None:
+def _check_named(search: _Search, paired: Sequence[str]) -> None:
     """Refuse columns that are not in the log, or cannot be actions."""
-    fitting = {look.name for look in search.candidates(least=1)}
-    for name in search.named:
+    for name in (*search.named, *paired):
         look = search.sheet.looks.get(name)
         if look is None:
             raise InputError(f"the log has no column '{name}'{nearest(name, search.sheet.looks)}")
-        if name not in fitting:
-            found = f"{look.count} values" + (f", and none in {look.missing} rows" if look.missing else "")
+        listed = 1 <= look.count <= MOST_ACTIONS and not look.missing and look.kind in _KINDS
+        if not (listed or any_number(look)):
+            found = f"{look.count} {_COUNTED.get(look.kind, 'values')}"
+            found += f", and nothing in {look.missing} rows" if look.missing else ""
+            whole = "; put so many whole numbers into classes, to the nearest ten, say" if look.whole and not look.missing else ""
             raise InputError(
-                f"column '{name}' cannot be an action: found {found}; an action has 2 to {MOST_ACTIONS} values, one in every row"
+                f"column '{name}' cannot be an action: found {found}; an action has 2 to {MOST_ACTIONS} values or is any number "
+                f"of an interval, and there is one in every row{whole}"
             )
 
 
-def like_probability(look: Look) -> bool:
-    """Say whether a column is called a probability and holds one."""
-    return is_named(look.name, PROPENSITY) and look.within(0, 1)
+def _with_declared(search: _Search, pairs: Sequence[tuple[str | None, Look]]) -> None:
+    """Pair actions with the columns that the user named as their probabilities."""
+    for name, column in sorted(pairs, key=lambda pair: pair[0] is None):
+        look = _action_of(search, column) if name is None else search.sheet.looks[name]
+        if look.name in search.used:
+            raise InputError(f"'{look.name}' has two propensities; name one column with the probability of what was taken")
+        check_probability(look, column)
+        if look.count < 2:
+            raise InputError(
+                f"column '{look.name}' cannot be an action: it is the same in every row, and nothing is decided there"
+            )
+        what = "density" if any_number(look) else "probability"
+        search.add(look, column, f"'{look.name}' is an action: you named '{column.name}' as its {what}")
+
+
+def _action_of(search: _Search, column: Look) -> Look:
+    """Return the action that a probability named by itself belongs to: the only one named, else the one called most like one."""
+    free = [look for look in search.either() if look.name != column.name]
+    if not search.named:
+        called = [look for look in free if not counts_decisions(look)]
+        ranked = [(at, look.position, look) for look in called if (at := rank(look.name, ACTION)) is not None]
+        free = [min(ranked, key=lambda entry: entry[:2])[2]] if ranked else []
+    if len(free) != 1:
+        known = f"; actions: {', '.join(look.name for look in free)}" if free else ""
+        raise InputError(
+            f"it is not clear of which action '{column.name}' is the propensity{known}: write --propensity ACTION={column.name}"
+        )
+    return free[0]
 
 
 def _with_full_distributions(search: _Search) -> None:
@@ -184,36 +238,16 @@ def _closeness(look: Look, found: Labelled, known: set[tuple[str, ...]]) -> int:
 
 
 def _with_own_density(search: _Search) -> None:
-    """Pair `dose`, of very many values, with `density_dose`, `p_dose` and the like: any number may be taken."""
+    """Pair `dose`, which is any number, with `density_dose`, `p_dose` and the like."""
     for column in search.sheet.but(search.used):
         named = is_named(column.name, (*PROPENSITY, *DENSITY)) and not is_named(column.name, TARGET)
-        if not named or column.numbers is None or column.missing or not column.numbers.min(initial=1.0) > 0:
-            continue
         stem = without(words(column.name), (*PROPENSITY, *DENSITY, "score"))
-        for look in search.sheet.but({*search.used, column.name}) if stem else ():
-            many = look.numbers is not None and look.count > MOST_ACTIONS and not (look.missing or look.whole)
-            if words(look.name) == stem and many:
-                search.found.append(_continuous(look, column))
-                break
-
-
-def _continuous(look: Look, column: Look) -> ActionGuess:
-    """Return an action that any number of an interval can be."""
-    low, high = outwards(float(np.min(look.numbers)), float(np.max(look.numbers)))  # type: ignore[arg-type]
-    note = f"'{look.name}' is an action: {look.count} values, which '{column.name}' is named as the density of"
-    question = (
-        f"From where to where may '{look.name}' go, and how far from the number it chooses may a policy act ('bandwidth')? Is "
-        f"'{column.name}' a density, per unit of '{look.name}'? A number at which the controller has a probability of its own, "
-        "such as an end that it clips to, goes under 'atoms'."
-    )
-    return ActionGuess(look, (low, high), taken=column, density=True).saying(note, question)
-
-
-def outwards(low: float, high: float) -> tuple[float, float]:
-    """Return round numbers below and above, to a hundredth of the distance between them or so."""
-    step = 10.0 ** np.floor(np.log10((high - low) / 50.0)) if high > low else 1.0
-    ends = float(np.floor(low / step) * step), float(np.ceil(high / step) * step)
-    return float(f"{ends[0]:.12g}"), float(f"{ends[1]:.12g}")
+        if not (named and stem and positive(column)):
+            continue
+        look = next((look for look in search.wide() if words(look.name) == stem), None)
+        if look is not None:
+            why = f"'{look.name}' is an action: {look.count} values, which '{column.name}' is named as the density of"
+            search.found.append(continuous(look, column, why))
 
 
 def _with_own_probability(search: _Search) -> None:
@@ -222,15 +256,14 @@ def _with_own_probability(search: _Search) -> None:
     for column in _probabilities(search):
         look = by_words.get(without(words(column.name), (*PROPENSITY, "score")))
         if look is not None and look.name not in search.used:
-            guess = ActionGuess(look, look.values, taken=column)
-            search.found.append(guess.saying(f"'{look.name}' is an action: '{column.name}' is named as its probability"))
+            search.add(look, column, f"'{look.name}' is an action: '{column.name}' is named as its probability")
 
 
 def _with_general_probability(search: _Search) -> None:
     """Pair `pscore`, `action_prob` and the like with the column that is called most like an action, or behaves like one."""
     general = [look for look in _probabilities(search) if not without(words(look.name), (*PROPENSITY, *LOGGER))]
     for column in general:
-        ranked = [(at, look) for look in search.candidates() if (at := _rank(search, look)) is not None]
+        ranked = [(at, look) for look in search.either() if (at := _rank(search, look)) is not None]
         if ranked:
             look = min(ranked, key=lambda entry: (entry[0], abs(entry[1].position - column.position)))[1]
             note = f"'{look.name}' is an action by its name, and '{column.name}' its probability"
@@ -241,9 +274,9 @@ def _with_general_probability(search: _Search) -> None:
                 continue
             look = best[1]
             note = f"'{look.name}' is an action: of all columns its values come most as often as '{column.name}' says"
-        guess = ActionGuess(look, look.values, taken=column).saying(note)
-        question = "" if ranked else f"Is '{look.name}' the action that '{column.name}' is the probability of?"
-        search.found.append(guess.saying(question=question))
+        search.add(
+            look, column, note, "" if ranked else f"Is '{look.name}' the action that '{column.name}' is the probability of?"
+        )
 
 
 def _rank(search: _Search, look: Look) -> int | None:
@@ -251,47 +284,40 @@ def _rank(search: _Search, look: Look) -> int | None:
     return 0 if look.name in search.named else rank(look.name, ACTION)
 
 
-def misfit(look: Look, probability: Look) -> float:
-    """Return how far a column is from being drawn with a probability: each value, weighted by its inverse, counts every row once.
-
-    The largest |z| over the values; about 1 to 3 if the column is the action and all actions have a chance in every row.
-    """
-    if probability.numbers is None:
-        return float("inf")
-    weights, rows = 1 / probability.numbers, look.codes.size
-    total = np.bincount(look.codes, weights=weights, minlength=look.count)
-    squares = np.bincount(look.codes, weights=weights**2, minlength=look.count)
-    spread = np.sqrt(np.maximum(squares - 2 * total + rows, 1e-12))
-    return float(np.max(np.abs(total - rows) / spread))
-
-
 def _probabilities(search: _Search) -> list[Look]:
     """Return the columns that may be the probability of an action taken: called so, above 0, and not another policy's."""
-    return [
-        look
-        for look in search.sheet.but(search.used)
-        if like_probability(look)
-        and not is_named(look.name, TARGET)
-        and look.numbers is not None
-        and bool(look.numbers.min(initial=1.0) > 0)
-    ]
+    free = search.sheet.but({*search.used, *search.named})
+    return [look for look in free if like_probability(look) and not is_named(look.name, TARGET) and positive(look)]
+
+
+def _with_fitting_probability(search: _Search) -> None:
+    """Pair an action without chances with a column that is called a probability of something else, if its numbers fit."""
+    for place, guess in enumerate(search.found):
+        if guess.paired or guess.density or guess.look.name in search.unclear:
+            continue
+        fitting = [look for look in _probabilities(search) if fits(guess.look, look)]
+        if len(fitting) == 1:
+            column = fitting[0]
+            said = f"Is '{column.name}' the probability with which '{guess.look.name}' was chosen? Its numbers fit."
+            note = f"'{column.name}' is called a probability, and its numbers fit '{guess.look.name}'"
+            search.found[place] = replace(guess, taken=column).saying(note, said)
 
 
 def _by_name_alone(search: _Search) -> None:
     """Take columns for actions that are called so, or were named, although no probabilities were found for them."""
     if search.named:
-        for look in search.candidates():
-            search.found.append(ActionGuess(look, look.values).saying(f"'{look.name}' is an action: you named it"))
+        for look in search.either():
+            search.add(look, None, f"'{look.name}' is an action: you named it")
         return
     ranked = [
-        (at, look) for look in search.candidates() if (at := rank(look.name, ACTION)) is not None and not counts_decisions(look)
+        (at, look) for look in search.either() if (at := rank(look.name, ACTION)) is not None and not counts_decisions(look)
     ]
     ranked.sort(key=lambda entry: (entry[0], entry[1].position))
     whole_names = [look for at, look in ranked if at < len(ACTION)]
     strong = [look for look in whole_names if any(word in _STRONG for word in words(look.name))]
     chosen = strong if search.found else strong or whole_names[:1] or [look for _, look in ranked[:1]]
     for look in chosen:
-        search.found.append(ActionGuess(look, look.values).saying(f"'{look.name}' is an action by its name"))
+        search.add(look, None, f"'{look.name}' is an action by its name")
 
 
 def counts_decisions(look: Look) -> bool:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from aegis.errors import LogError, SettingError
-from aegis.logs.drafting.actions import MOST_ACTIONS, counts_decisions, find_actions
+from aegis.logs.drafting.actions import counts_decisions, find_actions
+from aegis.logs.drafting.chances import like_probability
+from aegis.logs.drafting.continuous import MOST_ACTIONS, any_number
 from aegis.logs.drafting.guesses import ActionGuess
 from aegis.logs.drafting.ids import find_ids
 from aegis.logs.drafting.levels import find_levels
 from aegis.logs.drafting.rewards import RewardGuess, find_reward
 from aegis.logs.drafting.sample import read_sample
-from aegis.logs.drafting.sheet import Sheet
+from aegis.logs.drafting.sheet import Look, Sheet
 from aegis.logs.drafting.text import Guesses, draft_text
 from aegis.logs.drafting.variables import place_columns
 from aegis.logs.drafting.words import ACTION, PROPENSITY, TARGET, is_named, rank
@@ -29,28 +31,33 @@ class Draft:
     """A guess at the problem behind a log.
 
     text: a commented problem file. problem: what it says, or None as long as something is missing from it (no action or no reward
-    was found). notes: what was guessed, and why. questions: what only the user can decide.
+    was found). notes: what was guessed, and why. questions: what only the user can decide. unused: columns that the draft does
+    not use, each with the reason.
     """
 
     text: str
     problem: Problem | None
     notes: tuple[str, ...]
     questions: tuple[str, ...]
+    unused: tuple[tuple[str, str], ...] = ()
 
 
-def draft_problem(paths: Given | Sequence[Given], rows: int = ROWS, actions: Sequence[str] = ()) -> Draft:
+def draft_problem(
+    paths: Given | Sequence[Given], rows: int = ROWS, actions: Sequence[str] = (), propensities: Sequence[str] = ()
+) -> Draft:
     """Return a problem drafted from the names and values in the first `rows` rows of a log: whatever `Source` takes as one.
 
-    actions: the columns that are actions, if the user says so; guessed otherwise. Nothing in the draft is more than a guess; the
-    range of the reward and the absence of carry-over in particular are the user's to declare. Raises LogError if the log
-    cannot be read or has no rows, InputError for an action that is none.
+    actions: the columns that are actions, if the user says so; guessed otherwise. propensities: the columns that hold the
+    probability (or density) of the action taken, `COLUMN`, or `ACTION=COLUMN` where there are several actions. Nothing in the
+    draft is more than a guess; the range of the reward and the absence of carry-over in particular are the user's to declare.
+    Raises LogError if the log cannot be read or has no rows, InputError for a column that cannot be what it is said to be.
     """
     if rows < 1:
         raise SettingError(f"'rows' is a whole number from 1, found {rows}")
     given = taken_in(paths)
     sample = read_sample(parts_of(given), rows)
     sheet = Sheet.of(sample.table)
-    found = find_actions(sheet, actions)
+    found = find_actions(sheet, actions, propensities)
     ids = find_ids(sheet, {column for action in found for column in action.columns})
     levels = find_levels(sheet, found, ids)
     used = {*ids.columns, *levels.columns}
@@ -58,6 +65,7 @@ def draft_problem(paths: Given | Sequence[Given], rows: int = ROWS, actions: Seq
     placed = None
     if reward is not None and levels.levels:
         placed = place_columns(sheet, {*used, reward.look.name}, levels, ids, reward)
+        placed.unused += sample.left_out
     notes = [*ids.notes, *(note for action in found for note in action.notes), *levels.notes, *(reward.notes if reward else ())]
     questions = [*ids.questions, *levels.questions, *(text for action in found for text in action.questions)]
     questions += [*_about_reward(reward), *_about_actions(sheet, found)]
@@ -67,16 +75,18 @@ def draft_problem(paths: Given | Sequence[Given], rows: int = ROWS, actions: Seq
         questions.append("Can a decision affect later ones of its episode, or their rewards? Then write 'carry_over: within'.")
     if not sample.complete:
         notes.append(f"only the first {sheet.rows} rows were looked at; values that come later are not listed")
+    questions = list(dict.fromkeys(questions))
     guesses = Guesses(sample.origin, ids, levels, reward, placed, tuple(questions))
     text = draft_text(guesses)
+    unused = () if placed is None else tuple(placed.unused)
     if reward is None or not levels.levels:
-        return Draft(text, None, tuple(notes), tuple(questions))
+        return Draft(text, None, tuple(notes), tuple(questions), unused)
     problem = parse_problem(text, "draft")
     trouble = None if ids.missing else _trouble(given, problem, rows)
     if trouble is not None:
         questions.append(f"The log does not read with this draft yet: {trouble}")
-        text = draft_text(Guesses(sample.origin, ids, levels, reward, placed, tuple(questions)))
-    return Draft(text, problem, tuple(notes), tuple(questions))
+        text = draft_text(replace(guesses, questions=tuple(questions)))
+    return Draft(text, problem, tuple(notes), tuple(questions), unused)
 
 
 def _trouble(given: Sequence[Given], problem: Problem, rows: int) -> str | None:
@@ -108,9 +118,8 @@ def _about_actions(sheet: Sheet, actions: list[ActionGuess]) -> list[str]:
     found: list[str] = []
     used = {column for action in actions for column in action.columns}
     for action in actions:
-        name = action.look.name
         if not action.paired:
-            found.append(f"With which probability was '{name}' chosen? Nothing can be certified there until it is logged.")
+            found.append(_about_chances(action))
         elif action.density or action.taken is None or action.taken.numbers is None:
             continue
         elif action.taken.numbers.min() >= 1:
@@ -122,6 +131,7 @@ def _about_actions(sheet: Sheet, actions: list[ActionGuess]) -> list[str]:
         found.append(
             f"Are all values listed that {', '.join(open_sets)} could have taken? A log does not show what was never chosen."
         )
+    used |= {look.name for action in actions for look in action.suspects}
     for look in sheet.but(used):
         if look.kind != "number" or (counts_decisions(look) and not is_named(look.name, PROPENSITY)):
             continue
@@ -131,15 +141,41 @@ def _about_actions(sheet: Sheet, actions: list[ActionGuess]) -> list[str]:
         elif at is not None and at < len(ACTION) and look.count > MOST_ACTIONS:
             found.append(
                 f"Is '{look.name}' an action? It has {look.count} values, and only up to {MOST_ACTIONS} are taken for actions: "
-                "round it to a grid, and log the probability of the point."
+                f"round it to a grid, and log the probability of the point{_or_named(look)}."
             )
     if not actions:
-        few = [look.name for look in sheet.looks.values() if 2 <= look.count <= _FEW_VALUES and not look.missing]
+        possible = [look for look in sheet.looks.values() if not like_probability(look)]
+        few = [look.name for look in possible if 2 <= look.count <= _FEW_VALUES and not look.missing]
         hint = (
             f" Columns with a few values: {', '.join(few[:_SHOWN])}{', ...' if len(few) > _SHOWN else ''}. "
             "Name those that the controller chose: --action COLUMN."
             if few
             else ""
         )
+        chances = [look.name for look in sheet.looks.values() if like_probability(look) and not is_named(look.name, TARGET)]
+        hint += f" Is '{chances[0]}' its probability? Then name both: --propensity ACTION={chances[0]}." if chances else ""
         found.insert(0, f"Which column is the action? None was found by name, and no probabilities of actions either.{hint}")
     return found
+
+
+def _or_named(look: Look) -> str:
+    """Say how to have a column drafted as an action on an interval, if it can be one."""
+    return f"; or name it, if any number may be taken: --action {look.name}" if any_number(look) else ""
+
+
+def _about_chances(action: ActionGuess) -> str:
+    """Ask for the chances of an action without any, and about columns that may hold them."""
+    name, what = action.look.name, "density" if action.density else "probability"
+    if not action.suspects:
+        asked = f"density was '{name}' drawn, per unit of it" if action.density else f"probability was '{name}' chosen"
+        return (
+            f"With which {asked}? Nothing can be certified there until it is logged; if a column holds it, draft again with "
+            f"--propensity {name}=COLUMN."
+        )
+    listed = ", ".join(f"'{look.name}'" for look in action.suspects)
+    first = action.suspects[0].name
+    return (
+        f"With which {what} was '{name}' {'drawn' if action.density else 'chosen'}? Perhaps {listed} "
+        f"{'tells' if len(action.suspects) == 1 else 'tell'}: draft again with --propensity {name}={first} if it does, or list "
+        "it as a context if it means something else. Nothing can be certified there until it is known."
+    )

@@ -13,7 +13,8 @@ from aegis.problem import AnyArray, Value
 class ActionGuess:
     """An action column. taken: the probability of the action taken. full, available: a column per value, in that order.
 
-    density: any number may be taken; the values are the ends of an interval, and `taken` is a density.
+    density: any number may be taken; the values are the ends of an interval, and `taken` is a density. suspects: columns that
+    may hold the chances, where none were found.
     """
 
     look: Look
@@ -24,6 +25,7 @@ class ActionGuess:
     notes: tuple[str, ...] = ()
     questions: tuple[str, ...] = ()
     density: bool = False
+    suspects: tuple[Look, ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from aegis.logs.drafting.dates import undated
 from aegis.logs.drafting.guesses import IdGuess
 from aegis.logs.drafting.sheet import Groups, Look, Sheet
 from aegis.logs.drafting.words import DECISION, ENTITY, EPISODE, PLAIN_ID, TIME, id_rank, is_named, rank, words
@@ -16,12 +17,13 @@ from aegis.logs.drafting.words import DECISION, ENTITY, EPISODE, PLAIN_ID, TIME,
 def find_ids(sheet: Sheet, used: Collection[str]) -> IdGuess:
     """Return the episode id, cluster and time among the columns that are not `used` by actions and their probabilities."""
     keys = [look for look in sheet.but(used) if look.key]
-    found = _episode(sheet, keys)
+    dates = [look for look in sheet.but(used) if look.kind == "date" and not look.missing]
+    found = _episode(sheet, keys, dates)
     found = _with_cluster(found, sheet, keys)
     return _with_time(found, sheet, used)
 
 
-def _episode(sheet: Sheet, keys: list[Look]) -> IdGuess:
+def _episode(sheet: Sheet, keys: list[Look], dates: list[Look]) -> IdGuess:
     named = _best([look for look in keys if id_rank(look.name, EPISODE) is not None], EPISODE)
     entity = _best([look for look in keys if id_rank(look.name, ENTITY) is not None], ENTITY)
     if named is not None:
@@ -42,7 +44,7 @@ def _episode(sheet: Sheet, keys: list[Look]) -> IdGuess:
             f"Are all decisions of one '{entity.name}' one unit? If it has several independent visits or runs, log their id."
         )
         return IdGuess((entity.name,), Groups.by(entity.codes), notes=(note,), questions=(question,))
-    return _by_structure(sheet, keys)
+    return _by_structure(sheet, keys, dates)
 
 
 def _best(looks: list[Look], among: tuple[str, ...]) -> Look | None:
@@ -69,8 +71,8 @@ def _one_row_each(sheet: Sheet, keys: list[Look]) -> bool:
     return any(look.count == sheet.rows > 1 and set(words(look.name)) & {"id", "uuid"} for look in keys)
 
 
-def _by_structure(sheet: Sheet, keys: list[Look]) -> IdGuess:
-    """Without a telling name: a column whose equal values follow each other, else one that is different in every row."""
+def _by_structure(sheet: Sheet, keys: list[Look], dates: list[Look]) -> IdGuess:
+    """Without a telling name: a column whose equal values follow each other, one that is different in every row, or dates."""
     steps = [look for look in keys if is_named(look.name, DECISION) and not _plain_id(look)]
     blocks = [look for look in keys if look not in steps and 1 < look.count < sheet.rows and _runs(look) == look.count]
     several = [look for look in blocks if look.count * 1.5 <= sheet.rows and look.count >= 3]
@@ -84,6 +86,14 @@ def _by_structure(sheet: Sheet, keys: list[Look]) -> IdGuess:
         look = max(single, key=lambda entry: (_plain_id(entry), entry.integral, -entry.position))
         note = f"'{look.name}' is the episode: it is different in every row, so each row is a decision on its own"
         return IdGuess((look.name,), sheet.every_row, notes=(note,), questions=("Is each row a unit independent of the others?",))
+    for look in dates:
+        if look.count >= 3 and _runs(look) == look.count:
+            what = (
+                "each row has a date of its own" if look.count == sheet.rows else f"its {look.count} dates come in blocks of rows"
+            )
+            note = f"'{look.name}' is the episode, and its time: {what}, and there is no other id"
+            question = f"Is each date in '{look.name}' one unit, independent of the others?"
+            return IdGuess((look.name,), Groups.by(look.codes), time=look.name, notes=(note,), questions=(question,))
     row = next(name for name in _row_names() if name not in sheet.looks)
     question = (
         f"No column tells independent units apart: add a column '{row}' (1, 2, 3, ... if each row stands for itself), or name "
@@ -122,7 +132,16 @@ def _with_cluster(found: IdGuess, sheet: Sheet, keys: list[Look]) -> IdGuess:
 
 
 def _with_time(found: IdGuess, sheet: Sheet, used: Collection[str]) -> IdGuess:
+    if found.time is not None:
+        return found
     taken = {*used, *found.columns}
+    unclear = {look.name: said for look in sheet.but(used) if (said := undated(look))}
+    questions = (
+        f"'{name}' holds {said}, which are not read as times. Write them as 2025-12-31, and draft again."
+        for name, said in unclear.items()
+    )
+    found = replace(found, questions=(*found.questions, *questions))
+    taken |= set(unclear)
     looks = [look for look in sheet.but(taken) if not look.missing and look.count > 1]
     starts = [look for look in looks if found.groups.constant(look)]
     # Where a date changes within an episode its earliest one counts; one that does not change is meant to be the start.

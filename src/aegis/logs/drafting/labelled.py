@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,6 +13,7 @@ from aegis.logs.drafting.words import words
 from aegis.problem import Value
 
 _LONGEST = 1000  # columns of one set
+_WRITTEN = re.compile(r"(?<![0-9.,])([-+−]?)([0-9]+(?:[.,_][0-9]+)?)(?![0-9.,])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +37,10 @@ def labelled(values: Sequence[Value], names: Iterable[str], places: bool = True)
     """Yield the sets of columns that name every one of `values` (ascending), by value first, then by place if `places`."""
     known = _by_lower_case(names)
     seen: set[tuple[str, ...]] = set()
-    for by, labels in _labels(values, places):
-        for name in known:
-            for head, tail in _around(name, labels[0]):
-                columns = tuple(known.get(f"{head}{label}{tail}", "") for label in labels)
-                if all(columns) and columns not in seen:
-                    seen.add(columns)
-                    yield Labelled(columns, tuple(values), head, tail, by)
+    for found in itertools.chain(_by_text(values, known), _by_number(values, known), _by_place(values, known) if places else ()):
+        if found.columns not in seen:
+            seen.add(found.columns)
+            yield found
 
 
 def wider(found: Labelled, names: Iterable[str]) -> Labelled | None:
@@ -72,7 +72,8 @@ def wider(found: Labelled, names: Iterable[str]) -> Labelled | None:
     return Labelled(tuple(values[value] for value in ordered), tuple(ordered), found.head, found.tail, "value")
 
 
-def _labels(values: Sequence[Value], places: bool) -> Iterator[tuple[Literal["value", "place"], list[str]]]:
+def _by_text(values: Sequence[Value], known: Mapping[str, str]) -> Iterator[Labelled]:
+    """Yield the sets whose labels are the values as they are written, blanks and points perhaps as underscores."""
     texts = [str(value).lower() for value in values]
     short = [f"{value:g}" if isinstance(value, float) else text for value, text in zip(values, texts, strict=True)]
     variants = [texts, short]
@@ -83,11 +84,42 @@ def _labels(values: Sequence[Value], places: bool) -> Iterator[tuple[Literal["va
         variants.append([str(int(value)) for value in values])
     for labels in variants:
         if len(set(labels)) == len(labels) and all(labels):
-            yield "value", labels
-    # Labels have no order of their own: which of them column 0 stands for is not for us to say.
-    if places and all(not isinstance(value, str | bool) for value in values):
+            yield from _with_labels(values, labels, known, "value")
+
+
+def _by_number(values: Sequence[Value], known: Mapping[str, str]) -> Iterator[Labelled]:
+    """Yield the sets whose labels are the values, however these numbers are written: `p_0,5` and `p_0.50` are both of 0.5."""
+    if any(isinstance(value, str | bool) for value in values):
+        return
+    sets: dict[tuple[str, str], dict[float, str]] = {}
+    for lower, name in known.items():
+        for found in _WRITTEN.finditer(lower):
+            for sign in {"", found[1]}:  # the hyphen of `p-0,5` may be a minus, or only stand between
+                number = _number(sign + found[2])
+                head = lower[: found.start() if sign else found.start(2)]
+                if number is not None:
+                    sets.setdefault((head, lower[found.end() :]), {}).setdefault(float(number), name)
+    for (head, tail), labels in sets.items():
+        columns = tuple(labels.get(float(value), "") for value in values)
+        if all(columns):
+            yield Labelled(columns, tuple(values), head, tail, "value")
+
+
+def _by_place(values: Sequence[Value], known: Mapping[str, str]) -> Iterator[Labelled]:
+    """Yield the sets that are counted from 0 or from 1; labels have no order, so that it is not for us to say which is which."""
+    if all(not isinstance(value, str | bool) for value in values):
         for first in (0, 1):
-            yield "place", [str(first + place) for place in range(len(values))]
+            yield from _with_labels(values, [str(first + place) for place in range(len(values))], known, "place")
+
+
+def _with_labels(
+    values: Sequence[Value], labels: Sequence[str], known: Mapping[str, str], by: Literal["value", "place"]
+) -> Iterator[Labelled]:
+    for name in known:
+        for head, tail in _around(name, labels[0]):
+            columns = tuple(known.get(f"{head}{label}{tail}", "") for label in labels)
+            if all(columns):
+                yield Labelled(columns, tuple(values), head, tail, by)
 
 
 def _around(name: str, label: str) -> Iterator[tuple[str, str]]:
@@ -114,8 +146,9 @@ def _by_lower_case(names: Iterable[str]) -> dict[str, str]:
 
 
 def _number(label: str) -> Value | None:
+    """Return the number that a label stands for, with a point, a comma or an underscore before its decimals."""
     try:
-        number = float(label.replace("_", "."))
+        number = float(re.sub("[_,]", ".", label.replace("\N{MINUS SIGN}", "-")))
     except ValueError:
         return None
     if not math.isfinite(number):

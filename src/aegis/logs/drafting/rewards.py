@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from aegis.logs.drafting.actions import like_probability
+from aegis.logs.drafting.chances import like_probability
 from aegis.logs.drafting.guesses import IdGuess, LevelsGuess
 from aegis.logs.drafting.sheet import Groups, Look, Sheet
 from aegis.logs.drafting.words import DECISION, LESS_IS_BETTER, REWARD, is_named, rank

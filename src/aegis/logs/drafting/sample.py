@@ -20,11 +20,12 @@ _NAMED = 3  # parts that are named in the first line of a draft
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """complete: the table is the whole log. origin: where it comes from, in words."""
+    """complete: the table is the whole log. origin: where it comes from, in words. left_out: columns of some parts only."""
 
     table: pa.Table
     complete: bool
     origin: str
+    left_out: tuple[tuple[str, str], ...] = ()
 
 
 def read_sample(parts: Sequence[Part], rows: int) -> Sample:
@@ -51,7 +52,7 @@ def read_sample(parts: Sequence[Part], rows: int) -> Sample:
     origin = ", ".join(part.name for part in parts[:_NAMED])
     origin += f" and {len(parts) - _NAMED} more" if len(parts) > _NAMED else ""
     many = f"{table.num_rows} rows" if complete else f"its first {table.num_rows} rows"
-    return Sample(table, complete, f"{origin} ({many}, {len(names)} columns)")
+    return Sample(table, complete, f"{origin} ({many}, {len(names)} columns)", _left_out(files, names))
 
 
 def _common(files: Sequence[LogFile]) -> list[str]:
@@ -63,6 +64,12 @@ def _common(files: Sequence[LogFile]) -> list[str]:
     if not found:
         raise LogError(f"{files[0].name}: has no column in common with the other files; give the files of one log")
     return found
+
+
+def _left_out(files: Sequence[LogFile], names: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """Return the columns that are not in every file, with a file that lacks each."""
+    others = dict.fromkeys(name for file in files for name in file.names if name not in names)
+    return tuple((name, f"not in every file: {next(f.name for f in files if name not in f.names)} lacks it") for name in others)
 
 
 def _first(file: LogFile, names: Sequence[str], rows: int) -> pa.Table:

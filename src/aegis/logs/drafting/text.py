@@ -14,6 +14,7 @@ from aegis.logs.drafting.scalars import flow, remark, scalar
 from aegis.logs.drafting.variables import Context, Placed, suggested_guards
 from aegis.logs.drafting.words import BASE, is_named
 from aegis.problem import Value
+from aegis.problem.file import DRAFTED
 
 _WIDTH = 118
 _MOST_LISTED = 12  # whole numbers; from more evenly spaced ones on, a grid is written
@@ -26,8 +27,18 @@ _CARRY_OVER = (
     "of the same episode, or their rewards."
 )
 _NO_CHANCES = (
-    "MISSING: no column holds the probability with which '{action}' was chosen. Nothing can be certified at this level until it "
-    "is logged: write it down when the action is drawn, or declare a policy that is known (policy: uniform)."
+    "MISSING: the probability with which '{action}' was chosen. Nothing can be certified at this level until it is logged: write "
+    "it down when the action is drawn. If a column holds it:"
+)
+_NO_DENSITY = (
+    "MISSING: the density with which '{action}' was drawn. Nothing can be certified at this level until it is logged: write "
+    "down, beside the number that was drawn, its density per unit of '{action}' (of a uniform draw from {low:g} to {high:g} that "
+    "is {even:.6g} in every row). If a column holds it:"
+)
+_KNOWN_RULE = "Or, if every available action was equally likely, whatever the circumstances:"
+_SHARES = (
+    "Or, if they were drawn with fixed probabilities, whatever the circumstances, as in a randomised trial: fill these in, in "
+    "the order of the values; how often each came is no more than an estimate of them:"
 )
 
 
@@ -76,7 +87,9 @@ def _comment(text: str, indent: int = 0, hang: str = "") -> list[str]:
 
 
 def _head(guesses: Guesses) -> Iterator[str]:
-    yield from _comment(f"Drafted from {guesses.origin}. Every line is a guess from names and values: read it once.")
+    yield from _comment(
+        f"{DRAFTED.removeprefix('# ')}{guesses.origin}. Every line is a guess from names and values: read it once."
+    )
     if guesses.questions:
         yield "# To be decided by you:"
         for number, question in enumerate(guesses.questions, 1):
@@ -87,7 +100,8 @@ def _head(guesses: Guesses) -> Iterator[str]:
 def _top(guesses: Guesses) -> Iterator[str]:
     ids = guesses.ids
     if ids.missing:
-        yield from _comment(ids.questions[0])
+        place = guesses.questions.index(ids.questions[0]) + 1
+        yield from _comment(f"CHECK: the log has no such column yet; see question {place}.")
     names = scalar(ids.episode[0]) if len(ids.episode) == 1 else flow(ids.episode, 9)
     yield f"episode: {names}  # one value per independent unit"
     if ids.cluster is not None:
@@ -197,14 +211,34 @@ def _propensity(action: ActionGuess, known: Sequence[Context]) -> Iterator[str]:
         yield f"    propensity: {{column: {scalar(action.taken.name)}, density: true}}  # per unit of the action"
     elif action.taken is not None:
         yield f"    propensity: {{column: {scalar(action.taken.name)}}}  # the probability of the action taken"
+    elif action.density:
+        low, high = (float(value) for value in action.values)
+        told = _NO_DENSITY.format(action=action.look.name, low=low, high=high, even=1 / (high - low))
+        yield from _comment(told, 4)
+        yield f"    # propensity: {{column: {scalar(_suspected(action, 'density_'))}, density: true}}"
     else:
         yield from _comment(_NO_CHANCES.format(action=action.look.name), 4)
-        yield f"    # propensity: {{column: {scalar('p_' + action.look.name)}}}"
+        yield f"    # propensity: {{column: {scalar(_suspected(action, 'p_'))}}}"
+        yield from _comment(_KNOWN_RULE, 4)
+        yield "    # propensity: {policy: uniform}"
+        yield from _known_shares(action)
         for look in (context.looks[0] for context in known if context.kind != "vector"):
             if is_named(look.name, BASE) and set(look.values) <= set(action.values):
                 text = f"If '{look.name}' is what the controller meant to do, and a uniform choice replaced it at a known rate:"
                 yield from _comment(text, 4)
                 yield f"    # propensity: {{base: {scalar(look.name)}, epsilon: 0.1}}"
+
+
+def _suspected(action: ActionGuess, head: str) -> str:
+    """Return the column that most likely holds the chances, else a name for it."""
+    return action.suspects[0].name if action.suspects else head + action.look.name
+
+
+def _known_shares(action: ActionGuess) -> Iterator[str]:
+    """Offer to declare fixed probabilities; a word that is no number stands in for those that only the user knows."""
+    if not action.available and len(action.values) <= _MOST_LISTED:
+        yield from _comment(_SHARES, 4)
+        yield f"    # propensity: {{shares: {flow(['FILL'] * len(action.values), 0)}}}"
 
 
 def _unused(placed: Placed | None) -> Iterator[str]:

@@ -7,9 +7,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from aegis.logs.drafting.actions import like_probability
+from aegis.logs.drafting.chances import like_probability
+from aegis.logs.drafting.dates import undated
 from aegis.logs.drafting.effects import FEWEST, Draws, draws
-from aegis.logs.drafting.guesses import IdGuess, LevelsGuess
+from aegis.logs.drafting.guesses import ActionGuess, IdGuess, LevelsGuess
 from aegis.logs.drafting.rewards import RewardGuess
 from aegis.logs.drafting.sheet import Look, Sheet
 from aegis.logs.drafting.timing import Timing, when_known
@@ -69,8 +70,9 @@ def place_columns(sheet: Sheet, used: Collection[str], levels: LevelsGuess, ids:
     timings: dict[str, Timing] = {}
     undecided: list[Look] = []
     told = [draws(level.action, level.groups, ids.groups) for level in levels.levels]
+    suspected = {look.name: level.action for level in levels.levels for look in level.action.suspects}
     for look in sheet.but(used):
-        why = _unfit(look, sheet)
+        why = _suspected(suspected[look.name]) if look.name in suspected else _unfit(look, sheet)
         if why:
             placed.unused.append((look.name, why))
             continue
@@ -103,6 +105,8 @@ def _unfit(look: Look, sheet: Sheet) -> str:
         return "the same in every row" if look.count else "empty"
     if like_probability(look):
         return "looks like a probability, " + ("of another policy" if is_named(look.name, TARGET) else "but of no action found")
+    if undated(look):
+        return f"{undated(look)}; log what the controller made of it, such as the hour or the age, as a number"
     if _is_id(look, sheet):
         return "an id"
     if look.kind == "date":
@@ -110,6 +114,12 @@ def _unfit(look: Look, sheet: Sheet) -> str:
     if look.kind == "text" and look.count > MOST_CATEGORIES:
         return f"text with {look.count} different values; log a category or a number instead"
     return ""
+
+
+def _suspected(action: ActionGuess) -> str:
+    if action.density:
+        return f"perhaps the density with which '{action.look.name}' was drawn; else list it as a context"
+    return f"perhaps the probability with which '{action.look.name}' was chosen; else list it as a context"
 
 
 def _is_id(look: Look, sheet: Sheet) -> bool:

@@ -24,8 +24,11 @@ ACTION = (
     "action", "arm", "treatment", "treat", "decision", "choice", "chosen", "option", "variant", "offer", "intervention",
     "setting", "dose", "item", "control", "assignment", "assigned", "drug", "therapy", "setpoint", "a",
 )  # fmt: skip
-PROPENSITY = ("propensity", "pscore", "probability", "prob", "probs", "prop", "p", "pr", "mu")
-DENSITY = ("density", "dens", "pdf")
+PROPENSITY = (
+    "propensity", "propensities", "pscore", "probability", "prob", "probs", "proba", "prop", "p", "pr", "mu", "chance", "chances",
+    "wahrscheinlichkeit", "probabilidad", "probabilidade", "probabilit",
+)  # fmt: skip
+DENSITY = ("density", "dens", "pdf", "dichte", "densidad", "densidade", "densit")
 # What may stand beside a propensity word without naming an action.
 LOGGER = ("score", "action", "taken", "logged", "logging", "behavior", "behaviour", "legacy", "log")
 TARGET = ("target", "pi", "new", "candidate", "eval", "evaluation", "estimated", "fitted", "recovered")
