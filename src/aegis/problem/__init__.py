@@ -23,7 +23,7 @@ from aegis.problem.seen import Seen
 from aegis.problem.state import State, Storable
 from aegis.problem.traces import OFFSETS, Traces, Tracing
 from aegis.problem.variables import Actions, Value, Variable
-from aegis.problem.windows import at_atom, cell_chance, cell_edges, nearest_points, window_density, windows
+from aegis.problem.windows import at_atom, atom_of, cell_chance, cell_edges, nearest_points, window_density, windows
 
 __all__ = [
     "OFFSETS",
@@ -55,6 +55,7 @@ __all__ = [
     "Variable",
     "ancestors",
     "at_atom",
+    "atom_of",
     "augmented",
     "backdoor_admissible",
     "cell_chance",
