@@ -57,7 +57,7 @@ def assemble(request: Request, outcome: Outcome, looks: Mapping[str, Any], data:
         levels,
         tuple(item.plain() for item in findings),
         _assumptions(request, outcome),
-        blocking_level(weights, levels),
+        blocking_level(weights, levels, [level.name for level in problem.levels if level.actions.continuous]),
         _counts(found),
         tuple(_candidate(request, candidate, outcome.behaviour) for candidate in request.candidates),
         () if found is None else tuple(split.describe() for split in found.sides.splits),
