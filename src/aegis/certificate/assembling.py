@@ -20,6 +20,7 @@ from aegis.certificate.collected import Collected
 from aegis.certificate.data import DataDigest
 from aegis.certificate.looks import Behaviours
 from aegis.certificate.measures import guard_measures, reward_measure
+from aegis.certificate.methods import other_methods
 from aegis.certificate.request import Request
 from aegis.certificate.results import level_result, refused_result, subgroup_results
 from aegis.certificate.unsmoothed import unsmoothed
@@ -177,6 +178,8 @@ def _own_findings(request: Request, outcome: Outcome, looks: Mapping[str, Any]) 
                     "or that rows were left out",
                 )
             )
+    if outcome.found is not None:
+        found += other_methods(request, outcome.found.claims)
     if outcome.found is not None and outcome.found.certified_episodes == 0:
         found.append(finding("nothing-certified", "refused", "no unit is left on the certification side of the split"))
     return found

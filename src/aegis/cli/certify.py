@@ -143,6 +143,10 @@ def show(certificate: Any) -> None:
             screen.print(f"  {_place(certificate, level)}: {_survives(level)}", soft_wrap=True, markup=False)
     for item in certificate.diagnostics.get("unsmoothed", ()):
         screen.print(f"  {_exact(item)}", soft_wrap=True, markup=False)
+    bare = [str(item["name"]) for item in certificate.candidates if not item["learned"]]
+    if bare and certificate.verdict.verdict != "refused":
+        text = f"{', '.join(bare)}: taken to be fixed before this log was seen; no training record says what it was made from."
+        screen.print(text, soft_wrap=True, markup=False)
     if any(level.verdict == "not yet" for level in certificate.levels):
         screen.print(certificate.blocking, soft_wrap=True)
     for found in certificate.findings:
