@@ -11,7 +11,8 @@ from small_logs import better_policy, legacy_dose, legacy_setting, make_table, p
 
 from aegis.certificate import CERTIFIED, NOT_YET, REFUSED, certify
 from aegis.certificate.certificate import LevelResult
-from aegis.certificate.verdicts import blocking_level, counted, does_the_same, judge
+from aegis.certificate.verdicts import blocking_level, does_the_same, judge
+from aegis.errors import counted
 from aegis.logs import Source
 from aegis.policies import Function, TargetColumns
 from aegis.problem import Level, Rows, parse_problem

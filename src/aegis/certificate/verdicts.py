@@ -9,6 +9,7 @@ from typing import Any
 from aegis.certificate.certificate import CERTIFIED, NOT_YET, REFUSED, LevelResult, Verdict
 from aegis.certificate.results import FORESEEABLE, THIN
 from aegis.certificate.units import unit_word
+from aegis.errors import counted
 from aegis.problem import Problem
 
 SMALL = 3.0  # a largest weight that capping would not lower by much
@@ -114,11 +115,6 @@ def blocking_level(weights: Sequence[Mapping[str, Any]], levels: Sequence[LevelR
 def listed(words: Sequence[str]) -> str:
     """Return words as one says them: a, b and c."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
-
-
-def counted(number: int, units: str, before: str = "") -> str:
-    """Return a number of units, given by their plural, as one says it: 1 episode, 2 further episodes."""
-    return f"{number} {before}{units.removesuffix('s') if number == 1 else units}"
 
 
 def amount(value: float | None, unit: str) -> str:

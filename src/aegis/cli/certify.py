@@ -11,6 +11,7 @@ import click
 
 from aegis.cli import options
 from aegis.cli.show import console, print_json, table
+from aegis.errors import counted
 
 
 @click.command("certify")
@@ -129,7 +130,9 @@ def show(certificate: Any) -> None:
     screen.print(verdict.sentence, style=colour, soft_wrap=True)
     screen.print(f"What to do: {verdict.next_step}", soft_wrap=True)
     unit = f", in {verdict.unit}" if verdict.unit else ""
-    title = f"Gain over the legacy on {verdict.units} {verdict.unit_word}{unit}; all bounds at once at risk {verdict.delta:g}"
+    title = (
+        f"Gain over the legacy on {counted(verdict.units, verdict.unit_word)}{unit}; all bounds at once at risk {verdict.delta:g}"
+    )
     costs = certificate.problem["reward"].get("goal") == "minimise"
     columns = ["scope", "verdict", "gain ≥", "estimate", "cost ≤" if costs else "value ≥", "legacy", "further"]
     screen.print(table(title, columns, [_row(certificate, level) for level in certificate.levels]))
