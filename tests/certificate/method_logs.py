@@ -1,4 +1,4 @@
-"""Logs of one level with three actions, a candidate that knows the best of them, and the bounds of two methods on the same log."""
+"""Logs of one level with three actions, a candidate that knows the best one, and the bounds of two methods on one log."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def best(x: Array) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
 
 
 def log(seed: int, count: int, rewards: str) -> pa.Table:
-    """Rewards: 'rare', 12 % successes if the action is best and 4 % else; 'coin', 75 and 45 %; 'spread', 0.7 and 0.45 on average."""
+    """Rewards: 'rare', 12 % successes if the action is best, 4 % else; 'coin', 75 and 45 %; 'spread', 0.7 and 0.45 on average."""
     rng = stream(seed, "methods", count, rewards)
     x, action = rng.random(count), rng.choice(3, count, p=LEGACY)
     good = action == best(x)
