@@ -76,3 +76,8 @@ def choose(word: str, allowed: Iterable[object], what: str, error: type[InputErr
     names = [str(name) for name in allowed]
     if word not in names:
         raise error(f"unknown {what} '{word}'{nearest(word, names)}; allowed: {', '.join(names)}")
+
+
+def counted(number: float, things: str, before: str = "") -> str:
+    """Return a number of things, given by their plural, as one says it: 1 episode, 2 further episodes."""
+    return f"{number:.0f} {before}{things.removesuffix('s') if number == 1 else things}"

@@ -165,3 +165,9 @@ def test_a_log_without_rewards_or_outcomes_is_refused(tmp_path: Path) -> None:
     refused(
         Source(tmp_path / "blind.parquet", CLINIC.problem), LogError, "'recovery' cannot be learned from .*out of the problem"
     )
+
+
+def test_an_interval_has_no_capped_candidate_and_is_told_what_to_do(tmp_path: Path) -> None:
+    log = source(make_world("dosing"), tmp_path, "natural", 30)
+    with pytest.raises(PolicyError, match=r"an interval has a density instead; learn kind 'greedy' .* give the action a 'grid'"):
+        learn(log, settings=quick("capped"))

@@ -263,6 +263,7 @@ BY_CERTIFICATE = {
     "doubtful-weights",
     "nothing-certified",
     "no-fingerprints",
+    "other-method",
 }  # found while certifying
 
 

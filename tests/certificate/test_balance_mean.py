@@ -10,7 +10,7 @@ import pytest
 from small_logs import make_table, problem_of, source_of
 
 from aegis.certificate import Candidate, certify
-from aegis.certificate.balance import mean_weight, start_balance
+from aegis.certificate.balance import effective_units, mean_weight, start_balance
 from aegis.certificate.measures import reward_measure
 from aegis.policies import TargetColumns
 from aegis.problem import Scope
@@ -20,12 +20,13 @@ from aegis.rng import stream
 def test_the_mean_weight_is_that_of_the_units() -> None:
     problem = problem_of()
     evidence = start_balance(problem, 0, Scope("dose"), reward_measure(problem))
-    assert np.isnan(mean_weight(evidence))
+    assert np.isnan(mean_weight(evidence)) and np.isnan(effective_units(evidence))
     weights = np.exp(stream(1, "balance").normal(size=500))
     weights[:50] = 0.0
     for part in np.split(weights, 5):
         evidence.add([part], None)
     assert mean_weight(evidence) == pytest.approx(weights.mean(), rel=1e-6)
+    assert effective_units(evidence) == pytest.approx(weights.sum() ** 2 / (weights**2).sum(), rel=1e-3)
 
 
 def test_a_refusal_prints_the_nested_mean() -> None:

@@ -248,3 +248,26 @@ def test_pieces_and_blocks_give_the_same_certificate(table: pa.Table, tmp_path: 
             Source(tmp_path / "log.parquet", CLIP.problem), candidate(CLIP.problem), scopes=[["dose"]], ledger=False
         ).level("dose")
         assert one.gain_lower == other.gain_lower
+
+
+@pytest.mark.parametrize("method", ["water-filled", "robust"])
+def test_a_method_that_needs_whole_distributions_is_said_not_to_apply(method: str) -> None:
+    batch = log(CLIP, 60, 3)
+    source = Source(to_table(batch, CLIP.problem), CLIP.problem)
+    found = certify(source, candidate(CLIP.problem), scopes=[["dose"]], method=method, ledger=False)
+    (said,) = [item for item in found.findings if item["code"] == "other-method"]
+    assert said["severity"] == "warning" and said["message"] == (
+        f"'{method}' was asked for, but of the interval at 'dose' the density at the number taken is logged and no whole "
+        "distribution: the evidence of candidate 1 at 'dose' is plain"
+    )
+    for other in ("auto", "plain"):
+        again = certify(source, candidate(CLIP.problem), scopes=[["dose"]], method=other, ledger=False)
+        assert not any(item["code"] == "other-method" for item in again.findings)
+        assert again.levels[0].gain_lower == found.levels[0].gain_lower
+
+
+def test_a_policy_without_a_record_is_told_to_be_taken_as_fixed() -> None:
+    batch = log(CLIP, 60, 3)
+    found = certify(Source(to_table(batch, CLIP.problem), CLIP.problem), candidate(CLIP.problem), ledger=False, scopes=[["dose"]])
+    (fixed,) = [item for item in found.assumptions if item.code == "fixed-policy"]
+    assert "taken to be fixed before this log was seen" in fixed.checked

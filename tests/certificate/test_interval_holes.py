@@ -10,9 +10,10 @@ import pytest
 from scipy.special import ndtr
 
 from aegis.certificate import Candidate, Certificate, certify, verify
+from aegis.errors import PolicyError, ProblemError
 from aegis.logs import Source
-from aegis.policies import Function, Gaussian, Hybrid, Legacy
-from aegis.problem import Actions, Array, Level, Policy, Problem, Propensity, Reward, Variable
+from aegis.policies import FullColumns, Function, Gaussian, Hybrid, Legacy
+from aegis.problem import Actions, Array, Level, Policy, Problem, Propensity, Reward, Rows, Variable
 from aegis.rng import stream
 
 
@@ -112,3 +113,29 @@ def test_exact_actions_are_not_spoken_of_where_another_policy_acts() -> None:
     chosen = Function(made, lambda level, rows: np.full(len(rows["x"]), 3.0), ["d"], wide)
     assert chosen.windowed == {"d"} == Hybrid(made, ["d"], chosen, wide).windowed
     assert not Hybrid(made, ["d"], wide, chosen).windowed and not Hybrid(made, [], chosen, wide).windowed
+
+
+def test_columns_with_the_probabilities_of_points_go_with_atoms() -> None:
+    """They say around which points the candidate acts; at an atom of the legacy it takes nothing, as a function's policy."""
+    made, columns = problem(atoms=(0.0, 6.0)), clipped(0)
+    names = [f"p{place}" for place in range(13)]
+    told = {name: np.full(len(columns["x"]), float(place in (8, 9)) / 2) for place, name in enumerate(names)}
+    found = certified(made, FullColumns(made, {"d": names}), **columns, **told)
+
+    def points(level: Level, rows: Rows) -> Array:
+        return np.repeat([[float(place in (8, 9)) / 2 for place in range(13)]], len(rows["x"]), axis=0)
+
+    same = certified(made, Function(made, points, ["d"]), **columns)
+    assert found.levels[0].gain_lower == same.levels[0].gain_lower is not None
+    told["p8"] = told["p8"] + 0.75
+    with pytest.raises(PolicyError, match=r"column 'p8': 1.25 is not a probability"):
+        certified(made, FullColumns(made, {"d": names}), **columns, **told)
+
+
+def test_windows_and_gaussians_narrower_than_floats_can_tell_are_refused() -> None:
+    with pytest.raises(ProblemError, match=r"'dose': a 'bandwidth' of 1e-06 is too narrow .* difference from a fixed number"):
+        Actions.interval("dose", 1e9, 1e9 + 1, 1e-6)
+    assert Actions.interval("dose", 0.0, 1.0, 1e-6).bandwidth == 1e-6
+    made = problem()
+    with pytest.raises(ProblemError, match=r"a Gaussian with an 'sd' of 1e-15 is too narrow for numbers as large as 6"):
+        Legacy(made, {"d": Gaussian({}, 1e-15, 3.0)})

@@ -5,14 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from small_logs import better_policy, legacy_dose, legacy_setting, make_table, problem_of, source_of
 
 from aegis.certificate import CERTIFIED, NOT_YET, REFUSED, certify
 from aegis.certificate.certificate import LevelResult
-from aegis.certificate.verdicts import blocking_level, counted, does_the_same, judge
-from aegis.policies import Function
-from aegis.problem import Level, Rows
+from aegis.certificate.verdicts import blocking_level, does_the_same, judge
+from aegis.errors import counted
+from aegis.logs import Source
+from aegis.policies import Function, TargetColumns
+from aegis.problem import Level, Rows, parse_problem
+from aegis.report.page import render_certificate
 
 SPREAD = {"largest": 2.0, "ess_share": 0.7}
 
@@ -83,3 +87,38 @@ def test_weights_that_differ_stand_in_the_way() -> None:
     spread = {"level": "dose", "ess_share": 0.5, "largest": 3.0}
     assert "at 'dose' slow things down" in blocking_level([spread], [result(NOT_YET)])
     assert blocking_level([{**spread, "ess_share": 1.0}], [result(NOT_YET)]) == "No level's weights stand in the way: all are 1."
+
+
+def test_a_log_with_hardly_any_decisions_like_the_candidates_foresees_nothing() -> None:
+    thin = {**SPREAD, "effective_units": 4.2}
+    step = judged(result(NOT_YET, further=442_452, weights=thin))[1]
+    assert "hardly contains decisions like those of mine: 500 episodes tell as much of it as about 4.2 of its own would" in step
+    assert "aegis learn --kind capped" in step and "442452" not in step
+    assert "Log about 70 further" in judged(result(NOT_YET, further=70, weights={**SPREAD, "effective_units": 20.0}))[1]
+    assert "too few to foresee anything" in judged(result(NOT_YET, units=9, weights=thin))[1]
+    assert "hardly" not in "".join(judged(result(CERTIFIED, weights=thin)))
+
+
+def test_extreme_weights_are_told_from_a_log() -> None:
+    """Of 824 episodes some eight did what the candidate does; the effective number is theirs, and no further one is foreseen."""
+    rng = np.random.default_rng(3)
+    taken = (rng.random(824) < 0.01).astype(int)
+    probability = np.where(taken == 1, 0.01, 0.99)
+    problem = parse_problem(
+        "episode: e\nreward: {column: r, range: [0, 1]}\nlevels:\n  - name: d\n    context: [x]\n"
+        "    action: {column: a, values: [0, 1]}\n    propensity: {column: p}\n"
+    )
+    rows = {
+        "e": np.arange(824),
+        "x": rng.random(824),
+        "a": taken,
+        "p": probability,
+        "r": np.where(taken == 1, 0.9, rng.random(824)),
+    }
+    source = Source(pa.table({**rows, "target": taken.astype(float)}), problem)
+    found = certify(source, TargetColumns(problem, {"d": "target"}), ledger=False)
+    level = found.levels[0]
+    assert level.verdict == NOT_YET and level.tests[0].units_needed is not None and level.further_units is None
+    assert level.weights["effective_units"] == pytest.approx(taken.sum(), abs=1.0)
+    assert "hardly contains decisions like" in found.verdict.next_step
+    assert "not to be foreseen" in render_certificate(found.to_json())

@@ -259,3 +259,20 @@ def test_renamed_episodes_are_known_again(place: Path, tmp_path: Path, capsys: p
         ]
         code, out, _ = run(*arguments, "--json", capsys=capsys)
         assert code == 4 and "for example episode again " in json.loads(out)["summary"]["sentence"]
+
+
+def test_a_policy_without_a_training_record_is_said_to_be_taken_as_fixed(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = "taken to be fixed before this log was seen"
+    given = ("--problem", place / "problem.yaml")
+    _, out, _ = run(
+        "certify", place / "targets.parquet", *given, "--policy", "columns:new_inner", "--scope", "inner", capsys=capsys
+    )
+    assert f"columns:new_inner: {words}; no training record says what it was made from." in out
+    _, out, _ = run("certify", place / "log.parquet", *given, "--policy", place / "policy", capsys=capsys)
+    assert words not in out
+
+
+def test_one_of_a_thing_is_one_of_a_thing(place: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    pq.write_table(pq.read_table(place / "log.parquet").slice(0, 1), tmp_path / "one.parquet")
+    _, out, _ = run("audit", tmp_path / "one.parquet", "--problem", place / "problem.yaml", capsys=capsys)
+    assert "1 episode, " in out and "the log has 1 independent unit (episodes)" in " ".join(out.replace("│", " ").split())

@@ -71,8 +71,10 @@ def test_decisions_come_with_densities_to_log(typed: tuple[Path, dict[str, str]]
 def test_a_plan_says_that_it_is_for_finite_actions(typed: tuple[Path, dict[str, str]]) -> None:
     with contextlib.chdir(typed[0]), contextlib.redirect_stdout(io.StringIO()) as out:
         assert done("plan", "--problem", "log/problem.yaml", "--gain", "0.1", "--level", "dose", "--json") == 0
-    (level,) = json.loads(out.getvalue())["levels"]
+    found = json.loads(out.getvalue())
+    (level,) = found["levels"]
     assert not level["rows"] and "its actions are an interval" in level["notes"][0]
+    assert not any("'dose'" in sentence for sentence in found["assumed"])
 
 
 def test_the_draft_of_the_log_names_the_interval(typed: tuple[Path, dict[str, str]]) -> None:

@@ -66,6 +66,16 @@ def test_the_worst_rates_are_the_worst() -> None:
     assert len(anew) == 3 and f"ten looks, {logs} logs: at most {told}" in PAGE
 
 
+def test_the_figures_of_continuous_actions_are_the_worst_and_the_medians() -> None:
+    measured = section(RESULTS, "Continuous actions")
+    rates = re.findall(r"^\| [^|]+: (?:gain|value) \| 1000 \| ([\d.]+) % \|", measured, flags=re.M)
+    assert f"at most {max(map(float, rates))} % of 1000 runs in each of {len(rates)} claims" in PAGE
+    assert max(map(float, rates)) <= 5.0
+    medians = re.findall(r"^\| gain \| binned[^|]*\| ([\d.]+) \| ([\d.]+) \|", measured, flags=re.M)
+    (own, cells), (_, every) = medians
+    assert f"median gain {own} against {cells}; against {every} with all cells" in PAGE
+
+
 def test_the_failures_print_what_the_page_shows(tmp_path: Path) -> None:
     reader = page_steps.follow("claims.md", tmp_path)
     printed = "".join(text for _, text in reader.printed)

@@ -60,6 +60,16 @@ def test_a_file_with_an_interval_is_read_and_written_back() -> None:
         ("bandwidth: 0.5, ", "", "needs a 'bandwidth'"),
         ("bandwidth: 0.5", "bandwidth: 0", "above 0 and at most its length 10, found 0"),
         ("bandwidth: 0.5", "bandwidth: 11", "at most its length 10, found 11"),
+        (
+            "bandwidth: 0.5",
+            "bandwidth: 1.0e-13",
+            "to the nearest 1.78e-15; it is at least 1000 times that (1.78e-12)",
+        ),
+        (
+            "interval: [0, 10]",
+            "interval: [1.0e16, 1.0000000000000004e16]",
+            "a 'bandwidth' of 0.5 is too narrow",
+        ),
         ("interval: [0, 10]", "interval: [10, 0]", "finite low < high"),
         ("interval: [0, 10]", "grid: {low: 0, high: 10, points: 11}", "belongs to an 'interval"),
         ("interval: [0, 10]", "interval: [0, 10], values: [1, 2]", "either 'values' or a 'grid'"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -135,14 +136,28 @@ def test_a_few_large_numbers_do_not_widen_the_cells() -> None:
     assert np.allclose(steps_of(changed(batch, "inner", y=values))["inner"]["y"], steps_of(batch)["inner"]["y"], rtol=0.2)
 
 
+def test_exact_numbers_of_an_interval_are_kept_whatever_the_blocks() -> None:
+    batch = made()
+    inner, numbers = batch.levels["inner"], np.random.default_rng(2).random(300)
+    batch = batch.with_level("inner", replace(inner, value=numbers))
+    found = traced(batch)
+    for kept, offset in zip(found.levels["inner"], OFFSETS, strict=True):
+        order = np.argsort(coarse_path_hashes(batch, found.steps, offset)["inner"])
+        assert kept.values is not None and np.array_equal(kept.values, numbers[order])
+    assert found.levels["outer"][0].values is None
+    assert Traces.of(json.loads(json.dumps(found.plain()))).plain() == found.plain()
+
+
 def test_a_damaged_record_is_told() -> None:
     plain = traced(made()).plain()
-    short = {"hashes": plain["levels"]["inner"][0]["hashes"], "actions": ""}
+    own = plain["levels"]["inner"][0]
+    short, few = {"hashes": own["hashes"], "actions": ""}, {**own, "values": "00" * 8}
     for damage in (
         {},
         {**plain, "levels": {}},
         {**plain, "steps": 3},
         {**plain, "levels": {**plain["levels"], "inner": [short] * 2}},
+        {**plain, "levels": {**plain["levels"], "inner": [few] * 2}},
     ):
         with pytest.raises(PolicyError, match="traces cannot be read"):
             Traces.of(damage)

@@ -93,6 +93,12 @@ def _capped(problem: Problem, fitted: Fitted, scope: Scope, settings: CandidateS
     """Return `argmax sum pi r^` subject to `pi <= W mu` at every level of the scope."""
     for name in sorted(scope):
         propensity = problem.level(name).propensity
+        if problem.level(name).actions.continuous:
+            raise PolicyError(
+                f"level '{name}': a capped candidate needs the legacy's probabilities of all actions, and an interval has a "
+                "density instead; learn kind 'greedy' (--kind greedy), and a wider 'bandwidth' if it is too far off; or "
+                "give the action a 'grid' and log the probability of each of its points"
+            )
         if propensity is None or not propensity.full:
             planned = problem.carry_over == "within" and plannable(problem, scope)
             other = "" if planned else "learn kind 'greedy' (--kind greedy), which needs no probabilities; or "

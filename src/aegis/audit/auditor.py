@@ -24,7 +24,7 @@ from aegis.audit.repeats import RepeatedReward
 from aegis.audit.rewards import Rewards
 from aegis.audit.sizes import Sizes
 from aegis.audit.view import View
-from aegis.errors import SettingError
+from aegis.errors import SettingError, counted
 from aegis.problem import Batch, Policy, Problem
 
 FEW = 30  # units
@@ -174,7 +174,9 @@ class Auditor:
         if number >= FEW:
             return []
         what = "clusters" if clustered else "episodes"
-        message = f"the log has {number} independent units ({what}); fewer than {FEW} hardly ever certify anything"
+        message = (
+            f"the log has {counted(number, 'units', 'independent ')} ({what}); fewer than {FEW} hardly ever certify anything"
+        )
         return [finding("few-units", "warning" if number else "refused", message, units=float(number))]
 
     def _figures(self) -> dict[str, float | str]:

@@ -201,6 +201,11 @@ CODES: dict[str, Code] = {
         "restore the file from a copy of the folder; if there is none, say so where you report the certificate, and move the "
         "file away to go on without this warning",
     ),
+    "other-method": Code(
+        "The method that was asked for does not apply to a candidate and scope; another one was used, which is valid too.",
+        "leave out --method to have the sharpest one that applies; or log the probabilities of all actions, and give a candidate "
+        "that knows those of all actions (not 'columns:')",
+    ),
     "nothing-certified": Code(
         "No unit is left to certify on: all are on the prior side of the split, or still open.",
         "log more episodes, or learn from a smaller share of them",

@@ -9,7 +9,7 @@ import numpy as np
 from aegis.audit.finding import Finding, finding
 from aegis.audit.view import Mask
 from aegis.audit.weights import at_scope, decision_weights, unit_weights
-from aegis.errors import PolicyError
+from aegis.errors import PolicyError, counted
 from aegis.policies import path_full
 from aegis.problem import Array, Batch, LevelTable, Policy, Problem, Scope
 
@@ -125,7 +125,7 @@ class Overlap:
             min(self.levels, key=lambda name: self.levels[name].effective) if len(self.levels) > 1 else next(iter(self.levels))
         )
         message = (
-            f"the weights of {whole.count} episodes are worth {whole.effective * whole.count:.1f} equal ones "
+            f"the weights of {counted(whole.count, 'episodes')} are worth {whole.effective * whole.count:.1f} equal ones "
             f"({whole.effective:.1%}); the heaviest 1 % carry {whole.heaviest(TOP):.0%}, the largest weight is "
             f"{whole.largest:.3g}. The weights of level '{worst}' hurt most"
         )

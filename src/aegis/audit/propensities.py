@@ -15,6 +15,7 @@ from aegis.audit.randomisation import LevelRandomisation
 from aegis.audit.shares import SliceShares
 from aegis.audit.sums import upper_quantile
 from aegis.audit.view import View
+from aegis.errors import counted
 from aegis.problem import Problem, Scope
 
 DOUBT = math.log(20.0)  # evidence from which a log that is not refused is one with a warning
@@ -214,8 +215,8 @@ class Propensities:
             finding(
                 "weights-below-one",
                 "warning" if level in self.scope else "note",
-                f"level '{level}': the weights of {len(low)} actions average below one, down to {worst.mean_weight:.3g} for "
-                f"{worst.action}, taken {worst.found:.0f} times in {worst.decisions:.0f} decisions",
+                f"level '{level}': the weights of {counted(len(low), 'actions')} average below one, down to "
+                f"{worst.mean_weight:.3g} for {worst.action}, taken {_often(worst)}",
                 level,
                 self._column(level),
                 actions=float(len(low)),
@@ -234,5 +235,10 @@ class Propensities:
 
 def _described(part: SliceEvidence) -> str:
     if math.isnan(part.expected):
-        return f"{part.words}: mean weight {part.mean_weight:.3g} instead of 1 over {part.decisions:.0f} decisions"
-    return f"{part.words}: {part.found:.0f} times instead of {part.expected:.1f} in {part.decisions:.0f} decisions"
+        return f"{part.words}: mean weight {part.mean_weight:.3g} instead of 1 over {counted(part.decisions, 'decisions')}"
+    return f"{part.words}: {_often(part, f' instead of {part.expected:.1f}')}"
+
+
+def _often(part: SliceEvidence, expected: str = "") -> str:
+    """Return how often an action was taken, and in how many decisions."""
+    return f"{counted(part.found, 'times')}{expected} in {counted(part.decisions, 'decisions')}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from aegis.audit.finding import Finding, Severity, finding
+from aegis.errors import counted
 from aegis.problem import Level, LevelTable
 
 CERTAIN = 1.0 - 1e-9
@@ -95,11 +96,12 @@ class LevelRandomisation:
             )
             found.append(finding("propensity-below-least", grave, message, level, column, smallest=self.smallest))
         if self.deterministic:
-            message = f"level '{level}': all {self.free} actions were taken with probability one; nothing else was ever tried"
+            every = "the one action was" if self.free == 1 else f"all {self.free} actions were"
+            message = f"level '{level}': {every} taken with probability one; nothing else was ever tried"
             found.append(finding("deterministic-level", grave, message, level, column, decisions=float(self.free)))
         elif self.certain:
             share = self.certain / self.free
-            message = f"level '{level}': {share:.1%} of {self.free} decisions with a choice had a propensity of one"
+            message = f"level '{level}': {share:.1%} of {counted(self.free, 'decisions')} with a choice had a propensity of one"
             found.append(finding("partly-deterministic", "warning" if in_scope else "note", message, level, column, share=share))
         return found + self._rounded(in_scope, column)
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from aegis.audit.finding import Finding, finding
 from aegis.audit.view import View, first_id
+from aegis.errors import counted
 from aegis.problem import AnyArray, Array, Batch, Problem
 
 WIDE = 5.0  # times the rewards' own spread
@@ -91,7 +92,8 @@ class Rewards:
                     finding("guard-outside-range", "refused", message, column=guard.column, outside=float(extent.outside))
                 )
         if self.open:
-            message = f"{self.open} of {self.episodes} episodes still wait for a reward"
+            waits = "waits" if self.open == 1 else "wait"
+            message = f"{self.open} of {counted(self.episodes, 'episodes')} still {waits} for a reward"
             found.append(finding("open-units", "note", message, column=self.problem.reward.closed, open=float(self.open)))
         return found
 
@@ -139,16 +141,18 @@ class Rewards:
         if not self.extent.known:
             return [self._all_missing()]
         share = self.missing / self.rows
-        message = f"{self.missing} of {self.rows} rewards ({share:.2%}) are missing; they count as the worst possible"
+        said = "is missing; it counts" if self.missing == 1 else "are missing; they count"
+        message = f"{self.missing} of {counted(self.rows, 'rewards')} ({share:.2%}) {said} as the worst possible"
         column = self.problem.reward.column
         return [finding("missing-rewards", "warning" if share >= MISSING else "note", message, column=column, share=share)]
 
     def _all_missing(self) -> Finding:
         column = self.problem.reward.column
+        every = "the only row" if self.rows == 1 else f"all {self.rows} rows"
         return finding(
             "missing-rewards",
             "refused",
-            f"no reward was observed: column '{column}' is empty in all {self.rows} rows; nothing can be learned or certified",
+            f"no reward was observed: column '{column}' is empty in {every}; nothing can be learned or certified",
             column=column,
             fix="see that the reward's column is the one named and that it was exported; if rewards are only late, name a flag "
             "under 'closed'",
@@ -158,6 +162,7 @@ class Rewards:
 
 def _outside(what: str, column: str, extent: _Extent, limits: tuple[float, float]) -> str:
     return (
-        f"{extent.outside} of {extent.known} values of the {what} '{column}' lie outside [{limits[0]:g}, {limits[1]:g}], "
+        f"{extent.outside} of {counted(extent.known, 'values')} of the {what} '{column}' "
+        f"{'lies' if extent.outside == 1 else 'lie'} outside [{limits[0]:g}, {limits[1]:g}], "
         f"between {extent.low:g} and {extent.high:g}; the first in episode {extent.first}"
     )

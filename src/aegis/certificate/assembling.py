@@ -20,10 +20,11 @@ from aegis.certificate.collected import Collected
 from aegis.certificate.data import DataDigest
 from aegis.certificate.looks import Behaviours
 from aegis.certificate.measures import guard_measures, reward_measure
+from aegis.certificate.methods import other_methods
 from aegis.certificate.request import Request
 from aegis.certificate.results import level_result, refused_result, subgroup_results
 from aegis.certificate.unsmoothed import unsmoothed
-from aegis.certificate.verdicts import blocking_level, judge
+from aegis.certificate.verdicts import blocking_level, judge, listed
 from aegis.errors import RefusedError
 from aegis.problem import Problem, Scope, dump_problem
 from aegis.version import __version__
@@ -47,7 +48,8 @@ class Outcome:
 def assemble(request: Request, outcome: Outcome, looks: Mapping[str, Any], data: DataDigest, when: str) -> Certificate:
     """Return the certificate of an outcome."""
     problem, found = request.problem, outcome.found
-    every = [*_own_findings(request, outcome, looks), *outcome.audit.findings]
+    audited = [item for item in outcome.audit.findings if not (request.barred and item.code == "no-propensity")]
+    every = [*_own_findings(request, outcome, looks), *audited]
     findings = sorted(every, key=lambda item: SEVERITIES.index(item.severity))  # gravest first
     levels = _levels(request, outcome, findings)
     weights = [] if found is None else _weights(request, found)
@@ -57,7 +59,7 @@ def assemble(request: Request, outcome: Outcome, looks: Mapping[str, Any], data:
         levels,
         tuple(item.plain() for item in findings),
         _assumptions(request, outcome),
-        blocking_level(weights, levels),
+        blocking_level(weights, levels, [level.name for level in problem.levels if level.actions.continuous]),
         _counts(found),
         tuple(_candidate(request, candidate, outcome.behaviour) for candidate in request.candidates),
         () if found is None else tuple(split.describe() for split in found.sides.splits),
@@ -127,7 +129,16 @@ def _levels(request: Request, outcome: Outcome, findings: Sequence[Finding]) -> 
                 reason = outcome.refusal or "; ".join(item.message for item in refusals)
                 margin = margin_of(request.problem, scope)
                 results.append(refused_result(candidate.name, request.named(scope), 0.0, margin, reason, 0))
+        for scope in request.barred:
+            margin = margin_of(request.problem, scope)
+            results.append(refused_result(candidate.name, request.named(scope), 0.0, margin, _without(request, scope), 0))
     return tuple(results)
+
+
+def _without(request: Request, scope: Scope) -> str:
+    """Return why a scope is barred."""
+    missing = [name for name in request.named(scope) if request.problem.level(name).propensity is None]
+    return f"there is no propensity of {listed([repr(name) for name in missing])} [no-propensity]"
 
 
 def _concerns(item: Finding, scope: Scope, problem: Problem) -> bool:
@@ -144,6 +155,8 @@ def _own_findings(request: Request, outcome: Outcome, looks: Mapping[str, Any]) 
     found = []
     if outcome.refusal is not None and not outcome.audit.refused:
         found.append(finding("cannot-certify", "refused", outcome.refusal, fix=_after_semicolon(outcome.refusal)))
+    if request.barred:
+        found.append(_barred(request))
     found += [_damaged(look) for look in looks.get("earlier", []) if look.get("damaged")]
     others = [look for look in looks.get("earlier", []) if not look["same"] and not look.get("damaged")]
     if others and request.frozen is None:  # tests that were fixed beforehand were not chosen after seeing anything
@@ -177,9 +190,23 @@ def _own_findings(request: Request, outcome: Outcome, looks: Mapping[str, Any]) 
                     "or that rows were left out",
                 )
             )
+    if outcome.found is not None:
+        found += other_methods(request, outcome.found.claims)
     if outcome.found is not None and outcome.found.certified_episodes == 0:
         found.append(finding("nothing-certified", "refused", "no unit is left on the certification side of the split"))
     return found
+
+
+def _barred(request: Request) -> Finding:
+    missing = sorted({name for scope in request.barred for name in scope if request.problem.level(name).propensity is None})
+    scopes = listed([" + ".join(request.named(scope)) for scope in request.barred])
+    return finding(
+        "no-propensity",
+        "warning",
+        f"there is no propensity of {listed([repr(name) for name in missing])}: how likely was each action that was taken? Not "
+        f"certified: {scopes}. The other scopes leave the legacy in charge there, and need no propensity of it",
+        missing[0] if len(missing) == 1 else None,
+    )
 
 
 def _damaged(look: Mapping[str, Any]) -> Finding:

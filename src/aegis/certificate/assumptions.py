@@ -13,6 +13,8 @@ from aegis.problem import Problem, Scope
 # What was found about the probabilities of one level, which says nothing about those of another.
 _OF_LEVEL = ("miscalibrated-propensities", "doubtful-propensities", "actions-held")
 
+BARE = "by declaration: taken to be fixed before this log was seen; no training record says what it was made from"
+
 
 def codes_about(findings: Iterable[Finding], scopes: Iterable[Scope]) -> list[str]:
     """Return the codes of the audit's findings, without those about probabilities of levels in none of the scopes."""
@@ -192,7 +194,7 @@ def _policies(candidates: Sequence[Candidate]) -> list[Assumption]:
             Assumption(
                 "fixed-policy",
                 f"{candidate.name} was fixed without looking at the certified units, and it is what will be deployed.",
-                "the policy records its split; only the other side is certified" if learned else "by declaration",
+                "the policy records its split; only the other side is certified" if learned else BARE,
             )
         )
     return found

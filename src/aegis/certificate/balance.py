@@ -76,11 +76,27 @@ def _log_product(found: Evidence) -> float:
 
 def mean_weight(found: Evidence) -> float:
     """Return the mean over units of the nested means of their weights, which is what is tested; nan without units."""
+    sums = _sums(found)
+    return math.nan if sums is None else float(sums[0] / found.running[0].count)
+
+
+def effective_units(found: Evidence) -> float:
+    """Return how many units with equal weights would tell as much, (sum w)^2 / sum w^2; 0 if all are 0, nan without units."""
+    sums = _sums(found)
+    if sums is None:
+        return math.nan
+    total, squares = sums
+    return float((total / squares) * total) if squares > 0 else 0.0
+
+
+def _sums(found: Evidence) -> tuple[float, float] | None:
+    """Return the sums of the units' weights and of their squares, by the bins of the tally; None without units."""
     running = found.running[0]
     if not isinstance(running, RunningValues) or not running.count:
-        return math.nan
+        return None
     tally = running.tally
     octave, place = np.divmod(np.arange(tally.numbers.size), BINS)
     scale = np.exp2(octave + float(LOWEST))
-    total = (tally.numbers * scale * (1.0 + place / BINS) + tally.distances / DISTANCE * scale / BINS).sum()
-    return float(total / running.count)
+    sums = tally.numbers * scale * (1.0 + place / BINS) + tally.distances / DISTANCE * scale / BINS
+    used = tally.numbers > 0
+    return float(sums.sum()), float((sums[used] ** 2 / tally.numbers[used]).sum())

@@ -94,9 +94,10 @@ class Recognised:
         """Raise RefusedError if more came again than chance explains."""
         if self.seen is not None and self.episodes_beyond_chance:
             number = f"at least {self.hits}" if self.seen.sampled else f"{self.hits}"
+            verb = "is" if self.hits == 1 else "are"
             raise RefusedError(
-                f"{number} of the certified episodes are among those that {self.name} was learned from, with the same contexts, "
-                f"actions and rewards, for example episode {self.example}: {UNSEEN}"
+                f"{number} of the certified episodes {verb} among those that {self.name} was learned from, with the same "
+                f"contexts, actions and rewards, for example episode {self.example}: {UNSEEN}"
             )
         if self.retraced is not None and self.retraced.beyond_chance:
             raise RefusedError(

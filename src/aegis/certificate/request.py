@@ -22,7 +22,8 @@ USUAL_DELTA = 0.05
 class Request:
     """Candidates, scopes, risk and method. asked: the user named the scopes. fresh: no candidate has seen any of the log.
 
-    by: contexts of the outermost level whose groups get claims of their own.
+    by: contexts of the outermost level whose groups get claims of their own. barred: scopes that nobody asked for by name and
+    that hold a level without propensities: nothing is claimed there. The weights of the other scopes have no factor of it.
     """
 
     problem: Problem
@@ -34,6 +35,7 @@ class Request:
     fresh: bool
     asked: bool
     by: tuple[str, ...] = ()
+    barred: tuple[Scope, ...] = ()
 
     @classmethod
     def of(
@@ -65,9 +67,10 @@ class Request:
             choose(word, WHAT, "claim")
         if "gain" not in what:
             raise SettingError("the gain over the legacy is always among the claims; add 'gain'")
-        found = scopes_of(problem, scopes, {name for candidate in listed for name in candidate.levels(problem)})
+        found, barred = _possible(problem, scopes, {name for candidate in listed for name in candidate.levels(problem)})
         variables = tuple(variable.name for variable in check_variables(problem, by))
-        return cls(problem, listed, found, delta, method, tuple(dict.fromkeys(what)), fresh, scopes is not None, variables)
+        asked = scopes is not None
+        return cls(problem, listed, found, delta, method, tuple(dict.fromkeys(what)), fresh, asked, variables, barred)
 
     @property
     def frozen(self) -> FrozenTests | None:
@@ -103,6 +106,20 @@ class Request:
             "fresh": self.fresh,
             "by": list(self.by),
         }
+
+
+def _possible(
+    problem: Problem, asked: Iterable[Iterable[str]] | None, levels: set[str]
+) -> tuple[tuple[Scope, ...], tuple[Scope, ...]]:
+    """Return the scopes to certify, and those that cannot be because a level in them has no propensity.
+
+    Scopes that somebody asked for by name are all to be certified, or refused; so are all if no level has propensities.
+    """
+    known = {name for name in levels if problem.level(name).propensity is not None}
+    if asked is not None or not known or known == levels:
+        return scopes_of(problem, asked, levels), ()
+    found = scopes_of(problem, None, known)
+    return found, tuple(scope for scope in scopes_of(problem, None, levels) if scope not in found)
 
 
 def _fixed(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from aegis.audit import Finding
-from aegis.certificate.balance import mean_weight, unbalanced
+from aegis.certificate.balance import effective_units, mean_weight, unbalanced
 from aegis.certificate.certificate import CERTIFIED, NOT_YET, REFUSED, GuardResult, LevelResult, Sensitivity, Station, Test
 from aegis.certificate.claims import margin_of
 from aegis.certificate.collected import Collected
@@ -18,6 +18,7 @@ from aegis.errors import RefusedError
 from aegis.problem import Scope
 
 FORESEEABLE = 30  # units from which it is said how many more it would take
+THIN = 20  # effective units below which it is not: a few large weights tell nothing of the next ones
 SAME = "candidate and legacy agree here: there is nothing to certify"
 
 
@@ -27,7 +28,8 @@ def level_result(request: Request, found: Collected, index: int, scope: Scope, r
     own = [item for item in _of(found, index, scope) if item.claim.group is None]
     delta = sum(item.claim.delta for item in own)
     margin = margin_of(problem, scope)
-    spread = found.spreads[index, scope].plain() if (index, scope) in found.spreads else {}
+    effective = effective_units(found.balances[index, scope])
+    spread = {**found.spreads[index, scope].plain(), "effective_units": _finite(effective)}
     if refusals:
         reason = "; ".join(f"{item.message} [{item.code}]" for item in refusals)
         return refused_result(candidate.name, names, delta, margin, reason, _units(own))
@@ -59,7 +61,7 @@ def level_result(request: Request, found: Collected, index: int, scope: Scope, r
         _finite(measure.value(min(max(moments.mean("value"), 0.0), 1.0))),  # an estimate may leave the range, the value cannot
         _finite(measure.value(moments.mean("legacy"))),
         gain.units,
-        None if not needed or None in needed else max(n for n in needed if n is not None) - gain.units,
+        None if not needed or None in needed or effective < THIN else max(n for n in needed if n is not None) - gain.units,
         " + ".join(gain.method) or "none",
         guards,
         path,

@@ -4,7 +4,7 @@ Contexts alone prove nothing: they come again in honest data too, as products or
 Where the contexts of a certified decision are those of one that was learned from, it takes the same action with the logged
 probability p of that action, so that a bet which pays 1 / p if it does is fair. In a copy of the log it always does. So nothing
 has to be supposed of how often contexts repeat: an honest candidate is refused with probability ALPHA at most (Markov's
-inequality on the wealth of the bets).
+inequality on the wealth of the bets). Where actions are an interval the bet is on numbers near the exact one: `repeats`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from aegis.problem import OFFSETS, Actions, Array, Batch, Hashes, LevelTable, Traces, cell_chance, coarse_path_hashes
+from aegis.certificate.repeating import repeats
+from aegis.problem import OFFSETS, Actions, Array, Batch, Hashes, LevelTable, Traces, coarse_path_hashes
 
 ALPHA = 1e-4  # the chance that an honest candidate is refused
 STAKES = np.array([1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 0.9])  # shares of the wealth; the average over them is what counts
@@ -29,7 +30,7 @@ class Retraced:
 
     compared: decisions whose contexts were seen; same: those of them with the same action. wrong_by: by level, the factor by
     which logged probabilities may be wrong; the bet then pays for the largest that is possible, which is fair or worse.
-    actions: by level, needed where they are an interval: the same action is then one in the cell of the same point.
+    actions: by level, needed where they are an interval.
     """
 
     traces: Traces
@@ -45,20 +46,15 @@ class Retraced:
         paths = [coarse_path_hashes(batch, self.traces.steps, offset) for offset in OFFSETS]
         for name, table in batch.levels.items():
             owner = batch.episode_of(name)
-            actions = self._seen_actions(name, [found[name] for found in paths])
-            known = (actions >= 0) & mask[owner] & _drawn(table)
-            matched = table.action[known] == actions[known]
-            factor = self.wrong_by.get(name, 1.0)
-            if table.value is None:
-                chance = np.minimum(1.0, factor * table.mu_taken[known])
-            else:  # a density: the bet is on the uniform policy of the cell that was seen, which takes no atom
-                chance = factor * cell_chance(self.actions[name], table.value, table.mu_taken)[known]
-            pays = np.where(matched, 1.0 / chance, 0.0)
-            self.wealth += np.log1p(STAKES[:, None] * (pays - 1.0)).sum(axis=1)
-            self.compared += int(known.sum())
-            self.same += int(matched.sum())
-            if example is None and matched.any():
-                example = int(owner[known][int(np.argmax(matched))])
+            seen, exact = self._seen_actions(name, [found[name] for found in paths])
+            known = np.flatnonzero((seen >= 0) & mask[owner] & _drawn(table))
+            own = None if exact is None else exact[known]
+            found = repeats(_rows(table, known), self.actions.get(name), seen[known], own, self.wrong_by.get(name, 1.0))
+            self.wealth += np.log1p(STAKES[:, None] * (found.pays - 1.0)).sum(axis=1)
+            self.compared += known.size
+            self.same += int(found.same.sum())
+            if example is None and found.same.any():
+                example = int(owner[known[int(np.argmax(found.same))]])
         return example
 
     def merge(self, other: Retraced) -> None:
@@ -67,15 +63,21 @@ class Retraced:
         self.same += other.same
         self.wealth = self.wealth + other.wealth
 
-    def _seen_actions(self, level: str, paths: list[Hashes]) -> npt.NDArray[np.int64]:
-        """Return the action `[n]` that was seen in the same contexts, on the first grid that knows them; -1 for none."""
-        found = np.full(paths[0].size, -1, dtype=np.int64)
-        for hashes, kept in zip(paths, self.traces.levels[level], strict=True):
+    def _seen_actions(self, level: str, paths: list[Hashes]) -> tuple[npt.NDArray[np.int64], Array | None]:
+        """Return the action `[n]` that was seen in the same contexts, on the first grid that knows them, and its exact number.
+
+        -1 for none; None in place of the numbers if only points are known.
+        """
+        found, grids = np.full(paths[0].size, -1, dtype=np.int64), self.traces.levels[level]
+        exact = None if any(kept.values is None for kept in grids) else np.full(found.size, np.nan)
+        for hashes, kept in zip(paths, grids, strict=True):
             if kept.hashes.size and hashes.size:
                 place = np.minimum(np.searchsorted(kept.hashes, hashes), kept.hashes.size - 1)
                 hit = (kept.hashes[place] == hashes) & (found < 0)
                 found[hit] = kept.actions[place[hit]]
-        return found
+                if exact is not None and kept.values is not None:
+                    exact[hit] = kept.values[place[hit]]
+        return found, exact
 
     @property
     def beyond_chance(self) -> bool:
@@ -88,3 +90,9 @@ def _drawn(table: LevelTable) -> Mask:
     with np.errstate(invalid="ignore"):
         found: Mask = table.mu_taken > 0
     return found
+
+
+def _rows(table: LevelTable, rows: npt.NDArray[np.int64]) -> LevelTable:
+    """Return what bets look at, of some rows: actions, exact ones, and their propensities."""
+    value = None if table.value is None else table.value[rows]
+    return LevelTable(table.parent[rows], {}, table.action[rows], table.mu_taken[rows], value=value)

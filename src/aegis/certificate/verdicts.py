@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import decimal
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from aegis.certificate.certificate import CERTIFIED, NOT_YET, REFUSED, LevelResult, Verdict
-from aegis.certificate.results import FORESEEABLE
+from aegis.certificate.results import FORESEEABLE, THIN
 from aegis.certificate.units import unit_word
+from aegis.errors import counted
 from aegis.problem import Problem
 
 SMALL = 3.0  # a largest weight that capping would not lower by much
@@ -62,6 +63,12 @@ def does_the_same(level: LevelResult) -> bool:
     return bool(abs(largest - 1.0) <= SAME and abs(effective - 1.0) <= SAME)
 
 
+def is_thin(level: LevelResult) -> bool:
+    """Say whether the log hardly contains decisions like the candidate's, so that nothing can be foreseen from it."""
+    effective = level.weights.get("effective_units")
+    return effective is not None and effective < THIN and level.units >= FORESEEABLE and level.verdict == NOT_YET
+
+
 def recommended(levels: Sequence[LevelResult]) -> LevelResult | None:
     """Return the certified result with the largest bound; else the one nearest to being certified; else a refused one."""
     if not levels:
@@ -75,8 +82,11 @@ def recommended(levels: Sequence[LevelResult]) -> LevelResult | None:
     return levels[0]
 
 
-def blocking_level(weights: Sequence[Mapping[str, Any]], levels: Sequence[LevelResult]) -> str:
-    """Return a sentence on which level's weights stand in the way of the scopes that are not certified."""
+def blocking_level(weights: Sequence[Mapping[str, Any]], levels: Sequence[LevelResult], intervals: Collection[str] = ()) -> str:
+    """Return a sentence on which level's weights stand in the way of the scopes that are not certified.
+
+    intervals: the levels whose actions are one, where no candidate can be capped.
+    """
     waiting = [level for level in levels if level.verdict == NOT_YET]
     single = [item for item in weights if item.get("level") and item.get("ess_share") is not None]
     if not waiting or not single:
@@ -95,17 +105,16 @@ def blocking_level(weights: Sequence[Mapping[str, Any]], levels: Sequence[LevelR
     if others:
         best = max(others, key=lambda item: item["ess_share"])
         text += f" (at '{best['level']}': {100 * best['ess_share']:.3g} %, {best['largest']:.3g})"
-    return text + (". A capped candidate (aegis learn --kind capped) keeps them small." if worst["largest"] > SMALL else ".")
+    if worst["largest"] <= SMALL:
+        return f"{text}."
+    if worst["level"] in intervals:
+        return f"{text}. A wider 'bandwidth' makes them smaller."
+    return f"{text}. A capped candidate (aegis learn --kind capped) keeps them small."
 
 
 def listed(words: Sequence[str]) -> str:
     """Return words as one says them: a, b and c."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
-
-
-def counted(number: int, units: str, before: str = "") -> str:
-    """Return a number of units, given by their plural, as one says it: 1 episode, 2 further episodes."""
-    return f"{number} {before}{units.removesuffix('s') if number == 1 else units}"
 
 
 def amount(value: float | None, unit: str) -> str:
@@ -152,6 +161,13 @@ def _not_yet(problem: Problem, best: LevelResult, word: str, delta: float) -> tu
             "that there is no gain to certify, however long the log. If they should differ, see that the policy is the one that "
             "was meant and that its probabilities are not those of the log."
         )
+    if is_thin(best):
+        effective = best.weights["effective_units"]
+        return sentence, (
+            f"Keep the legacy. The log hardly contains decisions like those of {best.candidate}: {counted(best.units, word)} "
+            f"tell as much of it as about {effective:.2g} of its own would, too few to foresee how many more it would take. Take "
+            f"a candidate closer to the legacy ({_closer(problem, best)}), or let the legacy explore more."
+        )
     if best.further_units is not None:
         return sentence, (
             f"Keep the legacy. Log about {counted(best.further_units, word, 'further ')} under it, if evidence goes on growing "
@@ -163,9 +179,16 @@ def _not_yet(problem: Problem, best: LevelResult, word: str, delta: float) -> tu
             f"at least {FORESEEABLE}."
         )
     return sentence, (
-        "Keep the legacy. More of the same data would not do: learn another candidate (aegis learn --kind capped stays closer to "
-        "the legacy), explore more, or declare a narrower reward range if it is true."
+        "Keep the legacy. More of the same data would not do: take another candidate, closer to the legacy "
+        f"({_closer(problem, best)}), explore more, or declare a narrower reward range if it is true."
     )
+
+
+def _closer(problem: Problem, best: LevelResult) -> str:
+    """Return how to come closer to the legacy."""
+    if any(problem.level(name).actions.continuous for name in best.scope):
+        return "one that chooses nearer to what the legacy chooses, or a wider 'bandwidth'"
+    return "aegis learn --kind capped, with a smaller --cap if it is capped already"
 
 
 def _per(problem: Problem) -> str:

@@ -112,10 +112,12 @@ def _show(found: Any) -> None:
     from rich.table import Table
 
     from aegis.audit import CAVEAT
+    from aegis.errors import counted
 
     screen = console()
     figures = found.figures
-    size = f"{figures['episodes']:.0f} episodes, {figures['decisions']:.0f} decisions, levels {figures['scope']}"
+    episodes, decisions = (counted(figures[name], name) for name in ("episodes", "decisions"))
+    size = f"{episodes}, {decisions}, levels {figures['scope']}"
     screen.print(f"[bold]{found.verdict}[/bold]: {escape(size)}", soft_wrap=True)
     if found.findings:
         made = Table(show_lines=True)

@@ -12,6 +12,7 @@ import click
 from aegis.cli import options
 from aegis.cli.show import console, print_json, table
 from aegis.cli.values import Word
+from aegis.errors import counted
 
 
 @click.command("certify")
@@ -137,7 +138,9 @@ def show(certificate: Any) -> None:
     screen.print(verdict.sentence, style=colour, soft_wrap=True)
     screen.print(f"What to do: {verdict.next_step}", soft_wrap=True)
     unit = f", in {verdict.unit}" if verdict.unit else ""
-    title = f"Gain over the legacy on {verdict.units} {verdict.unit_word}{unit}; all bounds at once at risk {verdict.delta:g}"
+    title = (
+        f"Gain over the legacy on {counted(verdict.units, verdict.unit_word)}{unit}; all bounds at once at risk {verdict.delta:g}"
+    )
     costs = certificate.problem["reward"].get("goal") == "minimise"
     columns = ["scope", "verdict", "gain ≥", "estimate", "cost ≤" if costs else "value ≥", "legacy", "further"]
     screen.print(table(title, columns, [_row(certificate, level) for level in certificate.levels]))
@@ -151,6 +154,10 @@ def show(certificate: Any) -> None:
             screen.print(f"  {_place(certificate, level)}: {_survives(level)}", soft_wrap=True, markup=False)
     for item in certificate.diagnostics.get("unsmoothed", ()):
         screen.print(f"  {_exact(item)}", soft_wrap=True, markup=False)
+    bare = [str(item["name"]) for item in certificate.candidates if not item["learned"]]
+    if bare and certificate.verdict.verdict != "refused":
+        text = f"{', '.join(bare)}: taken to be fixed before this log was seen; no training record says what it was made from."
+        screen.print(text, soft_wrap=True, markup=False)
     if any(level.verdict == "not yet" for level in certificate.levels):
         screen.print(certificate.blocking, soft_wrap=True)
     for found in certificate.findings:

@@ -9,13 +9,14 @@ from aegis.policies.support import table_of
 from aegis.problem import AnyArray, Array, Batch, Problem, at_atom
 
 
-def column_values(problem: Problem, level: str, column: str, batch: Batch) -> Array:
-    """Return the probabilities `[n]` that a column of `Batch.extra` holds for the decisions of a level; densities on an interval.
+def column_values(problem: Problem, level: str, column: str, batch: Batch, density: bool = False) -> Array:
+    """Return the probabilities `[n]` that a column of `Batch.extra` holds for the decisions of a level.
 
-    PolicyError names column and row of what is missing, outside [0, 1] (a density: below 0) or contradictory.
+    density: it holds densities at the numbers taken, as for one action of an interval. PolicyError names column and row of what
+    is missing, outside [0, 1] (a density: below 0) or contradictory.
     """
     values = _numbers(problem, column, batch)
-    if problem.level(level).actions.continuous:
+    if density:
         _check_densities(problem, level, column, values, batch)
     elif values.size and not (values.min() >= 0 and values.max() <= 1):  # a nan is neither
         row = int(np.argmax(~((values >= 0) & (values <= 1))))

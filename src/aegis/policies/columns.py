@@ -51,7 +51,8 @@ class TargetColumns:
     def taken(self, level: str, batch: Batch) -> Array:
         """Return `[1, n]`; PolicyError names column and row of what is missing, outside [0, 1] or contradictory."""
         refuse_undecided(level, table_of(batch, level))
-        return column_values(self.problem, level, self._column(level), batch)[None]
+        density = self.problem.level(level).actions.continuous
+        return column_values(self.problem, level, self._column(level), batch, density)[None]
 
     def full(self, level: str, batch: Batch) -> Array:
         """Raise PolicyError: a column holds one probability per decision."""

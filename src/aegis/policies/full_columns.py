@@ -24,7 +24,10 @@ SUM_TOLERANCE = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class FullColumns:
-    """Probabilities of all actions, in the order of the action's values, by level; found in `Batch.extra`. One particle."""
+    """Probabilities of all actions, in the order of the action's values, by level; found in `Batch.extra`. One particle.
+
+    On an interval they are the probabilities of its points, around which it acts uniformly; it takes no atom.
+    """
 
     kind: ClassVar[str] = "full columns"
     problem: Problem

@@ -13,7 +13,7 @@ from aegis.errors import PolicyError, SettingError
 from aegis.policies.natural import Natural
 from aegis.policies.rule import named_weights, place
 from aegis.policies.support import Mask, linear, need_real, number
-from aegis.problem import Array, Level, Rows, Variable
+from aegis.problem import Array, Level, Rows, Variable, check_resolution
 
 ENDS = ("cut", "clip")
 _PEAK = 1.0 / np.sqrt(2.0 * np.pi)
@@ -70,7 +70,9 @@ class Gaussian:
         """Needs an interval, real variables, and both ends as atoms if it clips."""
         if not level.actions.continuous:
             raise PolicyError(f"{place(level)}: 'gaussian' needs an action on an interval; on a grid use the rule 'natural'")
-        ends = set(level.actions.limits)
+        low, high = level.actions.limits
+        check_resolution(level.actions.column, low, high, self.sd, "a Gaussian with an 'sd'")
+        ends = {low, high}
         if self.ends == "clip" and not ends <= set(level.actions.atoms):
             taken = f"takes {sorted(ends)} with a probability"
             raise PolicyError(f"{place(level)}: a Gaussian that clips {taken}: name them as 'atoms'")

@@ -22,8 +22,8 @@ from aegis.problem.reward import Guard, Reward
 from aegis.problem.seen import Seen
 from aegis.problem.state import State, Storable
 from aegis.problem.traces import OFFSETS, Traces, Tracing
-from aegis.problem.variables import Actions, Value, Variable
-from aegis.problem.windows import at_atom, cell_chance, cell_edges, nearest_points, window_density, windows
+from aegis.problem.variables import Actions, Value, Variable, check_resolution
+from aegis.problem.windows import at_atom, atom_of, cell_chance, cell_edges, nearest_points, window_density, windows
 
 __all__ = [
     "OFFSETS",
@@ -55,11 +55,13 @@ __all__ = [
     "Variable",
     "ancestors",
     "at_atom",
+    "atom_of",
     "augmented",
     "backdoor_admissible",
     "cell_chance",
     "cell_edges",
     "chain",
+    "check_resolution",
     "coarse_path_hashes",
     "concat",
     "content_digest",

@@ -1,9 +1,9 @@
 """Which decisions somebody has seen, to about three digits: what an export that rounds leaves of them.
 
 Of every level the decisions are kept whose contexts, and all that was decided above them, occurred once: a hash of that and the
-action that was taken there. Neither rewards nor ids count. Numbers are rounded to cells of a grid that suits the spread of their
-column; a number at the edge of a cell may fall on either side of it after rounding, so that there is a second grid, moved by half
-a cell.
+action that was taken there, on an interval the exact number as well. Neither rewards nor ids count. Numbers are rounded to cells
+of a grid that suits the spread of their column; a number at the edge of a cell may fall on either side of it after rounding, so
+that there is a second grid, moved by half a cell.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from aegis.errors import PolicyError
-from aegis.problem.batch import AnyArray, Batch
+from aegis.problem.batch import AnyArray, Batch, LevelTable
 from aegis.problem.hashing import Hashes, Steps, coarse_path_hashes
 
 MOST = 2048  # decisions that are kept of each level, on each grid
@@ -26,14 +26,24 @@ NORMAL = 1.349  # quartiles of the normal distribution are this many standard de
 SEVERAL = -1  # stands for the action where contexts occurred more than once
 
 Codes = npt.NDArray[np.int32]
+Numbers = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Hashes `[k]` of what decisions knew, sorted, and the actions `int32[k]` they took."""
+    """Hashes `[k]` of what decisions knew, sorted, and the actions `int32[k]` they took.
+
+    values: where actions are an interval, the exact ones `f64[k]`; None elsewhere, and in records of earlier versions.
+    """
 
     hashes: Hashes
     actions: Codes
+    values: Numbers | None = None
+
+    def chosen(self, places: AnyArray | slice) -> Kept:
+        """Return those at some places: indices, a mask or a slice."""
+        values = None if self.values is None else self.values[places]
+        return Kept(self.hashes[places], self.actions[places], values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +102,11 @@ class Tracing:
             return
         if self.steps is None:
             self.steps = steps_of(batch)
-            self.levels = {name: [_NOTHING for _ in OFFSETS] for name in batch.levels}
+            self.levels = {name: [_nothing(table) for _ in OFFSETS] for name, table in batch.levels.items()}
         for position, offset in enumerate(OFFSETS):
             for name, hashes in coarse_path_hashes(batch, self.steps, offset).items():
-                grids = self.levels[name]
-                grids[position] = _joined(grids[position], Kept(hashes, batch.levels[name].action.astype(np.int32)))
+                grids, table = self.levels[name], batch.levels[name]
+                grids[position] = _joined(grids[position], Kept(hashes, table.action.astype(np.int32), table.value))
 
     def done(self) -> Traces:
         """Return those that are kept."""
@@ -133,20 +143,26 @@ def _scale(values: AnyArray) -> float:
     return spread if np.isfinite(spread) and spread > 0 else float("inf")
 
 
-_NOTHING = Kept(np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int32))
+def _nothing(table: LevelTable) -> Kept:
+    return Kept(np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int32), None if table.value is None else np.zeros(0))
 
 
 def _joined(one: Kept, other: Kept) -> Kept:
     """Return both, each hash once, the smallest of them only: what is left out now would have been left out of the whole too."""
     hashes = np.concatenate([one.hashes, other.hashes])
-    values, first, counts = np.unique(hashes, return_index=True, return_counts=True)
-    actions = np.where(counts > 1, SEVERAL, np.concatenate([one.actions, other.actions])[first]).astype(np.int32)
-    return Kept(values[: 8 * MOST], actions[: 8 * MOST])
+    both = Kept(hashes, np.concatenate([one.actions, other.actions]), _values(one, other))
+    _, first, counts = np.unique(hashes, return_index=True, return_counts=True)
+    found = both.chosen(first)
+    found.actions[counts > 1] = SEVERAL
+    return found.chosen(slice(8 * MOST))
+
+
+def _values(one: Kept, other: Kept) -> Numbers | None:
+    return None if one.values is None or other.values is None else np.concatenate([one.values, other.values])
 
 
 def _single(kept: Kept) -> Kept:
-    once = kept.actions != SEVERAL
-    return Kept(kept.hashes[once][:MOST], kept.actions[once][:MOST])
+    return kept.chosen(kept.actions != SEVERAL).chosen(slice(MOST))
 
 
 def _number(width: float) -> float | None:
@@ -155,12 +171,16 @@ def _number(width: float) -> float | None:
 
 
 def _plain(kept: Kept) -> dict[str, str]:
-    return {"hashes": kept.hashes.astype(">u8").tobytes().hex(), "actions": kept.actions.astype(">i4").tobytes().hex()}
+    found = {"hashes": kept.hashes.astype(">u8").tobytes().hex(), "actions": kept.actions.astype(">i4").tobytes().hex()}
+    return found if kept.values is None else {**found, "values": kept.values.astype(">f8").tobytes().hex()}
 
 
 def _kept(plain: Mapping[str, str]) -> Kept:
     hashes = np.frombuffer(bytes.fromhex(plain["hashes"]), dtype=">u8").astype(np.uint64)
     actions = np.frombuffer(bytes.fromhex(plain["actions"]), dtype=">i4").astype(np.int32)
-    if hashes.size != actions.size:
-        raise ValueError(f"{hashes.size} hashes, {actions.size} actions")
-    return Kept(hashes, actions)
+    exact = plain.get("values")
+    values = None if exact is None else np.frombuffer(bytes.fromhex(exact), dtype=">f8").astype(np.float64)
+    if hashes.size != actions.size or (values is not None and values.size != hashes.size):
+        numbers = "" if values is None else f", {values.size} values"
+        raise ValueError(f"{hashes.size} hashes, {actions.size} actions{numbers}")
+    return Kept(hashes, actions, values)

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from aegis.errors import ProblemError
 
 MOST_POINTS = 100_000  # of an action grid
+NARROWEST = 1000  # spacings of floats in half a window: its length is then off by one in a thousand at most
 Value = str | int | float | bool  # of an action or a category
 Kind = Literal["real", "vector", "categorical"]
 
@@ -109,6 +110,7 @@ class Actions:
                 f"action '{self.column}': an interval needs a 'bandwidth' above 0 and at most its length {high - low:g}, found "
                 f"{self.bandwidth}; a policy acts uniformly within that distance of the point it chooses"
             )
+        check_resolution(self.column, low, high, self.bandwidth, "a 'bandwidth'")
         for atom in self.atoms:
             if not (_finite(atom) and low <= atom <= high):
                 raise ProblemError(f"action '{self.column}': an atom lies in the interval [{low:g}, {high:g}], found {atom!r}")
@@ -131,6 +133,7 @@ class Actions:
         lipschitz: float | None = None,
     ) -> Actions:
         """Return the interval [low, high] with `points` points to choose around, and a window of `bandwidth` to either side."""
+        check_resolution(column, low, high, bandwidth, "a 'bandwidth'")
         even = cls.grid(column, low, high, points)
         held = tuple(float(atom) if _finite(atom) else atom for atom in atoms)
         return cls(column, even.values, "interval", float(bandwidth), held, lipschitz)
@@ -198,6 +201,20 @@ class Actions:
         if self.numeric:
             return self.numbers[index]
         return np.asarray(index, dtype=np.int32)
+
+
+def check_resolution(column: str, low: float, high: float, width: float, what: str) -> None:
+    """Raise ProblemError if a width above 0 is too narrow for the digits that a float has for numbers of the interval."""
+    largest = max(abs(low), abs(high))
+    if not (math.isfinite(largest) and width > 0):
+        return  # said elsewhere
+    spacing = float(np.spacing(largest))
+    if width < NARROWEST * spacing:
+        raise ProblemError(
+            f"action '{column}': {what} of {width:g} is too narrow for numbers as large as {largest:g}, which computers hold to "
+            f"the nearest {spacing:.3g}; it is at least {NARROWEST} times that ({NARROWEST * spacing:.3g}): widen it, or "
+            "log the action as its difference from a fixed number"
+        )
 
 
 def no_duplicates(items: tuple[Value, ...], where: str) -> None:

@@ -38,10 +38,16 @@ def window_density(actions: Actions, centres: Array, value: Array) -> Array:
 
 def at_atom(actions: Actions, value: Array) -> Mask:
     """Return which numbers are atoms of the logging policy; same shape as `value`."""
+    found: Mask = atom_of(actions, value) >= 0
+    return found
+
+
+def atom_of(actions: Actions, value: Array) -> npt.NDArray[np.int32]:
+    """Return the index of the atom that each number is, same shape; -1 if it is none."""
     low, high = actions.limits
-    found = np.zeros(np.shape(value), dtype=np.bool_)
-    for atom in actions.atoms:
-        found |= np.abs(value - atom) <= SAME * (high - low)
+    found = np.full(np.shape(value), -1, dtype=np.int32)
+    for index, atom in enumerate(actions.atoms):
+        found[np.abs(value - atom) <= SAME * (high - low)] = index
     return found
 
 

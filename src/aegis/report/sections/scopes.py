@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from aegis.certificate.certificate import CERTIFIED, NOT_YET
+from aegis.certificate.results import FORESEEABLE, THIN
 from aegis.report.charts.gain_bar import Gain, gain_bar, shared_axis
 from aegis.report.document import Document, Plain
 from aegis.report.numbers import DOWN, UP, brief, count
@@ -113,7 +114,14 @@ def _further(document: Document, level: Plain) -> str:
     if level["verdict"] != NOT_YET:
         return "first repair what refuses"
     further = level["further_units"]
-    return "more of the same would not do" if further is None else f"about {count(further)} {document.unit_word}"
+    return further_words(level) if further is None else f"about {count(further)} {document.unit_word}"
+
+
+def further_words(level: Plain) -> str:
+    """Return why it is not said how many further units it would take."""
+    effective = (level.get("weights") or {}).get("effective_units")
+    thin = effective is not None and effective < THIN and level["units"] >= FORESEEABLE
+    return "not to be foreseen: hardly any decisions are like the candidate's" if thin else "more of the same would not do"
 
 
 def guard_line(document: Document, level: Plain, guard: Plain) -> GuardLine:

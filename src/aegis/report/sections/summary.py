@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from aegis.certificate.certificate import CERTIFIED, NOT_YET, REFUSED
 from aegis.report.document import Document, Plain
 from aegis.report.numbers import DOWN, UNKNOWN, confidence, count, one_in, risk
-from aegis.report.sections.scopes import guard_line
+from aegis.report.sections.scopes import further_words, guard_line
 from aegis.report.words import NOT_A_CERTIFICATE, Face, face
 
 
@@ -76,7 +76,7 @@ def _tiles(document: Document) -> tuple[Tile, ...]:
     return (
         _gain(document, main),
         _estimate(document, main),
-        _evidence(document),
+        _evidence(document, main),
         Tile("Risk", risk(verdict["delta"]), "", _risk(document), "at most"),
         Tile(
             "Legacy value",
@@ -114,14 +114,15 @@ def _estimate(document: Document, main: Plain) -> Tile:
     return Tile("Estimated gain", shown, document.measure, caption, exact=_exact(estimate))
 
 
-def _evidence(document: Document) -> Tile:
+def _evidence(document: Document, main: Plain) -> Tile:
     verdict = document.verdict
     caption = "that count as evidence; the candidate was not learned from them"
     if document.refused:
         caption = "read, but nothing is certified on them"
     elif verdict["verdict"] == NOT_YET:
         further = verdict["further_units"]
-        caption = "more of the same would not do" if further is None else f"about {count(further)} more are needed"
+        unknown = further_words(main) if main else "more of the same would not do"
+        caption = unknown if further is None else f"about {count(further)} more are needed"
     return Tile("Evidence", count(verdict["units"]), document.unit_word, caption)
 
 

@@ -20,7 +20,7 @@ def assumed(problem: Problem, measure: Measure, guess: Guess, levels: Sequence[L
         "learn' takes half of a log, unless told otherwise, and a pilot log may serve)",
         "the exploring legacy logs the probabilities of all actions, nothing drifts, and the gain stays what it is here",
     ]
-    guessed = tuple(level.level for level in levels if level.source == "guess")
+    guessed = tuple(level.level for level in levels if level.source == "guess" and level.rows)
     if guessed:
         where = levels_named(guessed)
         found += [f"{where}, {sentence}" for sentence in _guessed(problem, measure, guess, pilot)]
