@@ -71,6 +71,21 @@ def test_the_folder_is_the_users_own_unless_one_is_named(monkeypatch: pytest.Mon
     assert default_folder() == tmp_path / ".local" / "state" / "aegis" / "looks"
 
 
+def test_other_files_in_the_folder_are_no_looks_and_a_ledger_under_another_name_is(tmp_path: Path) -> None:
+    ledger = book(tmp_path)
+    for name, text in (
+        ("certificate.json", '{"looks": {"number": 1, "earlier": []}}'),
+        ("list.json", "[1]"),
+        ("data.json", "{}"),
+    ):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    assert ledger.sharing() == []
+    (tmp_path / "cut.json").write_text('{"looks": [', encoding="utf-8")
+    assert [look.damaged for look in ledger.sharing()] == [f"{tmp_path / 'cut.json'}, line 1"]
+    ledger.path.write_text('{"looks": {"number": 1}}', encoding="utf-8")
+    assert [look.damaged for look in ledger.looks()] == [f"{ledger.path}, line 1"]
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"looks": [1]}', '{"looks": [{"key": "k"}]}', '{"others": []}', "\xff"])
 def test_a_damaged_ledger_counts_as_a_look_and_stops_nobody(tmp_path: Path, text: str) -> None:
     ledger = book(tmp_path)

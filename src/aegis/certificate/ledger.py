@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,6 +25,7 @@ from aegis.files import digest_of, locked, write_text
 
 PATIENCE = 10.0  # seconds to wait for another process that writes into the folder
 FOLDER = "AEGIS_LEDGER"  # environment variable that names the folder
+_NAME = re.compile(r"[0-9a-f]{32}(-\d+)?\.json")  # of a ledger, as it was written
 
 
 def default_folder() -> Path:
@@ -89,12 +91,13 @@ class Ledger:
     def sharing(self) -> list[Look]:
         """Return the looks at other data that share a part with these: a file, or the rows a file begins with.
 
-        What is damaged in the ledgers of other data may be about these: it counts.
+        What is damaged in the ledgers of other data may be about these: it counts. Other JSON that lies there, such as a
+        certificate, does not.
         """
         found: list[Look] = []
         own = self.paths
         for path in sorted(self.path.parent.glob("*.json")):
-            if path in own:
+            if path in own or _is_other(path):
                 continue
             kept = read_looks(path)
             shared = kept.files is None or any(_shared(one, other) for one in self.files for other in kept.files)
@@ -168,3 +171,14 @@ def summary(
         ],
         "ledger": str(ledger.path),
     }
+
+
+def _is_other(path: Path) -> bool:
+    """Say whether a file is no ledger: it is not called like one, and is whole JSON without a list of looks."""
+    if _NAME.fullmatch(path.name):
+        return False
+    try:
+        content = json.loads(path.read_bytes().decode("utf-8"))
+    except (OSError, ValueError):
+        return False
+    return not (isinstance(content, dict) and isinstance(content.get("looks"), list))

@@ -93,6 +93,8 @@ def read_looks(path: Path) -> Kept:
     try:
         content = json.loads(raw.decode("utf-8"))
         starts = _items(text)
+        if not isinstance(content["looks"], list):
+            raise ValueError("not looks")
         looks = [_tried(item) for item in content["looks"]]
         files = list(content.get("files", []))
         if not all(isinstance(file, Mapping) for file in files):
