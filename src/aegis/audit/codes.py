@@ -27,13 +27,13 @@ CODES: dict[str, Code] = {
     ),
     "miscalibrated-propensities": Code(
         "Actions were taken more or less often than their logged propensities say, beyond chance.",
-        "log the probability that the controller really used, given everything it looked at; see that columns are not swapped, "
-        "scaled or taken from another version",
+        "log the probability that the controller really used, given everything it looked at; see that every context was known "
+        "before the decision, and that columns are not swapped, scaled or taken from another version",
     ),
     "doubtful-propensities": Code(
         "There is some evidence that actions were not taken as often as their logged propensities say, too little to refuse.",
-        "see that propensities are those that the controller used and that no rows were left out of the log, such as those of "
-        "failed runs; log more episodes, which will tell",
+        "see that propensities are those that the controller used, that every context was known before the decision and that no "
+        "rows were left out of the log, such as those of failed runs; log more episodes, which will tell",
     ),
     "rounded-actions": Code(
         "Actions declared as an interval lie on a coarse lattice, so that windows hold more or less than their length says.",

@@ -9,7 +9,9 @@ import numpy as np
 
 from aegis.audit.calibration import LevelCalibration, SliceEvidence
 from aegis.audit.finding import Finding, Severity, finding
+from aegis.audit.halves import Halves
 from aegis.audit.history import LevelHistory
+from aegis.audit.leans import LevelLeans
 from aegis.audit.lenient import Lenient
 from aegis.audit.randomisation import LevelRandomisation
 from aegis.audit.shares import SliceShares
@@ -37,6 +39,10 @@ class Propensities:
         self.declared = [level.name for level in declared]
         self.histories: dict[str, LevelHistory] = {}
         self.calibrations: dict[str, LevelCalibration] = {}
+        halves = {level.name: Halves.of(level, (atoms or {}).get(level.name)) for level in declared}
+        self.halves = {name: found for name, found in halves.items() if found is not None}
+        self.halved: dict[str, LevelCalibration] = {}
+        self.leans: dict[str, LevelLeans] = {}
 
     def add(self, view: View) -> None:
         """Add the decisions of a batch."""
@@ -48,10 +54,19 @@ class Propensities:
             if name not in self.calibrations:
                 level, cuts = self.problem.level(name), view.cuts.context[name]
                 self.calibrations[name], self.histories[name] = LevelCalibration(level, cuts), LevelHistory(level, cuts)
+                if name in self.halves:
+                    self.leans[name] = LevelLeans(self.halves[name], cuts)
+                    if self.halves[name].several:
+                        self.halved[name] = LevelCalibration(self.halves[name].level, cuts)
             calibration, history = self.calibrations[name], self.histories[name]
             often, seldom = calibration.part(view), history.part(view)
             if often is not None:
-                calibration.add(often.batch.levels[name], often.looks(name), often.fresh_at(name))
+                decisions, looks, fresh = often.batch.levels[name], often.looks(name), often.fresh_at(name)
+                calibration.add(decisions, looks, fresh)
+                if name in self.leans:
+                    self.leans[name].add(decisions, looks, fresh)
+                if name in self.halved:
+                    self.halved[name].add(self.halves[name].table(decisions), looks, fresh)
             if seldom is not None:
                 rows, owner = seldom.looks(name), seldom.episodes[name]
                 history.add(seldom.batch.levels[name], rows, seldom.fresh_at(name), owner, len(seldom.batch))
@@ -64,8 +79,14 @@ class Propensities:
             if name in self.calibrations:
                 self.calibrations[name].merge(calibration)
                 self.histories[name].merge(other.histories[name])
+                if name in self.leans:
+                    self.leans[name].merge(other.leans[name])
+                if name in self.halved:
+                    self.halved[name].merge(other.halved[name])
             else:
                 self.calibrations[name], self.histories[name] = calibration, other.histories[name]
+                self.leans |= {name: other.leans[name]} if name in other.leans else {}
+                self.halved |= {name: other.halved[name]} if name in other.halved else {}
 
     def findings(self) -> list[Finding]:
         """Return what was found."""
@@ -73,7 +94,7 @@ class Propensities:
         for level in self.problem.levels:
             found += self.randomisation[level.name].findings(level.name in self.scope)
         dependent = [name for name, history in self.histories.items() if history.depends() >= REACTS]
-        slices = {name: calibration.slices() for name, calibration in self.calibrations.items()}
+        slices = {name: self.slices(name) for name in self.calibrations}
         doubted = [*dependent, *self.lenient.factors]
         own = {name: parts for name, parts in slices.items() if name in self.lenient.factors}
         wrong = [*self._per_decision(slices, doubted), *self._per_episode(slices, dependent)]
@@ -87,17 +108,19 @@ class Propensities:
             found += [] if name in refuted else self._below_one(name, parts)
         return found
 
+    def slices(self, level: str) -> list[SliceEvidence]:
+        """Return the evidence of every action, and of every half of them, in every slice, and of leans to contexts."""
+        more = [found for found in (self.halved.get(level), self.leans.get(level)) if found is not None]
+        return [*self.calibrations[level].slices(), *[part for found in more for part in found.slices()]]
+
     def evidence(self) -> float:
         """Return the logarithm of the mean evidence over all slices of all levels, the whole log having half the weight."""
-        slices = [part for calibration in self.calibrations.values() for part in calibration.slices()]
+        slices = [part for name in self.calibrations for part in self.slices(name)]
         return SliceShares.of(slices).mean_log(slices)
 
     def strongest(self) -> dict[str, float]:
         """Return the logarithm of the strongest evidence in a slice of each level."""
-        return {
-            name: max((part.log_evidence for part in calibration.slices()), default=-math.inf)
-            for name, calibration in self.calibrations.items()
-        }
+        return {name: max((part.log_evidence for part in self.slices(name)), default=-math.inf) for name in self.calibrations}
 
     def _per_decision(self, slices: dict[str, list[SliceEvidence]], dependent: list[str]) -> list[Finding]:
         """Refuse if the mean evidence over all slices reaches 2/alpha; levels whose decisions depend on each other count as 0."""
