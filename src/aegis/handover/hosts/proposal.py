@@ -13,7 +13,7 @@ from aegis.errors import AegisError, PolicyError
 from aegis.handover.history import History
 from aegis.policies import Capped, path_full, policy_digest
 from aegis.policies.support import open_actions
-from aegis.problem import Array, Batch, Policy, Problem, RewardModel
+from aegis.problem import AnyArray, Array, Batch, Policy, Problem, RewardModel
 
 LOOKED_AT = 32  # episodes, the latest, on which a proposal is tried out
 SUM_TOLERANCE = 1e-6
@@ -98,13 +98,17 @@ def _check_model(model: RewardModel, what: str, level: str, batch: Batch, where:
         raise PolicyError(f"{where}, row {row}: the {what} of action {action} is {found[row, action]}, expected a finite number")
 
 
-def check_chances(chances: Array, where: str) -> None:
-    """Raise PolicyError unless probabilities `[n, A]` are finite, not negative, and sum to one."""
+def check_chances(chances: Array, where: str, episodes: AnyArray | None = None) -> None:
+    """Raise PolicyError unless probabilities `[n, A]` are finite, not negative, and sum to one.
+
+    episodes: the id `[n]` of the episode of each row, to be named.
+    """
     wrong = ~(np.isfinite(chances).all(axis=1) & (chances >= 0).all(axis=1))
     wrong |= ~(np.abs(chances.sum(axis=1) - 1.0) <= SUM_TOLERANCE)
     if wrong.any():
         row = int(np.argmax(wrong))
+        named = "" if episodes is None else f" (episode {episodes[row]})"
         raise PolicyError(
-            f"{where}, row {row}: the probabilities {np.round(chances[row], 6).tolist()} are not a distribution; they must be "
+            f"{where}, row {row}{named}: the probabilities {np.round(chances[row], 6).tolist()} are not a distribution; they must be "
             "finite, not negative and sum to one"
         )
