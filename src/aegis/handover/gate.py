@@ -42,13 +42,15 @@ HANDOVER, UPGRADE = "handover", "upgrade"
 class Proposed:
     """A challenger at a level, frozen already: the digest of its policy, its cap, and what would be claimed of it.
 
-    claims: a gain, a value and one for each guard; their risks are set by the gate.
+    claims: a gain, a value and one for each guard; their risks are set by the gate. seal: the digest of what it answered when it
+    was frozen, if it is code.
     """
 
     level: str
     cap: float
     policy: str
     claims: tuple[ClaimState, ...]
+    seal: str | None = None
 
 
 Given = Unit | Sequence[Proposed] | Operator | Paused
@@ -122,7 +124,7 @@ def _challenge(state: GateState, item: Proposed, freeze: int, since: int, count:
     claims = tuple(replace(claim, delta=watch if claim.what == VALUE else risk) for claim in item.claims)
     kind = HANDOVER if deployed is None else UPGRADE
     cap = check_limit(item.cap)
-    return Challenge(f"{freeze}-{item.level}-{cap:g}", freeze, item.level, kind, cap, item.policy, since, claims)
+    return Challenge(f"{freeze}-{item.level}-{cap:g}", freeze, item.level, kind, cap, item.policy, since, claims, seal=item.seal)
 
 
 # ---- units -------------------------------------------------------------------------------------------------------------------

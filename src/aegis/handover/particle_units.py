@@ -36,8 +36,8 @@ def logged_chances(level: str, batch: Batch) -> Array:
         row = int(np.argmax(wrong))
         episode = batch.episode[batch.episode_of(level)[row]]
         raise RefusedError(
-            f"level '{level}', row {row} (episode {episode}): the action taken has the logged probability {found[row]}, which cannot be; what is "
-            "logged must be the probability with which the acting policy chose it"
+            f"level '{level}', row {row} (episode {episode}): the action taken has the logged probability {found[row]}, which "
+            "cannot be; what is logged must be the probability with which the acting policy chose it"
         )
     return found
 

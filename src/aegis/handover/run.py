@@ -27,6 +27,7 @@ from aegis.handover.freezing import challengers_of
 from aegis.handover.gate import Given, step
 from aegis.handover.history import History, joined
 from aegis.handover.hosts import Host
+from aegis.handover.seals import Seal
 from aegis.handover.settings import GateSettings
 from aegis.handover.state import GateState, apply, open_gate, replay
 from aegis.policies import policy_digest
@@ -59,6 +60,7 @@ class Handover:
     deployed: dict[str, Policy] = field(default_factory=dict, init=False)
     retired: dict[str, Policy] = field(default_factory=dict, init=False)
     _changed: dict[str, int] = field(default_factory=dict, init=False, repr=False)  # flips since the legacy had a level last
+    _seals: dict[str, Seal | None] = field(default_factory=dict, init=False, repr=False)  # of policies in control, by level
     _silent: int = field(default=0, init=False, repr=False)
     _arrivals: Arrivals = field(init=False, repr=False)
 
@@ -168,6 +170,13 @@ class Handover:
                     f"the policy in control of level '{level}' was altered after it was certified (its digest was "
                     f"{held.policy[:16]}): stop it, and revert the level"
                 )
+            seal = self._seals.get(level)
+            broken = None if seal is None else seal.broken(policy)
+            if broken is not None:
+                raise PolicyError(
+                    f"the policy in control of level '{level}' was altered after it was certified: {broken}; stop it, and revert "
+                    "the level"
+                )
 
     def _policy(self, arm: str) -> Policy:
         if arm == LEGACY:
@@ -200,6 +209,7 @@ class Handover:
             if event.level in self.deployed:
                 self.retired[event.level] = self.deployed[event.level]
             self.deployed[event.level] = self.challengers[event.challenge].policy
+            self._seals[event.level] = self.challengers[event.challenge].seal
             self._changed[event.level] = self._changed.get(event.level, 0) + 1
         if isinstance(event, Reverted):
             self.deployed.pop(event.level)
@@ -272,7 +282,7 @@ class Handover:
         if not any(item.name in wanted for item in event.challenges):
             return
         for challenge, challenger in zip(event.challenges, self._challengers(), strict=True):
-            if challenge.policy != challenger.digest:
+            if (challenge.policy, challenge.seal) != (challenger.digest, challenger.proposed.seal):
                 raise PolicyError(
                     f"the challenger {challenge.name} is not what was frozen: plant, host or code have changed since"
                 )

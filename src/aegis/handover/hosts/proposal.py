@@ -11,6 +11,7 @@ import numpy as np
 
 from aegis.errors import AegisError, PolicyError
 from aegis.handover.history import History
+from aegis.handover.seals import check_timeless
 from aegis.policies import Capped, path_full, policy_digest
 from aegis.policies.support import open_actions
 from aegis.problem import AnyArray, Array, Batch, Policy, Problem, RewardModel
@@ -78,12 +79,24 @@ def check_proposals(host: str, proposals: Mapping[str, Proposal], history: Histo
 def _check(proposal: Proposal, level: str, batch: Batch, where: str) -> None:
     table = batch.levels[level]
     count = table.mu_full.shape[1] if table.mu_full is not None else None
+    if proposal.policy is not None:
+        _check_policy(proposal.policy, level, batch, where, count)
     _check_model(proposal.scores, "score", level, batch, where, count)
     if proposal.prediction is not None and proposal.prediction is not proposal.scores:
         _check_model(proposal.prediction, "prediction", level, batch, where, count)
-    if proposal.policy is not None:
-        check_chances(path_full(proposal.policy, level, batch), where)
-        policy_digest(proposal.policy)
+
+
+def _check_policy(policy: Policy, level: str, batch: Batch, where: str, actions: int | None) -> None:
+    answer = np.asarray(policy.full(level, batch))
+    expected = (policy.weights.size, len(batch.levels[level]))
+    if answer.ndim != 3 or answer.shape[:2] != expected or (actions is not None and answer.shape[2] != actions):
+        raise PolicyError(
+            f"{where}: 'full' answers probabilities of the shape {list(answer.shape)}, expected [particles, decisions, actions] = "
+            f"{[*expected, 'A' if actions is None else actions]}"
+        )
+    check_chances(path_full(policy, level, batch), where)
+    check_timeless(policy, lambda asked: path_full(policy, level, asked), level, batch, where)
+    policy_digest(policy)
 
 
 def _check_model(model: RewardModel, what: str, level: str, batch: Batch, where: str, actions: int | None) -> None:
@@ -96,6 +109,7 @@ def _check_model(model: RewardModel, what: str, level: str, batch: Batch, where:
     if wrong.any():
         row, action = (int(place) for place in np.argwhere(wrong)[0])
         raise PolicyError(f"{where}, row {row}: the {what} of action {action} is {found[row, action]}, expected a finite number")
+    check_timeless(model, lambda asked: np.asarray(model.predict(level, asked)), level, batch, where)
 
 
 def check_chances(chances: Array, where: str, episodes: AnyArray | None = None) -> None:
@@ -109,6 +123,6 @@ def check_chances(chances: Array, where: str, episodes: AnyArray | None = None) 
         row = int(np.argmax(wrong))
         named = "" if episodes is None else f" (episode {episodes[row]})"
         raise PolicyError(
-            f"{where}, row {row}{named}: the probabilities {np.round(chances[row], 6).tolist()} are not a distribution; they must be "
-            "finite, not negative and sum to one"
+            f"{where}, row {row}{named}: the probabilities {np.round(chances[row], 6).tolist()} are not a distribution; they "
+            "must be finite, not negative and sum to one"
         )
