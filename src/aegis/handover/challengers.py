@@ -89,8 +89,8 @@ class Challenger:
         broken = None if self.seal is None else self.seal.broken(self.policy)
         if broken is not None:
             raise PolicyError(
-                f"the challenger at level '{self.level}' was altered after it was frozen: {broken}; what is certified must be what "
-                "is deployed; whoever is in control stays"
+                f"the challenger at level '{self.level}' was altered after it was frozen: {broken}; what is certified must be "
+                "what is deployed; whoever is in control stays"
             )
 
 

@@ -1,4 +1,6 @@
-"""The gate 'pac-bayes': the sharp PAC-Bayes bound of the gain with a data-free prior (theory sections 3 and 6).
+"""The gate 'pac-bayes': the sharp PAC-Bayes bound of the gain with a data-free prior.
+
+See docs/theory.md, The gate, and there PAC-Bayes, sharp.
 
 Every `stride` episodes, at each level that is not handed over, N particles theta_n are drawn from the belief Q = p_k after all
 that was seen. Each says what it would have earned more on the units of the present phase: `X_kn = gain of unit k + 1 >= 0`.
@@ -11,7 +13,7 @@ X(theta))` is a martingale with mean 1, also mixed over bets g. Given the units,
 estimates M without bias, by importance sampling, because theta_n ~ q. Its mean is therefore at most 1, and it reaches
 1/delta_c with probability at most delta_c (Markov). Jensen over the particles and the concavity of log1p give the line above.
 It speaks of the N particles that were drawn, and these are deployed: one of them acts in each episode. To put draws of Q into
-a bound of Q itself, as is often done, has no such guarantee (theory section 2). New draws are tried at every look c = 1, 2,
+a bound of Q itself, as is often done, has no such guarantee. New draws are tried at every look c = 1, 2,
 ... of the gate's life: the levels of a look share `delta 6 / (pi^2 c^2)`, which add up to delta, so that it holds at all looks
 at once.
 

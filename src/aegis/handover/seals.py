@@ -78,8 +78,8 @@ def check_files(seal: str | None, policy: Policy, where: str) -> None:
     expected = seal.partition(FILES)[2]
     if (code_digest(policy) or NONE) != expected:
         raise PolicyError(
-            f"{where}: the code of its policy was altered after it was frozen: the file that it is defined in has changed; put back "
-            "the file as it was, or let new challengers be frozen"
+            f"{where}: the code of its policy was altered after it was frozen: the file that it is defined in has changed; put "
+            "back the file as it was, or let new challengers be frozen"
         )
 
 
@@ -109,8 +109,8 @@ def check_timeless(asked: object, answer: Callable[[Batch], Array], level: str, 
         row = int(np.argmax(off))
         raise PolicyError(
             f"{where}: asked about the same contexts in another order, in episodes of other numbers, it answers "
-            f"{np.round(after[row], 6).tolist()} instead of {np.round(before[rows][row], 6).tolist()}. What is certified is what a "
-            "policy does in a context: if it is to depend on a time or a number, declare that as a context"
+            f"{np.round(after[row], 6).tolist()} instead of {np.round(before[rows][row], 6).tolist()}. What is certified is what "
+            "a policy does in a context: if it is to depend on a time or a number, declare that as a context"
         )
 
 

@@ -91,8 +91,8 @@ def _check_policy(policy: Policy, level: str, batch: Batch, where: str, actions:
     expected = (policy.weights.size, len(batch.levels[level]))
     if answer.ndim != 3 or answer.shape[:2] != expected or (actions is not None and answer.shape[2] != actions):
         raise PolicyError(
-            f"{where}: 'full' answers probabilities of the shape {list(answer.shape)}, expected [particles, decisions, actions] = "
-            f"{[*expected, 'A' if actions is None else actions]}"
+            f"{where}: 'full' answers probabilities of the shape {list(answer.shape)}, expected [particles, decisions, actions] "
+            f"= {[*expected, 'A' if actions is None else actions]}"
         )
     check_chances(path_full(policy, level, batch), where)
     check_timeless(policy, lambda asked: path_full(policy, level, asked), level, batch, where)
