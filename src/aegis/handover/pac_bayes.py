@@ -35,6 +35,7 @@ from aegis.evidence import sharp_grid_bound, value_grid
 from aegis.handover.acting import acting_policy
 from aegis.handover.budget import challenge_share
 from aegis.handover.densities import log_ratios, mean_log_ratio
+from aegis.handover.hosts import Causal
 from aegis.handover.particle_units import LIFT, check_single_level, particle_gains
 from aegis.handover.periodic import Look, PeriodicGate
 from aegis.handover.plain_settings import check_number, check_whole, from_plain, to_plain
@@ -79,7 +80,7 @@ class PacBayesSettings:
 
 @dataclass(slots=True)
 class PacBayes(PeriodicGate):
-    """A run of the gate. The host gives its name only: particles are posterior draws of the gate's own belief.
+    """A run of the gate. The host, one of those that plan, gives its name only: particles are draws of the gate's own belief.
 
     beliefs: by level, about the mechanisms that planning there looks at; their prior is that of the present phase.
     """
@@ -93,6 +94,11 @@ class PacBayes(PeriodicGate):
 
     def __post_init__(self) -> None:
         super(PacBayes, self).__post_init__()
+        if not isinstance(self.host, Causal):
+            raise SettingError(
+                f"the pac-bayes gate draws what it hands over to from a belief of its own, and asks no host; found "
+                f"'{self.host.name}'. Use the gate 'challenger' for it"
+            )
         if self.problem.guards:
             raise SettingError("the pac-bayes gate does not test guards; use the gate 'challenger'")
         for level in self.state.levels:

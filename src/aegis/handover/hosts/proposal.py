@@ -15,6 +15,7 @@ from aegis.handover.seals import check_timeless
 from aegis.policies import Capped, path_full, policy_digest
 from aegis.policies.support import open_actions
 from aegis.problem import AnyArray, Array, Batch, Policy, Problem, RewardModel
+from aegis.rng import stream
 
 LOOKED_AT = 32  # episodes, the latest, on which a proposal is tried out
 SUM_TOLERANCE = 1e-6
@@ -44,7 +45,10 @@ def steps(problem: Problem, legacy: Policy, level: str, proposal: Proposal, caps
 
 
 class Host(Protocol):
-    """Proposes challengers. `propose` depends on what it is given and on nothing else, so that a run can be resumed."""
+    """Proposes challengers. `propose` depends on what it is given and on nothing else, so that a run can be resumed.
+
+    It must not know what the plant will do next: what is certified rests on episodes that nobody could know at the freeze.
+    """
 
     @property
     def name(self) -> str:
@@ -54,6 +58,17 @@ class Host(Protocol):
     def propose(self, history: History, levels: Sequence[str], seed: int) -> Mapping[str, Proposal]:
         """Return a proposal for each level it has one for; everything else is supposed to go on as it is."""
         ...
+
+
+def seed_for(source: object, seed: int) -> int:
+    """Return the seed that a host or a learner is given: for code of a user's, another one than that of the run.
+
+    The plant draws what comes next from that of the run, and whoever proposes must not know the future. Hosts of this package
+    draw from streams that have a name of their own.
+    """
+    if type(source).__module__.startswith("aegis."):
+        return seed
+    return int(stream(seed, "seed of a host").integers(2**63))
 
 
 def check_proposals(host: str, proposals: Mapping[str, Proposal], history: History, levels: Sequence[str]) -> None:
