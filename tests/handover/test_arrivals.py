@@ -13,9 +13,10 @@ from hypothesis import given, settings
 
 from aegis.errors import AegisError, InputError, PolicyError
 from aegis.handover import HOSTS, GateSettings, Handover, replay
-from aegis.handover.arrivals import Arrivals, readable
+from aegis.handover.arrivals import Arrivals, acted_otherwise, readable
 from aegis.handover.events import Paused, Unit
 from aegis.handover.gates import GATES, make_gate
+from aegis.policies import Floored, Hybrid, Mixture
 from aegis.problem import Array, Batch, Policy, Problem
 from aegis.worlds import make_world
 
@@ -191,6 +192,45 @@ def test_ids_of_several_columns_count_as_one() -> None:
     arrivals.check(replace(batch, episode=np.array([("b", 2), ("b", 3), ("a", 3)], dtype=kind)), 3)
     with pytest.raises(PolicyError, match=r"sent \('a', 2\)"):
         arrivals.check(replace(batch, episode=np.array([("b", 2), ("a", 2), ("a", 3)], dtype=kind)), 3)
+
+
+# ---- mixtures ----------------------------------------------------------------------------------------------------------------
+
+
+def mixture(weights: tuple[float, ...]) -> Mixture:
+    problem = WORLD.problem
+    leaning = Floored(problem, WORLD.legacy("sign:epsilon=0.3"), LEGACY, 0.5)
+    members = [LEGACY, Hybrid(problem, ["inner"], leaning, LEGACY)]
+    return Mixture(members, list(weights))
+
+
+@given(st.floats(0.01, 0.99), st.floats(0.0, 1.0))
+@settings(max_examples=30, deadline=None)
+def test_a_mixture_may_log_its_particles_weighed_in_any_way(weight: float, other: float) -> None:
+    policy = mixture((weight, 1 - weight))
+    batch = WORLD.episodes(0, 3, policy, 1)
+    assert acted_otherwise(policy, batch) is None
+    each = policy.full("inner", batch)
+    table = replace(batch.levels["inner"], mu_full=other * each[0] + (1 - other) * each[1])
+    assert acted_otherwise(policy, batch.with_level("inner", table)) is None
+
+
+def test_a_mixture_that_is_not_the_one_that_was_asked_is_noticed() -> None:
+    policy = mixture((0.5, 0.5))
+    batch = WORLD.episodes(0, 6, WORLD.legacy("sign:epsilon=0.1"), 1)
+    found = acted_otherwise(policy, batch)
+    assert found is not None and found[0] == 0 and "] to [" in found[1] and "another version" in found[1]
+    elsewhere = Floored(WORLD.problem, WORLD.legacy("constant:value=1.0"), LEGACY, 0.9)
+    leaning = Hybrid(WORLD.problem, ["meta"], elsewhere, LEGACY)  # where all particles agree
+    found = acted_otherwise(policy, WORLD.episodes(0, 6, leaning, 1))
+    assert found is not None and found[1].startswith("level 'meta', episode 0, decision 1") and "] to [" not in found[1]
+
+
+def test_an_infinite_guard_is_an_error_too() -> None:
+    batch = WORLD.episodes(0, 3, LEGACY, 1)
+    guarded = replace(batch, guards={"scrap": np.array([0.0, np.nan, 0.0, 0.0, np.inf, 0.0])})
+    with pytest.raises(InputError, match="episode 2, level 'inner', row 4: 'scrap' is inf"):
+        Arrivals(WORLD.problem).check(guarded, 0)
 
 
 # ---- the good ones at the head -----------------------------------------------------------------------------------------------

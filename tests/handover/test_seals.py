@@ -81,8 +81,10 @@ def test_code_that_does_something_else_is_not_certified(own: ModuleType) -> None
     run = gate(own)
     until(run, Frozen)
     own.SIGN = 0.9
+    last = run.state.episode
     with pytest.raises(PolicyError, match=r"level 'inner' was altered after it was frozen: on \d+ of \d+ logged contexts"):
         run.advance(200)
+    assert run.state.episode == last  # before anything more counts for it
     assert not run.deployed and not any(isinstance(event, Certified | Flipped) for event in run.events)
     assert replay(run.events) == run.state
 

@@ -16,7 +16,6 @@ import numpy as np
 from aegis.errors import AegisError, InputError, PolicyError, RefusedError
 from aegis.handover.hosts.proposal import check_chances
 from aegis.handover.particle_units import logged_chances
-from aegis.policies import path_full
 from aegis.problem import AnyArray, Array, Batch, Policy, Problem
 
 SAME = 1e-6  # by how much a logged probability may differ from that of whoever was asked to act
@@ -139,26 +138,26 @@ def _check_finite(problem: Problem, batch: Batch) -> None:
 def acted_otherwise(policy: Policy, batch: Batch) -> tuple[int, str] | None:
     """Return where logged probabilities differ from those of whoever was asked to act, and how; None if they do not.
 
-    Where: the place of the first such episode in the batch. Mixtures are left out: their probabilities depend on the form in
-    which they are logged.
+    Where: the place of the first such episode in the batch. The probabilities of a mixture depend on the form in which they are
+    logged, of its particle or of several weighed in some way: they lie between the smallest and the largest of its particles.
     """
-    if policy.weights.size > 1:
-        return None
     found: tuple[int, str] | None = None
     for level, table in batch.levels.items():
         if table.mu_full is None:
             continue
-        asked: Array = path_full(policy, level, batch)
-        off = np.abs(asked - table.mu_full).max(axis=1) > SAME
+        asked: Array = policy.full(level, batch)
+        low, high = asked.min(axis=0), asked.max(axis=0)
+        off = np.maximum(low - table.mu_full, table.mu_full - high).max(axis=1) > SAME
         if not off.any():
             continue
         row, owner = int(np.argmax(off)), batch.episode_of(level)
         place = int(owner[row])
         if found is None or place < found[0]:
             decision = row - int(np.searchsorted(owner, place)) + 1
+            own = [f"{np.round(edge[row], 6).tolist()}" for edge in (low, high)]
             words = (
                 f"level '{level}', episode {batch.episode[place]}, decision {decision}: the plant logs the probabilities "
-                f"{np.round(table.mu_full[row], 6).tolist()}, whoever is in control has {np.round(asked[row], 6).tolist()}: "
+                f"{np.round(table.mu_full[row], 6).tolist()}, whoever is in control has {' to '.join(dict.fromkeys(own))}: "
                 "another version of the policy acts"
             )
             found = place, words

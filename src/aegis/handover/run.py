@@ -162,7 +162,10 @@ class Handover:
         return None
 
     def _check_deployed(self) -> None:
-        """Raise PolicyError if a policy in control is no longer the one that was certified."""
+        """Raise PolicyError if a policy in control, or a challenger that is code, is no longer the one that was frozen."""
+        for challenger in self.challengers.values():
+            if challenger.seal is not None:
+                challenger.check()
         for level, policy in self.deployed.items():
             held = self.state.at(level)
             if held is not None and policy_digest(policy) != held.policy:
