@@ -9,6 +9,7 @@ from typing import Any
 import hypothesis.strategies as st
 import numpy as np
 import pytest
+from host_cases import leaning
 from hypothesis import given, settings
 
 from aegis.errors import AegisError, InputError, PolicyError
@@ -16,7 +17,7 @@ from aegis.handover import HOSTS, GateSettings, Handover, replay
 from aegis.handover.arrivals import Arrivals, acted_otherwise, readable
 from aegis.handover.events import Paused, Unit
 from aegis.handover.gates import GATES, make_gate
-from aegis.policies import Floored, Hybrid, Mixture
+from aegis.policies import Floored, Function, Hybrid, Mixture
 from aegis.problem import Array, Batch, Policy, Problem
 from aegis.worlds import make_world
 
@@ -199,8 +200,8 @@ def test_ids_of_several_columns_count_as_one() -> None:
 
 def mixture(weights: tuple[float, ...]) -> Mixture:
     problem = WORLD.problem
-    leaning = Floored(problem, WORLD.legacy("sign:epsilon=0.3"), LEGACY, 0.5)
-    members = [LEGACY, Hybrid(problem, ["inner"], leaning, LEGACY)]
+    signed = Floored(problem, WORLD.legacy("sign:epsilon=0.3"), LEGACY, 0.5)
+    members = [LEGACY, Hybrid(problem, ["inner"], signed, LEGACY)]
     return Mixture(members, list(weights))
 
 
@@ -220,9 +221,8 @@ def test_a_mixture_that_is_not_the_one_that_was_asked_is_noticed() -> None:
     batch = WORLD.episodes(0, 6, WORLD.legacy("sign:epsilon=0.1"), 1)
     found = acted_otherwise(policy, batch)
     assert found is not None and found[0] == 0 and "] to [" in found[1] and "another version" in found[1]
-    elsewhere = Floored(WORLD.problem, WORLD.legacy("constant:value=1.0"), LEGACY, 0.9)
-    leaning = Hybrid(WORLD.problem, ["meta"], elsewhere, LEGACY)  # where all particles agree
-    found = acted_otherwise(policy, WORLD.episodes(0, 6, leaning, 1))
+    elsewhere = Function(WORLD.problem, leaning, ["meta"], LEGACY)  # where all particles agree
+    found = acted_otherwise(policy, WORLD.episodes(0, 6, elsewhere, 1))
     assert found is not None and found[1].startswith("level 'meta', episode 0, decision 1") and "] to [" not in found[1]
 
 
