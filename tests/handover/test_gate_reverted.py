@@ -92,6 +92,14 @@ def test_a_level_that_is_certified_again_is_certified_beside_the_legacy() -> Non
     assert after.uncertified == () and after.at("dose") != state.at("dose")
 
 
+def test_it_stays_so_when_the_level_changes_hands_again() -> None:
+    state, events, _ = handed_over(("recipe", 0.5), ("dose", 0.7))
+    after = flipped(given_back(state, "recipe"), events, "recipe", 0.9)  # to another policy than dose was certified with
+    assert [item.level for item in after.deployed] == ["dose", "recipe"] and after.uncertified == ("dose",)
+    assert given_back(after, "recipe").uncertified == ("dose",)
+    assert given_back(after, "dose").uncertified == ("recipe",)  # that one was certified beside dose
+
+
 @pytest.mark.parametrize("level", LEVELS)
 def test_replaying_the_events_gives_the_same_monitor(level: str) -> None:
     state, events, _ = handed_over(("recipe", 0.5), ("dose", 0.9))

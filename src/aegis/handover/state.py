@@ -33,7 +33,8 @@ class Deployed:
     """The policy in control of a level: the challenge it won, and since which episode it acts.
 
     floor: the bound of the value that was certified with it. beside: who was in control of other levels then, level and
-    challenge; where a level is not named, the legacy. What was certified speaks of all of them together.
+    challenge; where a level is not named, the legacy. What was certified speaks of all of them together. apart: whether one of
+    these levels has been given back since.
     """
 
     level: str
@@ -44,6 +45,7 @@ class Deployed:
     gain_lower: float
     floor: float = 0.0
     beside: tuple[tuple[str, str], ...] = ()
+    apart: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,11 +133,10 @@ class GateState:
     def uncertified(self) -> tuple[str, ...]:
         """Return the levels whose policies were certified beside one that has been given back since.
 
-        They stay in control until an operator decides otherwise, and nothing is certified of what acts now: neither their gain
-        nor a bound of the value.
+        They stay in control until an operator decides otherwise or something better is certified; their gain was certified in
+        another company than they are in now.
         """
-        held = {item.level for item in self.deployed}
-        return tuple(item.level for item in self.deployed if any(level not in held for level, _ in item.beside))
+        return tuple(item.level for item in self.deployed if item.apart)
 
     def challenge(self, name: str) -> Challenge:
         """Return an open challenge by its name."""
@@ -173,7 +174,7 @@ def apply(state: GateState, event: Event) -> GateState:
     if isinstance(event, Restarted):
         return _new_phase(replace(state, paused=None), event.since)
     if isinstance(event, Reverted):
-        left = tuple(item for item in state.deployed if item.level != event.level)
+        left = tuple(_left_by(item, event.level) for item in state.deployed if item.level != event.level)
         retired = tuple(item for item in state.retired if item.level != event.level)
         watched = _monitor_after(state, left)
         after = replace(state, deployed=left, retired=retired, monitor=watched, monitored_since=event.since)
@@ -256,6 +257,11 @@ def _flipped(state: GateState, event: Flipped) -> GateState:
         monitored_since=event.since,
     )
     return _new_phase(found, event.since)
+
+
+def _left_by(item: Deployed, level: str) -> Deployed:
+    """Return a policy in control after another level was given back."""
+    return replace(item, apart=item.apart or any(other == level for other, _ in item.beside))
 
 
 def _monitor_after(state: GateState, left: tuple[Deployed, ...]) -> MonitorState | None:
