@@ -259,6 +259,7 @@ BAD = {
     "no episodes": (["--episodes", "0"], "--episodes"),
     "no such file": (["--config", "missing.yaml"], "cannot read missing.yaml"),
     "a share without a stage": (["--gate-set", "share=0.5"], "'share' of 0.5"),
+    "a host for a gate that asks none": (["--gate", "pac-bayes", "--host", "greedy"], "asks no host; found the host 'greedy'"),
     "caps for a gate without": (["--gate", "published", "--caps", "2"], "unknown setting of a published gate 'caps'"),
 }
 

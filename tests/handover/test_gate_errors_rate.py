@@ -35,13 +35,14 @@ def life(seed: int, better: float) -> tuple[set[tuple[str, str]], int]:
         good = better if (item.level, item.kind) == ("dose", "handover") else 0.0
         return REACH if chance.random() < 0.5 + good else -REACH
 
-    state, _ = opened(("dose", "recipe"), delta=DELTA, first=8, generations=4, caps=[1.5, 2.0], patience=1)
+    state, _ = opened(("dose", "recipe"), delta=DELTA, first=8, generations=4, caps=[1.5, 2.0], patience=1, holdback=0.05)
     flips = set()
     for _ in range(UNITS):
         if state.freeze_is_due:
             proposed = [propose(level, cap, sharp()) for level in state.levels for cap in state.settings.caps]
             state, _ = step(state, proposed, state.started + chance.randint(0, 2))
-        state, told = step(state, unit(state, values, arm="agent" if chance.random() < 0.95 else "legacy"))
+        held_back = chance.random() >= 0.95 and bool(state.deployed)
+        state, told = step(state, unit(state, values, arm="legacy" if held_back else "agent"))
         flips |= {(event.level, event.action) for event in told if isinstance(event, Flipped)}
         if chance.random() < 0.01:
             state, _ = step(state, Paused(0, "no data"))

@@ -46,6 +46,7 @@ class Life:
             "generations": chance.randint(1, 3),
             "patience": chance.choice([1.0, 1.5]),
             "mode": chance.choice(["live", "live", "approve", "shadow"]),
+            **chance.choice([{}, {"holdback": 0.1, "share": 0.5, "stage": 10**6}]),
         }
         self.state, self.events = opened(LEVELS[: chance.choice([1, 2, 2, 3])], caps=list(CAPS), **given)
         self.again: GateState = replay([through_json(event) for event in self.events])
@@ -103,7 +104,7 @@ class Life:
         chance = self.chance
         moods = chance.choices(["gains", "nothing", "loses"], [3, 1, 1], k=3)
         rare = chance.choices([None, "kills", "impossible"], [30, 1, 1])[0]
-        arm = chance.choices(["agent", "legacy", "before"], [6, 1, 1])[0]
+        left_to = chance.choices(["agent", "legacy", "before"], [6, 1, 1])[0]
         reward, freezes = chance.choice([None, 0.0, 0.4, 1.0]), chance.random() < 0.8
         for _ in range(units or chance.randint(1, 20)):
             if self.state.freeze_is_due and freezes:
@@ -112,6 +113,7 @@ class Life:
                 self.start()
             self.running = max(self.running, self.state.episode + 1)
             episode = self.state.episode + 1
+            arm = left_to if self.others_may_act(episode) else "agent"
             given = unit(self.state, lambda item, what: VALUES[rare or moods[CAPS.index(item.cap)]], reward, arm)
             counts = [name for name, since in self.open_since.items() if since <= episode and arm == "agent" and not self.paused]
             assert sorted(given.evidence) == sorted(counts)
@@ -121,6 +123,10 @@ class Life:
             flips = [event for event in told if isinstance(event, Flipped)]
             assert len(flips) <= (self.state.settings.mode == "live")
 
+    def others_may_act(self, episode: int) -> bool:
+        """Say whether an episode can have been left to the legacy, or to what acted before."""
+        return episode <= self.phase or (bool(self.control) and self.state.settings.holdback > 0)
+
     def wrong_units(self) -> None:
         """Refuse units out of order, rewards out of range, unknown arms and evidence for the wrong challenges."""
         self.running = max(self.running, self.state.episode + 1)
@@ -129,6 +135,9 @@ class Life:
             self.refuses(replace(good, episode=bad))
         self.refuses(replace(good, reward=1.5))
         self.refuses(replace(good, arm="other"))
+        if not self.others_may_act(good.episode):
+            for arm in ("legacy", "before"):  # as if somebody had chosen afterwards what counts
+                self.refuses(replace(good, arm=arm, evidence={}))
         if not self.paused:
             self.refuses(replace(good, evidence={**good.evidence, "99-dose-2": {}}))
             later = [name for name, since in self.open_since.items() if since > good.episode]

@@ -80,6 +80,7 @@ def test_alarms_go_on_while_a_gate_is_paused():
 def test_missing_rewards_raise_no_alarm_and_others_arms_are_not_watched():
     start, _ = watching()
     assert live(start, [None] * 300)[0].alarms == 0
+    start, _ = watching(holdback=0.1, share=0.5, stage=1000)
     for arm in ("legacy", "before"):
         state, _ = live(start, np.zeros(300), arm)
         assert state.monitor == start.monitor

@@ -43,9 +43,11 @@ def with_parts(claim: ClaimState, **changes: object) -> ClaimState:
         ({"reward": math.nan}, "between 0 and 1"),
         ({"reward": math.inf}, "between 0 and 1"),
         ({"reward": "0.5"}, "between 0 and 1"),
+        ({"reward": True}, "between 0 and 1"),
         ({"arm": "agents"}, "did you mean 'agent'"),
         ({"evidence": {}}, "expected evidence for the challenges .'1-dose-2'."),
-        ({"arm": "legacy"}, "expected evidence for the challenges .., found"),
+        ({"arm": "mixed"}, "expected evidence for the challenges .., found"),
+        ({"arm": "legacy", "evidence": {}}, "left to 'legacy', which takes a 'holdback'"),
     ],
 )
 def test_units_that_cannot_be(changes: dict[str, object], match: str):
@@ -64,8 +66,8 @@ def test_evidence_that_does_not_fit_its_tests():
         ({"value": own["value"], "other": own["gain"]}, "has numbers for"),
         ({**own, "gain": ()}, "has 1 parts, found 0"),
         ({**own, "gain": own["gain"] * 2}, "has 1 parts, found 2"),
-        ({**own, "gain": (logs[:-1],)}, "each of 14 bets, found 13"),
-        ({**own, "gain": ((*logs, 0),)}, "each of 14 bets, found 15"),
+        ({**own, "gain": (logs[:-1],)}, "test with 13 bets, and one with 14 was frozen"),
+        ({**own, "gain": ((*logs, 0),)}, "test with 15 bets, and one with 14 was frozen"),
         ({**own, "gain": ((0.5, *logs[1:]),)}, "whole numbers"),
         ({**own, "gain": ((True, *logs[1:]),)}, "whole numbers"),
         ({**own, "value": ((math.nan, 0),)}, "whole numbers"),
@@ -135,6 +137,10 @@ def test_freezes_that_are_not_due():
         ((with_parts(gain(), sums=(0,)),), "one weight each"),
         ((replace(gain(), low=-0.6),), "cannot speak of means in"),
         ((replace(gain(), low=0.5),), "cannot speak of means in"),
+        ((replace(gain(), margin=math.nan),), "finite 'margin', found nan"),
+        ((replace(gain(), margin=-math.inf),), "finite 'margin', found -inf"),
+        ((replace(gain(), high=math.inf),), "finite 'high', found inf"),
+        ((with_parts(gain(), offset=math.nan),), "cannot speak of means in"),
     ],
 )
 def test_challengers_whose_tests_are_not_tests(claims: tuple[ClaimState, ...], match: str):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from host_cases import world_of
+from host_cases import leaning_policy, world_of
 
 from aegis.errors import SettingError
 from aegis.handover import GateSettings, Handover
@@ -45,6 +45,15 @@ def test_settings_of_a_challenger_gate_are_taken_if_nothing_of_them_would_be_los
     assert gate.state.levels == ("inner",)
     with pytest.raises(SettingError, match=f"'{name}' has no 'patience'"):
         make_gate(name, world, world.legacy("uniform"), HOSTS["greedy"](), GateSettings(patience=2.0))
+
+
+@pytest.mark.parametrize("name", ["pb", "external"])
+def test_a_host_that_a_gate_would_not_ask_is_refused(name):
+    world = world_of()
+    host = HOSTS[name](leaning_policy(world.problem)) if name == "external" else HOSTS[name]()
+    for gate in ("published", "pac-bayes"):
+        with pytest.raises(SettingError, match=f"found '{name}'"):
+            make_gate(gate, world, world.legacy("uniform"), host)
 
 
 def test_settings_may_be_plain_data():

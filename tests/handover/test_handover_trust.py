@@ -81,6 +81,16 @@ def uniform(batch: Batch) -> Array:
     return np.full((len(batch.levels["inner"]), 11), 1 / 11)
 
 
+def telling(late: list[int]) -> Spoilt:
+    """Return a plant that lets it be known when it has come to episode 20."""
+
+    def tell(batch: Batch, start: int) -> Batch:
+        late.append(start)
+        return batch
+
+    return Spoilt(tell, 20)
+
+
 def test_nobody_sees_what_came_of_a_decision() -> None:
     shown: list[Batch] = []
 
@@ -110,21 +120,25 @@ def test_a_policy_that_would_need_the_reward_gains_nothing() -> None:
 
 
 def test_probabilities_are_checked_on_the_units_that_judge() -> None:
-    def growing(batch: Batch) -> Array:
-        return uniform(batch) * (1.5 if int(batch.episode[-1]) >= 20 else 1.0)
+    late: list[int] = []
 
-    with pytest.raises(PolicyError, match=r"inner.*sum to one"):
-        run_on(WORLD, 40, HOSTS["external"](Own(growing), ("inner",)))
+    def growing(batch: Batch) -> Array:
+        return uniform(batch) * (1.5 if late else 1.0)
+
+    with pytest.raises(PolicyError, match=r"the challenger at level 'inner'.*sum to one"):
+        run_on(telling(late), 40, HOSTS["external"](Own(growing), ("inner",)))
 
 
 def test_whatever_a_policy_raises_names_the_challenger() -> None:
+    late: list[int] = []
+
     def failing(batch: Batch) -> Array:
-        if int(batch.episode[-1]) >= 20:
+        if late:
             raise KeyError("temperature")
         return uniform(batch)
 
-    with pytest.raises(PolicyError, match=r"level 'inner'.*KeyError.*temperature"):
-        run_on(WORLD, 40, HOSTS["external"](Own(failing), ("inner",)))
+    with pytest.raises(PolicyError, match=r"the challenger at level 'inner' raised KeyError.*temperature"):
+        run_on(telling(late), 40, HOSTS["external"](Own(failing), ("inner",)))
 
 
 def test_a_policy_that_is_altered_in_control_is_noticed() -> None:

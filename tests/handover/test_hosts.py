@@ -193,6 +193,36 @@ class Learner:
         return self.answer
 
 
+class Curious:
+    """A learner that remembers which seeds it was given."""
+
+    def __init__(self):
+        """Begin with none."""
+        self.seeds, self.name = [], "curious"
+
+    def propose(self, history, levels, seed):
+        """Propose nothing."""
+        self.seeds.append(seed)
+        return {}
+
+
+@pytest.mark.parametrize("wrapped", [True, False])
+def test_code_of_a_user_s_does_not_get_the_seed_that_the_plant_draws_its_future_from(wrapped):
+    world, seeds = world_of(), {}
+    for seed in (0, 7):
+        learner = Curious()
+        Handover(world, world.legacy("uniform"), External(learner) if wrapped else learner, GateSettings(first=6), seed).advance(
+            20
+        )
+        assert len(learner.seeds) == 2 and len(set(learner.seeds)) == 1  # and the same again, so that a run can be resumed
+        (seeds[seed],) = set(learner.seeds)
+        ahead = np.random.default_rng(seed).random(8)
+        assert not np.isin(np.random.default_rng(seeds[seed]).random(8), ahead).any()
+        known = world.episodes(6, 6, world.legacy("uniform"), seeds[seed]).reward
+        assert not np.isclose(known, world.episodes(6, 6, world.legacy("uniform"), seed).reward).any()
+    assert seeds[0] != seeds[7] and seeds[7] != 7
+
+
 def wrong_sum(level, rows):
     return leaning(level, rows) * 0.9
 
@@ -225,6 +255,18 @@ class Crooked:
     def taken(self, level, batch):
         """Return `[1, n]`."""
         return np.full((1, len(batch.levels[level])), self.share / 5)
+
+
+class Flat(Crooked):
+    """A policy that knows of three actions only."""
+
+    def __init__(self, problem):
+        """Be a policy."""
+        super().__init__(problem, 1.0)
+
+    def full(self, level, batch):
+        """Return `[1, n, 3]`."""
+        return np.full((1, len(batch.levels[level]), 3), 1 / 3)
 
 
 def test_a_fixed_policy_is_challenged_as_it_is_and_capped_towards_it():
@@ -262,6 +304,11 @@ def test_a_learner_may_answer_a_policy_scores_or_a_whole_proposal():
         (lambda p: {"inner": Scores(np.nan)}, r"host 'external', level 'inner', row 0: the score of action 0 is nan"),
         (lambda p: {"inner": Scores(np.zeros((3, 2)))}, r"host 'external', level 'inner': scores have the shape \[3, 2\]"),
         (lambda p: {"inner": Scores(ValueError("no data"))}, r"host 'external', level 'inner': raised ValueError: no data"),
+        (lambda p: {"inner": Scores(1.0)}, r"host 'external', level 'inner'.*a Scores, which cannot be stored"),
+        (
+            lambda p: {"inner": Flat(p)},
+            r"host 'external', level 'inner': 'full' answers.*\[1, 24, 3\], expected .*= \[1, 24, 5\]",
+        ),
         (lambda p: {"inner": 3.0}, r"host 'external', level 'inner'.*found float"),
         (lambda p: {"dose": leaning_policy(p)}, r"host 'external', level 'dose'.*inner, meta"),
         (lambda p: RuntimeError("no licence"), r"host 'external', levels inner, meta: raised RuntimeError: no licence"),

@@ -26,8 +26,8 @@ from aegis.problem.hashing import folded, spread
 SETTLED = 2.0**20  # last digits of a probability may depend on how many rows are asked for at once
 
 
-def is_code(policy: Policy) -> bool:
-    """Say whether a policy, or a member of it, is code that a certificate cannot hold."""
+def is_code(policy: object) -> bool:
+    """Say whether a policy or a model, or a member of it, is code that a certificate cannot hold."""
     return any(True for _ in _code(policy))
 
 

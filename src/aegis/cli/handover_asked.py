@@ -86,6 +86,11 @@ def asked(typed: Mapping[str, Any], config: Path | None) -> Asked:
         merged[table] = {**read.get(table, {}), **told.get(table, {})}
     if merged.get("plant") is not None:
         _check_plant(merged)
+    if merged.get("gate") == "pac-bayes" and "host" in merged:
+        raise SettingError(
+            "the gate 'pac-bayes' draws what it hands over to from a belief of its own, and asks no host; found the host "
+            f"'{merged['host']}': leave it out, or use the gate 'challenger'"
+        )
     names = ("world", "preset", "plant", "legacy", "host", "gate", "episodes", "seed")
     found: dict[str, Any] = {name: merged[name] for name in names if name in merged}
     found |= {name: Path(merged[name]) for name in ("out", "report") if name in merged}

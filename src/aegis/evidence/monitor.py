@@ -1,4 +1,4 @@
-"""The monitor after a handover: has the value fallen below what was certified? (theory section 6)
+"""The monitor after a handover: has the value fallen below what was certified? (docs/theory.md, The gate)
 
 Under the hypothesis E[L_k | past] >= v0 each `e = 1 - g (L_k - v0) / (1 - v0)` has mean at most one. New wealth enters at every
 step, `A_k = (A_(k-1) + 1/(k (k+1))) e`, so that a drop after a long good time is still found quickly.

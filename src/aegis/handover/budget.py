@@ -1,4 +1,4 @@
-"""The error budget of a gate: a global counter over all freezes of its life, never reset (theory section 6).
+"""The error budget of a gate: a global counter over all freezes of its life, never reset (docs/theory.md, The gate).
 
 The challenges opened at the t-th freeze share `delta 6 / (pi^2 t^2)` among them, for life. Over all t these add up to delta,
 however many freezes, flips, upgrades and restarts there are, and whatever they depended on: each is on units that start

@@ -37,7 +37,10 @@ class PartState:
     def add(self, logs: Sequence[int | None]) -> PartState:
         """Return the test after one more unit."""
         if len(logs) != len(self.sums):
-            raise SettingError(f"evidence has one number for each of {len(self.sums)} bets, found {len(logs)}")
+            raise SettingError(
+                f"the evidence is of a test with {len(logs)} bets, and one with {len(self.sums)} was frozen: it is of another "
+                "challenger. If a run was taken up, its plant, host or code have changed since; start anew"
+            )
         try:
             sums: Logs = tuple(map(operator.add, self.sums, logs))
         except TypeError:  # some bets are dead, which is rare
@@ -86,7 +89,10 @@ class ClaimState:
         """Return the claim after one more unit: the numbers of each part."""
         if len(logs) != len(self.parts):
             raise SettingError(f"evidence for '{self.what}' has {len(self.parts)} parts, found {len(logs)}")
-        added = tuple(part.add(own) for part, own in zip(self.parts, logs, strict=True))
+        try:
+            added = tuple(part.add(own) for part, own in zip(self.parts, logs, strict=True))
+        except SettingError as error:
+            raise SettingError(f"'{self.what}': {error}") from error
         return ClaimState(self.what, self.margin, self.delta, self.low, self.high, added, self.count + 1)
 
     @property
@@ -144,7 +150,7 @@ class Challenge:
 
     kind: 'handover' from the legacy, or 'upgrade' of a deployed policy. policy: its digest. since: the first unit that counts,
     the first to start after the freeze. crossed: units it took until everything was certified, None before. gain_lower: the
-    bound of the gain at that moment.
+    bound of the gain at that moment. seal: the digest of what the policy answered at the freeze, if it is code.
     """
 
     name: str
@@ -157,6 +163,7 @@ class Challenge:
     claims: tuple[ClaimState, ...]
     crossed: int | None = None
     gain_lower: float | None = None
+    seal: str | None = None
 
     @property
     def units(self) -> int:
@@ -184,7 +191,10 @@ class Challenge:
                 f"evidence for challenge '{self.name}' has numbers for {[claim.what for claim in self.claims]}, "
                 f"found {list(evidence)}"
             )
-        claims = tuple(claim.add(evidence[claim.what]) for claim in self.claims)
+        try:
+            claims = tuple(claim.add(evidence[claim.what]) for claim in self.claims)
+        except SettingError as error:
+            raise SettingError(f"challenge '{self.name}', {error}") from error
         return Challenge(
             self.name,
             self.freeze,
@@ -196,13 +206,15 @@ class Challenge:
             claims,
             self.crossed,
             self.gain_lower,
+            self.seal,
         )
 
     def plain(self) -> dict[str, Any]:
         """Return plain data of the challenge as it is opened."""
         found = {name: getattr(self, name) for name in ("name", "freeze", "level", "kind", "policy", "since")}
         cap = None if math.isinf(self.cap) else self.cap
-        return {**found, "cap": cap, "claims": [claim.plain() for claim in self.claims]}
+        sealed = {} if self.seal is None else {"seal": self.seal}
+        return {**found, "cap": cap, **sealed, "claims": [claim.plain() for claim in self.claims]}
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Challenge:
@@ -210,7 +222,8 @@ class Challenge:
         name, level, kind, policy = (str(given[word]) for word in ("name", "level", "kind", "policy"))
         cap = math.inf if given["cap"] is None else float(given["cap"])
         claims = tuple(ClaimState.of(claim) for claim in given["claims"])
-        return cls(name, int(given["freeze"]), level, kind, cap, policy, int(given["since"]), claims)
+        seal = None if given.get("seal") is None else str(given["seal"])
+        return cls(name, int(given["freeze"]), level, kind, cap, policy, int(given["since"]), claims, seal=seal)
 
 
 @lru_cache(maxsize=4096)

@@ -23,6 +23,7 @@ from aegis.evidence import Grid, unit_logs
 from aegis.handover.challenge import VALUE, ClaimState, Logs, PartState
 from aegis.handover.gate import Proposed
 from aegis.handover.hosts.proposal import check_chances
+from aegis.handover.seals import Seal, seal_of
 from aegis.policies import path_full, policy_digest
 from aegis.problem import Batch, Policy, Problem, RewardModel
 
@@ -35,7 +36,8 @@ class Challenger:
     """A policy that would act at `level`, everything else staying as it is, with its tests.
 
     policy: as it would be deployed, floor included. cap: W of the part of it that is new. claims: parts and grids of the gain,
-    the value and the guards, in that order. terms: what the claims were made by.
+    the value and the guards, in that order. terms: what the claims were made by. seal: what it answered when it was frozen, if it
+    is code.
     """
 
     problem: Problem
@@ -46,11 +48,13 @@ class Challenger:
     models: Models
     claims: tuple[tuple[Claim, tuple[Grid, ...]], ...]
     terms: Terms
+    seal: Seal | None = None
 
     @property
     def proposed(self) -> Proposed:
         """Return what the gate is told."""
-        return Proposed(self.level, self.cap, self.digest, tuple(_state(claim, grids) for claim, grids in self.claims))
+        claims = tuple(_state(claim, grids) for claim, grids in self.claims)
+        return Proposed(self.level, self.cap, self.digest, claims, None if self.seal is None else self.seal.digest)
 
     def evidence(self, batch: Batch, known: dict[tuple[str, bool], Batch] | None = None) -> list[dict[str, tuple[Logs, ...]]]:
         """Return what each episode of a batch contributes, by claim, the numbers of each part.
@@ -81,6 +85,12 @@ class Challenger:
             raise PolicyError(
                 f"the challenger at level '{self.level}' was altered after it was frozen: its digest was {self.digest[:16]}, now "
                 f"it is {found[:16]}; what is certified must be what is deployed; whoever is in control stays"
+            )
+        broken = None if self.seal is None else self.seal.broken(self.policy)
+        if broken is not None:
+            raise PolicyError(
+                f"the challenger at level '{self.level}' was altered after it was frozen: {broken}; what is certified must be "
+                "what is deployed; whoever is in control stays"
             )
 
 
@@ -117,7 +127,8 @@ def make_challenger(
     models = _models(problem, [claim.measure for claim in claims], prediction, prior)
     view, units = View(problem, prior, policy, models), math.ceil(FORESEEN * len(prior))
     placed = tuple((claim, tuple(_placed(part, claim, view, units) for part in claim.parts)) for claim in claims)
-    return Challenger(problem, level, cap, policy, policy_digest(policy), models, placed, terms)
+    seal = seal_of(policy, level, prior)
+    return Challenger(problem, level, cap, policy, policy_digest(policy), models, placed, terms, seal)
 
 
 def _placed(part: Part, claim: Claim, view: View, units: int) -> Grid:

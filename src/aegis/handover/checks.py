@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from types import NoneType
 
@@ -38,6 +39,9 @@ def check_claim(claim: ClaimState) -> None:
     """Raise SettingError unless a claim is a fresh test whose wealth starts at one."""
     if claim.count or any(value != 0 for part in claim.parts for value in part.sums):
         raise SettingError("a challenge starts without evidence: it is on units that start after its freeze")
+    for name in ("margin", "low", "high"):
+        if not math.isfinite(getattr(claim, name)):
+            raise SettingError(f"the test of '{claim.what}' needs a finite '{name}', found {getattr(claim, name)}")
     for part in claim.parts:
         bets, weights = np.array(part.bets), np.exp(np.array(part.log_weights))
         same = bets.size == weights.size == len(part.sums)
@@ -46,7 +50,7 @@ def check_claim(claim: ClaimState) -> None:
                 f"the test of '{claim.what}' needs bets above 0 with one weight each that sum to at most one; found bets "
                 f"{list(part.bets)} and weights {weights.tolist()}"
             )
-        if not (claim.low < claim.high and bets.max() * (claim.low + part.offset) > -1.0):
+        if not (claim.low < claim.high and math.isfinite(part.offset) and bets.max() * (claim.low + part.offset) > -1.0):
             raise SettingError(
                 f"the test of '{claim.what}' cannot speak of means in [{claim.low}, {claim.high}] with bets up to {bets.max()}"
             )

@@ -1,4 +1,4 @@
-"""A plant on which the published gate hands over to a worse agent (theory section 2).
+"""A plant on which the published gate hands over to a worse agent (docs/theory.md, The published recipe, and where it fails).
 
 The legacy always does the same in the same context: a = x. It earns +2 where x = 1 and -0.5 where x = -1. What a = +1 would
 earn where x = -1 nobody has seen: -2. A linear model shares what it cannot tell apart between x and a, and takes a = +1 to be

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from aegis.errors import PolicyError
 from aegis.handover.budget import allowance
 from aegis.handover.challengers import Challenger, make_challenger
 from aegis.handover.history import History
-from aegis.handover.hosts import Host, steps
+from aegis.handover.hosts import Host, seed_for, steps
 from aegis.handover.state import GateState
 from aegis.policies import Floored
 
@@ -16,20 +17,24 @@ from aegis.policies import Floored
 def challengers_of(host: Host, history: History, state: GateState, changed: Mapping[str, int], seed: int) -> list[Challenger]:
     """Return what a host proposes for the levels of a gate, frozen.
 
-    changed: how often each level has changed hands since the legacy had it last.
+    changed: how often each level has changed hands since the legacy had it last. seed: of the run, which a host that is not of
+    this package does not get to know (`seed_for`). Raises PolicyError, naming host and level, if a proposal cannot be frozen.
     """
     problem, legacy, settings = history.problem, history.legacy, state.settings
     floor, upgrades = settings.floor, settings.upgrades and settings.floor > 0
     levels = [name for name in state.levels if state.at(name) is None or upgrades]
     prior, made = history.phase(), []
-    for level, proposal in host.propose(history, levels, seed).items():
+    for level, proposal in host.propose(history, levels, seed_for(host, seed)).items():
         for cap, new in steps(problem, legacy, level, proposal, caps_at(state, level)).items():
             policy = Floored(problem, new, legacy, floor, [level])
             # Over the legacy a capped policy moves at most 1 - 1/W of the probability; over another one it may move all.
             variation = (1.0 - floor) * (1.0 - 1.0 / cap if state.at(level) is None else 1.0)
             share = allowance(changed.get(level, 0), upgrades)
             among = len(state.levels)
-            made.append(make_challenger(problem, level, cap, policy, variation, proposal.prediction, prior, share, among))
+            try:
+                made.append(make_challenger(problem, level, cap, policy, variation, proposal.prediction, prior, share, among))
+            except PolicyError as error:
+                raise PolicyError(f"host '{host.name}', level '{level}': {error}") from error
     return made
 
 

@@ -1,4 +1,4 @@
-"""The gate as a pure transition: `step(state, given) -> (state, events)` (theory section 6).
+"""The gate as a pure transition: `step(state, given) -> (state, events)` (docs/theory.md, The gate).
 
 Given is one closed episode with its evidence, challengers to be frozen, an operator's word, or a reason to pause. What cannot be
 true raises and changes nothing: whoever is in control stays in control.
@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from aegis.errors import InputError, RefusedError, SettingError, choose
+from aegis.handover.acting import AGENT, BEFORE, LEGACY
 from aegis.handover.budget import challenge_share
 from aegis.handover.challenge import GAIN, VALUE, Challenge, ClaimState
 from aegis.handover.checks import check_claim, check_logs
@@ -32,7 +33,7 @@ from aegis.handover.state import GateState, apply
 from aegis.policies.capped import check_limit
 
 MIXED = "mixed"
-ARMS = ("agent", "before", "legacy", MIXED)
+ARMS = (AGENT, BEFORE, LEGACY, MIXED)
 ACTIONS = ("approve", "pause", "resume", "revert", "live", "ask", "shadow")
 MODES = {"live": "live", "ask": "approve", "shadow": "shadow"}  # what an operator says, and the mode that is meant
 HANDOVER, UPGRADE = "handover", "upgrade"
@@ -42,13 +43,15 @@ HANDOVER, UPGRADE = "handover", "upgrade"
 class Proposed:
     """A challenger at a level, frozen already: the digest of its policy, its cap, and what would be claimed of it.
 
-    claims: a gain, a value and one for each guard; their risks are set by the gate.
+    claims: a gain, a value and one for each guard; their risks are set by the gate. seal: the digest of what it answered when it
+    was frozen, if it is code.
     """
 
     level: str
     cap: float
     policy: str
     claims: tuple[ClaimState, ...]
+    seal: str | None = None
 
 
 Given = Unit | Sequence[Proposed] | Operator | Paused
@@ -122,7 +125,7 @@ def _challenge(state: GateState, item: Proposed, freeze: int, since: int, count:
     claims = tuple(replace(claim, delta=watch if claim.what == VALUE else risk) for claim in item.claims)
     kind = HANDOVER if deployed is None else UPGRADE
     cap = check_limit(item.cap)
-    return Challenge(f"{freeze}-{item.level}-{cap:g}", freeze, item.level, kind, cap, item.policy, since, claims)
+    return Challenge(f"{freeze}-{item.level}-{cap:g}", freeze, item.level, kind, cap, item.policy, since, claims, seal=item.seal)
 
 
 # ---- units -------------------------------------------------------------------------------------------------------------------
@@ -178,11 +181,13 @@ def _check(state: GateState, unit: Unit) -> None:
             f"episodes are counted in the order in which they started: expected episode {state.episode + 1}, found {unit.episode}"
         )
     choose(unit.arm, ARMS, "arm of an episode", InputError)
-    if unit.reward is not None and not (isinstance(unit.reward, int | float) and 0.0 <= unit.reward <= 1.0):
+    _check_arm(state, unit)
+    number = isinstance(unit.reward, int | float) and not isinstance(unit.reward, bool)
+    if unit.reward is not None and not (number and 0.0 <= unit.reward <= 1.0):
         raise InputError(f"episode {unit.episode}: the scaled reward lies between 0 and 1, found {unit.reward!r}")
     if state.paused is not None:
         return  # nothing is counted
-    expected = {item.name for item in state.counting(unit.episode)} if unit.arm == "agent" else set()
+    expected = {item.name for item in state.counting(unit.episode)} if unit.arm == AGENT else set()
     if set(unit.evidence) != expected:
         raise InputError(
             f"episode {unit.episode}: expected evidence for the challenges {sorted(expected)}, found {sorted(unit.evidence)}"
@@ -191,6 +196,25 @@ def _check(state: GateState, unit: Unit) -> None:
         for parts in claims.values():
             for logs in parts:
                 check_logs(logs)
+
+
+def _check_arm(state: GateState, unit: Unit) -> None:
+    """Raise InputError if an episode cannot have been left to somebody else: whoever chooses afterwards what counts, cheats."""
+    if unit.episode <= state.start or unit.arm not in (BEFORE, LEGACY):
+        return  # it started before what is tested now
+    settings = state.settings
+    if unit.arm == LEGACY:
+        possible = bool(state.deployed) and settings.holdback > 0
+        needed = "a 'holdback' and a level that was handed over"
+    else:
+        latest = max((item.since for item in state.deployed), default=0)
+        possible = bool(state.deployed) and settings.share < 1 and unit.episode < latest + settings.stage
+        needed = "a 'share' and one of the first 'stage' episodes after a flip"
+    if not possible:
+        raise InputError(
+            f"episode {unit.episode} is said to have been left to '{unit.arm}', which takes {needed}: as this gate stands it "
+            "cannot have been; who acts is drawn before an episode starts"
+        )
 
 
 def _winner(state: GateState, level: str) -> Challenge | None:

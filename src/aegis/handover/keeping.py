@@ -17,6 +17,7 @@ from aegis.errors import PolicyError
 from aegis.evidence import Grid
 from aegis.handover.challenge import Challenge
 from aegis.handover.challengers import Challenger, name_of
+from aegis.handover.seals import check_files
 from aegis.planning import KINDS
 from aegis.policies import State, Storable, pack, policy_digest, unpack
 from aegis.policies.state import storable
@@ -78,6 +79,7 @@ def restored(found: Kept, problem: Problem, challenge: Challenge) -> Challenger:
             f"challenge '{challenge.name}' froze the policy {challenge.policy[:16]}, and {digest[:16]} was kept: the store was "
             "altered; whoever is in control stays"
         )
+    check_files(challenge.seal, found.policy, f"challenge '{challenge.name}'")
     claims = []
     for claim in claims_of(problem, challenge.level, found.terms):
         frozen = challenge.claim(name_of(claim))

@@ -1,4 +1,6 @@
-"""The gate 'pac-bayes': the sharp PAC-Bayes bound of the gain with a data-free prior (theory sections 3 and 6).
+"""The gate 'pac-bayes': the sharp PAC-Bayes bound of the gain with a data-free prior.
+
+See docs/theory.md, The gate, and there PAC-Bayes, sharp.
 
 Every `stride` episodes, at each level that is not handed over, N particles theta_n are drawn from the belief Q = p_k after all
 that was seen. Each says what it would have earned more on the units of the present phase: `X_kn = gain of unit k + 1 >= 0`.
@@ -11,7 +13,7 @@ X(theta))` is a martingale with mean 1, also mixed over bets g. Given the units,
 estimates M without bias, by importance sampling, because theta_n ~ q. Its mean is therefore at most 1, and it reaches
 1/delta_c with probability at most delta_c (Markov). Jensen over the particles and the concavity of log1p give the line above.
 It speaks of the N particles that were drawn, and these are deployed: one of them acts in each episode. To put draws of Q into
-a bound of Q itself, as is often done, has no such guarantee (theory section 2). New draws are tried at every look c = 1, 2,
+a bound of Q itself, as is often done, has no such guarantee. New draws are tried at every look c = 1, 2,
 ... of the gate's life: the levels of a look share `delta 6 / (pi^2 c^2)`, which add up to delta, so that it holds at all looks
 at once.
 
@@ -33,6 +35,7 @@ from aegis.evidence import sharp_grid_bound, value_grid
 from aegis.handover.acting import acting_policy
 from aegis.handover.budget import challenge_share
 from aegis.handover.densities import log_ratios, mean_log_ratio
+from aegis.handover.hosts import Causal
 from aegis.handover.particle_units import LIFT, check_single_level, particle_gains
 from aegis.handover.periodic import Look, PeriodicGate
 from aegis.handover.plain_settings import check_number, check_whole, from_plain, to_plain
@@ -77,7 +80,7 @@ class PacBayesSettings:
 
 @dataclass(slots=True)
 class PacBayes(PeriodicGate):
-    """A run of the gate. The host gives its name only: particles are posterior draws of the gate's own belief.
+    """A run of the gate. The host, one of those that plan, gives its name only: particles are draws of the gate's own belief.
 
     beliefs: by level, about the mechanisms that planning there looks at; their prior is that of the present phase.
     """
@@ -91,6 +94,11 @@ class PacBayes(PeriodicGate):
 
     def __post_init__(self) -> None:
         super(PacBayes, self).__post_init__()
+        if not isinstance(self.host, Causal):
+            raise SettingError(
+                f"the pac-bayes gate draws what it hands over to from a belief of its own, and asks no host; found "
+                f"'{self.host.name}'. Use the gate 'challenger' for it"
+            )
         if self.problem.guards:
             raise SettingError("the pac-bayes gate does not test guards; use the gate 'challenger'")
         for level in self.state.levels:

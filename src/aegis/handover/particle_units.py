@@ -34,9 +34,10 @@ def logged_chances(level: str, batch: Batch) -> Array:
     wrong = ~((found > 0) & (found <= 1.0 + SLACK))
     if wrong.any():
         row = int(np.argmax(wrong))
+        episode = batch.episode[batch.episode_of(level)[row]]
         raise RefusedError(
-            f"level '{level}', row {row}: the action taken has the logged probability {found[row]}, which cannot be; what is "
-            "logged must be the probability with which the acting policy chose it"
+            f"level '{level}', row {row} (episode {episode}): the action taken has the logged probability {found[row]}, which "
+            "cannot be; what is logged must be the probability with which the acting policy chose it"
         )
     return found
 

@@ -1,7 +1,8 @@
 """Gates that look at the whole log of the present phase every so many episodes, and flip a level when they are convinced.
 
-What the gates 'published' and 'pac-bayes' have in common: running the plant, keeping what happened as the same events that the
-challenger gate has, and going on from them. A run is restored by running it again from its seed.
+What the gates 'published' and 'pac-bayes' have in common: running the plant, looking at what it sends as the challenger gate
+does, keeping what happened as the same events, and going on from them. A run is restored by running it again from its seed. No
+operator speaks to them: one that has paused goes on without looking, and to hand anything over it is started anew.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ import numpy as np
 
 from aegis.errors import InputError, PolicyError
 from aegis.files import digest_of
+from aegis.handover.arrivals import SILENT, Arrivals, acted_otherwise, check_count, readable
 from aegis.handover.challenge import GAIN, Challenge, ClaimState
-from aegis.handover.events import Event, Flipped, Frozen, Unit
+from aegis.handover.events import Event, Flipped, Frozen, Paused, Unit
 from aegis.handover.gate import HANDOVER
 from aegis.handover.history import History, joined
 from aegis.handover.hosts import Host
@@ -25,7 +27,7 @@ from aegis.handover.run import episode_rewards
 from aegis.handover.settings import GateSettings
 from aegis.handover.state import GateState, apply, open_gate
 from aegis.policies import policy_digest
-from aegis.problem import Batch, Plant, Policy, Problem, concat
+from aegis.problem import Array, Batch, Plant, Policy, Problem, concat
 
 BLOCK = 64  # episodes that are run before somebody who watches is told
 Watch = Callable[[Sequence[Event]], None]
@@ -93,8 +95,11 @@ class PeriodicGate(ABC):
     deployed: dict[str, Policy] = field(default_factory=dict, init=False)
     looked: int = field(default=0, init=False)
     _untold: list[Event] = field(default_factory=list, init=False, repr=False)
+    _silent: int = field(default=0, init=False, repr=False)
+    _arrivals: Arrivals = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
+        self._arrivals = Arrivals(self.plant.problem)
         names = tuple(reversed(self.plant.problem.names))
         about = f"{self.name} gate, host {self.host.name}, settings {digest_of(self.settings.plain())[:16]}"
         shared = GateSettings(delta=self.settings.delta, levels=self.settings.levels, generations=1, upgrades=False)
@@ -139,7 +144,7 @@ class PeriodicGate(ABC):
 
     def _look_if_due(self) -> list[Event]:
         now = self.state.episode
-        if now % self.settings.stride or now == self.looked or not self.open_levels:
+        if now % self.settings.stride or now == self.looked or not self.open_levels or self.state.paused is not None:
             return []
         before, self.looked = len(self.events), now
         self._look()
@@ -159,14 +164,34 @@ class PeriodicGate(ABC):
             first = self.state.episode
             policy, last = self._in_control(first)
             count = (stop if last is None else min(stop, last)) - first
-            batch = self.plant.episodes(first, count, policy, self.seed)
-            rewards = episode_rewards(self.problem, batch)
+            sent = self.plant.episodes(first, count, policy, self.seed)
+            check_count(sent, first, count)
+            batch, rewards, failure = readable(sent, self._earned)
+            otherwise = acted_otherwise(policy, batch) if self.state.paused is None else None
+            self._arrivals.take(batch)
             self.batches = joined([*self.batches, batch]) if len(batch) > 1 else (*self.batches, batch)
             self.arms += ["agent"] * len(batch)
             self.rewards += rewards.tolist()
             for place, reward in enumerate(rewards.tolist()):
+                if otherwise is not None and otherwise[0] == place:
+                    self._pause(otherwise[1])
                 self._happened(Unit(first + place + 1, None if np.isnan(reward) else reward))
+                self._silent = self._silent + 1 if np.isnan(reward) else 0
+                if self._silent == SILENT:
+                    self._pause(f"no reward has come for {SILENT} episodes")
+            if failure is not None:
+                raise failure
         return self.events[before:]
+
+    def _earned(self, batch: Batch) -> Array:
+        """Return the rewards of episodes that come next; an AegisError if they cannot be believed."""
+        self._arrivals.check(batch, self.state.episode)
+        return episode_rewards(self.problem, batch)
+
+    def _pause(self, why: str) -> None:
+        """Stop looking, for good: whoever is in control stays, and nothing more is handed over."""
+        if self.state.paused is None:
+            self._happened(Paused(self.state.episode, why))
 
     def _episodes(self, first: int, stop: int) -> Batch:
         """Return closed episodes from `first` up to, not including, `stop`, counted from 0."""

@@ -1,4 +1,6 @@
-"""Algorithm 2 of the paper, literally: kept for reproduction and comparison. **Not a certificate** (theory section 2).
+"""Algorithm 2 of the paper, literally: kept for reproduction and comparison. **Not a certificate.**
+
+See docs/theory.md, The published recipe, and where it fails.
 
 The legacy acts and is logged. Every `stride` episodes, at each level that it still controls, the logarithmic-smoothing
 estimate of the agent's value is compared with the legacy's mean reward, with nothing subtracted from the one or added to the

@@ -16,10 +16,10 @@ import numpy as np
 
 from aegis.certificate.measures import reward_measure
 from aegis.certificate.view import Models, View
-from aegis.errors import AegisError, InputError, PolicyError, SettingError
+from aegis.errors import InputError, PolicyError, SettingError
 from aegis.files import digest_of
 from aegis.handover.acting import AGENT, BEFORE, LEGACY, acting_policy, arm_of, policy_before
-from aegis.handover.arrivals import acted_otherwise, check_batch
+from aegis.handover.arrivals import SILENT, Arrivals, acted_otherwise, check_count, readable
 from aegis.handover.challenge import Logs
 from aegis.handover.challengers import Challenger
 from aegis.handover.events import Certified, Event, Flipped, Frozen, Operator, Paused, Restarted, Reverted, Unit
@@ -27,13 +27,13 @@ from aegis.handover.freezing import challengers_of
 from aegis.handover.gate import Given, step
 from aegis.handover.history import History, joined
 from aegis.handover.hosts import Host
+from aegis.handover.seals import Seal
 from aegis.handover.settings import GateSettings
 from aegis.handover.state import GateState, apply, open_gate, replay
 from aegis.policies import policy_digest
 from aegis.problem import Array, Batch, Plant, Policy, Problem, concat, dump_problem
 
 BLOCK = 64  # episodes that are run at a time
-SILENT = 32  # episodes without a reward after which the gate pauses
 Watch = Callable[[Sequence[Event]], None]
 Evidence = dict[str, list[dict[str, tuple[Logs, ...]]]]  # by challenge, of each episode
 
@@ -60,11 +60,13 @@ class Handover:
     deployed: dict[str, Policy] = field(default_factory=dict, init=False)
     retired: dict[str, Policy] = field(default_factory=dict, init=False)
     _changed: dict[str, int] = field(default_factory=dict, init=False, repr=False)  # flips since the legacy had a level last
+    _seals: dict[str, Seal | None] = field(default_factory=dict, init=False, repr=False)  # of policies in control, by level
     _silent: int = field(default=0, init=False, repr=False)
-    _otherwise: str | None = field(default=None, init=False, repr=False)
+    _arrivals: Arrivals = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         _check_margins(self.plant.problem)
+        self._arrivals = Arrivals(self.plant.problem)
         names = tuple(reversed(self.plant.problem.names))
         self.state, opened = open_gate(self.settings, names, digest_of(dump_problem(self.plant.problem)))
         self.events.append(opened)
@@ -100,13 +102,13 @@ class Handover:
 
     def _block(self, stop: int) -> list[Event]:
         self._check_deployed()
-        self._otherwise = None
         first = self.state.episode
         arms = [arm_of(self.settings, self.state, self.seed, episode) for episode in range(first + 1, stop + 1)]
-        batch, rewards, evidence, failure = self._readable(self._run(first, arms), stop)
+        batch, (rewards, evidence), failure = readable(self._run(first, arms), lambda part: self._judged(part, first, stop))
         told: list[Event] = []
-        if self._otherwise is not None:
-            told += self.say(Paused(first, self._otherwise))
+        otherwise = self._acted_otherwise(batch, arms) if self.state.paused is None else None
+        if otherwise is not None:
+            told += self.say(Paused(first, otherwise))
             evidence = {}
         try:
             for place, arm in enumerate(arms[: len(batch)]):
@@ -128,53 +130,55 @@ class Handover:
             raise failure
         return told
 
-    def _judged(self, batch: Batch, stop: int) -> tuple[Array, Evidence]:
+    def _judged(self, batch: Batch, first: int, stop: int) -> tuple[Array, Evidence]:
         """Return the rewards of a block's episodes, and what each contributes to every challenge that counts it."""
+        self._arrivals.check(batch, first)
         rewards = episode_rewards(self.problem, batch)
         counting = [] if self.state.paused is not None else self.state.counting(stop)
         known: dict[tuple[str, bool], Batch] = {}  # what challengers get to see of the block, the same for all of them
         return rewards, {item.name: self.challengers[item.name].evidence(batch, known) for item in counting}
-
-    def _readable(self, batch: Batch, stop: int) -> tuple[Batch, Array, Evidence, AegisError | None]:
-        """Return a block's episodes, judged; only those before the first that cannot be, and why. Raises if that is the first."""
-        try:
-            return batch, *self._judged(batch, stop), None
-        except AegisError as error:
-            good, bad = 0, len(batch)
-            while bad - good > 1:
-                middle = (good + bad) // 2
-                try:
-                    self._judged(batch.take_episodes(np.arange(middle)), stop)
-                    good = middle
-                except AegisError:
-                    bad = middle
-            if not good:
-                raise
-            part = batch.take_episodes(np.arange(good))
-            return part, *self._judged(part, stop), error
 
     def _run(self, first: int, arms: Sequence[str]) -> Batch:
         """Return the episodes after the first ones, each run by whoever its arm says."""
         found = []
         for arm, group in itertools.groupby(arms):
             count = len(list(group))
-            policy = self._policy(arm)
-            batch = self.plant.episodes(first, count, policy, self.seed)
-            check_batch(self.problem, batch, first, count)
-            if self.state.paused is None:
-                self._otherwise = self._otherwise or acted_otherwise(policy, batch)
+            batch = self.plant.episodes(first, count, self._policy(arm), self.seed)
+            check_count(batch, first, count)
             found.append(batch)
             first += count
         return found[0] if len(found) == 1 else concat(found)
 
+    def _acted_otherwise(self, batch: Batch, arms: Sequence[str]) -> str | None:
+        """Return how what is logged differs from what whoever was asked to act would do; None if it does not."""
+        place = 0
+        for arm, group in itertools.groupby(arms[: len(batch)]):
+            count = len(list(group))
+            own = batch if count == len(batch) else batch.take_episodes(np.arange(place, place + count))
+            found = acted_otherwise(self._policy(arm), own)
+            if found is not None:
+                return found[1]
+            place += count
+        return None
+
     def _check_deployed(self) -> None:
-        """Raise PolicyError if a policy in control is no longer the one that was certified."""
+        """Raise PolicyError if a policy in control, or a challenger that is code, is no longer the one that was frozen."""
+        for challenger in self.challengers.values():
+            if challenger.seal is not None:
+                challenger.check()
         for level, policy in self.deployed.items():
             held = self.state.at(level)
             if held is not None and policy_digest(policy) != held.policy:
                 raise PolicyError(
                     f"the policy in control of level '{level}' was altered after it was certified (its digest was "
                     f"{held.policy[:16]}): stop it, and revert the level"
+                )
+            seal = self._seals.get(level)
+            broken = None if seal is None else seal.broken(policy)
+            if broken is not None:
+                raise PolicyError(
+                    f"the policy in control of level '{level}' was altered after it was certified: {broken}; stop it, and revert "
+                    "the level"
                 )
 
     def _policy(self, arm: str) -> Policy:
@@ -185,6 +189,7 @@ class Handover:
         return self.acting
 
     def _keep(self, batch: Batch, arms: Sequence[str], rewards: Array) -> None:
+        self._arrivals.take(batch)
         self.batches = joined([*self.batches, batch])
         self.arms += arms
         self.rewards += rewards.tolist()
@@ -207,6 +212,7 @@ class Handover:
             if event.level in self.deployed:
                 self.retired[event.level] = self.deployed[event.level]
             self.deployed[event.level] = self.challengers[event.challenge].policy
+            self._seals[event.level] = self.challengers[event.challenge].seal
             self._changed[event.level] = self._changed.get(event.level, 0) + 1
         if isinstance(event, Reverted):
             self.deployed.pop(event.level)
@@ -264,6 +270,7 @@ class Handover:
             return
         arms = [unit.arm for unit in pending]
         batch = self._run(len(self.arms), arms)
+        self._arrivals.check(batch, len(self.arms))
         rewards = episode_rewards(self.problem, batch)
         for unit, reward in zip(pending, rewards.tolist(), strict=True):
             if unit.reward != (None if math.isnan(reward) else reward):
@@ -278,7 +285,7 @@ class Handover:
         if not any(item.name in wanted for item in event.challenges):
             return
         for challenge, challenger in zip(event.challenges, self._challengers(), strict=True):
-            if challenge.policy != challenger.digest:
+            if (challenge.policy, challenge.seal) != (challenger.digest, challenger.proposed.seal):
                 raise PolicyError(
                     f"the challenger {challenge.name} is not what was frozen: plant, host or code have changed since"
                 )

@@ -30,7 +30,12 @@ from aegis.handover.settings import GateSettings
 
 @dataclass(frozen=True, slots=True)
 class Deployed:
-    """The policy in control of a level: the challenge it won, and since which episode it acts."""
+    """The policy in control of a level: the challenge it won, and since which episode it acts.
+
+    floor: the bound of the value that was certified with it. beside: who was in control of other levels then, level and
+    challenge; where a level is not named, the legacy. What was certified speaks of all of them together. apart: whether one of
+    these levels has been given back since.
+    """
 
     level: str
     challenge: str
@@ -38,6 +43,9 @@ class Deployed:
     cap: float | None
     since: int
     gain_lower: float
+    floor: float = 0.0
+    beside: tuple[tuple[str, str], ...] = ()
+    apart: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +90,8 @@ class GateState:
     levels: that may be handed over, innermost first. episode: the last unit that was counted; units come in the order in which
     they started. start: the phase began with the first unit after it, at the opening, a flip or a restart. freeze: t, the global
     counter. freezes: since the phase began. spent: risk of all challenges ever opened. deployed: by level. retired: policies that
-    acted before the last flip at their level. monitor: None before the first flip. paused: why, None if it counts.
-    waiting: certified flips that wait for an operator, by level.
+    acted before the last flip at their level. monitor: of whoever acts, None while the legacy controls every level. paused: why,
+    None if it counts. waiting: certified flips that wait for an operator, by level.
     """
 
     settings: GateSettings
@@ -121,6 +129,15 @@ class GateState:
         """Return the policy in control of a level; None for the legacy."""
         return next((item for item in self.deployed if item.level == level), None)
 
+    @property
+    def uncertified(self) -> tuple[str, ...]:
+        """Return the levels whose policies were certified beside one that has been given back since.
+
+        They stay in control until an operator decides otherwise or something better is certified; their gain was certified in
+        another company than they are in now.
+        """
+        return tuple(item.level for item in self.deployed if item.apart)
+
     def challenge(self, name: str) -> Challenge:
         """Return an open challenge by its name."""
         found = next((item for item in self.challenges if item.name == name), None)
@@ -157,9 +174,11 @@ def apply(state: GateState, event: Event) -> GateState:
     if isinstance(event, Restarted):
         return _new_phase(replace(state, paused=None), event.since)
     if isinstance(event, Reverted):
-        left = tuple(item for item in state.deployed if item.level != event.level)
+        left = tuple(_left_by(item, event.level) for item in state.deployed if item.level != event.level)
         retired = tuple(item for item in state.retired if item.level != event.level)
-        return _new_phase(replace(state, deployed=left, retired=retired, monitor=None), event.since)
+        watched = _monitor_after(state, left)
+        after = replace(state, deployed=left, retired=retired, monitor=watched, monitored_since=event.since)
+        return _new_phase(after, event.since)
     return state  # what operators say is carried out by other events
 
 
@@ -224,11 +243,12 @@ def _flipped(state: GateState, event: Flipped) -> GateState:
             f"challenge '{event.challenge}' froze the policy {frozen.policy[:16]} at level '{frozen.level}'; the flip names "
             f"{event.policy[:16]} at '{event.level}'. Only what was certified is put in control"
         )
-    new = Deployed(event.level, event.challenge, event.policy, event.cap, event.since, event.gain_lower)
+    floor = min(max(event.value_lower, 0.0), 1.0 - 2.0**-20)
+    beside = tuple((item.level, item.challenge) for item in state.deployed if item.level != event.level)
+    new = Deployed(event.level, event.challenge, event.policy, event.cap, event.since, event.gain_lower, floor, beside)
     before = tuple(item for item in state.deployed if item.level == event.level)
     others = tuple(item for item in state.deployed if item.level != event.level)
     older = tuple(item for item in state.retired if item.level != event.level)
-    floor = min(max(event.value_lower, 0.0), 1.0 - 2.0**-20)
     found = replace(
         state,
         deployed=(*others, new),
@@ -237,6 +257,26 @@ def _flipped(state: GateState, event: Flipped) -> GateState:
         monitored_since=event.since,
     )
     return _new_phase(found, event.since)
+
+
+def _left_by(item: Deployed, level: str) -> Deployed:
+    """Return a policy in control after another level was given back."""
+    return replace(item, apart=item.apart or any(other == level for other, _ in item.beside))
+
+
+def _monitor_after(state: GateState, left: tuple[Deployed, ...]) -> MonitorState | None:
+    """Return the monitor of whoever is left in control after a level was given back; None if that is the legacy alone.
+
+    If the very policies that are left were certified together, it watches for the value that was certified then; otherwise for
+    the one it watched for so far: nothing is known of these together, and to earn less than what was certified is worth an alarm.
+    """
+    if not left or state.monitor is None:
+        return None
+    names = {(item.level, item.challenge) for item in left}
+    for item in left:
+        if names == {(item.level, item.challenge), *item.beside}:
+            return MonitorState.start(item.floor)
+    return MonitorState.start(state.monitor.floor)
 
 
 def _new_phase(state: GateState, since: int) -> GateState:

@@ -14,6 +14,7 @@ from typing import Any
 from aegis.errors import AegisError
 from aegis.handover.events import Frozen
 from aegis.handover.keeping import kept_policy
+from aegis.handover.seals import check_files
 from aegis.policies import policy_digest
 from aegis.problem import Policy, Problem
 from aegis.service.errors import Damaged
@@ -23,16 +24,20 @@ KEPT = "kept"  # beside the event of a freeze, by challenge: digests of what was
 
 @dataclass(frozen=True, slots=True)
 class Seal:
-    """Digests of a challenger: of its policy, and of the piece that was kept; None in journals of earlier releases."""
+    """Digests of a challenger: of its policy, and of the piece that was kept; None in journals of earlier releases.
+
+    code: of what it answered and of its files when it was frozen, if it is code.
+    """
 
     policy: str
     piece: str | None
+    code: str | None = None
 
 
 def sealed(event: Frozen, body: Mapping[str, Any]) -> dict[str, Seal]:
     """Return the seals of a freeze, by challenge. body: of its record."""
     pieces = body.get(KEPT, {})
-    return {item.name: Seal(item.policy, pieces.get(item.name)) for item in event.challenges}
+    return {item.name: Seal(item.policy, pieces.get(item.name), item.seal) for item in event.challenges}
 
 
 def piece_digest(piece: bytes) -> str:
@@ -59,4 +64,8 @@ def checked_policy(gate: str, challenge: str, seal: Seal | None, kept: tuple[str
             f"gate '{gate}': the challenger that is kept for challenge '{challenge}' is not the one that was frozen ({error}): "
             "the store was altered; restore a backup"
         ) from error
+    try:
+        check_files(seal.code, policy, f"gate '{gate}', challenge '{challenge}'")
+    except AegisError as error:
+        raise Damaged(str(error)) from error
     return policy

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from aegis.handover.hosts.causal import READINGS, Causal, learned_belief
 from aegis.handover.hosts.external import External
 from aegis.handover.hosts.pac_bayes import Pb, Weighed
-from aegis.handover.hosts.proposal import Host, Proposal, check_proposals, steps
+from aegis.handover.hosts.proposal import Host, Proposal, check_proposals, seed_for, steps
 from aegis.mechanisms import MODELS
 from aegis.planning import Greedy, Ids, Lcb, Thompson
 
@@ -42,5 +42,6 @@ __all__ = [
     "Weighed",
     "check_proposals",
     "learned_belief",
+    "seed_for",
     "steps",
 ]

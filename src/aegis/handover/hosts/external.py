@@ -9,7 +9,7 @@ from typing import Any
 from aegis.certificate.models import fitted_rewards
 from aegis.errors import AegisError, PolicyError, SettingError
 from aegis.handover.history import History
-from aegis.handover.hosts.proposal import Proposal, check_proposals
+from aegis.handover.hosts.proposal import Proposal, check_proposals, seed_for
 from aegis.planning.scores import Likeliest
 from aegis.problem import Policy, RewardModel
 
@@ -21,6 +21,11 @@ class External:
     source: a fixed policy; or an object with `propose(history, levels, seed)` that returns, for each level it has something for,
     a policy, scores (a reward model) or a whole `Proposal`. levels: at which a fixed policy acts, all if empty. A step towards a
     policy fills from its likeliest action down, ties by a regression of the reward on what was seen in the present phase.
+
+    What has to be there: of a policy `weights`, `taken(level, batch)` and `full(level, batch)`; of scores `predict(level,
+    batch)`; and of both, since what is frozen is kept, `state()`, which returns an `aegis.problem.State`, and the classmethod
+    `restore(state, problem)`. A plain function becomes such a policy as `aegis.policies.Function(problem, function)`. The seed
+    that a learner is given is not that of the run.
     """
 
     source: Any
@@ -50,7 +55,7 @@ class External:
             chosen = history.problem.scope(self.levels or None)
             return {level: self.source for level in levels if level in chosen}
         try:
-            given = self.source.propose(history, levels, seed)
+            given = self.source.propose(history, levels, seed_for(self.source, seed))
         except AegisError as error:
             raise PolicyError(f"host '{self.name}', levels {', '.join(levels)}: {error}") from error
         except Exception as error:  # whatever the user's learner raises

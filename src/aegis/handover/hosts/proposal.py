@@ -11,9 +11,11 @@ import numpy as np
 
 from aegis.errors import AegisError, PolicyError
 from aegis.handover.history import History
+from aegis.handover.seals import check_timeless
 from aegis.policies import Capped, path_full, policy_digest
 from aegis.policies.support import open_actions
-from aegis.problem import Array, Batch, Policy, Problem, RewardModel
+from aegis.problem import AnyArray, Array, Batch, Policy, Problem, RewardModel
+from aegis.rng import stream
 
 LOOKED_AT = 32  # episodes, the latest, on which a proposal is tried out
 SUM_TOLERANCE = 1e-6
@@ -43,7 +45,10 @@ def steps(problem: Problem, legacy: Policy, level: str, proposal: Proposal, caps
 
 
 class Host(Protocol):
-    """Proposes challengers. `propose` depends on what it is given and on nothing else, so that a run can be resumed."""
+    """Proposes challengers. `propose` depends on what it is given and on nothing else, so that a run can be resumed.
+
+    It must not know what the plant will do next: what is certified rests on episodes that nobody could know at the freeze.
+    """
 
     @property
     def name(self) -> str:
@@ -53,6 +58,17 @@ class Host(Protocol):
     def propose(self, history: History, levels: Sequence[str], seed: int) -> Mapping[str, Proposal]:
         """Return a proposal for each level it has one for; everything else is supposed to go on as it is."""
         ...
+
+
+def seed_for(source: object, seed: int) -> int:
+    """Return the seed that a host or a learner is given: for code of a user's, another one than that of the run.
+
+    The plant draws what comes next from that of the run, and whoever proposes must not know the future. Hosts of this package
+    draw from streams that have a name of their own.
+    """
+    if type(source).__module__.startswith("aegis."):
+        return seed
+    return int(stream(seed, "seed of a host").integers(2**63))
 
 
 def check_proposals(host: str, proposals: Mapping[str, Proposal], history: History, levels: Sequence[str]) -> None:
@@ -78,12 +94,24 @@ def check_proposals(host: str, proposals: Mapping[str, Proposal], history: Histo
 def _check(proposal: Proposal, level: str, batch: Batch, where: str) -> None:
     table = batch.levels[level]
     count = table.mu_full.shape[1] if table.mu_full is not None else None
+    if proposal.policy is not None:
+        _check_policy(proposal.policy, level, batch, where, count)
     _check_model(proposal.scores, "score", level, batch, where, count)
     if proposal.prediction is not None and proposal.prediction is not proposal.scores:
         _check_model(proposal.prediction, "prediction", level, batch, where, count)
-    if proposal.policy is not None:
-        check_chances(path_full(proposal.policy, level, batch), where)
-        policy_digest(proposal.policy)
+
+
+def _check_policy(policy: Policy, level: str, batch: Batch, where: str, actions: int | None) -> None:
+    answer = np.asarray(policy.full(level, batch))
+    expected = (policy.weights.size, len(batch.levels[level]))
+    if answer.ndim != 3 or answer.shape[:2] != expected or (actions is not None and answer.shape[2] != actions):
+        raise PolicyError(
+            f"{where}: 'full' answers probabilities of the shape {list(answer.shape)}, expected [particles, decisions, actions] "
+            f"= {[*expected, 'A' if actions is None else actions]}"
+        )
+    check_chances(path_full(policy, level, batch), where)
+    check_timeless(policy, lambda asked: path_full(policy, level, asked), level, batch, where)
+    policy_digest(policy)
 
 
 def _check_model(model: RewardModel, what: str, level: str, batch: Batch, where: str, actions: int | None) -> None:
@@ -96,15 +124,20 @@ def _check_model(model: RewardModel, what: str, level: str, batch: Batch, where:
     if wrong.any():
         row, action = (int(place) for place in np.argwhere(wrong)[0])
         raise PolicyError(f"{where}, row {row}: the {what} of action {action} is {found[row, action]}, expected a finite number")
+    check_timeless(model, lambda asked: np.asarray(model.predict(level, asked)), level, batch, where)
 
 
-def check_chances(chances: Array, where: str) -> None:
-    """Raise PolicyError unless probabilities `[n, A]` are finite, not negative, and sum to one."""
+def check_chances(chances: Array, where: str, episodes: AnyArray | None = None) -> None:
+    """Raise PolicyError unless probabilities `[n, A]` are finite, not negative, and sum to one.
+
+    episodes: the id `[n]` of the episode of each row, to be named.
+    """
     wrong = ~(np.isfinite(chances).all(axis=1) & (chances >= 0).all(axis=1))
     wrong |= ~(np.abs(chances.sum(axis=1) - 1.0) <= SUM_TOLERANCE)
     if wrong.any():
         row = int(np.argmax(wrong))
+        named = "" if episodes is None else f" (episode {episodes[row]})"
         raise PolicyError(
-            f"{where}, row {row}: the probabilities {np.round(chances[row], 6).tolist()} are not a distribution; they must be "
-            "finite, not negative and sum to one"
+            f"{where}, row {row}{named}: the probabilities {np.round(chances[row], 6).tolist()} are not a distribution; they "
+            "must be finite, not negative and sum to one"
         )
