@@ -129,14 +129,15 @@ def run(wanted: Any, quiet: bool, said: Sequence[Any] = ()) -> dict[str, Any]:
 
     page = wanted.report or (None if wanted.out is None else wanted.out / REPORT)
     options.spare_inputs({"--report": page}, [])
-    made = make(wanted)
-    gate = made.gate
-    with _resumable(wanted.out), watching(gate, wanted.episodes, made.certificate, quiet) as watch:
-        if wanted.out is None:
-            gate.advance(wanted.episodes, watch)
-            found = summary(gate)
-        else:
-            found = handover_to(wanted.out, gate, wanted.episodes, wanted.about, watch, said)
+    with _resumable(wanted.out):
+        made = make(wanted)
+        gate = made.gate
+        with watching(gate, wanted.episodes, made.certificate, quiet) as watch:
+            if wanted.out is None:
+                gate.advance(wanted.episodes, watch)
+                found = summary(gate)
+            else:
+                found = handover_to(wanted.out, gate, wanted.episodes, wanted.about, watch, said)
     result = result_of(made, found)
     if page is not None:
         from aegis.report import write_handover_report
