@@ -131,16 +131,14 @@ def test_what_waits_is_said() -> None:
 
 
 def test_operators_pauses_and_alarms_are_told() -> None:
-    run = challenger(60)
+    run = challenger(60, alarm=0.99)  # an alarm at the slightest doubt
     for said in (Operator("revert", "Ada", "<b>it smells</b>", 0, "inner"), Paused(0, "no data")):
         run.say(said)
-    alarm = Alarm(60, 200.0, 0.5)
-    run.events.append(alarm)
-    run.state = replay(run.events)
+    assert any(isinstance(event, Alarm) for event in run.events)
     page = read(render_handover(run))
     assert page.one(".verdict").text == "Paused"
     kinds = [item.text for item in section(page, "What happened").all(".kind")]
-    assert kinds[-4:] == ["operator", "reverted", "paused", "alarm"]
+    assert kinds[-3:] == ["operator", "reverted", "paused"] and "alarm" in kinds
     text = section(page, "What happened").text
     assert "Ada: revert at level 'inner', because <b>it smells</b>." in text and "no data" in text
 

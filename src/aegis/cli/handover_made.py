@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from aegis.cli.handover_asked import Asked
-from aegis.errors import SettingError, choose
+from aegis.errors import SettingError, choose, nearest
 from aegis.policies import Legacy
 from aegis.problem import Batch, Plant, Policy, Problem
 from aegis.worlds import World
@@ -77,9 +77,13 @@ def host_of(name: str, problem: Problem) -> Any:
 
     if ":" in name or Path(name).is_dir():
         return HOSTS[EXTERNAL](_own(name, problem))
-    choose(name, HOSTS, "host")
+    own = [word for word in HOSTS if word != EXTERNAL]
     if name == EXTERNAL:
         raise SettingError("host 'external' is a policy or a learner of your own: write --host module:object, or a policy folder")
+    if name not in own:
+        raise SettingError(
+            f"unknown host '{name}'{nearest(name, own)}; allowed: {', '.join(own)}, a module:object or a policy folder of your own"
+        )
     return HOSTS[name]()
 
 

@@ -76,7 +76,6 @@ def handover_to(
 
         keep(handover.events[written:])
         handover.advance(episodes, keep)
-        keep(())
         return _finish(place, handover)
 
 

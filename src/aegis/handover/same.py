@@ -47,6 +47,9 @@ def difference(kept: Event, again: Event) -> str:
     if isinstance(kept, Unit) and isinstance(again, Unit):
         if kept.episode == again.episode and kept.reward != again.reward:
             return f"episode {kept.episode} is kept with the reward {kept.reward}, and comes out with {again.reward}"
+        if kept.episode == again.episode and kept.arm == again.arm and kept.evidence.keys() == again.evidence.keys():
+            name = next(name for name in kept.evidence if kept.evidence[name] != again.evidence[name])
+            return f"episode {kept.episode} is kept with other evidence for challenge '{name}' than comes out"
         where = f"episode {again.episode}, "
     else:
         where = f"'{kept.kind}', "
