@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
 from aegis.cli.handover_asked import Asked
-from aegis.errors import SettingError, choose, nearest
+from aegis.errors import InputError, SettingError, choose, nearest
 from aegis.policies import Legacy
 from aegis.problem import Batch, Plant, Policy, Problem
 from aegis.worlds import World
@@ -51,14 +51,31 @@ def make(asked: Asked) -> Made:
     for name in ("preset", "shift"):
         if name in asked.settings:
             raise SettingError(f"--set changes parameters of the world; write --{name} {asked.settings[name]} instead")
+    check_names(asked)
     plant: Plant = (
         load_plant(asked.plant) if asked.plant is not None else make_world(asked.world, preset=asked.preset, **asked.settings)
     )
-    judged = _with_margins(plant, asked.margins)
+    judged = _with_margins(plant, asked.margins, asked.places)
     legacy = _legacy(asked.legacy, plant, judged)
     host = host_of(asked.host, judged.problem)
     gate = make_gate(asked.gate, judged, legacy, host, asked.gate_settings, asked.seed)
     return Made(asked, gate, legacy, plant if isinstance(plant, World) else None, is_certificate(gate))
+
+
+def check_names(asked: Asked) -> None:
+    """Raise InputError naming file and line for a setting in a file that neither world nor gate has."""
+    from aegis.handover.pac_bayes import PacBayesSettings
+    from aegis.handover.published import PublishedSettings
+    from aegis.handover.settings import GateSettings
+    from aegis.worlds import ALL_WORLDS
+
+    gates: dict[str, Any] = {"challenger": GateSettings, "pac-bayes": PacBayesSettings, "published": PublishedSettings}
+    for table, kind in (("set", ALL_WORLDS.get(asked.world)), ("gate-set", gates.get(asked.gate))):
+        known = [] if kind is None else [part.name for part in fields(kind) if part.init]
+        for place, where in asked.places.items():
+            within, _, key = place.partition(" ")
+            if known and within == table and key not in (*known, "preset", "shift"):
+                raise InputError(f"{where}: unknown key '{key}' in '{table}'{nearest(key, known)}; allowed: {', '.join(known)}")
 
 
 def _legacy(reference: str, plant: Plant, judged: Plant) -> Policy:
@@ -100,12 +117,12 @@ def _own(reference: str, problem: Problem) -> Any:
     return load_candidate(reference, problem).policy
 
 
-def _with_margins(plant: Plant, margins: Mapping[str, float]) -> Plant:
+def _with_margins(plant: Plant, margins: Mapping[str, float], places: Mapping[str, str]) -> Plant:
     if not margins:
         return plant
     problem = plant.problem
     for level in margins:
         if level:
-            choose(level, problem.names, "level of --margin")
+            choose(level, problem.names, f"level of --margin{f' ({places[where]})' if (where := f'margin {level}') in places else ''}")
     levels = tuple(replace(level, margin=margins.get(level.name, margins.get("", level.margin))) for level in problem.levels)
     return WithMargins(plant, replace(problem, levels=levels))
