@@ -88,12 +88,15 @@ class Handover:
             told: list[Event] = []
             if self.state.freeze_is_due:
                 told += self._freeze()
-            stop = min(episodes, self.state.episode - self.state.episode % BLOCK + BLOCK)
-            if self.state.paused is None:
-                stop = min(stop, self.state.next_freeze)
-            told += self._block(stop)
+            told += self._block(min(episodes, self._most))
             if watch is not None:
                 watch(told)
+
+    @property
+    def _most(self) -> int:
+        """Return the last episode of the block that begins now: blocks end at multiples of BLOCK and at freezes."""
+        stop = self.state.episode - self.state.episode % BLOCK + BLOCK
+        return stop if self.state.paused is not None else min(stop, self.state.next_freeze)
 
     def say(self, said: Operator | Paused) -> Sequence[Event]:
         """Do what an operator says, or pause; return what happened."""
@@ -265,8 +268,7 @@ class Handover:
         elif isinstance(event, Frozen | Unit) and self.state.freeze_is_due:
             self._freeze()
         elif isinstance(event, Unit):
-            now = self.state.episode
-            stop, most = now, now - now % BLOCK + BLOCK
+            stop, most = self.state.episode, self._most
             for later in itertools.islice(told, place, None):
                 if isinstance(later, Operator | Paused | Frozen) or stop == most:
                     break
