@@ -237,7 +237,10 @@ BAD = {
     "unknown world": (["--world", "aditive"], "did you mean 'additive'"),
     "unknown host": (["--host", "nct"], "did you mean 'ncts'"),
     "host without its object": (["--host", "external"], "--host module:object"),
-    "hosts that there are": (["--host", "nobody"], "allowed: greedy, ncts, ucb, ids, pb, a module:object or a policy folder of"),
+    "hosts that there are": (
+        ["--host", "nobody"],
+        "allowed: greedy, ncts, ucb, ids, pb, or your own module:object or policy folder",
+    ),
     "host that does not exist": (["--host", "nowhere:learner"], "cannot import the module 'nowhere'"),
     "unknown gate": (["--gate", "chalenger"], "did you mean 'challenger'"),
     "unknown mode": (["--mode", "aprove"], "did you mean 'approve'"),

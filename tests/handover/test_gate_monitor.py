@@ -42,9 +42,9 @@ def alarms(events: list[Event]) -> list[Alarm]:
 def test_false_alarms_are_at_most_their_level():
     rng, found, runs = stream(61, "false alarms"), 0, 150
     start, _ = watching(alarm=0.1)
-    for run in range(runs):
+    for number in range(runs):
         # The mean is the floor itself, the worst that is still right; half of the runs are as spread as can be.
-        rewards = (rng.random(250) < 0.5).astype(float) if run % 2 else rng.beta(2, 2, 250)
+        rewards = (rng.random(250) < 0.5).astype(float) if number % 2 else rng.beta(2, 2, 250)
         found += bool(alarms(live(start, rewards)[1]))
     assert stats.binomtest(found, runs, 0.1, alternative="greater").pvalue > 0.001
 

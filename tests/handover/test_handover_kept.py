@@ -253,7 +253,7 @@ def test_a_gate_that_looks_from_time_to_time_names_the_line_too(tmp_path: Path) 
         handover_to(tmp_path, looking(), 30)
     invented = {"kind": "restarted", "episode": 30, "since": 31, "why": "so"}
     path.write_text("\n".join([*lines, json.dumps(invented)]) + "\n")
-    with pytest.raises(PolicyError, match="line 32 .*'restarted' does not come about"):
+    with pytest.raises(PolicyError, match=r"line 32 .*'restarted' does not come about"):
         handover_to(tmp_path, looking(), 30)
 
 
@@ -331,8 +331,8 @@ def test_a_flip_needs_the_mode_and_a_gate_that_counts(flipped: Path) -> None:
 def test_a_paused_gate_counts_nothing(flipped: Path) -> None:
     events = read_events(flipped / "events.jsonl")
     place = next(place for place, event in enumerate(events) if isinstance(event, Frozen)) + 1
-    with pytest.raises(InputError, match="is evidence for nothing .the gate is paused: so"):
+    with pytest.raises(InputError, match=r"is evidence for nothing .the gate is paused: so"):
         replay([*events[:place], event_of({"kind": "paused", "episode": 14, "why": "so"}), *events[place:]])
     unit = replace(events[place], arm="legacy")  # type: ignore[type-var]
-    with pytest.raises(InputError, match="is evidence for nothing .its arm is 'legacy'"):
+    with pytest.raises(InputError, match=r"is evidence for nothing .its arm is 'legacy'"):
         replay([*events[:place], unit])

@@ -58,7 +58,9 @@ def check_frozen(state: GateState, event: Frozen) -> None:
             )
         wrong = [claim for claim in item.claims if claim.parts and not 0.0 < claim.delta < 1.0]
         if wrong:
-            raise InputError(f"challenge '{item.name}': the risk of '{wrong[0].what}' lies between 0 and 1, found {wrong[0].delta}")
+            raise InputError(
+                f"challenge '{item.name}': the risk of '{wrong[0].what}' lies between 0 and 1, found {wrong[0].delta}"
+            )
     asked = sum(item.spent for item in event.challenges)
     watched = sum(claim.delta for item in event.challenges for claim in item.claims if claim.what == VALUE)
     for found, whole in ((asked, state.settings.delta), (watched, state.settings.alarm_floor)):

@@ -8,7 +8,10 @@ from typing import Any
 from aegis.errors import InputError, PolicyError
 from aegis.handover.events import Event, Unit, plain
 
-CHANGED = "it comes out differently, so plant, host or code have changed since, or the events were edited; restore the file or start anew"
+CHANGED = (
+    "it comes out differently, so plant, host or code have changed since, or the events were edited; restore the file or start "
+    "anew"
+)
 LONGEST = 60  # characters of a value in a message
 
 
