@@ -101,7 +101,7 @@ def _folder(reference: str, problem: Problem) -> Candidate:
     from aegis.policies import columns_read, load_record, policy_digest
 
     record = load_record(reference)
-    if record.get("kind") == "challenge":
+    if "challenge" in record:
         from aegis.handover.recounting import load_challenge
 
         return load_challenge(reference, reference, problem, record)
