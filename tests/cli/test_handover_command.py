@@ -237,6 +237,10 @@ BAD = {
     "unknown world": (["--world", "aditive"], "did you mean 'additive'"),
     "unknown host": (["--host", "nct"], "did you mean 'ncts'"),
     "host without its object": (["--host", "external"], "--host module:object"),
+    "hosts that there are": (
+        ["--host", "nobody"],
+        "allowed: greedy, ncts, ucb, ids, pb, or your own module:object or policy folder",
+    ),
     "host that does not exist": (["--host", "nowhere:learner"], "cannot import the module 'nowhere'"),
     "unknown gate": (["--gate", "chalenger"], "did you mean 'challenger'"),
     "unknown mode": (["--mode", "aprove"], "did you mean 'approve'"),
@@ -293,6 +297,13 @@ FILES = {
     "not YAML": ("world: [\n", "not valid YAML"),
     "twice by different names": ("delta: 0.1\ngate-set: {delta: 0.2}\n", "'delta' of the gate is given twice (run.yaml)"),
     "unknown gate setting": ("gate-set: {patients: 2}\n", "did you mean 'patience'"),
+    "unknown gate setting, nested": (
+        "seed: 1\ngate-set:\n  first: 20\n  generation: 2\n",
+        "run.yaml, line 4: unknown key 'generation' in 'gate-set' (did you mean 'generations'?); allowed: delta",
+    ),
+    "unknown setting of a world": ("set: {f_a: 1, f_b: 3}\n", "run.yaml, line 1: unknown key 'f_b' in 'set' (did you mean"),
+    "a setting of another gate": ("gate: published\ngate-set: {caps: [2]}\n", "run.yaml, line 2: unknown key 'caps'"),
+    "a margin of an unknown level": ("margin:\n  iner: 1\n", "unknown level of --margin (run.yaml, line 2) 'iner'"),
     "empty text": ("world: ''\n", "line 1: 'world' is a text"),
 }
 

@@ -62,7 +62,7 @@ def test_a_finished_demo_is_run_again_and_anything_else_stays(
     assert (code, begun) == (0, [0, 0]) and json.loads(second) == json.loads(first)
     folder = tmp_path / "handover-seed-1-episodes-20"
     (folder / "summary.json").unlink()  # not finished: the run goes on
-    assert aegis(*arguments, capsys=capsys)[0] == 0 and begun == [0, 0, 19]
+    assert aegis(*arguments, capsys=capsys)[0] == 0 and begun == [0, 0, 20]
     found = json.loads(first)
     assert found["handover"]["values"]["legacy"] < found["handover"]["values"]["oracle"]
     assert found["counter_example"]["challenger_hands_over_after"] is None and found["verdict"] == "certified"

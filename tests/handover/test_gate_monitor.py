@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from gate_cases import frozen, through_json
+from gate_cases import frozen, gain, propose, run, through_json, value
 from scipy import stats
 
-from aegis.handover.events import Alarm, Event, Flipped, Operator, Paused, Unit
+from aegis.handover.events import Alarm, Event, Operator, Paused, Unit
 from aegis.handover.gate import step
-from aegis.handover.state import GateState, apply, replay
+from aegis.handover.state import GateState, replay
 from aegis.rng import stream
 
 
 def watching(floor: float = 0.5, **settings: object) -> tuple[GateState, list[Event]]:
     """Return a gate that has handed a level over, with a bound of the value, and freezes nothing more."""
-    state, events = frozen(**settings)
-    flip = Flipped("dose", "1-dose-2", "handover", 2.0, "policy of dose at 2", state.episode, state.episode + 1, 9, 0.1, floor)
-    return apply(state, flip), [*events, flip]
+    # The bound of the value cannot fall below its bracket, and units of the value 0 do not lift it.
+    state, events = frozen(propose("dose", 2.0, gain(), replace(value(), low=floor, high=2.0)), **settings, patience=1.0)
+    while not state.deployed:
+        state = run(state, 1, lambda _, what: 0.45 if what == "gain" else 0.0, events)
+    assert state.monitor is not None and state.monitor.floor == min(floor, 1.0 - 2.0**-20)
+    return state, events
 
 
 def live(state: GateState, rewards: np.ndarray | list[float | None], arm: str = "agent") -> tuple[GateState, list[Event]]:
@@ -37,9 +42,9 @@ def alarms(events: list[Event]) -> list[Alarm]:
 def test_false_alarms_are_at_most_their_level():
     rng, found, runs = stream(61, "false alarms"), 0, 150
     start, _ = watching(alarm=0.1)
-    for run in range(runs):
+    for number in range(runs):
         # The mean is the floor itself, the worst that is still right; half of the runs are as spread as can be.
-        rewards = (rng.random(250) < 0.5).astype(float) if run % 2 else rng.beta(2, 2, 250)
+        rewards = (rng.random(250) < 0.5).astype(float) if number % 2 else rng.beta(2, 2, 250)
         found += bool(alarms(live(start, rewards)[1]))
     assert stats.binomtest(found, runs, 0.1, alternative="greater").pvalue > 0.001
 

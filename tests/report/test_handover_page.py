@@ -132,15 +132,15 @@ def test_what_waits_is_said() -> None:
 
 def test_operators_pauses_and_alarms_are_told() -> None:
     run = challenger(60)
-    for said in (Operator("revert", "Ada", "<b>it smells</b>", 0, "inner"), Paused(0, "no data")):
-        run.say(said)
-    alarm = Alarm(60, 200.0, 0.5)
-    run.events.append(alarm)
-    run.state = replay(run.events)
+    run.say(Paused(0, "no data"))
+    while not run.state.alarms and run.state.episode < 200:
+        run._step(Unit(run.state.episode + 1, 0.0))  # the worst of all rewards
+    run.say(Operator("revert", "Ada", "<b>it smells</b>", 0, "inner"))
+    assert any(isinstance(event, Alarm) for event in run.events)
     page = read(render_handover(run))
     assert page.one(".verdict").text == "Paused"
     kinds = [item.text for item in section(page, "What happened").all(".kind")]
-    assert kinds[-4:] == ["operator", "reverted", "paused", "alarm"]
+    assert kinds[-4:] == ["paused", "alarm", "operator", "reverted"]
     text = section(page, "What happened").text
     assert "Ada: revert at level 'inner', because <b>it smells</b>." in text and "no data" in text
 

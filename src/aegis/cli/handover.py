@@ -16,7 +16,7 @@ from aegis.cli.values import Word
 from aegis.errors import SettingError
 
 REPORT = "report.html"
-PAUSED = 4  # the exit code of a run whose gate paused, because an assumption failed
+PAUSED = 4  # the exit code of a run whose gate is paused: an assumption failed, or an operator said so
 
 
 @click.command("handover")
@@ -59,7 +59,8 @@ PAUSED = 4  # the exit code of a run whose gate paused, because an assumption fa
     "--operator",
     multiple=True,
     metavar="ACTION[:LEVEL]",
-    help="What an operator says of the run in --out before it goes on: approve:LEVEL, revert:LEVEL, pause or resume.",
+    help="What an operator says of the run in --out before it goes on: approve:LEVEL, revert:LEVEL, pause, resume, or live, ask "
+    "or shadow for the mode.",
 )
 @click.option("--who", help="Who says it.")
 @click.option("--why", help="And why.")
@@ -83,7 +84,8 @@ def command(
     With --out every event is kept: interrupted in any way, the same command goes on where it was and ends with the same bytes.
 
     \b
-    Exit codes: 0 done (whether or not anything was handed over), 4 the gate paused because an assumption failed, 2 bad input.
+    Exit codes: 0 done (whether or not anything was handed over), 2 bad input,
+    4 the gate is paused: an assumption failed, or an operator paused it.
 
     \b
     Examples:
@@ -135,16 +137,18 @@ def run(wanted: Any, quiet: bool, said: Sequence[Any] = ()) -> dict[str, Any]:
 
     page = wanted.report or (None if wanted.out is None else wanted.out / REPORT)
     options.spare_inputs({"--report": page}, [])
-    made = make(wanted)
-    gate = made.gate
-    with _resumable(wanted.out), watching(gate, wanted.episodes, made.certificate, quiet) as watch:
-        if wanted.out is None:
-            gate.advance(wanted.episodes, watch)
-            found = summary(gate)
-        else:
-            found = handover_to(wanted.out, gate, wanted.episodes, wanted.about, watch, said)
+    with _resumable(wanted.out):
+        made = make(wanted)
+        gate = made.gate
+        with watching(gate, wanted.episodes, made.certificate, quiet) as watch:
+            if wanted.out is None:
+                gate.advance(wanted.episodes, watch)
+                found = summary(gate)
+            else:
+                found = handover_to(wanted.out, gate, wanted.episodes, wanted.about, watch, said)
     result = result_of(made, found)
-    if page is not None:
+    untouched = result["note"] is not None and not said
+    if page is not None and not (untouched and wanted.report is None):
         from aegis.report import write_handover_report
 
         write_handover_report(gate, page, wanted.about, result["values"], made.certificate)

@@ -41,7 +41,10 @@ LEAST = {"episodes": 1, "seed": 0}
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A run of the gate in words. settings: of the world. gate_settings: of the gate. margins: by level, '' for all others."""
+    """A run of the gate in words. settings: of the world. gate_settings: of the gate. margins: by level, '' for all others.
+
+    places: file and line of settings that were read from a file, by 'set KEY', 'gate-set KEY' or 'margin KEY'.
+    """
 
     world: str = "additive"
     preset: str | None = None
@@ -56,6 +59,7 @@ class Asked:
     margins: Mapping[str, float] = field(default_factory=dict)
     out: Path | None = None
     report: Path | None = None
+    places: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @property
     def about(self) -> dict[str, Any]:
@@ -74,7 +78,9 @@ def asked(typed: Mapping[str, Any], config: Path | None) -> Asked:
     file gets wrong.
     """
     told = _flat(_given(typed), "typed")
-    read = {} if config is None else _flat(read_config(config), str(config))
+    content = {} if config is None else read_config(config)
+    read = {} if config is None else _flat(content, str(config))
+    places = {} if config is None else _places(config, content, told)
     for one, other in (("plant", "world"), ("plant", "preset"), ("plant", "set")):
         if one in told:
             read.pop(other, None)
@@ -94,7 +100,8 @@ def asked(typed: Mapping[str, Any], config: Path | None) -> Asked:
     names = ("world", "preset", "plant", "legacy", "host", "gate", "episodes", "seed")
     found: dict[str, Any] = {name: merged[name] for name in names if name in merged}
     found |= {name: Path(merged[name]) for name in ("out", "report") if name in merged}
-    return Asked(**found, settings=merged["set-table"], gate_settings=merged["gate-table"], margins=merged["margin-table"])
+    tables = {"settings": merged["set-table"], "gate_settings": merged["gate-table"], "margins": merged["margin-table"]}
+    return Asked(**found, **tables, places=places)
 
 
 def read_config(path: Path) -> dict[str, Any]:
@@ -194,7 +201,26 @@ def _fits(kind: str, value: Any) -> bool:
 
 
 def _lines(text: str) -> dict[str, int]:
-    """Return on which line each key of a YAML mapping stands, counted from 1."""
-    node = yaml.compose(text, Loader=yaml.SafeLoader)
-    pairs = node.value if isinstance(node, yaml.MappingNode) else []
-    return {str(key.value): key.start_mark.line + 1 for key, _ in pairs}
+    """Return on which line each key of a YAML mapping stands, counted from 1; also 'KEY INNER' for keys of tables in it."""
+    return _lines_of(yaml.compose(text, Loader=yaml.SafeLoader), "")
+
+
+def _lines_of(node: Any, before: str) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for key, value in node.value if isinstance(node, yaml.MappingNode) else []:
+        found[before + str(key.value)] = key.start_mark.line + 1
+        if not before:
+            found |= _lines_of(value, f"{key.value} ")
+    return found
+
+
+def _places(path: Path, content: Mapping[str, Any], told: Mapping[str, Any]) -> dict[str, str]:
+    """Return file and line of the keys of tables in a file, but for those that what was typed comes before."""
+    lines = _lines(path.read_text(encoding="utf-8"))
+    typed = {"set": told["set-table"], "gate-set": told["gate-table"], "margin": told["margin-table"]}
+    return {
+        f"{table} {key}": f"{path}, line {lines[f'{table} {key}']}"
+        for table, over in typed.items()
+        for key in (content[table] if isinstance(content.get(table), Mapping) else ())
+        if key not in over and f"{table} {key}" in lines
+    }

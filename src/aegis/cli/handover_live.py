@@ -20,7 +20,7 @@ from aegis.cli.show import console, sparkline
 from aegis.handover.events import Event
 from aegis.handover.summary import at_least
 from aegis.report.handover_standing import Leading, Standing, standings
-from aegis.report.handover_words import NOT_A_CERTIFICATE, cap_words, event_words
+from aegis.report.handover_words import NOT_A_CERTIFICATE, cap_words, event_words, waits_words
 
 Watch = Callable[[Sequence[Event]], None]
 RECENT = 50  # episodes whose mean is the recent reward
@@ -65,7 +65,7 @@ class Watched:
 
     def line(self) -> str:
         """Return where the run stands in one line."""
-        levels = "; ".join(_short(item) for item in self.standings())
+        levels = "; ".join(_short(item, self.certificate, self.gate.state.settings.mode) for item in self.standings())
         return f"reward {_mean(self.rewards[-RECENT:])}; {levels}"
 
     def screen(self) -> RenderableType:
@@ -73,7 +73,7 @@ class Watched:
         parts: list[RenderableType] = []
         if not self.certificate:
             parts.append(Text(f"This gate is published, and {NOT_A_CERTIFICATE}.", style="bold red"))
-        parts += [_levels(self.standings()), self._rewards()]
+        parts += [_levels(self.standings(), self.certificate, self.gate.state.settings.mode), self._rewards()]
         parts += [Text(f"episode {episode}: {text}", style=TOLD[kind]) for episode, kind, text in self.told[-KEPT:]]
         return Group(*parts)
 
@@ -112,8 +112,9 @@ def _on_terminal(watched: Watched, screen: Console) -> Iterator[Watch]:
     with Live(Group(watched.screen(), bar), console=screen, refresh_per_second=4) as live:
 
         def watch(events: Sequence[Event]) -> None:
-            if not watched.told and len(watched.gate.events) > len(events):
-                watched.add(watched.gate.events[: -len(events) or None])  # of an earlier, interrupted run
+            if not events:  # an earlier, interrupted run was taken up: the time left is that of what is left
+                watched.add(watched.gate.events)
+                bar.reset(task, total=watched.episodes, completed=watched.gate.state.episode)
             watched.add(events)
             bar.update(task, completed=watched.gate.state.episode)
             live.update(Group(watched.screen(), bar))
@@ -123,13 +124,14 @@ def _on_terminal(watched: Watched, screen: Console) -> Iterator[Watch]:
 
 def _in_lines(watched: Watched, screen: Console) -> Watch:
     started = last = time.monotonic()
-    begun: int | None = None
+    begun = 0
 
     def watch(events: Sequence[Event]) -> None:
-        nonlocal last, begun
+        nonlocal last, begun, started
         done, now = watched.gate.state.episode, time.monotonic()
-        if begun is None:
-            begun = sum(event.kind == "unit" for event in watched.gate.events) - sum(event.kind == "unit" for event in events)
+        if not events:  # an earlier, interrupted run was taken up: the time left is that of what is left
+            started, begun = now, done
+            return
         for line in watched.add(events):
             screen.print(f"handover: {line}", soft_wrap=True, markup=False)
         if done == watched.episodes or now - last >= EVERY:
@@ -141,22 +143,24 @@ def _in_lines(watched: Watched, screen: Console) -> Watch:
     return watch
 
 
-def _levels(found: Sequence[Standing]) -> Table:
+def _levels(found: Sequence[Standing], certificate: bool, mode: str) -> Table:
     made = Table(title="Who controls each level", title_justify="left")
-    for head, justify in (("level", "left"), ("in control", "left"), ("challenge", "left"), ("gain at least (needs)", "right")):
+    number = "gain at least (needs)" if certificate else "computed, not a gain (needs)"
+    for head, justify in (("level", "left"), ("in control", "left"), ("challenge", "left"), (number, "right")):
         made.add_column(head, justify=justify)  # type: ignore[arg-type]
     made.add_column("evidence (log10)", no_wrap=True)
     for item in found:
-        now = "legacy" if item.since is None else f"agent since {item.since}, {at_least(item.gain_lower or 0.0, '+')}"
-        made.add_row(item.level, Text(now, style="" if item.since is None else "green"), *_challenge(item.leading))
+        gain = f", {at_least(item.gain_lower or 0.0, '+')}" if certificate else ""
+        now = "legacy" if item.since is None else f"agent since {item.since}{gain}"
+        made.add_row(item.level, Text(now, style="" if item.since is None else "green"), *_challenge(item.leading, mode))
     return made
 
 
-def _challenge(leading: Leading | None) -> list[str]:
+def _challenge(leading: Leading | None, mode: str) -> list[str]:
     if leading is None:
         return ["-", "-", "-"]
     what = f"{'upgrade, ' if leading.kind == 'upgrade' else ''}{cap_words(leading.cap)}"
-    return [what, f"{leading.bound:+.4g} ({leading.margin:g})", _evidence(leading)]
+    return [what, f"{leading.bound:+.4g} ({leading.margin:g})", waits_words(mode) if leading.certified else _evidence(leading)]
 
 
 def _evidence(leading: Leading) -> str:
@@ -168,11 +172,15 @@ def _evidence(leading: Leading) -> str:
     return f"{'█' * filled}{'░' * (BAR - filled)} {f'{found.wealth:.1f}' if known else '-'} of {found.threshold:.1f}"
 
 
-def _short(item: Standing) -> str:
+def _short(item: Standing, certificate: bool, mode: str) -> str:
     who = "legacy" if item.since is None else f"agent since {item.since}"
     if item.leading is None or (item.since is not None and item.leading.kind == "upgrade"):
         return f"{item.level}: {who}"
-    return f"{item.level}: {who}, gain at least {item.leading.bound:+.3g} (needs more than {item.leading.margin:g})"
+    number, needs = f"{item.leading.bound:+.3g}", f"(needs more than {item.leading.margin:g})"
+    if not certificate:
+        return f"{item.level}: {who}, computed {number} {needs}, {NOT_A_CERTIFICATE}"
+    waits = f", {waits_words(mode)}" if item.leading.certified else ""
+    return f"{item.level}: {who}, gain at least {number} {needs}{waits}"
 
 
 def _mean(values: Sequence[float]) -> str:

@@ -10,7 +10,7 @@ from aegis.certificate.measures import reward_measure
 from aegis.cli.handover_made import Made
 from aegis.cli.show import table
 from aegis.handover.summary import at_least
-from aegis.report.handover_words import NOT_A_CERTIFICATE, cap_words, event_words
+from aegis.report.handover_words import NOT_A_CERTIFICATE, cap_words, event_words, held_back
 
 FILES = {
     "events": "events.jsonl",
@@ -33,11 +33,19 @@ def result_of(made: Made, summary: dict[str, Any]) -> dict[str, Any]:
         "certificate": made.certificate,
         "gate_settings": made.gate.settings.plain(),
         **summary,
-        "waiting": _waiting(made),
         "values": values,
         "files": files,
+        "note": note_of(made, summary),
         "report": None,
     }
+
+
+def note_of(made: Made, summary: dict[str, Any]) -> str | None:
+    """Return that fewer episodes were asked for than the run has; None if not."""
+    done, wanted = summary["episodes"], made.asked.episodes
+    if done <= wanted:
+        return None
+    return f"The run in {made.asked.out} has {done} episodes already, more than the {wanted} asked for: none was run."
 
 
 def true_values(made: Made) -> dict[str, float] | None:
@@ -55,6 +63,8 @@ def show(made: Made, result: dict[str, Any], screen: Console) -> None:
     """Print verdict, values, flips, ledger and files."""
     handed = [level for level in result["levels"] if level["control"] == "agent"]
     style = "bold red" if result["paused"] or not made.certificate else "bold green" if handed else "bold yellow"
+    if result["note"]:
+        screen.print(result["note"], soft_wrap=True, markup=False)
     screen.print(result["sentence"], style=style, soft_wrap=True, markup=False)
     if not made.certificate:
         screen.print(f"The gate '{made.asked.gate}' is {NOT_A_CERTIFICATE}: it may hand over to a worse agent.", style="bold red")
@@ -63,6 +73,9 @@ def show(made: Made, result: dict[str, Any], screen: Console) -> None:
     for item in result["waiting"]:
         screen.print(f"Waits: '{item['level']}', {item['challenge']}: {item['why']}", soft_wrap=True, markup=False)
     screen.print(_values(result))
+    compared = held_back(result)
+    if compared:
+        screen.print(compared, soft_wrap=True, markup=False)
     _flips(made, screen)
     ledger = result["ledger"]
     if made.certificate:
@@ -80,10 +93,11 @@ def _values(result: dict[str, Any]) -> Any:
     handed = seen["before_first_flip"] is not None
     realised = {
         "legacy": seen["before_first_flip"] if handed else seen["all"],
-        "agent": seen["after_last_flip"],
+        "agent": seen["now"],
         "oracle": None,
     }
-    words = {"legacy": "legacy", "agent": "who acts now" if handed else "who acts now (the legacy)", "oracle": "best possible"}
+    acting = any(level["control"] == "agent" for level in result["levels"])
+    words = {"legacy": "legacy", "agent": "who acts now" if acting else "who acts now (the legacy)", "oracle": "best possible"}
     unit = f", {result['unit']}" if result["unit"] else ""
     rows = [[words[who], _number(truth.get(who)), _number(realised[who])] for who in words if who in truth or realised[who]]
     return table(f"Mean reward{unit}", ["who acts", "true value", "in this run"], rows)
@@ -94,7 +108,7 @@ def _flips(made: Made, screen: Console) -> None:
     flips = [event for event in made.gate.events if event.kind == "flip"]
     if not flips:
         return
-    head = ["level", "what", "since episode", "evidence", "cap", "gain at least"]
+    head = ["level", "what", "since episode", "evidence", "cap", "gain at least" if made.certificate else "difference"]
     rows = [
         [
             event.level,
@@ -111,13 +125,6 @@ def _flips(made: Made, screen: Console) -> None:
         found = event_words(event, measure, made.certificate)
         if found is not None and found[0] in ("alarm", "paused", "reverted"):
             screen.print(f"episode {event.episode}: {found[1]}", style="bold red", soft_wrap=True, markup=False)
-
-
-def _waiting(made: Made) -> list[dict[str, Any]]:
-    return [
-        {"level": item.level, "challenge": item.challenge, "episode": item.episode, "why": item.why}
-        for item in made.gate.state.waiting
-    ]
 
 
 def _number(value: float | None) -> str:

@@ -52,9 +52,9 @@ class Frozen:
 class Unit:
     """One closed episode, in the order in which episodes started.
 
-    arm: 'agent' if the deployed policies acted, 'legacy' if the episode was held back, 'before' if it was left to what acted
-    before the last flip, 'mixed' if the legacy took decisions that were not its own. reward: scaled mean reward, None if it is
-    missing. evidence: of the challenges that count it.
+    arm: 'agent' if whoever is in control acted, which is the legacy at levels that have not changed hands, 'legacy' if the
+    episode was held back, 'before' if it was left to what acted before the last flip, 'mixed' if the legacy took decisions that
+    were not its own. reward: scaled mean reward, None if it is missing. evidence: of the challenges that count it.
     """
 
     kind: ClassVar[str] = "unit"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from aegis.agents.folder import LOG, SUMMARY, claim
 from aegis.agents.identity import identity
 from aegis.errors import AegisError, InputError, OutputError, SettingError
 from aegis.files import locked, write_text
-from aegis.handover.events import Event, Opened, Operator, Restarted, Reverted, Unit, event_of, plain
+from aegis.handover.events import Event, Opened, Operator, event_of, plain
 from aegis.handover.run import Handover
 from aegis.handover.summary import summary
 from aegis.logs import write_log
@@ -38,44 +39,55 @@ def handover_to(
 ) -> dict[str, Any]:
     """Run a gate with everything kept in `folder`, going on where an earlier, interrupted run of the same settings stopped.
 
-    about: plain data about the run, stored and compared on resuming; more episodes than before go on with it. watch: told the
-    events of every block. said: what an operator says before it goes on; what `handover.say` is told in between is kept as well.
+    about: plain data about the run, stored and compared on resuming; more episodes than before go on with it, fewer change
+    nothing. watch: told the events of every block. said: what an operator says before it goes on; what `handover.say` is told in
+    between is kept as well. Nothing is written before the run was taken up and every word was taken.
     Returns the summary.
-    Raises OutputError if the folder holds another run or another process writes into it, InputError if its events are damaged.
+    Raises OutputError if the folder holds another run or another process writes into it, InputError if its events are damaged,
+    or are not those of this run when it is run again.
     """
     place = Path(folder)
+    path = place / EVENTS
+    if said and not hasattr(handover, "say"):
+        raise SettingError("this gate takes no word of an operator; use the gate 'challenger'")
+    if said and not path.exists():
+        raise InputError(f"an operator speaks of a run that is kept, and there is none in {place}; run it first")
     with locked(place):
         claim(place, _settings(handover, episodes, about or {}), handover.problem)
-        kept = _settled(place / EVENTS, read_events(place / EVENTS))
-        if kept:
-            handover.restore(kept)
-        else:
-            _append(place / EVENTS, handover.events)
-        written = len(handover.events)
+        kept, whole = _read(path)
+        _take_up(path, handover, kept)
+        if kept and watch is not None:
+            watch(())  # from here on it goes on
+        for word in said:
+            handover.say(word)
+        if kept and not said and episodes < handover.state.episode:
+            return summary(handover)
+        _cut(path, whole)
+        written = len(kept)
 
         def keep(events: Sequence[Event]) -> None:
             nonlocal written
             if len(handover.events) == written:
                 return
-            _append(place / EVENTS, handover.events[written:])  # with what an operator said in between
+            _append(path, handover.events[written:])  # with what an operator said in between
             written = len(handover.events)
             if watch is not None:
                 watch(events)
 
-        if said and not hasattr(handover, "say"):
-            raise SettingError("this gate takes no word of an operator; use the gate 'challenger'")
-        for word in said:
-            handover.say(word)
-            keep(handover.events[written:])
+        keep(handover.events[written:])
         handover.advance(episodes, keep)
-        keep(())
-        return _finish(place, handover, episodes)
+        return _finish(place, handover)
 
 
 def read_events(path: Path) -> list[Event]:
-    """Return the events in a file; a last line that was not written to its end is cut off. InputError if one is damaged."""
+    """Return the events in a file, without a last line that was not written to its end. InputError if one is damaged."""
+    return _read(path)[0]
+
+
+def _read(path: Path) -> tuple[list[Event], int]:
+    """Return the events in a file, and how many bytes their lines have."""
     if not path.exists():
-        return []
+        return [], 0
     text = path.read_bytes()
     whole = text[: text.rfind(b"\n") + 1]
     found = []
@@ -88,25 +100,24 @@ def read_events(path: Path) -> list[Event]:
             ) from error
     if found and not isinstance(found[0], Opened):
         raise InputError(f"{path}, line 1: the events of a gate begin with 'opened', found '{found[0].kind}'")
-    if len(whole) < len(text):
+    return found, len(whole)
+
+
+def _take_up(path: Path, handover: Handover, kept: list[Event]) -> None:
+    """Run a kept run again; what a write that was broken off has lost of its last episode comes about again."""
+    if not kept:
+        return
+    try:
+        handover.restore(kept)
+    except InputError as error:
+        raise type(error)(f"{path}: {error}") from error
+
+
+def _cut(path: Path, whole: int) -> None:
+    """Cut a last line that was not written to its end off a file."""
+    if path.exists() and path.stat().st_size > whole:
         with path.open("rb+") as file:
-            file.truncate(len(whole))
-    return found
-
-
-def _settled(path: Path, kept: list[Event]) -> list[Event]:
-    """Return events without the last episode and what followed from it, which is cut off the file and comes about again.
-
-    A write that was broken off between lines may have kept the episode and lost the flip that it led to. What an operator said
-    does not come about again: then everything stays.
-    """
-    last = max((place for place, event in enumerate(kept) if isinstance(event, Unit)), default=None)
-    if last is None or any(isinstance(event, Operator | Restarted | Reverted) for event in kept[last:]):
-        return kept
-    lines = path.read_bytes().splitlines(keepends=True)
-    with path.open("rb+") as file:
-        file.truncate(sum(map(len, lines[:last])))
-    return kept[:last]
+            file.truncate(whole)
 
 
 def _append(path: Path, events: Sequence[Event]) -> None:
@@ -139,18 +150,16 @@ def seen_of(problem: Problem, batch: Batch) -> dict[str, Any]:
     return {**Seen.among([episode_hashes(batch)], content_digest(problem)).plain(), "traces": tracing.done().plain()}
 
 
-def _finish(place: Path, handover: Handover, episodes: int) -> dict[str, Any]:
+def _finish(place: Path, handover: Handover) -> dict[str, Any]:
     whole = concat(list(handover.batches))
     write_log(whole, handover.problem, place / LOG)
     seen = seen_of(handover.problem, whole)
+    for level in handover.problem.names:
+        if level not in handover.deployed and (place / POLICIES / level).is_dir():
+            shutil.rmtree(place / POLICIES / level)  # an operator gave it back
     for level, policy in handover.deployed.items():
         held = handover.state.at(level)
-        record = {
-            "kind": "handover",
-            "scope": [level],
-            "challenge": None if held is None else held.challenge,
-            "fingerprints": seen,
-        }
+        record = {"kind": "handover", "scope": [level], "won": None if held is None else held.challenge, "fingerprints": seen}
         save_policy(policy, place / POLICIES / level, record)
     found = summary(handover)
     write_text(place / SUMMARY, json.dumps(found, indent=2, allow_nan=False) + "\n")

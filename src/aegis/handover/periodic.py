@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from aegis.errors import InputError, PolicyError
+from aegis.errors import InputError
 from aegis.files import digest_of
 from aegis.handover.arrivals import SILENT, Arrivals, acted_otherwise, check_count, readable
 from aegis.handover.challenge import GAIN, Challenge, ClaimState
@@ -24,6 +24,7 @@ from aegis.handover.gate import HANDOVER
 from aegis.handover.history import History, joined
 from aegis.handover.hosts import Host
 from aegis.handover.run import episode_rewards
+from aegis.handover.same import check_order, check_whole
 from aegis.handover.settings import GateSettings
 from aegis.handover.state import GateState, apply, open_gate
 from aegis.policies import policy_digest
@@ -237,10 +238,10 @@ class PeriodicGate(ABC):
         kept = list(events)
         if not kept or kept[0] != self.events[0]:
             raise InputError("these events are of a gate with other settings, levels or host; give those it was opened with")
+        check_order(kept)
         units = [event.episode for event in kept if isinstance(event, Unit)]
         self.advance(max(units, default=0))
         if len(self.events) < len(kept):
             self._look_if_due()
-        if self.events[: len(kept)] != kept:
-            raise PolicyError("run again, this run comes out differently: plant, host or code have changed since; start anew")
+        check_whole(kept, self.events)
         self._untold = self.events[len(kept) :]

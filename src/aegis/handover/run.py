@@ -27,9 +27,10 @@ from aegis.handover.freezing import challengers_of
 from aegis.handover.gate import Given, step
 from aegis.handover.history import History, joined
 from aegis.handover.hosts import Host
+from aegis.handover.same import check_order, check_same
 from aegis.handover.seals import Seal
 from aegis.handover.settings import GateSettings
-from aegis.handover.state import GateState, apply, open_gate, replay
+from aegis.handover.state import GateState, open_gate
 from aegis.policies import policy_digest
 from aegis.problem import Array, Batch, Plant, Policy, Problem, concat, dump_problem
 
@@ -89,12 +90,15 @@ class Handover:
             told: list[Event] = []
             if self.state.freeze_is_due:
                 told += self._freeze()
-            stop = min(episodes, self.state.episode - self.state.episode % BLOCK + BLOCK)
-            if self.state.paused is None:
-                stop = min(stop, self.state.next_freeze)
-            told += self._block(stop)
+            told += self._block(min(episodes, self._most))
             if watch is not None:
                 watch(told)
+
+    @property
+    def _most(self) -> int:
+        """Return the last episode of the block that begins now: blocks end at multiples of BLOCK and at freezes."""
+        stop = self.state.episode - self.state.episode % BLOCK + BLOCK
+        return stop if self.state.paused is not None else min(stop, self.state.next_freeze)
 
     def say(self, said: Operator | Paused) -> Sequence[Event]:
         """Do what an operator says, or pause; return what happened."""
@@ -241,55 +245,41 @@ class Handover:
     # ---- restoring ---------------------------------------------------------------------------------------------------------
 
     def restore(self, events: Iterable[Event]) -> None:
-        """Take up a run from its events: episodes are run again, challengers that still matter are frozen again.
+        """Take up a run from its events by running it again: all but what was said to it must come out as it was kept.
 
-        Raises InputError if the events are of another run, PolicyError if a challenger comes out differently.
+        What followed from the last episode and was not kept any more comes about again, so that there may be more events then.
+        Raises InputError, naming the line, if events are of another run or differ from what comes out.
         """
         told = list(events)
         if not told or told[0] != self.events[0]:
             raise InputError("these events are of a gate with other settings, levels or problem; give those it was opened with")
-        last = replay(told)
-        wanted = {item.name for item in last.challenges} | {item.challenge for item in told if isinstance(item, Flipped)}
-        pending: list[Unit] = []
-        for event in told[1:]:
-            if isinstance(event, Unit):
-                pending.append(event)
-                self._silent = 0 if event.reward is not None else self._silent + 1
-                self.state = apply(self.state, event)
-                continue
-            self._run_again(pending)
-            if isinstance(event, Frozen):
-                self._freeze_again(event, wanted)
-            self.state = apply(self.state, event)
-            self._carry_out(event)
-        self._run_again(pending)
-        self.events = told
+        check_order(told)
+        while len(self.events) < len(told):
+            place = len(self.events)
+            try:
+                self._again(told, place)
+            except PolicyError:
+                raise
+            except InputError as error:
+                raise InputError(f"line {place + 1} of the events: {error}") from error
+            check_same(told, self.events, place)
+            if len(self.events) == place:
+                raise InputError(f"line {place + 1} of the events: '{told[place].kind}' cannot have happened there")
 
-    def _run_again(self, pending: list[Unit]) -> None:
-        if not pending:
-            return
-        arms = [unit.arm for unit in pending]
-        batch = self._run(len(self.arms), arms)
-        self._arrivals.check(batch, len(self.arms))
-        rewards = episode_rewards(self.problem, batch)
-        for unit, reward in zip(pending, rewards.tolist(), strict=True):
-            if unit.reward != (None if math.isnan(reward) else reward):
-                raise PolicyError(
-                    f"episode {unit.episode} is kept with the reward {unit.reward}, and comes out with {reward}: plant or "
-                    "code have changed since, or the events were edited"
-                )
-        self._keep(batch, arms, rewards)
-        pending.clear()
-
-    def _freeze_again(self, event: Frozen, wanted: set[str]) -> None:
-        if not any(item.name in wanted for item in event.challenges):
-            return
-        for challenge, challenger in zip(event.challenges, self._challengers(), strict=True):
-            if (challenge.policy, challenge.seal) != (challenger.digest, challenger.proposed.seal):
-                raise PolicyError(
-                    f"the challenger {challenge.name} is not what was frozen: plant, host or code have changed since"
-                )
-            self.challengers[challenge.name] = challenger
+    def _again(self, told: Sequence[Event], place: int) -> None:
+        """Do once more what led to the event at a place: what was said, a freeze, or the episodes up to the next of these."""
+        event = told[place]
+        if isinstance(event, Operator | Paused):
+            self.say(event)
+        elif isinstance(event, Frozen | Unit) and self.state.freeze_is_due:
+            self._freeze()
+        elif isinstance(event, Unit):
+            stop, most = self.state.episode, self._most
+            for later in itertools.islice(told, place, None):
+                if isinstance(later, Operator | Paused | Frozen) or stop == most:
+                    break
+                stop = later.episode if isinstance(later, Unit) else stop
+            self._block(stop)
 
 
 def _check_margins(problem: Problem) -> None:

@@ -1,4 +1,7 @@
-"""The state of a gate: what its events add up to. `replay(events)` is the only way to get one."""
+"""The state of a gate: what its events add up to. `replay(events)` is the only way to get one.
+
+Events that cannot have happened in a state are refused (`aegis.handover.possible`).
+"""
 
 from __future__ import annotations
 
@@ -24,6 +27,15 @@ from aegis.handover.events import (
     Reverted,
     Unit,
     Waiting,
+)
+from aegis.handover.possible import (
+    check_alarm,
+    check_certified,
+    check_flipped,
+    check_frozen,
+    check_turn,
+    check_unit,
+    check_waiting,
 )
 from aegis.handover.settings import GateSettings
 
@@ -161,9 +173,11 @@ def apply(state: GateState, event: Event) -> GateState:
     if isinstance(event, Flipped):
         return _flipped(state, event)
     if isinstance(event, Waiting):
+        check_waiting(state, event)
         others = tuple(item for item in state.waiting if item.level != event.level)
         return replace(state, waiting=(*others, event))
     if isinstance(event, Alarm):
+        check_alarm(state, event)
         floor = event.floor
         return replace(state, monitor=MonitorState.start(floor), monitored_since=event.episode + 1, alarms=state.alarms + 1)
     if isinstance(event, Paused):
@@ -172,8 +186,10 @@ def apply(state: GateState, event: Event) -> GateState:
         # What waits is looked at again with the next unit, and says why it waits now.
         return replace(state, settings=replace(state.settings, mode=event.mode), waiting=())
     if isinstance(event, Restarted):
+        check_turn(state, event)
         return _new_phase(replace(state, paused=None), event.since)
     if isinstance(event, Reverted):
+        check_turn(state, event)
         left = tuple(_left_by(item, event.level) for item in state.deployed if item.level != event.level)
         retired = tuple(item for item in state.retired if item.level != event.level)
         watched = _monitor_after(state, left)
@@ -200,15 +216,7 @@ def replay(events: Iterable[Event]) -> GateState:
 
 
 def _unit(state: GateState, event: Unit) -> GateState:
-    if event.episode != state.episode + 1:
-        raise InputError(
-            "episodes are counted in the order in which they started: "
-            f"expected episode {state.episode + 1}, found {event.episode}"
-        )
-    counting = {item.name for item in state.challenges if item.since <= event.episode}
-    for name in event.evidence:
-        if name not in counting:
-            raise InputError(f"episode {event.episode} started before challenge '{name}' was frozen, or it is not open")
+    check_unit(state, event)
     challenges = tuple(item.add(event.evidence[item.name]) if item.name in event.evidence else item for item in state.challenges)
     monitor = state.monitor
     if monitor is not None and event.arm == "agent" and event.episode >= state.monitored_since:
@@ -217,13 +225,13 @@ def _unit(state: GateState, event: Unit) -> GateState:
 
 
 def _certified(state: GateState, event: Certified) -> GateState:
+    check_certified(state, event)
     winner = replace(state.challenge(event.challenge), crossed=event.units, gain_lower=event.gain_lower)
     return replace(state, challenges=tuple(winner if item.name == winner.name else item for item in state.challenges))
 
 
 def _frozen(state: GateState, event: Frozen) -> GateState:
-    if event.freeze != state.freeze + 1:
-        raise InputError(f"freezes are counted over the life of a gate: expected freeze {state.freeze + 1}, found {event.freeze}")
+    check_frozen(state, event)
     oldest = event.freeze - state.settings.generations
     # What has been certified and waits for a larger cap stays.
     kept = tuple(item for item in state.challenges if item.freeze > oldest or item.crossed is not None)
@@ -237,12 +245,7 @@ def _frozen(state: GateState, event: Frozen) -> GateState:
 
 
 def _flipped(state: GateState, event: Flipped) -> GateState:
-    frozen = state.challenge(event.challenge)
-    if (frozen.level, frozen.policy) != (event.level, event.policy):
-        raise InputError(
-            f"challenge '{event.challenge}' froze the policy {frozen.policy[:16]} at level '{frozen.level}'; the flip names "
-            f"{event.policy[:16]} at '{event.level}'. Only what was certified is put in control"
-        )
+    check_flipped(state, event)
     floor = min(max(event.value_lower, 0.0), 1.0 - 2.0**-20)
     beside = tuple((item.level, item.challenge) for item in state.deployed if item.level != event.level)
     new = Deployed(event.level, event.challenge, event.policy, event.cap, event.since, event.gain_lower, floor, beside)

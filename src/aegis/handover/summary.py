@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 
 from aegis.certificate.measures import Measure, reward_measure
+from aegis.errors import InputError
 from aegis.handover.events import Alarm, Event, Flipped, Opened, Reverted, Unit, plain
 from aegis.handover.run import Handover
 from aegis.handover.state import Deployed
+from aegis.handover.turns import handed_over, last_change, turns, untested
 
 
 def summary(handover: Handover) -> dict[str, Any]:
@@ -26,6 +28,11 @@ def summary(handover: Handover) -> dict[str, Any]:
         "events": [
             told(event, measure, certified(handover)) for event in handover.events if not isinstance(event, Unit | Opened)
         ],
+        "mode": state.settings.mode,
+        "waiting": [
+            {"level": item.level, "challenge": item.challenge, "episode": item.episode, "why": item.why} for item in state.waiting
+        ],
+        "untested": untested(handover.events),
         "ledger": {"delta": state.settings.delta, "spent": state.spent, "freezes": state.freeze},
         "rewards": _rewards(handover, measure),
         "alarms": state.alarms,
@@ -47,9 +54,29 @@ def at_least(value: float, sign: str = "") -> str:
 
 
 def sentence(handover: Handover) -> str:
-    """Return the verdict in one sentence, and whether the gate is paused."""
-    paused = handover.state.paused
-    return _verdict(handover) + ("" if paused is None else f" The gate is paused: {paused}.")
+    """Return the verdict in one sentence, what was not tested after a revert, and whether the gate is paused.
+
+    Raises InputError if more of the risk is spent than there is: then nothing can be said to hold at that risk.
+    """
+    state = handover.state
+    if certified(handover) and state.spent > state.settings.delta * (1.0 + 1e-9):
+        raise InputError(
+            f"the challenges of this gate have spent {state.spent:.6g} of a risk of {state.settings.delta:g}: its events are not "
+            "those of a gate; restore them or start anew"
+        )
+    warning = "".join(f" {text}" for text in not_tested(handover)) if certified(handover) else ""
+    return _verdict(handover) + warning + ("" if state.paused is None else f" The gate is paused: {state.paused}.")
+
+
+def not_tested(handover: Handover) -> list[str]:
+    """Return a warning for each level whose gain was certified beside an agent that has been given back since."""
+    found = []
+    for level, others in untested(handover.events).items():
+        names = " and ".join(map(repr, others))
+        found.append(
+            f"The gain at '{level}' was certified with the agent at {names}, given back since: this combination was not tested."
+        )
+    return found
 
 
 def _verdict(handover: Handover) -> str:
@@ -63,6 +90,10 @@ def _verdict(handover: Handover) -> str:
             f"Certified at risk {risk}, not handed over: {names}. After {state.episode} episodes the legacy controls every "
             f"level; {state.waiting[0].why}."
         )
+    past = list(dict.fromkeys(turn.level for turn in turns(handover.events)))
+    if not state.deployed and past:
+        names = " and ".join(map(repr, past))
+        return f"Given back: after {state.episode} episodes the legacy controls every level again; the agent has had {names}."
     if not state.deployed:
         return (
             f"Not yet: after {state.episode} episodes the legacy controls every level; no gain could be certified at risk {risk}."
@@ -138,27 +169,36 @@ def _level(handover: Handover, measure: Measure, name: str) -> dict[str, Any]:
         "cap": None if now is None else now.cap,
         "gain_lower" if certified(handover) else "difference": None if now is None else measure.gain(now.gain_lower),
         "first_flip": handed,
+        "held": [[turn.since, turn.until] for turn in turns(handover.events) if turn.level == name],
         "upgrades": sum(event.action == "upgrade" for event in flips),
         "reverts": reverts,
     }
 
 
 def _rewards(handover: Handover, measure: Measure) -> dict[str, Any]:
-    """Return means of realised rewards before the first flip and after the last, and over everything."""
+    """Return means of realised rewards: of everything, before the first flip, after the last, and of whoever acts now.
+
+    held_back, beside: of episodes that stayed with the legacy, and of the others while anything was handed over.
+    """
     values = np.array(handover.rewards)
     flips = [event.since - 1 for event in handover.events if isinstance(event, Flipped)]
-    agent = np.array(handover.arms) == "agent"
 
     def mean(chosen: Any) -> float | None:
         known = values[chosen][np.isfinite(values[chosen])]
         return measure.value(float(known.mean())) if known.size else None
 
-    places = np.arange(values.size)
+    places, arms = np.arange(values.size), np.array(handover.arms)
+    handed = handed_over(handover.events)[: values.size]
+    agent, held = arms == "agent", arms == "legacy"
     return {
         "all": mean(slice(None)),
         "before_first_flip": mean(places < flips[0]) if flips else None,
         "after_last_flip": mean((places >= flips[-1]) & agent) if flips else None,
-        "held_back": mean(np.array(handover.arms) == "legacy"),
+        "now": mean((places >= last_change(handover.events) - 1) & agent) if flips else None,
+        "held_back": mean(held),
+        "held_back_episodes": int(held.sum()),
+        "beside": mean(handed & agent) if held.any() else None,
+        "beside_episodes": int((handed & agent).sum()) if held.any() else 0,
     }
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from aegis.certificate.measures import reward_measure
 from aegis.files import write_text
 from aegis.handover.summary import summary
+from aegis.handover.turns import turns
 from aegis.report.page import _environment
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ def render_handover(
     from aegis.report.handover_path import looked, trajectory
     from aegis.report.handover_sections import controls, entries, ledger, told, top
     from aegis.report.handover_standing import standings
+    from aegis.report.handover_words import held_back
     from aegis.report.numbers import count, risk
 
     measure, state, events = reward_measure(handover.problem), handover.state, handover.events
@@ -61,7 +63,8 @@ def render_handover(
     content = summary(handover)
     return environment.get_template("handover.html").render(
         top=top(content, found, settings, certificate),
-        controls=controls(found, measure, certificate),
+        controls=controls(found, measure, certificate, turns(events), state.settings.mode),
+        held_back=held_back(content),
         reward=reward_figure(rewards, flips, truth, measure.unit or f"({measure.column})"),
         bounds=bound_figures(path, flips, measure, state.episode, LEADS if certificate else SAYS),
         evidence=evidence_figures(path, flips, state.episode),

@@ -8,8 +8,9 @@ from typing import Any
 
 from aegis.certificate.measures import Measure
 from aegis.handover.events import Event, Frozen
+from aegis.handover.turns import Turn
 from aegis.report.handover_standing import Standing
-from aegis.report.handover_words import NOT_A_CERTIFICATE, cap_words, event_words, frozen_words
+from aegis.report.handover_words import NOT_A_CERTIFICATE, cap_words, event_words, frozen_words, waits_words
 from aegis.report.numbers import DOWN, UNKNOWN, UP, brief, count, percent, risk
 from aegis.report.sections.summary import Tile
 from aegis.report.words import ALERT, GLASS, TICK, Face
@@ -72,9 +73,14 @@ def top(summary: Mapping[str, Any], found: Sequence[Standing], settings: Mapping
     )
 
 
-def controls(found: Sequence[Standing], measure: Measure, certificate: bool) -> tuple[Control, ...]:
-    """Return who is in control of each level, outermost first, as people say it."""
-    return tuple(_control(item, measure, certificate) for item in reversed(found))
+def controls(
+    found: Sequence[Standing], measure: Measure, certificate: bool, past: Sequence[Turn] = (), mode: str = "live"
+) -> tuple[Control, ...]:
+    """Return who is in control of each level, outermost first, as people say it. past: turns of agents. mode: of the gate."""
+    return tuple(
+        _control(item, measure, certificate, [turn for turn in past if turn.level == item.level], mode)
+        for item in reversed(found)
+    )
 
 
 def told(events: Sequence[Event], measure: Measure, certificate: bool) -> tuple[Told, ...]:
@@ -111,8 +117,10 @@ def _verdict(summary: Mapping[str, Any], handed: Sequence[str], levels: int, cer
         return Face("Handed over", "certified", TICK), f"The agent controls {_every(handed)}"
     if handed:
         return Face("Handed over in part", "certified", TICK), f"The agent controls {_every(handed)}; the legacy keeps the rest"
-    if any(event["kind"] == "waiting" for event in summary["events"]):
+    if summary["waiting"]:
         return Face("Waiting", "not-yet", GLASS), "A gain is certified; the legacy stays in control until somebody decides"
+    if any(level["held"] for level in summary["levels"]):
+        return Face("Given back", "not-yet", GLASS), "The legacy controls every level again"
     return Face("Not yet", "not-yet", GLASS), "The legacy controls every level: no gain is certified"
 
 
@@ -120,8 +128,10 @@ def _tiles(
     summary: Mapping[str, Any], handed: Sequence[str], levels: int, settings: Mapping[str, Any], certificate: bool
 ) -> tuple[Tile, ...]:
     rewards, unit = summary["rewards"], summary["unit"]
-    before = rewards["before_first_flip"] if handed else rewards["all"]
-    after = rewards["after_last_flip"]
+    changed = rewards["before_first_flip"] is not None
+    before = rewards["before_first_flip"] if changed else rewards["all"]
+    after = rewards["now"]
+    given_back = any(level["reverts"] for level in summary["levels"])
     rounded = {True: risk(settings["delta"]), False: "not bounded"}[certificate]
     promise = (
         "that anything worse than it replaces is ever put in control"
@@ -135,7 +145,7 @@ def _tiles(
             "Reward now",
             _reward(after),
             unit if after is not None else "",
-            f"since the last flip; {AVERAGE}" if handed else "nothing was handed over",
+            f"since control changed last; {AVERAGE}" if handed or given_back else "nothing was handed over",
         ),
         Tile("Risk", rounded, "", promise, "at most" if certificate else ""),
         Tile("Evidence", count(summary["episodes"]), "episodes", f"alarms of the monitor: {count(summary['alarms'])}"),
@@ -149,8 +159,14 @@ def _next(summary: Mapping[str, Any], found: Sequence[Standing], settings: Mappi
         return f"Mend what stopped the gate, then run it again: {summary['paused']}"
     if summary["alarms"]:
         return "The monitor has raised an alarm: find out what changed on the plant before control stays where it is."
-    waiting = sorted({event["level"] for event in summary["events"] if event["kind"] == "waiting"})
-    if waiting and settings.get("mode") == "approve":
+    if summary["untested"]:
+        levels, others = list(summary["untested"]), sorted({name for names in summary["untested"].values() for name in names})
+        return (
+            f"The gain at {_every(levels)} was certified beside the agent at {_every(others)}, which was given back: nothing was "
+            f"tested about what acts now. Give {_every(levels)} back too, or compare the reward with that of the legacy."
+        )
+    waiting = sorted(item["level"] for item in summary["waiting"])
+    if waiting and summary["mode"] == "approve":
         return f"Approve the certified flip of {_every(waiting)}, or leave the legacy in control."
     if waiting:
         return f"In shadow nothing changes hands. To hand over {_every(waiting)}, run the gate live or with approval."
@@ -175,10 +191,10 @@ def _wanted(item: Standing) -> str:
     )
 
 
-def _control(item: Standing, measure: Measure, certificate: bool) -> Control:
+def _control(item: Standing, measure: Measure, certificate: bool, past: Sequence[Turn], mode: str) -> Control:
     unit = f" {measure.unit}" if measure.unit else ""
     if item.since is None:
-        face, since, gain = Face("Legacy", "neutral", GLASS), "from the start", "-"
+        face, since, gain = Face("Legacy", "neutral", GLASS), _legacy_since(past), "-"
     else:
         word = "at least" if certificate else f"{NOT_A_CERTIFICATE}:"
         face, since = (
@@ -191,10 +207,21 @@ def _control(item: Standing, measure: Measure, certificate: bool) -> Control:
         return Control(item.level, face, since, gain, "none open", "-")
     bound = f"{'at least' if certificate else 'computed:'} {brief(lead.bound, DOWN, sign=True)}{unit}"
     what = f"{lead.kind}, {cap_words(lead.cap)}: {bound}, needs more than {brief(lead.margin)}"
+    if lead.certified:
+        what += f"; {waits_words(mode)}"
     if lead.evidence is None:
         return Control(item.level, face, since, gain, what, f"{count(lead.units)} episodes")
     evidence = f"{percent(max(lead.evidence.share, 0.0), DOWN)} of what certifies it, after {count(lead.units)} episodes"
     return Control(item.level, face, since, gain, what, evidence)
+
+
+def _legacy_since(past: Sequence[Turn]) -> str:
+    """Return since when the legacy has a level."""
+    ended = [turn for turn in past if turn.until is not None]
+    if not ended:
+        return "from the start"
+    spans = ", ".join(f"{count(turn.since)} to {count(turn.until)}" for turn in ended if turn.until is not None)
+    return f"again since episode {count((ended[-1].until or 0) + 1)} (the agent had it from {spans})"
 
 
 def _reward(value: float | None) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 from aegis.certificate.measures import Measure
 from aegis.handover.events import (
@@ -17,7 +19,7 @@ from aegis.handover.events import (
     Reverted,
     Waiting,
 )
-from aegis.report.numbers import DOWN, brief
+from aegis.report.numbers import DOWN, brief, count
 
 NOT_A_CERTIFICATE = "not a certificate"
 
@@ -60,6 +62,26 @@ def frozen_words(event: Frozen) -> str:
 def cap_words(cap: float | None) -> str:
     """Return a cap as it is written."""
     return "no cap" if cap is None or math.isinf(cap) else f"W = {cap:g}"
+
+
+def held_back(summary: Mapping[str, Any]) -> str:
+    """Return how episodes that were held back compare with the others, as plain averages; empty if none were."""
+    rewards, unit = summary["rewards"], f" {summary['unit']}" if summary["unit"] else ""
+    legacy, agent = rewards["held_back"], rewards["beside"]
+    if legacy is None or agent is None:
+        return ""
+    return (
+        f"Held back for comparison: the legacy earned {brief(legacy)}{unit} in {count(rewards['held_back_episodes'])} episodes, "
+        f"whoever was in control {brief(agent)}{unit} in {count(rewards['beside_episodes'])} beside them: a difference of "
+        f"{brief(agent - legacy, sign=True)}{unit}. Plain averages, not a certificate."
+    )
+
+
+def waits_words(mode: str) -> str:
+    """Return what a level waits for whose gain is certified already. mode: of the gate."""
+    if mode == "approve":
+        return "certified, waits for an operator"
+    return "certified, nothing changes hands in shadow" if mode == "shadow" else "certified, waits for a larger cap (patience)"
 
 
 def amount(scaled_gain: float, measure: Measure) -> str:

@@ -1,0 +1,338 @@
+"""A kept run is taken up as it is: no command cuts anything off it, and what was edited or cannot have happened is refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aegis.errors import InputError, PolicyError, SettingError
+from aegis.handover import HOSTS, GateSettings, Handover, handover_to, read_events, replay
+from aegis.handover.events import Certified, Event, Flipped, Frozen, Operator, Unit, Waiting, event_of, packed, plain, unpacked
+from aegis.handover.gates import make_gate
+from aegis.handover.same import difference
+from aegis.worlds import make_world
+
+WORLD = make_world("additive", f_a=2.0, inner_steps=3)
+SETTINGS = GateSettings(caps=(2.0,), upgrades=False)
+Edit = Callable[[list[dict[str, Any]]], None]
+
+
+def start(settings: GateSettings = SETTINGS) -> Handover:
+    return Handover(WORLD, WORLD.legacy("uniform"), HOSTS["greedy"](), settings, 1)
+
+
+def content(place: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(place)): path.read_bytes() for path in sorted(place.rglob("*")) if path.is_file()}
+
+
+@pytest.fixture(scope="module")
+def flip() -> Flipped:
+    """Return the first flip of the run."""
+    run = start()
+    run.advance(60)
+    return next(event for event in run.events if isinstance(event, Flipped))
+
+
+@pytest.fixture(scope="module")
+def flipped(flip: Flipped, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a run whose last episode handed a level over."""
+    place = tmp_path_factory.mktemp("kept") / "run"
+    handover_to(place, start(), flip.episode)
+    return place
+
+
+@pytest.fixture
+def kept(flipped: Path, tmp_path: Path) -> Path:
+    """Return a copy of that run."""
+    return Path(shutil.copytree(flipped, tmp_path / "run"))
+
+
+def said(action: str, level: str | None = None) -> Operator:
+    return Operator(action, "ann", "the trend holds", 0, level)
+
+
+# ---- nothing is cut off ------------------------------------------------------------------------------------------------------
+
+
+def test_a_flip_of_the_last_episode_stays(kept: Path, flip: Flipped) -> None:
+    before = content(kept)
+    for episodes in (flip.episode, 20, 1):
+        found = handover_to(kept, start(), episodes)
+        assert found["episodes"] == flip.episode and found["levels"][0]["control"] == "agent"
+        assert content(kept) == before
+
+
+def test_what_was_handed_over_last_can_be_given_back(kept: Path, flip: Flipped) -> None:
+    found = handover_to(kept, start(), flip.episode, said=[said("revert", "inner")])
+    assert found["levels"][0]["control"] == "legacy" and found["episodes"] == flip.episode
+    events = read_events(kept / "events.jsonl")
+    assert [event.kind for event in events[-3:]] == ["flip", "operator", "reverted"]
+    assert events[-1].episode == flip.episode  # type: ignore[union-attr]
+    assert not (kept / "policies" / "inner").exists()
+
+
+def test_what_began_to_wait_last_can_be_approved(tmp_path: Path) -> None:
+    asking = replace(SETTINGS, mode="approve")
+    whole = start(asking)
+    whole.advance(60)
+    wait = next(event for event in whole.events if isinstance(event, Waiting))
+    assert handover_to(tmp_path, start(asking), wait.episode)["waiting"][0]["level"] == "inner"
+    found = handover_to(tmp_path, start(asking), wait.episode, said=[said("approve", "inner")])
+    assert found["levels"][0]["since"] == wait.episode + 1 and found["waiting"] == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [said("aprove", "inner")],
+        [said("revert", "meta")],
+        [said("resume")],
+        [said("pause"), said("revert", "outer")],
+        [Operator("pause", "ann", " ", 0)],
+    ],
+)
+def test_words_that_are_refused_change_nothing(words: list[Operator], kept: Path, flip: Flipped) -> None:
+    before = content(kept)
+    for episodes in (flip.episode, flip.episode + 10):
+        with pytest.raises(InputError):
+            handover_to(kept, start(), episodes, said=words)
+    assert content(kept) == before
+
+
+def test_nobody_speaks_of_a_run_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="there is none in"):
+        handover_to(tmp_path / "new", start(), 20, said=[said("pause")])
+    assert not (tmp_path / "new").exists()
+    gate = make_gate("published", WORLD, WORLD.legacy("uniform"), HOSTS["greedy"](), None, 1)
+    with pytest.raises(SettingError, match="takes no word"):
+        handover_to(tmp_path / "new", gate, 20, said=[said("pause")])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("lost", [1, 2, 3])
+def test_what_a_broken_write_lost_of_the_last_episode_comes_about_again(kept: Path, flip: Flipped, lost: int) -> None:
+    path = kept / "events.jsonl"
+    lines = path.read_bytes().splitlines(keepends=True)
+    whole = b"".join(lines)
+    path.write_bytes(b"".join(lines[:-lost]) + lines[-lost][:30])
+    before = path.read_bytes()
+    seen = handover_to(kept, start(), 20)  # and nothing is written
+    lacking = lost - 1  # the flip alone, or the last episodes with it
+    assert (seen["episodes"], seen["levels"][0]["control"]) == (flip.episode - lacking, "legacy" if lacking else "agent")
+    assert path.read_bytes() == before
+    handover_to(kept, start(), flip.episode)
+    assert path.read_bytes() == whole
+
+
+def test_reading_events_leaves_the_file_alone(kept: Path) -> None:
+    path = kept / "events.jsonl"
+    path.write_bytes(path.read_bytes() + b'{"kind": "un')
+    before = path.read_bytes()
+    assert len(read_events(path)) == len(before.splitlines()) - 1 and path.read_bytes() == before
+
+
+# ---- what was edited ---------------------------------------------------------------------------------------------------------
+
+
+def first(events: list[dict[str, Any]], kind: str) -> dict[str, Any]:
+    return next(event for event in events if event["kind"] == kind)
+
+
+def lifted(events: list[dict[str, Any]]) -> None:
+    unit = next(event for event in events if event["kind"] == "unit" and event["evidence"])
+    claims = unit["evidence"]["1-meta-2"]
+    claims["gain"] = [packed(tuple(None if log is None else log + 2**31 for log in unpacked(part))) for part in claims["gain"]]
+
+
+def claim(name: str, value: float) -> Edit:
+    def edit(events: list[dict[str, Any]]) -> None:
+        first(events, "frozen")["challenges"][0]["claims"][0][name] = value
+
+    return edit
+
+
+def earlier(events: list[dict[str, Any]]) -> None:
+    freeze = first(events, "frozen")
+    for item in [freeze, *freeze["challenges"]]:
+        item["since"] = 1
+
+
+def after(episode: int, /, **event: Any) -> Edit:
+    """Invent an event after an episode."""
+
+    def edit(events: list[dict[str, Any]]) -> None:
+        place = next(place for place, event in enumerate(events) if event["kind"] == "unit" and event["episode"] == episode)
+        events.insert(place + 1, event)
+
+    return edit
+
+
+def flips(events: list[dict[str, Any]]) -> None:
+    frozen = next(item for item in first(events, "frozen")["challenges"] if item["level"] == "meta")
+    numbers = {"episode": 20, "since": 21, "units": 6, "gain_lower": 0.2, "value_lower": 0.1, "cap": 2.0}
+    names = {"level": "meta", "challenge": frozen["name"], "action": "handover", "policy": frozen["policy"]}
+    after(20, kind="flip", **names, **numbers)(events)
+
+
+def dropped(kind: str) -> Edit:
+    def edit(events: list[dict[str, Any]]) -> None:
+        events.remove(first(events, kind))
+
+    return edit
+
+
+def left_out(events: list[dict[str, Any]]) -> None:
+    unit = next(event for event in events if event["kind"] == "unit" and event["evidence"])
+    del unit["evidence"]["1-meta-2"]
+
+
+def held(events: list[dict[str, Any]]) -> None:
+    events[3] |= {"arm": "legacy"}
+
+
+def other(events: list[dict[str, Any]]) -> None:
+    first(events, "frozen")["challenges"][0]["policy"] = "0" * 64
+
+
+EDITS: dict[str, tuple[Edit, str]] = {
+    "evidence": (lifted, r"line 17 of the events: run again, episode 15 .* other evidence for challenge '1-meta-2'"),
+    "share of the risk": (claim("delta", 0.999), r"line 16 .*'delta' of 'gain'.*0\.999 is kept"),
+    "margin": (claim("margin", -0.2), r"line 16 .*'margin' of 'gain' of 'claims' of '1-inner-2'.*-0\.2 is kept, and 0\.0 comes"),
+    "start of a test": (earlier, r"line 16 .*'since': 1 is kept, and 15 comes out"),
+    "policy": (other, "line 16 .*'policy' of '1-inner-2'"),
+    "certified": (
+        after(20, kind="certified", challenge="1-meta-2", level="meta", episode=20, units=6, gain_lower=0.3),
+        "line 23 .*'certified' is kept where 'unit' comes about",
+    ),
+    "flip": (flips, "line 23 .*'flip' is kept where 'unit' comes about"),
+    "waiting": (after(20, kind="waiting", level="meta", challenge="1-meta-2", episode=20, why="so"), "line 23 "),
+    "restart": (after(20, kind="restarted", episode=20, since=21, why="so"), "line 23 .*'restarted' is kept"),
+    "revert": (after(20, kind="reverted", level="meta", episode=20, since=21), "line 23 "),
+    "alarm": (after(20, kind="alarm", episode=20, evidence=200.0, floor=0.1), "line 23 "),
+    "a freeze that is gone": (dropped("frozen"), "line 16 .*'unit' is kept where 'frozen' comes about"),
+    "an episode that is gone": (dropped("unit"), "line 2 .*expected episode 1, found 2"),
+    "evidence that is gone": (left_out, "line 17 .*'1-meta-2' of 'evidence'.* and .* comes out"),
+    "who acted": (held, "line 4 .*'arm': 'legacy' is kept, and 'agent' comes out"),
+    "certified, which is gone": (dropped("certified"), "line 44 .*is kept where 'certified' comes about"),
+    "words nobody could say": (
+        after(20, kind="operator", action="revert", who="x", why="y", episode=20, level="meta"),
+        "line 23 .*there is nothing to revert",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", EDITS)
+def test_what_was_edited_is_refused_with_its_line(what: str, kept: Path) -> None:
+    path = kept / "events.jsonl"
+    edit, message = EDITS[what]
+    events = [json.loads(line) for line in path.read_text().splitlines()]
+    edit(events)
+    path.write_text("".join(json.dumps(event) + "\n" for event in events))
+    before = content(kept)
+    for episodes in (1, 100):
+        with pytest.raises(InputError, match=f"events.jsonl: {message}"):
+            handover_to(kept, start(), episodes)
+        assert content(kept) == before
+
+
+def test_a_gate_that_looks_from_time_to_time_names_the_line_too(tmp_path: Path) -> None:
+    def looking() -> Any:
+        return make_gate("published", WORLD, WORLD.legacy("uniform"), HOSTS["greedy"](), {"stride": 10}, 1)
+
+    handover_to(tmp_path, looking(), 30)
+    path = tmp_path / "events.jsonl"
+    lines = path.read_text().splitlines()
+    unit = json.loads(lines[5])
+    path.write_text("\n".join([*lines[:5], json.dumps({**unit, "reward": 0.9}), *lines[6:]]) + "\n")
+    with pytest.raises(PolicyError, match=r"events.jsonl: line 6 .*episode 5 is kept with the reward 0\.9"):
+        handover_to(tmp_path, looking(), 30)
+    invented = {"kind": "restarted", "episode": 30, "since": 31, "why": "so"}
+    path.write_text("\n".join([*lines, json.dumps(invented)]) + "\n")
+    with pytest.raises(PolicyError, match=r"line 32 .*'restarted' does not come about"):
+        handover_to(tmp_path, looking(), 30)
+
+
+def test_differences_are_named_where_they_are() -> None:
+    one = Certified("1-inner-2", "inner", 40, 20, 0.25)
+    assert difference(one, replace(one, units=21)) == "'certified', 'units': 20 is kept, and 21 comes out"
+    unit = Unit(3, 0.5, "agent", {})
+    assert difference(unit, replace(unit, reward=None)) == "episode 3 is kept with the reward 0.5, and comes out with None"
+
+
+# ---- replaying ---------------------------------------------------------------------------------------------------------------
+
+
+def replayed(path: Path, edit: Edit) -> None:
+    events = [plain(event) for event in read_events(path)]
+    edit(events)
+    replay([event_of(json.loads(json.dumps(event))) for event in events])
+
+
+@pytest.mark.parametrize(
+    ("what", "message"),
+    [
+        ("share of the risk", "freeze 1 may spend 0.0303964 of the risk 0.05, found 1.0"),
+        ("start of a test", "on episodes that start after its freeze"),
+        ("policy", "Only what was certified is put in control"),
+        ("certified", "its evidence says no"),
+        ("flip", "challenge '1-meta-2' is not certified"),
+        ("waiting", "is not certified there"),
+        ("revert", "cannot have been given back"),
+        ("alarm", "the monitor has no such evidence"),
+        ("a freeze that is gone", "it is not open"),
+        ("evidence that is gone", "counts for challenge '1-meta-2', and its evidence is missing"),
+        ("certified, which is gone", "is not certified"),
+    ],
+)
+def test_replay_refuses_what_cannot_have_happened(what: str, message: str, flipped: Path) -> None:
+    with pytest.raises(InputError, match=message):
+        replayed(flipped / "events.jsonl", EDITS[what][0])
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "message"),
+    [
+        ("certified", {"gain_lower": 0.4}, "the bound of challenge"),
+        ("certified", {"units": 3}, "has counted"),
+        ("certified", {"level": "meta"}, "names 'meta'"),
+        ("certified", {"episode": 20}, "is said to have come after episode 20"),
+        ("flip", {"gain_lower": 0.4}, "the bound of challenge"),
+        ("flip", {"value_lower": 0.9}, "the bound of the value"),
+        ("flip", {"units": 3}, "has counted"),
+        ("flip", {"since": 3}, "episodes that start later"),
+        ("flip", {"cap": 3.0}, "another action or cap"),
+        ("flip", {"action": "upgrade"}, "another action or cap"),
+        ("frozen", {"episode": 3}, "freeze 1 is said to have come after episode 3"),
+        ("frozen", {"since": 40}, "and counts from episode 15; expected"),
+    ],
+)
+def test_numbers_of_events_are_looked_at_again(kind: str, change: dict[str, Any], message: str, flipped: Path) -> None:
+    with pytest.raises(InputError, match=message):
+        replayed(flipped / "events.jsonl", lambda events: first(events, kind).update(change))
+
+
+def test_a_flip_needs_the_mode_and_a_gate_that_counts(flipped: Path) -> None:
+    events: list[Event] = read_events(flipped / "events.jsonl")
+    for extra, message in (
+        ({"kind": "mode", "mode": "shadow"}, "in the mode 'shadow' it does not"),
+        ({"kind": "mode", "mode": "approve"}, "in the mode 'approve' it does not"),
+        ({"kind": "paused", "why": "so"}, "the gate is paused: so"),
+    ):
+        said = event_of({**extra, "episode": events[-1].episode})  # type: ignore[union-attr]
+        with pytest.raises(InputError, match=message):
+            replay([*events[:-1], said, events[-1]])
+
+
+def test_a_paused_gate_counts_nothing(flipped: Path) -> None:
+    events = read_events(flipped / "events.jsonl")
+    place = next(place for place, event in enumerate(events) if isinstance(event, Frozen)) + 1
+    with pytest.raises(InputError, match=r"is evidence for nothing .the gate is paused: so"):
+        replay([*events[:place], event_of({"kind": "paused", "episode": 14, "why": "so"}), *events[place:]])
+    unit = replace(events[place], arm="legacy")  # type: ignore[type-var]
+    with pytest.raises(InputError, match=r"is evidence for nothing .its arm is 'legacy'"):
+        replay([*events[:place], unit])

@@ -1,0 +1,109 @@
+"""Who had a level when: turns, what was given back, combinations that nobody tested, and averages of who acts now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from aegis.certificate.measures import reward_measure
+from aegis.errors import InputError
+from aegis.handover import HOSTS, GateSettings, Handover, summary
+from aegis.handover.events import Event, Flipped, Operator, Reverted, Unit
+from aegis.handover.turns import Turn, handed_over, last_change, turns, untested
+from aegis.worlds import make_world
+
+WORLD = make_world("additive", f_a=2.0, inner_steps=3)
+
+
+def flip(level: str, since: int, action: str = "handover") -> Flipped:
+    return Flipped(level, f"1-{level}-2", action, 2.0, "digest", since - 1, since, 9, 0.1, 0.2)
+
+
+def back(level: str, since: int) -> Reverted:
+    return Reverted(level, since - 1, since)
+
+
+def test_turns_begin_with_a_handover_and_end_with_a_revert() -> None:
+    events = [flip("inner", 10), flip("inner", 20, "upgrade"), flip("meta", 30), back("inner", 41), flip("inner", 60)]
+    assert turns(events) == (Turn("inner", 10, 40), Turn("meta", 30), Turn("inner", 60))
+    assert last_change(events) == 60 and last_change([*events, back("meta", 70)]) == 70 and last_change([]) == 1
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        ([flip("inner", 10), flip("meta", 20)], {}),
+        ([flip("inner", 10), flip("meta", 20), back("inner", 30)], {"meta": ["inner"]}),
+        ([flip("inner", 10), flip("meta", 20), back("meta", 30)], {}),  # inner alone was tested before
+        ([flip("inner", 10), flip("meta", 20), flip("inner", 25, "upgrade"), back("meta", 30)], {"inner": ["meta"]}),
+        ([flip("inner", 10), flip("meta", 20), back("inner", 30), back("meta", 40)], {}),
+        ([flip("inner", 10), flip("meta", 20), back("inner", 30), flip("inner", 50)], {"meta": ["inner"]}),
+        ([flip("inner", 10), flip("meta", 20), back("inner", 30), flip("meta", 50, "upgrade")], {"meta": ["inner"]}),
+        ([flip("a", 10), flip("b", 20), flip("c", 30), back("a", 40), back("b", 50)], {"c": ["a", "b"]}),
+    ],
+)
+def test_a_gain_beside_an_agent_that_is_gone_was_not_tested(events: Sequence[Event], expected: dict[str, list[str]]) -> None:
+    assert untested(events) == expected
+
+
+def test_episodes_while_anything_is_handed_over() -> None:
+    events = [*(Unit(n, 0.5) for n in range(1, 9)), flip("inner", 3), back("inner", 6), flip("meta", 8)]
+    assert handed_over(events).tolist() == [False, False, True, True, True, False, False, True]
+
+
+@pytest.fixture(scope="module")
+def both() -> Handover:
+    """Return a run in which both levels change hands and the first is given back."""
+    settings = GateSettings(caps=(3.0,), upgrades=False, holdback=0.2)
+    run = Handover(WORLD, WORLD.legacy("uniform"), HOSTS["greedy"](), settings, 1)
+    while len(run.deployed) < 2 and run.state.episode < 900:
+        run.advance(run.state.episode + 20)
+    run.advance(run.state.episode + 30)
+    run.say(Operator("revert", "ann", "not convinced", 0, "inner"))
+    run.advance(run.state.episode + 30)
+    return run
+
+
+def test_the_sentence_warns_of_a_combination_that_was_not_tested(both: Handover) -> None:
+    found = summary(both)
+    assert found["untested"] == {"meta": ["inner"]}
+    assert (
+        "The gain at 'meta' was certified with the agent at 'inner', given back since: this combination was not tested."
+        in found["sentence"]
+    )
+    inner = found["levels"][0]
+    first = next(event for event in both.events if isinstance(event, Flipped))
+    given = next(event for event in both.events if isinstance(event, Reverted))
+    assert inner["held"] == [[first.since, given.since - 1]] and inner["since"] is None
+
+
+def test_averages_are_of_whoever_acts_now_and_of_what_was_held_back(both: Handover) -> None:
+    measure, found = reward_measure(WORLD.problem), summary(both)["rewards"]
+    values = np.array([measure.value(value) for value in both.rewards])
+    arms = np.array(both.arms)
+    given = next(event for event in both.events if isinstance(event, Reverted))
+    first = next(event for event in both.events if isinstance(event, Flipped))
+    assert found["now"] == pytest.approx(values[given.since - 1 :][arms[given.since - 1 :] == "agent"].mean())
+    assert found["held_back"] == pytest.approx(values[arms == "legacy"].mean())
+    assert found["held_back_episodes"] == (arms == "legacy").sum() > 10
+    later = arms[first.since - 1 :] == "agent"
+    assert found["beside"] == pytest.approx(values[first.since - 1 :][later].mean()) and found["beside_episodes"] == later.sum()
+
+
+def test_a_run_that_was_given_back_says_so() -> None:
+    run = Handover(WORLD, WORLD.legacy("uniform"), HOSTS["greedy"](), GateSettings(caps=(2.0,), upgrades=False), 1)
+    run.advance(60)
+    assert run.deployed
+    run.say(Operator("revert", "ann", "not convinced", 0, "inner"))
+    assert summary(run)["sentence"].startswith("Given back: after 60 episodes the legacy controls every level again; the agent")
+
+
+def test_no_sentence_speaks_of_a_risk_that_is_overspent(both: Handover) -> None:
+    run = Handover(WORLD, both.legacy, both.host, both.settings, 1)
+    run.advance(5)
+    run.state = replace(run.state, spent=0.06)
+    with pytest.raises(InputError, match=r"have spent 0\.06 of a risk of 0\.05"):
+        summary(run)
