@@ -182,10 +182,62 @@ def test_thinning_is_declared_or_refused(tmp_path: Path) -> None:
     with pytest.raises(LogError, match=r"'pdrop' is 0.5: decisions are missing .* --thinned"):
         read_dsjson(thin)
     assert any("coin toss" in note for note in read_dsjson(thin, Declared(thinned=True)).notes)
-    lost = written(tmp_path / "lost.json", event(1), {"RewardValue": 1.0, "EventId": "event-9"})
+    late = [{"RewardValue": 1.0, "EventId": f"event-{number}"} for number in (1, 9)]
+    lost = written(tmp_path / "lost.json", event(1), *late)
     with pytest.raises(LogError, match="1 outcomes have no decision in the file"):
         read_dsjson(lost)
     assert read_dsjson(lost, Declared(thinned=True)).table.num_rows == 1
+    assert read_dsjson(written(tmp_path / "none.json", event(1), late[1]), Declared(thinned=True)).table.num_rows == 1
+
+
+def test_outcomes_whose_ids_match_nothing_show_one_of_each(tmp_path: Path) -> None:
+    late = [{"RewardValue": 1.0, "EventId": f"EVENT_{number}"} for number in range(3)]
+    with pytest.raises(LogError, match=r"line 2, key 'EventId': .* 'EVENT_0', but a decision has 'event-1' .*line 1") as found:
+        read_dsjson(written(tmp_path / "log.json", event(1), *late))
+    assert "none of the 3 outcomes" in str(found.value) and "--thinned" not in str(found.value)
+    with pytest.raises(LogError, match=r"'EVENT_0', but no decision has one"):
+        read_dsjson(written(tmp_path / "bare.json", event(1, EventId=None), late[0]))
+
+
+def test_a_cost_and_an_outcome_that_differ_are_refused_and_agreeing_ones_are_not(tmp_path: Path) -> None:
+    late = {"RewardValue": 0.9, "EventId": "event-1"}
+    with pytest.raises(
+        LogError, match=r"line 2, key 'RewardValue': found 0.9, .* '_label_cost' -0.5, a reward of 0.5 \(.*line 1\)"
+    ):
+        read_dsjson(written(tmp_path / "log.json", event(1, _label_cost=-0.5), late))
+    for cost in (-0.9, 0.0):
+        made = read_dsjson(written(tmp_path / "log.json", event(1, _label_cost=cost), late))
+        assert made.table["reward"].to_pylist() == [0.9]
+
+
+@pytest.mark.parametrize("empty", [None, []])
+def test_a_file_without_any_outcome_is_refused_unless_that_is_declared(empty: list[Any] | None, tmp_path: Path) -> None:
+    path = written(tmp_path / "log.json", *[event(number, _label_cost=0.0, o=empty) for number in range(3)])
+    with pytest.raises(LogError, match=r"line 1: none of the 3 decisions has an outcome .* --unobserved cost"):
+        read_dsjson(path)
+    made = read_dsjson(path, Declared(unobserved="cost"))
+    assert made.table["reward"].to_pylist() == [0.0] * 3
+    assert any("no decision tells of an outcome, and all have the same cost, 0" in note for note in made.notes)
+    assert read_dsjson(path, Declared(unobserved="missing")).table["reward"].to_pylist() == [None] * 3
+
+
+def test_a_deferred_action_counts_if_it_was_activated(tmp_path: Path) -> None:
+    active = {"EventId": "event-1", "ActionTaken": True}
+    inside = event(2, DeferredAction=True, o=[{"v": 1.0}, {"EventId": "event-2", "ActionTaken": True}])
+    path = written(tmp_path / "log.json", event(1, DeferredAction="true", o=[{"v": 1.0}]), active, inside)
+    made = read_dsjson(path)
+    assert made.table["reward"].to_pylist() == [1.0, 1.0] and not any("deferred" in note for note in made.notes)
+    off = {**active, "ActionTaken": False}
+    path = written(tmp_path / "log.json", event(1, DeferredAction=True, o=[{"v": 1.0}]), off, inside, event(3, o=[{"v": 1.0}]))
+    with pytest.raises(LogError, match=r"line 1, key 'DeferredAction': the action was to wait .*--skipped"):
+        read_dsjson(path)
+    left = read_dsjson(path, Declared(skipped="left out"))
+    assert left.table["event_id"].to_pylist() == ["event-2", "event-3"]
+    assert "1 deferred actions were never activated: declared 'left out'" in left.notes
+    assert read_dsjson(path, Declared(skipped="missing")).table["reward"].to_pylist() == [None, 1.0, 1.0]
+    alone = written(tmp_path / "alone.json", event(1, o=[active]), event(2, o=[{"v": 1.0}]))
+    with pytest.raises(LogError, match=r"line 1, key 'o': this event has no outcome, others have"):
+        read_dsjson(alone)
 
 
 @pytest.mark.parametrize("first", [True, False])
@@ -196,9 +248,9 @@ def test_an_outcome_in_a_line_of_its_own_is_joined_to_its_decision(first: bool, 
     assert made.table["reward"].to_pylist() == [0.25, 1.0]
     assert "1 outcomes stood in lines of their own and were joined to their decisions by EventId" in made.notes
     assert not any("coin toss" in note for note in made.notes)
-    with pytest.raises(LogError, match=r"key 'o': this event has no outcome, others have"):
+    with pytest.raises(LogError, match=r"line 2: no line holds an outcome \('RewardValue'\) of this event, EventId 'event-3'"):
         read_dsjson(written(tmp_path / "some.json", *lines[:1], event(3), late))
-    skipped = written(tmp_path / "skipped.json", event(1, _skipLearn=True), event(2), late)
+    skipped = written(tmp_path / "skipped.json", event(1, _skipLearn=True, _label_cost=0.0), event(2), late)
     assert read_dsjson(skipped, Declared(skipped="left out", unobserved="cost")).table.num_rows == 1
 
 

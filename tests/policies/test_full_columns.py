@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import policy_examples as ex
+import pyarrow as pa
 import pytest
 
 from aegis.errors import PolicyError
+from aegis.logs import Source
 from aegis.policies import (
     Capped,
     Floored,
@@ -22,6 +24,8 @@ from aegis.policies import (
     policy_digest,
     unpack,
 )
+from aegis.policies.named_order import order_by_name
+from aegis.problem import Actions, parse_problem
 
 PROBLEM = ex.problem(2)
 COLUMNS = {name: ex.full_columns(PROBLEM, name) for name in PROBLEM.names}
@@ -107,3 +111,73 @@ def test_only_levels_with_columns_are_claimed():
 
     inner = PROBLEM.names[-1]
     assert Candidate.of(FullColumns(PROBLEM, {inner: COLUMNS[inner]})).levels(PROBLEM) == (inner,)
+
+
+DRUGS = parse_problem(
+    """
+episode: visit
+reward: {column: score, range: [0, 1]}
+levels:
+  - name: drug
+    context: [age]
+    action: {column: drug, values: [none, a, b]}
+    available: [can_none, can_a, can_b]
+    propensity: {columns: [p_none, p_a, p_b]}
+"""
+)
+
+
+def drugs(**changes):
+    """Return three visits; at the last one drug b is not available."""
+    columns = {
+        "visit": [1, 2, 3],
+        "age": [50.0, 60.0, 70.0],
+        "drug": ["none", "b", "a"],
+        "can_none": [True] * 3,
+        "can_a": [True] * 3,
+        "can_b": [True, True, False],
+        "p_none": [0.5, 0.5, 0.5],
+        "p_a": [0.25, 0.25, 0.5],
+        "p_b": [0.25, 0.25, 0.0],
+        "score": [0.1, 0.2, 0.3],
+        "q_none": [0.2, 0.2, 0.2],
+        "q_a": [0.7, 0.1, 0.8],
+        "q_b": [0.1, 0.7, 0.0],
+    }
+    return Source(pa.table({**columns, **changes}), DRUGS).read(columns=("q_none", "q_a", "q_b"))
+
+
+def test_columns_named_after_actions_stand_in_their_order():
+    with pytest.raises(
+        PolicyError, match=r"actions none, a, b, in this order, but the columns q_a, q_none, q_b .*; write q_none,q_a,q_b"
+    ):
+        FullColumns(DRUGS, {"drug": ["q_a", "q_none", "q_b"]})
+    assert FullColumns(DRUGS, {"drug": ["q_none", "q_a", "q_b"]}).full("drug", drugs()).shape == (1, 3, 3)
+    FullColumns(DRUGS, {"drug": ["x", "y", "z"]})
+
+
+@pytest.mark.parametrize(
+    ("values", "columns", "found"),
+    [
+        (("none", "a", "b"), ("q_b", "q_none", "q_a"), ("q_none", "q_a", "q_b")),
+        (("none", "a", "b"), ("B q", "NONE q", "A q"), ("NONE q", "A q", "B q")),
+        (("one", "none"), ("q_none", "q_one"), ("q_one", "q_none")),
+        (("b", "a b"), ("q a b", "q b"), ("q b", "q a b")),
+        ((0.5, 10), ("q_10", "q_0.5"), ("q_0.5", "q_10")),
+        (("a", "b"), ("q_a", "q_a2"), None),
+        ((2, 0, 1), ("q_0", "q_1", "q_2"), None),  # perhaps by their places
+        ((0, 1, 2), ("q_2", "q_1", "q_0"), ("q_0", "q_1", "q_2")),
+        (("a", "b"), ("qa", "qb"), None),
+        (("a", "b"), ("q_a", "r_a"), None),
+    ],
+)
+def test_the_order_that_names_show(values, columns, found):
+    assert order_by_name(Actions("x", values, "labels" if isinstance(values[0], str) else "numbers"), columns) == found
+
+
+def test_unavailable_actions_have_no_probability():
+    policy = FullColumns(DRUGS, {"drug": ["q_none", "q_a", "q_b"]})
+    batch = drugs(q_a=[0.7, 0.1, 0.3], q_b=[0.1, 0.7, 0.5])
+    for ask in (policy.full, policy.taken):
+        with pytest.raises(PolicyError, match=r"row 3, column 'q_b': 0.5 for the action 'b', which is not available there"):
+            ask("drug", batch)

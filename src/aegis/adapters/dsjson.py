@@ -62,8 +62,9 @@ def _survey(paths: Sequence[str | Path], declared: Declared, apart: Sequence[Out
     found = Survey(declared)
     for event in events(paths, _by_id(apart)):
         found.add(event)
-    found.dangling = sum(outcome.event_id not in found.ids for outcome in apart)
-    found.check()
+    lost = [line for line in apart if line.event_id not in found.ids]
+    found.apart, found.dangling = len(apart), len(lost)
+    found.check(lost[0] if lost else None)
     return found
 
 
@@ -73,7 +74,7 @@ def _tables(paths: Sequence[str | Path], found: Survey, apart: Sequence[Outcome]
     rows: list[dict[str, Any]] = []
     number = 0
     for event in events(paths, _by_id(apart)):
-        if event.skipped and found.declared.skipped == "left out":
+        if event.unused and found.declared.skipped == "left out":
             continue
         number += 1
         rows.append(_row(event, found, problem, number))
@@ -122,7 +123,7 @@ def _row(event: Event, found: Survey, problem: Problem, number: int) -> dict[str
     else:
         row |= dict.fromkeys((f"p:{label}" for label in found.actions), 0.0)
         row |= {f"p:{label}": chance for label, chance in zip(labels, event.chances, strict=True)}
-    lost = (event.skipped and found.declared.skipped == "missing") or (
+    lost = (event.unused and found.declared.skipped == "missing") or (
         not event.observed and found.declared.unobserved == "missing"
     )
     return {**row, REWARD: None if lost else -event.cost}

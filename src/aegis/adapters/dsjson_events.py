@@ -28,7 +28,8 @@ class Event:
     where: file and line. shared: features by path, such as `user.age`. actions: one mapping of features per action. taken: from
     0. chances: of all actions, None if the line does not tell. observed: whether an outcome was joined to it, None if the file
     does not say. skipped: it is marked not to be learned from. dropped: the share of events like it that was not logged.
-    joined: its outcome stood in a line of its own.
+    joined: its outcome stood in a line of its own. deferred: its action waited (`DeferredAction`) for an activation that never
+    came.
     """
 
     where: str
@@ -45,33 +46,53 @@ class Event:
     dropped: float
     model: str | None
     joined: bool = False
+    deferred: bool = False
+
+    @property
+    def unused(self) -> bool:
+        """Whether the action was not put to use, as far as the file tells."""
+        return self.skipped or self.deferred
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """An outcome in a line of its own. where: file and line. event_id: of its decision. reward: its `RewardValue`."""
+    """An outcome, or an activation, in a line of its own.
+
+    where: file and line. event_id: of its decision. reward: its `RewardValue`; rewarded: it has one. activates: its
+    `ActionTaken`, which puts a deferred action to use.
+    """
 
     where: str
     event_id: str | None
     reward: Any
+    rewarded: bool = True
+    activates: bool = False
 
 
 def outcomes(paths: Sequence[str | Path]) -> list[Outcome]:
-    """Return the outcomes that stand in lines of their own, before or after the line of their decision, if that is there."""
+    """Return what stands in lines of its own, outcomes and activations, before or after the line of their decision."""
     found: list[Outcome] = []
     for path in paths:
         for number, line in _lines(Path(path)):
-            if "RewardValue" not in line:
+            if "RewardValue" not in line and "ActionTaken" not in line:
                 continue
             where = f"{path}, line {number}"
             content = _parsed(line, where)
             if _apart(content):
-                found.append(Outcome(where, _text(content, "EventId", where), content["RewardValue"]))
+                found.append(
+                    Outcome(
+                        where,
+                        _text(content, "EventId", where),
+                        content.get("RewardValue"),
+                        "RewardValue" in content,
+                        _flag(content, "ActionTaken", where),
+                    )
+                )
     return found
 
 
 def events(paths: Sequence[str | Path], apart: Mapping[str, Sequence[Outcome]] | None = None) -> Iterator[Event]:
-    """Yield the events of files, one after the other; apart: outcomes in lines of their own by EventId, which are joined."""
+    """Yield the events of files, one after the other; apart: what stands in lines of its own by EventId, which is joined."""
     for path in paths:
         for number, line in _lines(Path(path)):
             where = f"{path}, line {number}"
@@ -126,12 +147,15 @@ def _parsed(line: str, where: str) -> dict[str, Any]:
 
 
 def _apart(content: Mapping[str, Any]) -> bool:
-    """Say whether a line is an outcome whose decision is not in it."""
-    return "c" not in content and "RewardValue" in content
+    """Say whether a line is an outcome, or an activation, whose decision is not in it."""
+    return "c" not in content and ("RewardValue" in content or "ActionTaken" in content)
 
 
-def _joined(event: Event, found: Sequence[Outcome]) -> Event:
-    """Return the event with the outcome that stands in a line of its own, if there is one; LogError if there are two."""
+def _joined(event: Event, apart: Sequence[Outcome]) -> Event:
+    """Return the event with what stands in lines of its own; LogError if outcomes are two, or not what the decision says."""
+    if event.deferred and any(line.activates for line in apart):
+        event = replace(event, deferred=False)
+    found = [line for line in apart if line.rewarded]
     if not found:
         return event
     if event.observed or len(found) > 1:
@@ -142,7 +166,14 @@ def _joined(event: Event, found: Sequence[Outcome]) -> Event:
         )
     if not _is_number(found[0].reward):
         raise LogError(f"{found[0].where}, key 'RewardValue': {_found(found[0].reward)}; expected a finite number")
-    return replace(event, cost=-float(found[0].reward), observed=True, joined=True)
+    reward = float(found[0].reward)
+    if event.cost != 0 and not math.isclose(event.cost, -reward, rel_tol=1e-6):
+        raise LogError(
+            f"{found[0].where}, key 'RewardValue': found {reward:g}, but the decision '{event.event_id}' has '_label_cost' "
+            f"{event.cost:g}, a reward of {-event.cost:g} ({event.where}). Which of them counts is for you to say: write "
+            "'_label_cost' 0 where the outcome comes in a line of its own, or leave that line out"
+        )
+    return replace(event, cost=-reward, observed=True, joined=True)
 
 
 def _event(content: Mapping[str, Any], where: str) -> Event:
@@ -188,11 +219,31 @@ def _event(content: Mapping[str, Any], where: str) -> Event:
         chance,
         chances,
         _number(content, "_label_cost", where),
-        None if "o" not in content else bool(content["o"]),
+        _observed(content),
         _flag(content, "_skipLearn", where),
         dropped,
         _model(content),
+        deferred=_flag(content, "DeferredAction", where) and not _activated(content, where),
     )
+
+
+def _observed(content: Mapping[str, Any]) -> bool | None:
+    """Say whether an outcome was joined to a decision; an activation alone is none. None if the line does not tell."""
+    if "o" not in content:
+        return None
+    joined = content["o"]
+    return any(not _is_activation(one) for one in joined) if isinstance(joined, list) else bool(joined)
+
+
+def _activated(content: Mapping[str, Any], where: str) -> bool:
+    """Say whether the line of a decision holds its activation as well."""
+    joined = content.get("o")
+    inside = [one for one in joined if isinstance(one, Mapping)] if isinstance(joined, list) else []
+    return any(_flag(one, "ActionTaken", where) for one in (content, *inside))
+
+
+def _is_activation(one: Any) -> bool:
+    return isinstance(one, Mapping) and "ActionTaken" in one and "v" not in one
 
 
 def _taken(content: Mapping[str, Any], count: int, where: str) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from aegis.adapters.dsjson_events import Event, flat
+from aegis.adapters.dsjson_events import Event, Outcome, flat
 from aegis.errors import LogError, SettingError, choose, nearest
 from aegis.problem import Actions, Level, Problem, Propensity, Reward, Variable
 
@@ -23,10 +23,10 @@ class Declared:
 
     reward_range: limits of -cost; without them nothing is certified. thinned: events that are not in the file were left out by a
     coin toss that looked at nothing. unobserved: what an event without an outcome (`o`) earned: 'cost', as it is labelled, or
-    'missing'. skipped: events marked `_skipLearn` are 'missing' their reward, or 'left out' because being skipped has nothing
-    to do with the action. action_key: the feature that names an action, such as `item.id` or `_tag`; without it actions are
-    places in `_multi`. contexts: the shared features to keep, all if None. cluster: the shared feature that events of one unit
-    have in common.
+    'missing'. skipped: events marked `_skipLearn`, or `DeferredAction` and never activated, are 'missing' their reward, or 'left
+    out' because being skipped has nothing to do with the action. action_key: the feature that names an action, such as `item.id`
+    or `_tag`; without it actions are places in `_multi`. contexts: the shared features to keep, all if None. cluster: the shared
+    feature that events of one unit have in common.
     """
 
     reward_range: tuple[float, float] | None = None
@@ -66,8 +66,11 @@ class Survey:
     timed: int = 0
     full: int = 0
     skipped: int = 0
+    deferred: int = 0
     joined: int = 0
+    apart: int = 0
     dangling: int = 0
+    costs: set[float] = field(default_factory=set)
     observed: dict[bool | None, str] = field(default_factory=dict)
     featured: bool = False
 
@@ -75,18 +78,29 @@ class Survey:
         """Add an event; LogError if it does not fit those before."""
         self.events += 1
         self.skipped += event.skipped
-        self.observed.setdefault(event.observed, event.where)
-        if event.skipped and self.declared.skipped is None:
+        self.deferred += event.deferred
+        if event.unused and self.declared.skipped is None:
+            found = "'_skipLearn': the event was marked not to be learned from, as when its action was never shown."
+            if event.deferred:
+                found = (
+                    "'DeferredAction': the action was to wait for its activation ('ActionTaken'), and the file has none: it was "
+                    "not put to use, and Vowpal Wabbit does not learn from it."
+                )
             raise LogError(
-                f"{event.where}, key '_skipLearn': the event was marked not to be learned from, as when its action was never "
-                "shown. If that can depend on the action, leaving it out favours actions that are shown rarely: declare "
-                "skipped 'missing' (it counts at its worst), or 'left out' if it has nothing to do with the action"
+                f"{event.where}, key {found} If that can depend on the action, leaving it out favours actions that are shown "
+                "rarely: declare skipped 'missing' (it counts at its worst), or 'left out' if it has nothing to do with the "
+                "action (--skipped)"
             )
         self._add_id(event)
         self.joined += event.joined
-        if event.skipped and self.declared.skipped == "left out":
+        left_out = event.unused and self.declared.skipped == "left out"
+        if event.observed or not left_out:
+            self.observed.setdefault(event.observed, event.where)
+        if left_out:
             return
         self.kept += 1
+        if len(self.costs) < 2:
+            self.costs.add(event.cost)
         self.named += event.event_id is not None
         self.timed += event.time is not None
         self.full += event.chances is not None
@@ -141,8 +155,8 @@ class Survey:
                     "contexts to keep (--context), or make it the cluster (--cluster)"
                 )
 
-    def check(self) -> None:
-        """Raise LogError for what the file leaves open and nobody declared."""
+    def check(self, lost: Outcome | None = None) -> None:
+        """Raise LogError for what the file leaves open and nobody declared. lost: an outcome without its decision."""
         declared = self.declared
         if not self.kept:
             raise LogError("there is nothing to convert: no line holds a decision that is kept")
@@ -161,6 +175,13 @@ class Survey:
                 f"{second}, key 'pdrop': found {other:g}, but {one:g} at {first}: events were thinned at different rates, so "
                 "that those in the file are not like those that happened. Convert stretches of one rate by themselves"
             )
+        if lost is not None and self.dangling == self.apart and not declared.thinned:
+            own = next(iter(self.ids.items()), None)
+            example = "no decision has one" if own is None else f"a decision has '{own[0]}' ({own[1]})"
+            raise LogError(
+                f"{lost.where}, key 'EventId': {_id_words(lost)}, but {example}: none of the {self.apart} outcomes "
+                "belongs to a decision, their ids do not match. Name the files of the decisions and of their outcomes together"
+            )
         if (rates[0][0] > 0 or self.dangling) and not declared.thinned:
             found = f"'pdrop' is {rates[0][0]:g}" if rates[0][0] > 0 else f"{self.dangling} outcomes have no decision in the file"
             raise LogError(
@@ -168,12 +189,30 @@ class Survey:
                 "are missing were left out by a coin toss that looked at nothing (neither context, nor action, nor outcome): "
                 "declare it with --thinned if you know that it was so"
             )
-        if len(self.observed) > 1 and declared.unobserved is None:
-            where = self.observed.get(False) or self.observed.get(None)
+        if declared.unobserved is None:
+            self._check_outcomes()
+
+    def _check_outcomes(self) -> None:
+        """Raise LogError if some events have an outcome and some have none, or no event has one."""
+        declare = (
+            "which is right only if no outcome means that nothing happened: declare --unobserved cost in that case, "
+            "--unobserved missing if outcomes may have been lost"
+        )
+        where = self.observed.get(False) or self.observed.get(None)
+        if len(self.observed) > 1:
+            found = f"{where}, key 'o': this event has no outcome, others have"
+            if self.joined:
+                name = next((name for name, place in self.ids.items() if place == where), None)
+                found = (
+                    f"{where}: no line holds an outcome ('RewardValue') of this event, EventId {name!r}, nor has it one itself "
+                    f"('o'); {self.joined} events have an outcome in a line of its own"
+                )
+            raise LogError(f"{found}. Its cost is then a default, {declare}")
+        if True not in self.observed and (False in self.observed or self.costs == {0.0}):
+            found = "an empty 'o'" if False in self.observed else "the cost 0 and no 'o'"
             raise LogError(
-                f"{where}, key 'o': this event has no outcome, others have. Its cost is then a default, which is right only if "
-                "no outcome means that nothing happened: declare --unobserved cost in that case, --unobserved missing if "
-                "outcomes may have been lost"
+                f"{where}: none of the {self.kept} decisions has an outcome (all have {found}). Outcomes in a file of their own "
+                f"(lines with 'EventId' and 'RewardValue') are to be named with it. Else these costs are defaults, {declare}"
             )
 
     @property
@@ -234,6 +273,10 @@ class Survey:
             found.append("decisions are missing from the file, declared to be left out by a coin toss that looked at nothing")
         if self.skipped:
             found.append(f"{self.skipped} events were marked _skipLearn: declared '{self.declared.skipped}'")
+        if self.deferred:
+            found.append(f"{self.deferred} deferred actions were never activated: declared '{self.declared.skipped}'")
+        if True not in self.observed and len(self.costs) == 1:
+            found.append(f"no decision tells of an outcome, and all have the same cost, {next(iter(self.costs)):g}")
         if len(self.observed) > 1:
             found.append(f"events without an outcome: declared '{self.declared.unobserved}'")
         if 0 < self.timed < self.kept:
@@ -244,6 +287,10 @@ class Survey:
         if any(self.kinds[key] is None and self.absent[key] for key in self.contexts):
             found.append("a number that an event does not have is 0, as in Vowpal Wabbit")
         return tuple(found)
+
+
+def _id_words(line: Outcome) -> str:
+    return "an outcome has none" if line.event_id is None else f"an outcome has '{line.event_id}'"
 
 
 def action_labels(event: Event, key: str | None) -> list[str]:

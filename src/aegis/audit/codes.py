@@ -173,8 +173,8 @@ CODES: dict[str, Code] = {
     ),
     # ---- the candidate
     "outside-support": Code(
-        "The candidate takes actions that the log never takes; they are counted at their worst.",
-        "learn a candidate that stays within the log's support: aegis learn --kind capped",
+        "The candidate takes actions that the log never takes, or that are not available; they are counted at their worst.",
+        "learn a candidate that stays within the log's support: aegis learn --kind capped; log 0 for unavailable actions",
     ),
     "poor-overlap": Code(
         "The candidate differs so much from the log that a small part of it carries all the weight.",

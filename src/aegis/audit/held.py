@@ -46,16 +46,22 @@ class Held:
         for key, bets in other.bets.items():
             self.bets[key].merge(bets)
 
-    def findings(self, order: str, strongest: Mapping[str, float]) -> list[Finding]:
-        """Return what was found. order: of the episodes, in words.
+    @property
+    def pairs(self) -> int:
+        """How many pairs were added."""
+        return sum(bets.pairs for bets in self.bets.values())
+
+    def findings(self, order: str, strongest: Mapping[str, float], orders: int = 1) -> list[Finding]:
+        """Return what was found. order: of the episodes, in words. orders: in how many they are looked at, which share alpha.
 
         strongest: log evidence that the propensities of a level are wrong in a slice; what is explained by that is not held.
         """
+        alpha = self.alpha / orders
         found = {key: bets.evidence() for key, bets in self.bets.items() if bets.pairs}
         every = np.array(list(found.values()))
-        if not every.size or mean_log(every) < math.log(1.0 / self.alpha):
+        if not every.size or mean_log(every) < math.log(1.0 / alpha):
             return []
-        limit = math.log(every.size / self.alpha)
+        limit = math.log(every.size / alpha)
         grave: list[Finding] = []
         for name in self.problem.names:
             own = {lag: log for (level, lag), log in found.items() if level == name}

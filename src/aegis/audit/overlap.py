@@ -10,13 +10,16 @@ from aegis.audit.finding import Finding, finding
 from aegis.audit.view import Mask
 from aegis.audit.weights import at_scope, decision_weights, unit_weights
 from aegis.errors import PolicyError, counted
-from aegis.policies import path_full
+from aegis.policies import TargetColumns, path_full
 from aegis.problem import Array, Batch, LevelTable, Policy, Problem, Scope
 
 STEPS = 4  # bins of the histogram in one doubling
 REACH = 64  # doublings below and above one that are told apart
 FEWEST = 0.05  # effective share of the units, below which overlap is poor
 TOP = 0.01  # the heaviest units
+FEW = 100  # decisions, below which the mean of weights says nothing
+LIGHT = 0.05  # by which weights average below one, and by SCORE standard errors, before a word is said
+SCORE = 4.0
 HEAVY = 0.5  # of all weight in the heaviest units, above which overlap is poor
 
 
@@ -88,6 +91,8 @@ class Overlap:
         self.levels = {name: Histogram() for name in problem.names if name in scope}
         self.outside = dict.fromkeys(self.levels, 0.0)
         self.decisions = dict.fromkeys(self.levels, 0)
+        # A candidate that is known at the actions taken only does not say what it does elsewhere; its weights do.
+        self.taken = dict.fromkeys(self.levels if isinstance(policy, TargetColumns) else (), (0, 0.0, 0.0))
 
     def add(self, batch: Batch) -> dict[str, Array]:
         """Add the episodes of a batch; return the weights `[m]` of the decisions at each level of the scope."""
@@ -98,6 +103,9 @@ class Overlap:
                 self.levels[name].add(unit_weights(self.problem, known, Scope(name), batch))
             self.outside[name] += _mass_outside(self.policy, name, batch)
             self.decisions[name] += len(batch.levels[name])
+        for name in self.taken:
+            found = known.get(name, np.zeros(0))
+            self.taken[name] = _plus(self.taken[name], (found.size, float(found.sum()), float((found * found).sum())))
         if len(known) == len(self.levels):
             self.whole.add(unit_weights(self.problem, known, self.scope, batch))
         return known
@@ -109,6 +117,8 @@ class Overlap:
             self.levels[name].merge(histogram)
             self.outside[name] += other.outside[name]
             self.decisions[name] += other.decisions[name]
+        for name, sums in other.taken.items():
+            self.taken[name] = _plus(self.taken[name], sums)
 
     def findings(self) -> list[Finding]:
         """Return what was found."""
@@ -118,6 +128,7 @@ class Overlap:
             if share > 1e-9:
                 message = f"level '{name}': the candidate puts {share:.2%} of its probability on actions that the log never takes"
                 found.append(finding("outside-support", "warning", message, name, share=share))
+        found += [item for name in self.taken for item in self._light(name)]
         whole = self.whole
         if not whole.count or (whole.effective >= FEWEST and whole.heaviest(TOP) <= HEAVY):
             return found
@@ -130,6 +141,19 @@ class Overlap:
             f"{whole.largest:.3g}. The weights of level '{worst}' hurt most"
         )
         return [*found, finding("poor-overlap", "warning", message, worst, figures=_figures(whole))]
+
+    def _light(self, name: str) -> list[Finding]:
+        """Return a finding if the weights of a level's decisions average below one, which is what they do within the support."""
+        count, total, squares = self.taken[name]
+        mean = total / max(count, 1)
+        error = math.sqrt(max(squares / max(count, 1) - mean * mean, 0.0) / max(count, 1))
+        if count < FEW or mean > 1 - LIGHT or mean + SCORE * error > 1:
+            return []
+        message = (
+            f"level '{name}': the weights of {counted(count, 'decisions')} average {mean:.3g}, not 1: the candidate puts about "
+            f"{1 - mean:.0%} of its probability on actions that the log never takes, or that are not available"
+        )
+        return [finding("outside-support", "warning", message, name, share=1 - mean)]
 
     def figures(self) -> dict[str, float | str]:
         """Return figures about the candidate's weights."""
@@ -151,6 +175,10 @@ def _figures(weights: Histogram) -> dict[str, float | str]:
         "median": weights.quantile(0.5),
         "quantile_99": weights.quantile(0.99),
     }
+
+
+def _plus(one: tuple[int, float, float], other: tuple[int, float, float]) -> tuple[int, float, float]:
+    return one[0] + other[0], one[1] + other[1], one[2] + other[2]
 
 
 def _mass_outside(policy: Policy, level: str, batch: Batch) -> float:

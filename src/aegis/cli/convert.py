@@ -37,7 +37,10 @@ DSJSON_ONLY = ("thinned", "unobserved", "skipped", "action_key", "context", "clu
     help="dsjson: events without an outcome earned their 'cost', or are 'missing' it.",
 )
 @click.option(
-    "--skipped", type=Word("skipped"), metavar="WHAT", help="dsjson: _skipLearn events are 'missing' their reward, or 'left out'."
+    "--skipped",
+    type=Word("skipped"),
+    metavar="WHAT",
+    help="dsjson: _skipLearn or never activated events are 'missing' their reward, or 'left out'.",
 )
 @click.option("--action-key", metavar="FEATURE", help="dsjson: the feature that names an action, such as item.id or _tag.")
 @click.option("--context", multiple=True, metavar="FEATURE", help="dsjson: a shared feature to keep; repeatable. Default: all.")

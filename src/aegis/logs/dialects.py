@@ -16,6 +16,7 @@ from pathlib import Path
 
 from aegis.errors import LogError
 from aegis.logs.decimals import COMMA, decimal_marks
+from aegis.logs.header import header_line
 from aegis.logs.places import stored
 from aegis.logs.stored import Stored
 
@@ -61,7 +62,12 @@ def recognise(file: Path | Stored) -> Dialect:
     encoding = _encoding(place)
     head, whole = _head(place, encoding)
     given = _EXCEL.match(head)  # spreadsheets write this line, and hide it when they read it
-    tables = {mark: _rows(head[given.end() if given else 0 :], mark, whole) for mark in ([given[1]] if given else SEPARATORS)}
+    text, marks = head[given.end() if given else 0 :], [given[1]] if given else list(SEPARATORS)
+    numbered = {mark: _rows(text, mark, whole) for mark in marks}
+    titled = header_line(numbered)
+    if titled is not None:
+        raise _titled(place, text, *titled, above=1 if given else 0)
+    tables = {mark: [row for _, row in rows] for mark, rows in numbered.items()}
     separator = given[1] if given else _separator(tables, str(place))
     rows = tables[separator]
     decimals: dict[str, str] = {}
@@ -138,11 +144,24 @@ def _separator(tables: Mapping[str, list[list[str]]], name: str) -> str:
     return best[0]
 
 
-def _rows(head: str, separator: str, whole: bool) -> list[list[str]]:
-    """Return the first rows that are not blank and that end within `head`; none if quotes are in disorder."""
+def _titled(place: Stored, text: str, separator: str, line: int, fields: int, above: int) -> LogError:
+    """Return the error about lines above the header; above: lines before the text. The caller raises it."""
+    first = next(one for one in text.splitlines() if one.strip()).strip()
+    shown = first if len(first) <= 60 else f"{first[:57]}..."
+    return LogError(
+        f"{place}: the header does not seem to be the first line, which is '{shown}': line {line + above} and those below it "
+        f"have {fields} fields, separated by {SEPARATORS.get(separator, repr(separator))}; remove the lines above the header"
+    )
+
+
+def _rows(head: str, separator: str, whole: bool) -> list[tuple[int, list[str]]]:
+    """Return the first rows that are not blank and that end within `head`, each with its last line, from 1.
+
+    None of them if quotes are in disorder.
+    """
     reader = csv.reader(io.StringIO(head, newline=""), delimiter=separator)
     try:
-        rows = list(itertools.islice((row for row in reader if row), _ROWS))
+        rows = list(itertools.islice(((reader.line_num, row) for row in reader if row), _ROWS))
     except csv.Error:
         return []
     return rows if whole or len(rows) == _ROWS else rows[:-1]

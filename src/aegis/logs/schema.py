@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -107,6 +107,17 @@ def required_columns(problem: Problem, extra: Iterable[str] = ()) -> tuple[Colum
     return tuple({column.key: column for column in found}.values())
 
 
+def column_twice(file: str, name: str, names: Sequence[str]) -> LogError:
+    """Return the error about a name that several columns have; the caller raises it."""
+    if name:
+        return LogError(f"{file}: the column '{name}' is there twice; rename or remove one of the two")
+    blank, first = names.count(""), next(iter(names))
+    return LogError(
+        f"{file}: {blank} of {len(names)} columns have no name (the first is '{first}'); the header is the first line: remove "
+        "what stands above it, or give every column a name"
+    )
+
+
 def check_present(columns: Iterable[Column], names: Iterable[str], file: str, dialect: str = "") -> None:
     """Raise LogError, listing all that is missing and what may have been meant, unless `names` has every column once.
 
@@ -116,7 +127,7 @@ def check_present(columns: Iterable[Column], names: Iterable[str], file: str, di
     wanted = {column.name: column for column in reversed(tuple(columns))}
     twice = sorted({name for name in wanted if present.count(name) > 1})
     if twice:
-        raise LogError(f"{file}: the column '{twice[0]}' is there twice; rename or remove one of the two")
+        raise column_twice(file, twice[0], present)
     missing = [column for column in reversed(wanted.values()) if column.name not in present]
     if not missing:
         return

@@ -14,9 +14,10 @@ import numpy as np
 from aegis.errors import PolicyError, nearest
 from aegis.policies.column_values import column_values
 from aegis.policies.columns import TargetColumns
+from aegis.policies.named_order import order_by_name
 from aegis.policies.smoothed import at_taken
 from aegis.policies.state import State, Storable
-from aegis.policies.support import table_of
+from aegis.policies.support import open_actions, table_of
 from aegis.problem import Array, Batch, Problem
 
 SUM_TOLERANCE = 1e-6
@@ -26,6 +27,7 @@ SUM_TOLERANCE = 1e-6
 class FullColumns:
     """Probabilities of all actions, in the order of the action's values, by level; found in `Batch.extra`. One particle.
 
+    Actions that are not available have probability 0 in it. Columns whose names show another order of the actions are refused.
     On an interval they are the probabilities of its points, around which it acts uniformly; it takes no atom.
     """
 
@@ -41,6 +43,13 @@ class FullColumns:
             count = self.problem.level(name).actions.count
             if len(listed) != count or len(set(listed)) < count:
                 raise PolicyError(f"full columns: level '{name}' needs {count} different columns, one per action: {list(listed)}")
+            shown = order_by_name(self.problem.level(name).actions, listed)
+            if shown is not None and shown != tuple(listed):
+                values = ", ".join(map(str, self.problem.level(name).actions.values))
+                raise PolicyError(
+                    f"full columns: level '{name}' has the actions {values}, in this order, but the columns {', '.join(listed)} "
+                    f"are named after them in another; write {','.join(shown)}, or rename columns whose names mean something else"
+                )
         if not self.columns:
             raise PolicyError(f"full columns: name the columns of at least one level of {', '.join(names)}")
         used = {column for listed in self.columns.values() for column in listed}
@@ -74,7 +83,24 @@ class FullColumns:
                 f"level '{level}', row {row}: the probabilities in the columns '{self.columns[level][0]}' and following sum to "
                 f"{found[row].sum():.6g}, expected 1"
             )
+        self._check_available(level, found, batch)
         return found[None]
+
+    def _check_available(self, level: str, found: Array, batch: Batch) -> None:
+        """Raise PolicyError where actions that are not available have a probability."""
+        spec, table = self.problem.level(level), table_of(batch, level)
+        if table.available is None:
+            return
+        mask = open_actions(table.available, len(table), spec.actions.count, f"level '{level}'")
+        wrong = (found > SUM_TOLERANCE) & ~mask
+        if wrong.any():
+            row, place = (int(at) for at in np.argwhere(wrong)[0])
+            where = batch.where(row) if level == self.problem.innermost.name else f"level '{level}', decision {row}"
+            raise PolicyError(
+                f"{where}, column '{self.columns[level][place]}': {found[row, place]:g} for the action "
+                f"'{spec.actions.values[place]}', which is not available there; unavailable actions have probability 0: log what "
+                "the candidate does with the others"
+            )
 
     def taken(self, level: str, batch: Batch) -> Array:
         """Return `[1, n]`."""

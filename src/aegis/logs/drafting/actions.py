@@ -16,6 +16,7 @@ from aegis.logs.drafting.guesses import ActionGuess
 from aegis.logs.drafting.labelled import Labelled, labelled, wider
 from aegis.logs.drafting.masks import with_mask
 from aegis.logs.drafting.sheet import Look, Sheet, side_by_side
+from aegis.logs.drafting.strays import nothing_in
 from aegis.logs.drafting.words import (
     ACTION,
     BASE,
@@ -122,7 +123,7 @@ def _check_named(search: _Search, paired: Sequence[str]) -> None:
         listed = 1 <= look.count <= MOST_ACTIONS and not look.missing and look.kind in _KINDS
         if not (listed or any_number(look)):
             found = f"{look.count} {_COUNTED.get(look.kind, 'values')}"
-            found += f", and nothing in {look.missing} rows" if look.missing else ""
+            found += f", and {nothing_in(look)}" if look.missing else ""
             whole = "; put so many whole numbers into classes, to the nearest ten, say" if look.whole and not look.missing else ""
             raise InputError(
                 f"column '{name}' cannot be an action: found {found}; an action has 2 to {MOST_ACTIONS} values or is any number "

@@ -8,6 +8,7 @@ from aegis.errors import InputError, nearest
 from aegis.logs.drafting.chances import positive
 from aegis.logs.drafting.continuous import any_number
 from aegis.logs.drafting.sheet import Look, Sheet
+from aegis.logs.drafting.strays import in_words, nothing_in
 
 
 def declared_pairs(given: Sequence[str], sheet: Sheet) -> list[tuple[str | None, Look]]:
@@ -53,7 +54,7 @@ def _split(text: str, sheet: Sheet) -> tuple[str | None, str]:
 
 def _trouble(look: Look) -> str:
     if look.kind != "number" or look.numbers is None:
-        return {"text": "text", "flag": "flags", "date": "dates"}.get(look.kind, "no numbers")
+        return {"text": "text", "flag": "flags", "date": "dates"}.get(look.kind, "no numbers") + in_words(look)
     if look.missing:
-        return f"nothing in {look.missing} rows"
+        return nothing_in(look)
     return f"{look.numbers.min():g}"

@@ -15,6 +15,7 @@ from aegis.logs.drafting.levels import find_levels
 from aegis.logs.drafting.rewards import RewardGuess, find_reward
 from aegis.logs.drafting.sample import read_sample
 from aegis.logs.drafting.sheet import Look, Sheet
+from aegis.logs.drafting.strays import stray_rows
 from aegis.logs.drafting.text import Guesses, draft_text
 from aegis.logs.drafting.variables import place_columns
 from aegis.logs.drafting.words import ACTION, PROPENSITY, TARGET, is_named, rank
@@ -67,7 +68,7 @@ def draft_problem(
         placed = place_columns(sheet, {*used, reward.look.name}, levels, ids, reward)
         placed.unused += sample.left_out
     notes = [*ids.notes, *(note for action in found for note in action.notes), *levels.notes, *(reward.notes if reward else ())]
-    questions = [*ids.questions, *levels.questions, *(text for action in found for text in action.questions)]
+    questions = [*stray_rows(sheet), *ids.questions, *levels.questions, *(text for action in found for text in action.questions)]
     questions += [*_about_reward(reward), *_about_actions(sheet, found)]
     if placed is not None:
         notes, questions = [*notes, *placed.notes], [*questions, *placed.questions]

@@ -12,6 +12,7 @@ from aegis.logs.blocks import LogFile
 from aegis.logs.convert import plain
 from aegis.logs.decimals import POINT
 from aegis.logs.parts import Part
+from aegis.logs.schema import column_twice
 from aegis.logs.texts import GUESSES, parsed
 
 _BLOCK = 65536
@@ -59,7 +60,7 @@ def _common(files: Sequence[LogFile]) -> list[str]:
     for file in files:
         twice = sorted({name for name in file.names if file.names.count(name) > 1})
         if twice:
-            raise LogError(f"{file.name}: the column '{twice[0]}' is there twice; rename or remove one of the two")
+            raise column_twice(file.name, twice[0], file.names)
     found = [name for name in files[0].names if all(name in file.names for file in files)]
     if not found:
         raise LogError(f"{files[0].name}: has no column in common with the other files; give the files of one log")

@@ -40,6 +40,11 @@ class Look:
         return int(np.count_nonzero(self.codes < 0))
 
     @property
+    def first_missing(self) -> int:
+        """The first row, from 1, that has no value; 0 if all have one."""
+        return int(np.argmax(self.codes < 0)) + 1 if self.missing else 0
+
+    @property
     def count(self) -> int:
         """How many distinct values there are."""
         return len(self.distinct)

@@ -102,7 +102,7 @@ def _unfit(look: Look, sheet: Sheet) -> str:
     if look.kind == "other":
         return "neither text nor numbers, flags or dates"
     if look.count < 2:
-        return "the same in every row" if look.count else "empty"
+        return _constant(look, sheet)
     if like_probability(look):
         return "looks like a probability, " + ("of another policy" if is_named(look.name, TARGET) else "but of no action found")
     if undated(look):
@@ -114,6 +114,15 @@ def _unfit(look: Look, sheet: Sheet) -> str:
     if look.kind == "text" and look.count > MOST_CATEGORIES:
         return f"text with {look.count} different values; log a category or a number instead"
     return ""
+
+
+def _constant(look: Look, sheet: Sheet) -> str:
+    if not look.count:
+        return "empty"
+    if not look.missing:
+        return "the same in every row"
+    mostly = "mostly empty" if 2 * look.missing > sheet.rows else "empty in some rows"
+    return f"{mostly}: nothing in {look.missing} of {sheet.rows} rows, and the same in the others"
 
 
 def _suspected(action: ActionGuess) -> str:
