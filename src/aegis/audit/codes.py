@@ -192,9 +192,10 @@ CODES: dict[str, Code] = {
         "rows were left out of the log, such as those of failed runs; log more episodes, which will tell",
     ),
     "earlier-looks": Code(
-        "Other claims were tested on these data before. If a candidate was chosen after seeing their results, its risk is not "
-        "the one stated, and no arithmetic repairs that.",
-        "certify a candidate that was chosen after a look on data that came later",
+        "Other claims were tested on these data before. If a candidate, scope, claims, range or cap was chosen after seeing their "
+        "results, the risk is not the one stated: roughly, the risks of all looks add up.",
+        "certify what was chosen after a look (a candidate, and also another scope, fewer claims, a narrower range or a smaller "
+        "cap) on data that came later; or declare all of it before the first look",
     ),
     "damaged-ledger": Code(
         "A file of the ledger cannot be read at some place: looks may have been written there that nobody can count any more.",

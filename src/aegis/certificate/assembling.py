@@ -25,7 +25,7 @@ from aegis.certificate.request import Request
 from aegis.certificate.results import level_result, refused_result, subgroup_results
 from aegis.certificate.unsmoothed import unsmoothed
 from aegis.certificate.verdicts import blocking_level, judge, listed
-from aegis.errors import RefusedError
+from aegis.errors import RefusedError, counted
 from aegis.problem import Problem, Scope, dump_problem
 from aegis.version import __version__
 
@@ -165,8 +165,9 @@ def _own_findings(request: Request, outcome: Outcome, looks: Mapping[str, Any]) 
                 "earlier-looks",
                 "warning",
                 f"{_looks(len(others))} taken at these data before{_parts(others)}, the last one "
-                f"{max(look['when'] for look in others)}; if a candidate here was chosen after seeing their results, its risk is "
-                "not the one stated",
+                f"{max(look['when'] for look in others)}; if a candidate, scope, claims, range or cap here was chosen after seeing "
+                f"their results, the risk is not the one stated. Risks add up: {counted(len(others) + 1, 'looks')} at "
+                f"{100 * request.delta:.3g} % each make roughly {_sum_of_risks(len(others) + 1, request.delta)}",
                 looks=float(len(others)),
             )
         )
@@ -220,6 +221,12 @@ def _damaged(look: Mapping[str, Any]) -> Finding:
 
 def _looks(count: int) -> str:
     return "1 other look was" if count == 1 else f"{count} other looks were"
+
+
+def _sum_of_risks(looks: int, delta: float) -> str:
+    """Return what the risks of some looks add up to, in words."""
+    total = looks * delta
+    return f"{100 * total:.3g} %" if total < 1.0 else "100 %, no promise at all"
 
 
 def _parts(others: Sequence[Mapping[str, Any]]) -> str:
