@@ -255,12 +255,11 @@ FAULTS: dict[str, Callable[[], Log]] = {
     "duplicated-rows": doubled,
     "duplicated-episodes": copied_episodes,
 }
-BY_POLICY = {"outside-support", "poor-overlap"}
+BY_POLICY = {"outside-support", "poor-overlap", "doubtful-weights"}
 BY_CERTIFICATE = {
     "cannot-certify",
     "earlier-looks",
     "damaged-ledger",
-    "doubtful-weights",
     "nothing-certified",
     "no-fingerprints",
     "other-method",

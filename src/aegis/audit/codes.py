@@ -188,8 +188,9 @@ CODES: dict[str, Code] = {
     "doubtful-weights": Code(
         "There is some evidence that a candidate's weights average more than one, which those of no policy do; too little to "
         "refuse.",
-        "see that its probabilities and the logged ones belong to the actions of their rows and sum to one, and that no "
-        "rows were left out of the log, such as those of failed runs; log more episodes, which will tell",
+        "see first that every context was known before the decision (one that is known only after it follows the action), and that "
+        "logged probabilities or densities are not too low; then that columns are not swapped, that probabilities sum to one, "
+        "and that no rows were lost, such as those of failed runs; log more episodes, which will tell",
     ),
     "earlier-looks": Code(
         "Other claims were tested on these data before. If a candidate, scope, claims, range or cap was chosen after seeing their "

@@ -6,10 +6,12 @@ import math
 
 import numpy as np
 
+from aegis.audit.doubtful import DOUBT, doubtful_weights
 from aegis.audit.finding import Finding, finding
 from aegis.audit.view import Mask
 from aegis.audit.weights import at_scope, decision_weights, unit_weights
 from aegis.errors import PolicyError, counted
+from aegis.evidence import Blend, Tally, value_grid
 from aegis.policies import path_full
 from aegis.problem import Array, Batch, LevelTable, Policy, Problem, Scope
 
@@ -80,11 +82,16 @@ class Histogram:
 
 
 class Overlap:
-    """Weights of a candidate over the log, for the scope and for each of its levels alone."""
+    """Weights of a candidate over the log, for the scope and for each of its levels alone.
 
-    def __init__(self, problem: Problem, policy: Policy, scope: Scope) -> None:
+    learned: from this log, on whose own rows its weights need not average one. The mean is tested over independent episodes, by
+    propensities that are taken to be exact.
+    """
+
+    def __init__(self, problem: Problem, policy: Policy, scope: Scope, learned: bool = False) -> None:
         self.problem, self.policy, self.scope = problem, at_scope(problem, policy, scope), scope
-        self.whole = Histogram()
+        self.tested = not learned and problem.cluster is None and not problem.wrong_by(scope)
+        self.whole, self.tally = Histogram(), Tally()
         self.levels = {name: Histogram() for name in problem.names if name in scope}
         self.outside = dict.fromkeys(self.levels, 0.0)
         self.decisions = dict.fromkeys(self.levels, 0)
@@ -99,12 +106,16 @@ class Overlap:
             self.outside[name] += _mass_outside(self.policy, name, batch)
             self.decisions[name] += len(batch.levels[name])
         if len(known) == len(self.levels):
-            self.whole.add(unit_weights(self.problem, known, self.scope, batch))
+            units = unit_weights(self.problem, known, self.scope, batch)
+            self.whole.add(units)
+            if self.tested:
+                self.tally.add(np.minimum(units, np.finfo(np.float64).max))
         return known
 
     def merge(self, other: Overlap) -> None:
         """Add the weights of other episodes."""
         self.whole.merge(other.whole)
+        self.tally = self.tally.merge(other.tally)
         for name, histogram in other.levels.items():
             self.levels[name].merge(histogram)
             self.outside[name] += other.outside[name]
@@ -119,6 +130,9 @@ class Overlap:
                 message = f"level '{name}': the candidate puts {share:.2%} of its probability on actions that the log never takes"
                 found.append(finding("outside-support", "warning", message, name, share=share))
         whole = self.whole
+        evidence = self.log_evidence()
+        if evidence >= math.log(DOUBT):
+            found.append(doubtful_weights("the candidate", tuple(self.levels), whole.mean, evidence))
         if not whole.count or (whole.effective >= FEWEST and whole.heaviest(TOP) <= HEAVY):
             return found
         worst = (
@@ -130,6 +144,12 @@ class Overlap:
             f"{whole.largest:.3g}. The weights of level '{worst}' hurt most"
         )
         return [*found, finding("poor-overlap", "warning", message, worst, figures=_figures(whole))]
+
+    def log_evidence(self) -> float:
+        """Return the logarithm of the evidence that weights average more than one, as a certificate tests it."""
+        if not self.tally.count:
+            return -math.inf
+        return Blend((self.tally.sketch(value_grid(0)),), (1.0,)).log_wealth(0.0)
 
     def figures(self) -> dict[str, float | str]:
         """Return figures about the candidate's weights."""

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from aegis.audit.doubtful import chance, doubtful_weights
 from aegis.audit.finding import SEVERITIES, Audit, Finding, finding
 from aegis.certificate.assumptions import assumptions, codes_about
-from aegis.certificate.balance import doubtful, mean_weight
+from aegis.certificate.balance import doubtful, log_evidence, mean_weight
 from aegis.certificate.candidate import Candidate
 from aegis.certificate.certificate import Assumption, Certificate, LevelResult
 from aegis.certificate.claims import margin_of
@@ -24,7 +25,7 @@ from aegis.certificate.methods import other_methods
 from aegis.certificate.request import Request
 from aegis.certificate.results import level_result, refused_result, subgroup_results
 from aegis.certificate.unsmoothed import unsmoothed
-from aegis.certificate.verdicts import blocking_level, judge, listed
+from aegis.certificate.verdicts import Doubt, blocking_level, judge, listed
 from aegis.errors import RefusedError, counted
 from aegis.problem import Problem, Scope, dump_problem
 from aegis.version import __version__
@@ -55,7 +56,7 @@ def assemble(request: Request, outcome: Outcome, looks: Mapping[str, Any], data:
     weights = [] if found is None else _weights(request, found)
     fixes = [item.fix for item in findings if item.severity == "refused"]
     return Certificate(
-        judge(problem, levels, request.delta, fixes),
+        judge(problem, levels, request.delta, fixes, _doubts(request, found)),
         levels,
         tuple(item.plain() for item in findings),
         _assumptions(request, outcome),
@@ -182,20 +183,23 @@ def _own_findings(request: Request, outcome: Outcome, looks: Mapping[str, Any]) 
         )
     for (index, scope), balance in ({} if outcome.found is None else outcome.found.balances).items():
         if doubtful(balance):
-            found.append(
-                finding(
-                    "doubtful-weights",
-                    "warning",
-                    f"the weights of {request.candidates[index].name} at {', '.join(map(repr, request.named(scope)))} average "
-                    f"{mean_weight(balance):.4g}, those of a policy average one: some evidence that propensities are wrong "
-                    "or that rows were left out",
-                )
-            )
+            name, evidence = request.candidates[index].name, log_evidence(balance)
+            found.append(doubtful_weights(name, request.named(scope), mean_weight(balance), evidence))
     if outcome.found is not None:
         found += other_methods(request, outcome.found.claims)
     if outcome.found is not None and outcome.found.certified_episodes == 0:
         found.append(finding("nothing-certified", "refused", "no unit is left on the certification side of the split"))
     return found
+
+
+def _doubts(request: Request, found: Collected | None) -> dict[tuple[str, tuple[str, ...]], Doubt]:
+    """Return what is doubtful about the weights, by candidate and scope."""
+    balances = {} if found is None else found.balances
+    return {
+        (request.candidates[index].name, request.named(scope)): Doubt(mean_weight(balance), chance(log_evidence(balance)))
+        for (index, scope), balance in balances.items()
+        if doubtful(balance)
+    }
 
 
 def _barred(request: Request) -> Finding:
