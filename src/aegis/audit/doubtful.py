@@ -16,8 +16,8 @@ def doubtful_weights(candidate: str, levels: Sequence[str], mean: float, log_evi
     return finding(
         "doubtful-weights",
         "warning",
-        f"the weights of {candidate} at {', '.join(map(repr, levels))} average {mean:.4g}, those of a policy average one: a log in "
-        f"order comes to such weights with a chance of {chance(log_evidence)}",
+        f"the weights of {candidate} at {', '.join(map(repr, levels))} average {mean:.4g}, those of a policy average one: a log "
+        f"in order comes to such weights with a chance of {chance(log_evidence)}",
         mean_weight=mean,
         log10_evidence=log_evidence / math.log(10),
     )

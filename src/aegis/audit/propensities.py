@@ -21,6 +21,7 @@ from aegis.problem import Problem, Scope
 DOUBT = math.log(20.0)  # evidence from which a log that is not refused is one with a warning
 REACTS = math.log(100.0)  # evidence from which propensities count as not sequential
 NAMED = 3  # slices that a message names
+MOST_PAIRS = 12  # shares that a message names
 
 
 class Propensities:
@@ -153,6 +154,7 @@ class Propensities:
             f"{f' and {strong - len(parts)} further slices' if strong > len(parts) else ''}",
             level,
             self._column(level),
+            self._fix_of_shares(level),
             slices=float(number),
             slices_refuted=float(strong),
             log10_evidence=first.log_evidence / math.log(10),
@@ -178,6 +180,7 @@ class Propensities:
                     f"score {score:.1f}); {_described(strongest)}",
                     name,
                     self._column(name),
+                    self._fix_of_shares(name),
                     score=score,
                     slice=strongest.words,
                     mean_weight=strongest.mean_weight,
@@ -227,6 +230,18 @@ class Propensities:
 
     def _severity(self, level: str) -> Severity:
         return "refused" if level in self.scope else "warning"
+
+    def _fix_of_shares(self, level: str) -> str | None:
+        """Return what to do where wrong propensities are declared shares; None where they are anything else."""
+        spec, actions = self.problem.level(level).propensity, self.problem.level(level).actions
+        if spec is None or not spec.shares:
+            return None
+        pairs = [f"{value} {share:g}" for value, share in zip(actions.values, spec.shares, strict=True)]
+        given = ", ".join(pairs[:MOST_PAIRS]) + (", ..." if len(pairs) > MOST_PAIRS else "")
+        return (
+            f"see that 'shares' are in the order of the action's values (declared: {given}), and that a coin or random number "
+            "with these chances decided in each case: a calendar, turns or quotas are no shares"
+        )
 
     def _column(self, level: str) -> str | None:
         given = self.problem.level(level).propensity

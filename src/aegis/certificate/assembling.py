@@ -166,8 +166,8 @@ def _own_findings(request: Request, outcome: Outcome, looks: Mapping[str, Any]) 
                 "earlier-looks",
                 "warning",
                 f"{_looks(len(others))} taken at these data before{_parts(others)}, the last one "
-                f"{max(look['when'] for look in others)}; if a candidate, scope, claims, range or cap here was chosen after seeing "
-                f"their results, the risk is not the one stated. Risks add up: {counted(len(others) + 1, 'looks')} at "
+                f"{max(look['when'] for look in others)}; if a candidate, scope, claims, range or cap here was chosen after "
+                f"seeing their results, the risk is not the one stated. Risks add up: {counted(len(others) + 1, 'looks')} at "
                 f"{100 * request.delta:.3g} % each make roughly {_sum_of_risks(len(others) + 1, request.delta)}",
                 looks=float(len(others)),
             )

@@ -62,16 +62,16 @@ def judge(
 def _but(doubt: Doubt) -> str:
     """Return a sentence that says what speaks against a certified verdict."""
     return (
-        f" But its weights average {doubt.mean:.4g} and not one, to which a log in order comes with a chance of {doubt.chance}: if "
-        "something is wrong with the log, this gain need not be there."
+        f" But its weights average {doubt.mean:.4g} and not one, to which a log in order comes with a chance of {doubt.chance}: "
+        "if something is wrong with the log, this gain need not be there."
     )
 
 
 def _first(doubt: Doubt, step: str) -> str:
     """Return a next step with what comes before it."""
     return (
-        f"First find out why the weights average {doubt.mean:.4g} (doubtful-weights): is a context known only after the decision, or "
-        f"are logged probabilities too low? If nothing is found: {step[:1].lower()}{step[1:]}"
+        f"First find out why the weights average {doubt.mean:.4g} (doubtful-weights): is a context known only after the decision, "
+        f"or are logged probabilities too low? If nothing is found: {step[:1].lower()}{step[1:]}"
     )
 
 
