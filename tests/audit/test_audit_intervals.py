@@ -84,6 +84,16 @@ def test_a_density_that_is_too_large_only_warns() -> None:
     batch = log(CUT, count=1500)
     audit = audited(CUT, with_density(batch, 3.0 * batch.levels["dose"].mu_taken))
     assert audit.verdict == "fit with warnings" and "weights-below-one" in audit.codes()
+    (item,) = [item for item in audit.findings if item.code == "weights-below-one"]
+    assert "least" not in item.fix and "densities" in item.fix  # an interval refuses 'least'
+
+
+def test_an_interval_without_propensity_asks_for_a_density() -> None:
+    level = replace(CUT.problem.level("dose"), propensity=None)
+    auditor = Auditor(replace(CUT.problem, levels=tuple(level if one.name == "dose" else one for one in CUT.problem.levels)))
+    auditor.add(log(CUT, count=50))
+    (item,) = [item for item in auditor.result().findings if item.code == "no-propensity"]
+    assert "log the density" in item.fix and "density: true" in item.fix
 
 
 def test_a_mass_logged_where_no_atom_is_declared_is_refused() -> None:

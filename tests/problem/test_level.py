@@ -110,5 +110,5 @@ def test_an_interval_asks_for_its_density_before_anything_else(given: dict[str, 
 def test_what_is_wrong_with_a_propensity_names_its_level() -> None:
     level = "{name: arm, action: {column: a, values: [x, y]}, propensity: {shares: [0.5, 0.4]}}"
     text = f"episode: e\nreward: {{column: r}}\nlevels: [{level}]"
-    with pytest.raises(ProblemError, match="level 'arm': propensity: 'shares' sum to 0.9"):
+    with pytest.raises(ProblemError, match=r"level 'arm': propensity: 'shares' sum to 0\.9"):
         parse_problem(text)

@@ -189,7 +189,8 @@ CODES: dict[str, Code] = {
         "There is some evidence that a candidate's weights average more than one, which those of no policy do; too little to "
         "refuse.",
         "see first that every context was known before the decision (one that is known only after it follows the action), and "
-        "that logged probabilities or densities are not too low; then that columns are not swapped, that probabilities sum to one, "
+        "that logged probabilities or densities are not too low; then that columns are not swapped, that probabilities sum to "
+        "one, "
         "and that no rows were lost, such as those of failed runs; log more episodes, which will tell",
     ),
     "earlier-looks": Code(

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from aegis.audit.codes import CODES
 from aegis.audit.doubtful import DOUBT, doubtful_weights
 from aegis.audit.finding import Finding, finding
 from aegis.audit.view import Mask
@@ -20,6 +21,18 @@ REACH = 64  # doublings below and above one that are told apart
 FEWEST = 0.05  # effective share of the units, below which overlap is poor
 TOP = 0.01  # the heaviest units
 HEAVY = 0.5  # of all weight in the heaviest units, above which overlap is poor
+
+
+CAPPED_NEEDS = (
+    "a capped candidate needs the probabilities of all actions, and this log has that of the action taken only: log them "
+    "('columns'), or declare 'shares', 'policy: uniform' or 'base' if one of these is what was done"
+)
+
+
+def is_full(problem: Problem, level: str) -> bool:
+    """Say whether the whole logging distribution of a level is known, as a capped candidate needs it."""
+    given = problem.level(level).propensity
+    return given is not None and given.full
 
 
 class Histogram:
@@ -143,7 +156,15 @@ class Overlap:
             f"({whole.effective:.1%}); the heaviest 1 % carry {whole.heaviest(TOP):.0%}, the largest weight is "
             f"{whole.largest:.3g}. The weights of level '{worst}' hurt most"
         )
-        return [*found, finding("poor-overlap", "warning", message, worst, figures=_figures(whole))]
+        return [*found, finding("poor-overlap", "warning", message, worst, fix=self._closer(worst), figures=_figures(whole))]
+
+    def _closer(self, level: str) -> str | None:
+        """Return how a candidate comes closer to the log, where it cannot be capped as the log is."""
+        if self.problem.level(level).actions.continuous:
+            return "take a candidate that chooses nearer to what the log holds, or a wider 'bandwidth'; or explore more"
+        if is_full(self.problem, level):
+            return None
+        return f"{CODES['poor-overlap'].fix}; {CAPPED_NEEDS}"
 
     def log_evidence(self) -> float:
         """Return the logarithm of the evidence that weights average more than one, as a certificate tests it."""

@@ -21,6 +21,10 @@ from aegis.problem import Problem, Scope
 DOUBT = math.log(20.0)  # evidence from which a log that is not refused is one with a warning
 REACTS = math.log(100.0)  # evidence from which propensities count as not sequential
 NAMED = 3  # slices that a message names
+BELOW_ON_INTERVAL = (
+    "see that densities are per unit of the action as it is logged and not too high, and that the controller can reach every "
+    "part of the interval in every context; where it cannot, candidates that act there will look worse than they are"
+)
 MOST_PAIRS = 12  # shares that a message names
 
 
@@ -32,6 +36,7 @@ class Propensities:
 
     def __init__(self, problem: Problem, scope: Scope, alpha: float, atoms: Mapping[str, int] | None = None) -> None:
         self.problem, self.scope, self.alpha = problem, scope, alpha
+        self.intervals = frozenset(atoms or ())
         self.lenient = Lenient(problem)
         declared = [level for level in problem.levels if level.propensity is not None]
         self.randomisation = {level.name: LevelRandomisation(level, (atoms or {}).get(level.name)) for level in problem.levels}
@@ -222,6 +227,7 @@ class Propensities:
                 f"{worst.mean_weight:.3g} for {worst.action}, taken {_often(worst)}",
                 level,
                 self._column(level),
+                BELOW_ON_INTERVAL if level in self.intervals else None,
                 actions=float(len(low)),
                 mean_weight=worst.mean_weight,
                 action=worst.action,

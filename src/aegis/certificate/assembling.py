@@ -12,6 +12,8 @@ import pyarrow as pa
 
 from aegis.audit.doubtful import chance, doubtful_weights
 from aegis.audit.finding import SEVERITIES, Audit, Finding, finding
+from aegis.audit.overlap import is_full
+from aegis.audit.randomisation import NO_DENSITY
 from aegis.certificate.assumptions import assumptions, codes_about
 from aegis.certificate.balance import doubtful, log_evidence, mean_weight
 from aegis.certificate.candidate import Candidate
@@ -60,7 +62,12 @@ def assemble(request: Request, outcome: Outcome, looks: Mapping[str, Any], data:
         levels,
         tuple(item.plain() for item in findings),
         _assumptions(request, outcome),
-        blocking_level(weights, levels, [level.name for level in problem.levels if level.actions.continuous]),
+        blocking_level(
+            weights,
+            levels,
+            [level.name for level in problem.levels if level.actions.continuous],
+            [level.name for level in problem.levels if not is_full(problem, level.name)],
+        ),
         _counts(found),
         tuple(_candidate(request, candidate, outcome.behaviour) for candidate in request.candidates),
         () if found is None else tuple(split.describe() for split in found.sides.splits),
@@ -211,6 +218,7 @@ def _barred(request: Request) -> Finding:
         f"there is no propensity of {listed([repr(name) for name in missing])}: how likely was each action that was taken? Not "
         f"certified: {scopes}. The other scopes leave the legacy in charge there, and need no propensity of it",
         missing[0] if len(missing) == 1 else None,
+        fix=NO_DENSITY if all(request.problem.level(name).actions.continuous for name in missing) else None,
     )
 
 

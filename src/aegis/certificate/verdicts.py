@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from aegis.audit.overlap import CAPPED_NEEDS, is_full
 from aegis.certificate.certificate import CERTIFIED, NOT_YET, REFUSED, LevelResult, Verdict
 from aegis.certificate.results import FORESEEABLE, THIN
 from aegis.certificate.units import unit_word
@@ -70,8 +71,8 @@ def _but(doubt: Doubt) -> str:
 def _first(doubt: Doubt, step: str) -> str:
     """Return a next step with what comes before it."""
     return (
-        f"First find out why the weights average {doubt.mean:.4g} (doubtful-weights): is a context known only after the decision, "
-        f"or are logged probabilities too low? If nothing is found: {step[:1].lower()}{step[1:]}"
+        f"First find out why the weights average {doubt.mean:.4g} (doubtful-weights): is a context known only after the "
+        f"decision, or are logged probabilities too low? If nothing is found: {step[:1].lower()}{step[1:]}"
     )
 
 
@@ -119,10 +120,16 @@ def recommended(levels: Sequence[LevelResult]) -> LevelResult | None:
     return levels[0]
 
 
-def blocking_level(weights: Sequence[Mapping[str, Any]], levels: Sequence[LevelResult], intervals: Collection[str] = ()) -> str:
+def blocking_level(
+    weights: Sequence[Mapping[str, Any]],
+    levels: Sequence[LevelResult],
+    intervals: Collection[str] = (),
+    taken_only: Collection[str] = (),
+) -> str:
     """Return a sentence on which level's weights stand in the way of the scopes that are not certified.
 
-    intervals: the levels whose actions are one, where no candidate can be capped.
+    intervals: the levels whose actions are one, where no candidate can be capped. taken_only: those of whose actions only the
+    probability of the one taken is known, where none can be capped before that of all is.
     """
     waiting = [level for level in levels if level.verdict == NOT_YET]
     single = [item for item in weights if item.get("level") and item.get("ess_share") is not None]
@@ -146,7 +153,8 @@ def blocking_level(weights: Sequence[Mapping[str, Any]], levels: Sequence[LevelR
         return f"{text}."
     if worst["level"] in intervals:
         return f"{text}. A wider 'bandwidth' makes them smaller."
-    return f"{text}. A capped candidate (aegis learn --kind capped) keeps them small."
+    needs = f" ({CAPPED_NEEDS})" if worst["level"] in taken_only else ""
+    return f"{text}. A capped candidate (aegis learn --kind capped) keeps them small{needs}."
 
 
 def listed(words: Sequence[str]) -> str:
@@ -225,7 +233,8 @@ def _closer(problem: Problem, best: LevelResult) -> str:
     """Return how to come closer to the legacy."""
     if any(problem.level(name).actions.continuous for name in best.scope):
         return "one that chooses nearer to what the legacy chooses, or a wider 'bandwidth'"
-    return "aegis learn --kind capped, with a smaller --cap if it is capped already"
+    how = "aegis learn --kind capped, with a smaller --cap if it is capped already"
+    return how if all(is_full(problem, name) for name in best.scope) else f"{how}; {CAPPED_NEEDS}"
 
 
 def _per(problem: Problem) -> str:
