@@ -72,6 +72,15 @@ def test_densities_that_are_too_small_are_refused(what: str, factor: float) -> N
     assert audit.verdict == "refused" and "miscalibrated-propensities" in audit.codes(), what
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_small_errors_of_densities_are_the_users_to_avoid(seed: int) -> None:
+    """As docs/continuous.md says: seven per cent outside that were not divided by pass in a thousand decisions."""
+    batch = log(CUT, seed, count=250)
+    assert len(batch.levels["dose"]) == 1000
+    audit = audited(CUT, with_density(batch, 0.93 * batch.levels["dose"].mu_taken))
+    assert audit.verdict != "refused", audit.findings
+
+
 def test_a_density_of_the_wrong_rows_is_refused() -> None:
     batch = log(CUT)
     mu = batch.levels["dose"].mu_taken
