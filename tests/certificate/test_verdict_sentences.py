@@ -92,7 +92,7 @@ def test_weights_that_differ_stand_in_the_way() -> None:
 def test_a_cap_is_advised_together_with_what_it_needs() -> None:
     """Where only the chance of the action taken is logged, learning a capped candidate is refused."""
     heavy = {"level": "dose", "ess_share": 0.1, "largest": 30.0}
-    needs = "needs the probabilities of all actions, and this log has that of the action taken only"
+    needs = "; it needs the probabilities of all actions, logged in 'columns' or declared by 'shares'"
     assert needs in blocking_level([heavy], [result(NOT_YET)], taken_only=["dose"])
     assert needs not in blocking_level([heavy], [result(NOT_YET)])
     step = judge(problem_of(full=False), [result(NOT_YET)], 0.05, []).next_step

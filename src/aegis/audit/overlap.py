@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 
-from aegis.audit.codes import CODES
 from aegis.audit.doubtful import DOUBT, doubtful_weights
 from aegis.audit.finding import Finding, finding
 from aegis.audit.view import Mask
@@ -21,11 +20,8 @@ REACH = 64  # doublings below and above one that are told apart
 FEWEST = 0.05  # effective share of the units, below which overlap is poor
 TOP = 0.01  # the heaviest units
 HEAVY = 0.5  # of all weight in the heaviest units, above which overlap is poor
-
-
 CAPPED_NEEDS = (
-    "a capped candidate needs the probabilities of all actions, and this log has that of the action taken only: log them "
-    "('columns'), or declare 'shares', 'policy: uniform' or 'base' if one of these is what was done"
+    "it needs the probabilities of all actions, logged in 'columns' or declared by 'shares', 'policy: uniform' or 'base'"
 )
 
 
@@ -164,7 +160,7 @@ class Overlap:
             return "take a candidate that chooses nearer to what the log holds, or a wider 'bandwidth'; or explore more"
         if is_full(self.problem, level):
             return None
-        return f"{CODES['poor-overlap'].fix}; {CAPPED_NEEDS}"
+        return f"learn a candidate closer to the log: aegis learn --kind capped --cap 2 ({CAPPED_NEEDS}); or explore more"
 
     def log_evidence(self) -> float:
         """Return the logarithm of the evidence that weights average more than one, as a certificate tests it."""

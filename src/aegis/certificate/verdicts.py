@@ -153,7 +153,7 @@ def blocking_level(
         return f"{text}."
     if worst["level"] in intervals:
         return f"{text}. A wider 'bandwidth' makes them smaller."
-    needs = f" ({CAPPED_NEEDS})" if worst["level"] in taken_only else ""
+    needs = f"; {CAPPED_NEEDS}" if worst["level"] in taken_only else ""
     return f"{text}. A capped candidate (aegis learn --kind capped) keeps them small{needs}."
 
 
