@@ -151,6 +151,7 @@ def test_capped_needs_the_whole_distribution(tmp_path: Path) -> None:
     log = source(CLINIC, tmp_path, problem=taken)
     refused(log, PolicyError, "level 'dose': a capped candidate needs", settings=quick("capped"))
     refused(log, PolicyError, r"learn kind 'greedy' \(--kind greedy\)", settings=quick("capped"))
+    refused(log, PolicyError, "or declare 'shares', 'policy: uniform' or 'base'", settings=quick("capped"))
     assert isinstance(learn(log, settings=quick("capped"), scope=["plan"]), Learned)
     assert isinstance(learn(log, settings=quick("greedy")), Learned)
 

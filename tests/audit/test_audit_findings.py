@@ -255,12 +255,11 @@ FAULTS: dict[str, Callable[[], Log]] = {
     "duplicated-rows": doubled,
     "duplicated-episodes": copied_episodes,
 }
-BY_POLICY = {"outside-support", "poor-overlap"}
+BY_POLICY = {"outside-support", "poor-overlap", "doubtful-weights"}
 BY_CERTIFICATE = {
     "cannot-certify",
     "earlier-looks",
     "damaged-ledger",
-    "doubtful-weights",
     "nothing-certified",
     "no-fingerprints",
     "other-method",
@@ -368,7 +367,10 @@ def test_a_candidate_far_from_the_log_has_poor_overlap_and_the_level_is_named() 
     uniform = Legacy(plant.problem, {name: Uniform() for name in plant.problem.names})
     audit = audited(plant.problem, batch, policy=uniform, scope=["inner", "meta"])
     item = found(audit, "poor-overlap")
-    assert "--kind capped" in item.fix and item.level in ("inner", "meta")
+    assert "--kind capped" in item.fix and item.level in ("inner", "meta") and "needs" not in item.fix
+    problem, narrowed = taken_only(plant.problem, batch)
+    narrow = audited(problem, narrowed, policy=uniform, scope=["inner", "meta"])
+    assert "(it needs the probabilities of all actions" in found(narrow, "poor-overlap").fix
     assert audit.figures["weights_effective_share"] < 0.05
     same = audited(plant.problem, batch, policy=plant.legacy("natural"))
     assert same.findings == () and same.figures["weights_effective_share"] == pytest.approx(1.0)

@@ -72,6 +72,15 @@ def test_densities_that_are_too_small_are_refused(what: str, factor: float) -> N
     assert audit.verdict == "refused" and "miscalibrated-propensities" in audit.codes(), what
 
 
+@pytest.mark.parametrize("seed", range(3))
+def test_small_errors_of_densities_are_the_users_to_avoid(seed: int) -> None:
+    """As docs/continuous.md says: seven per cent outside that were not divided by pass in a thousand decisions."""
+    batch = log(CUT, seed, count=250)
+    assert len(batch.levels["dose"]) == 1000
+    audit = audited(CUT, with_density(batch, 0.93 * batch.levels["dose"].mu_taken))
+    assert audit.verdict != "refused", audit.findings
+
+
 def test_a_density_of_the_wrong_rows_is_refused() -> None:
     batch = log(CUT)
     mu = batch.levels["dose"].mu_taken
@@ -84,6 +93,16 @@ def test_a_density_that_is_too_large_only_warns() -> None:
     batch = log(CUT, count=1500)
     audit = audited(CUT, with_density(batch, 3.0 * batch.levels["dose"].mu_taken))
     assert audit.verdict == "fit with warnings" and "weights-below-one" in audit.codes()
+    (item,) = [item for item in audit.findings if item.code == "weights-below-one"]
+    assert "least" not in item.fix and "densities" in item.fix  # an interval refuses 'least'
+
+
+def test_an_interval_without_propensity_asks_for_a_density() -> None:
+    level = replace(CUT.problem.level("dose"), propensity=None)
+    auditor = Auditor(replace(CUT.problem, levels=tuple(level if one.name == "dose" else one for one in CUT.problem.levels)))
+    auditor.add(log(CUT, count=50))
+    (item,) = [item for item in auditor.result().findings if item.code == "no-propensity"]
+    assert "log the density" in item.fix and "density: true" in item.fix
 
 
 def test_a_mass_logged_where_no_atom_is_declared_is_refused() -> None:

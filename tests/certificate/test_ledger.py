@@ -315,6 +315,8 @@ def test_later_certificates_print_earlier_looks(tmp_path: Path) -> None:
     assert other.looks["number"] == 2
     (warning,) = [found for found in other.findings if found["code"] == "earlier-looks"]
     assert warning["severity"] == "warning" and "2 other looks" in warning["message"]
+    assert "scope, claims, range or cap" in warning["message"]
+    assert warning["message"].endswith("3 looks at 5 % each make roughly 15 %")
     assert certified(source_of(make_table(60, seed=2)), tmp_path).looks["number"] == 1
     assert certify(source_of(table), better_policy(problem_of()), ledger=False).looks == {}
 

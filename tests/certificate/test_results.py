@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from small_logs import best_dose, better_policy, make_table, problem_of, replaced, source_of, worse_policy
 
+from aegis.audit import audit_log
 from aegis.certificate import CERTIFIED, NOT_YET, REFUSED, Candidate, certify
 from aegis.certificate.balance import ALPHA, doubtful, start_balance, unbalanced
 from aegis.certificate.groups import check_variables
@@ -151,6 +152,28 @@ def test_doubtful_weights_stand_in_the_certificate() -> None:
     assert not stated[0][1] and stated[-1] == (REFUSED, [])
     assert any("'dose'" in message for _, warned in stated for message in warned)
     assert all(verdict != REFUSED for verdict, warned in stated if warned)
+
+
+def test_a_certified_verdict_says_its_doubt() -> None:
+    """Weights a little too large make a gain of nothing; the audit of the whole log finds the same."""
+    table, problem = make_table(150), problem_of(full=False)
+    columns = TargetColumns(problem, {"dose": "new_dose"})
+    said = []
+    for factor in (1.0, 1.2):
+        more = replaced(table, "new_dose", np.minimum(factor * table["new_dose"].to_numpy(), 1.0))
+        certificate = certify(source_of(more, problem), columns, scopes=[["dose"]], ledger=False)
+        warned = any(item["code"] == "doubtful-weights" for item in certificate.findings)
+        verdict = certificate.verdict
+        if verdict.verdict == CERTIFIED:
+            assert ("But its weights average" in verdict.sentence) == warned
+            assert verdict.next_step.startswith("First find out why the weights" if warned else "Hand 'dose' over")
+            said.append(warned)
+        if warned:
+            audit = audit_log(source_of(more, problem), columns, ["dose"], ["new_dose"])
+            assert "doubtful-weights" in audit.codes("warning")
+            learned = audit_log(source_of(more, problem), columns, ["dose"], ["new_dose"], learned=True)
+            assert "doubtful-weights" not in learned.codes()
+    assert said == [False, True]
 
 
 def test_no_units_no_refusal() -> None:

@@ -89,6 +89,17 @@ def test_weights_that_differ_stand_in_the_way() -> None:
     assert blocking_level([{**spread, "ess_share": 1.0}], [result(NOT_YET)]) == "No level's weights stand in the way: all are 1."
 
 
+def test_a_cap_is_advised_together_with_what_it_needs() -> None:
+    """Where only the chance of the action taken is logged, learning a capped candidate is refused."""
+    heavy = {"level": "dose", "ess_share": 0.1, "largest": 30.0}
+    needs = "; it needs the probabilities of all actions, logged in 'columns' or declared by 'shares'"
+    assert needs in blocking_level([heavy], [result(NOT_YET)], taken_only=["dose"])
+    assert needs not in blocking_level([heavy], [result(NOT_YET)])
+    step = judge(problem_of(full=False), [result(NOT_YET)], 0.05, []).next_step
+    assert needs in step and "'shares', 'policy: uniform' or 'base'" in step
+    assert "--kind capped" in judged(result(NOT_YET))[1] and needs not in judged(result(NOT_YET))[1]
+
+
 def test_a_log_with_hardly_any_decisions_like_the_candidates_foresees_nothing() -> None:
     thin = {**SPREAD, "effective_units": 4.2}
     step = judged(result(NOT_YET, further=442_452, weights=thin))[1]

@@ -73,7 +73,11 @@ def test_the_figures_of_continuous_actions_are_the_worst_and_the_medians() -> No
     assert max(map(float, rates)) <= 5.0
     medians = re.findall(r"^\| gain \| binned[^|]*\| ([\d.]+) \| ([\d.]+) \|", measured, flags=re.M)
     (own, cells), (_, every) = medians
-    assert f"median gain {own} against {cells}; against {every} with all cells" in PAGE
+    values = re.findall(r"^\| value \| binned[^|]*\| ([\d.]+) \| ([\d.]+) \|", measured, flags=re.M)
+    (value, valued), (_, all_valued) = values
+    assert f"median gain {own} against {cells}, median value {value} against {valued}; " in PAGE
+    assert f"with all cells {every} and {all_valued} " in PAGE
+    assert float(own) > float(cells) and float(value) < float(valued)  # as the page says
 
 
 def test_the_failures_print_what_the_page_shows(tmp_path: Path) -> None:

@@ -258,3 +258,10 @@ def test_every_question_is_asked_once(tmp_path: Path) -> None:
     assert len(set(draft.questions)) == len(draft.questions)
     flat = " ".join(line.strip("# ") for line in draft.text.splitlines())
     assert flat.count("No column tells independent units apart") == 1 and "see question 1" in flat
+
+
+def test_a_number_that_comes_in_blocks_is_the_id_before_the_date(tmp_path: Path) -> None:
+    """`Charge-Nr.` ends like the number of a step; but it never starts again, and a day may hold several."""
+    rows = [{"Charge-Nr.": f"2025/{place // 3:03d}", **row} for place, row in enumerate(dated("%d.%m.%Y", 6))]
+    draft = draft_problem([written(tmp_path, rows)])
+    assert "episode: Charge-Nr." in draft.text and "time: datum" in draft.text

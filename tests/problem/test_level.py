@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
 from aegis.errors import ProblemError
-from aegis.problem import Actions, Level, Propensity
+from aegis.problem import Actions, Level, Propensity, parse_problem
 
 TWO = Actions("a", (1, 2))
 
@@ -35,7 +36,9 @@ def test_each_form_says_what_it_knows_and_what_it_reads(propensity: Propensity, 
         ({"columns": ("p", "q"), "base": "b", "epsilon": 0.1}, "exactly one of 'column'"),
         ({"epsilon": 0.1}, "exactly one of 'column'"),
         ({"shares": (0.5, 0.5), "policy": "uniform"}, "exactly one of 'column'"),
-        ({"shares": (0.5, 0.4)}, "'shares' sum to 0.9, expected 1"),
+        ({"shares": (0.5, 0.4)}, r"'shares' sum to 0.9, expected 1 \(within 1e-06\)$"),
+        ({"shares": (0.333, 0.333, 0.333)}, r"sum to 0.999, .* such as \[0.3333333, 0.3333333, 0.3333333\]"),
+        ({"shares": (60, 40)}, "found 60; write 60 % as 0.6"),
         ({"shares": (1.0, 0.0)}, "each of 'shares' is a probability above 0 and below 1, found 1.0"),
         ({"shares": (math.nan, 0.5)}, "above 0 and below 1, found nan"),
         ({"base": "b"}, "'base' and 'epsilon' belong together"),
@@ -95,3 +98,17 @@ def test_a_level_has_sensible_defaults() -> None:
 def test_a_wrong_level_is_refused(arguments: dict[str, object], message: str) -> None:
     with pytest.raises(ProblemError, match=message):
         Level(**({"name": "dose", "actions": TWO} | arguments))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("given", [{"shares": (0.6, 0.4)}, {"columns": ("p_1", "p_2")}, {"policy": "uniform"}])
+def test_an_interval_asks_for_its_density_before_anything_else(given: dict[str, Any]) -> None:
+    dose = Actions.interval("dose", 0.0, 2.0, 0.2)
+    with pytest.raises(ProblemError, match=r"level 'dose': an action on an interval needs 'propensity: \{column"):
+        Level("dose", dose, propensity=Propensity(**given))
+
+
+def test_what_is_wrong_with_a_propensity_names_its_level() -> None:
+    level = "{name: arm, action: {column: a, values: [x, y]}, propensity: {shares: [0.5, 0.4]}}"
+    text = f"episode: e\nreward: {{column: r}}\nlevels: [{level}]"
+    with pytest.raises(ProblemError, match=r"level 'arm': propensity: 'shares' sum to 0\.9"):
+        parse_problem(text)

@@ -52,6 +52,9 @@ def test_scopes() -> None:
     assert copy == Scope({"l1", "l2"}) and isinstance(copy, Scope)
     with pytest.raises(ProblemError, match="no level 'l9'"):
         problem.scope(["l1", "l9"])
+    for several in ("l2 + l1", "l2,l1"):
+        with pytest.raises(ProblemError, match=r"repeat the option: --scope l2 --scope l1$"):
+            problem.scope([several])
 
 
 # ---- variables and mechanisms -------------------------------------------------------------------------------------------

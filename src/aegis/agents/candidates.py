@@ -104,7 +104,8 @@ def _capped(problem: Problem, fitted: Fitted, scope: Scope, settings: CandidateS
             other = "" if planned else "learn kind 'greedy' (--kind greedy), which needs no probabilities; or "
             raise PolicyError(
                 f"level '{name}': a capped candidate needs the legacy's probabilities of all actions, the log has that of the "
-                f"action taken only; {other}log one column per action (propensity 'columns')"
+                f"action taken only; {other}log one column per action (propensity 'columns'), or "
+                "declare 'shares', 'policy: uniform' or 'base' with 'epsilon' if one of these is what was done"
             )
     return Capped(problem, fitted.rewards, acting_legacy(problem, Scope()), settings.cap, scope)
 

@@ -29,13 +29,15 @@ def audit_log(
     report: Report | None = None,
     engine: str = "local",
     workers: int | None = 1,
+    learned: bool = False,
 ) -> Audit:
     """Audit a log, or one `side` of a `split` of it; `columns` are read along, for policies that are columns of the log.
 
     report: called after each batch, or piece, with the number of episodes so far. engine, workers: who reads a long log, as for
-    `certify`. Raises what reading and the policy raise.
+    `certify`. learned: the policy was learned from this log, so that the mean of its weights on it says nothing. Raises what
+    reading and the policy raise.
     """
-    auditor = Auditor(source.problem, policy, scope, alpha)
+    auditor = Auditor(source.problem, policy, scope, alpha, learned)
     team = engine_of(engine, workers)
     pieces = None if split is not None else source.pieces(columns)
     if pieces is not None:

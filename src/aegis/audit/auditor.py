@@ -36,18 +36,24 @@ class Auditor:
     policy: a candidate whose overlap with the log is of interest. scope: the levels it would act at, all if None; what is
     found about propensities at other levels does not stand in the way. alpha: each test refuses a log that is in order with
     at most this probability (standard scores: in large samples); it costs a certificate nothing. Clusters
-    take 24 bytes for each episode, all else a fixed amount.
+    take 24 bytes for each episode, all else a fixed amount. learned: the candidate was learned from this log, on whose own rows
+    the mean of its weights says nothing.
     """
 
     def __init__(
-        self, problem: Problem, policy: Policy | None = None, scope: Iterable[str] | None = None, alpha: float = 0.001
+        self,
+        problem: Problem,
+        policy: Policy | None = None,
+        scope: Iterable[str] | None = None,
+        alpha: float = 0.001,
+        learned: bool = False,
     ) -> None:
         if not (math.isfinite(alpha) and 0 < alpha < 1):
             raise SettingError(f"alpha is the level of the audit's tests, above 0 and below 1, found {alpha}")
         self.problem, self.scope, self.alpha = problem, problem.scope(scope), alpha
         if not self.scope:
             raise SettingError(f"an audit is for at least one level of {', '.join(problem.names)}")
-        self._policy = policy
+        self._policy, self._learned = policy, learned
         self._cuts: Cuts | None = None
         self._placing = 0  # of the next episodes placed the cuts
         self._skimmed = False
@@ -67,7 +73,7 @@ class Auditor:
         self._copies = Copies(problem, alpha, frozenset(atoms_of(self.problem)))
         self._exact = ExactActions(self.problem, self.scope)
         self._drift = Drift(problem, alpha)
-        self._overlap = None if policy is None else Overlap(self.problem, policy, self.scope)
+        self._overlap = None if policy is None else Overlap(self.problem, policy, self.scope, learned)
 
     @property
     def episodes(self) -> int:
@@ -102,7 +108,7 @@ class Auditor:
         Of later parts costly tests look at the first batch; skimmed: at none. Which parts are skimmed must depend on their
         numbers only. episodes: about how many the whole log has, if that is known: samples need not be larger there.
         """
-        found = Auditor(self.problem, self._policy, self.scope, self.alpha)
+        found = Auditor(self.problem, self._policy, self.scope, self.alpha, self._learned)
         found._cuts, found._skimmed = self._cuts, skimmed
         found._first = number == 0
         found._placing = self._placing if number == 0 else 0

@@ -188,13 +188,16 @@ CODES: dict[str, Code] = {
     "doubtful-weights": Code(
         "There is some evidence that a candidate's weights average more than one, which those of no policy do; too little to "
         "refuse.",
-        "see that its probabilities and the logged ones belong to the actions of their rows and sum to one, and that no "
-        "rows were left out of the log, such as those of failed runs; log more episodes, which will tell",
+        "see first that every context was known before the decision (one that is known only after it follows the action), and "
+        "that logged probabilities or densities are not too low; then that columns are not swapped, that probabilities sum to "
+        "one, "
+        "and that no rows were lost, such as those of failed runs; log more episodes, which will tell",
     ),
     "earlier-looks": Code(
-        "Other claims were tested on these data before. If a candidate was chosen after seeing their results, its risk is not "
-        "the one stated, and no arithmetic repairs that.",
-        "certify a candidate that was chosen after a look on data that came later",
+        "Other claims were tested on these data before. If a candidate, scope, claims, range or cap was chosen after seeing "
+        "their results, the risk is not the one stated: roughly, the risks of all looks add up.",
+        "certify what was chosen after a look (a candidate, and also another scope, fewer claims, a narrower range or a smaller "
+        "cap) on data that came later; or declare all of it before the first look",
     ),
     "damaged-ledger": Code(
         "A file of the ledger cannot be read at some place: looks may have been written there that nobody can count any more.",

@@ -6,10 +6,12 @@ import math
 
 import numpy as np
 
+from aegis.audit.doubtful import DOUBT, doubtful_weights
 from aegis.audit.finding import Finding, finding
 from aegis.audit.view import Mask
 from aegis.audit.weights import at_scope, decision_weights, unit_weights
 from aegis.errors import PolicyError, counted
+from aegis.evidence import Blend, Tally, value_grid
 from aegis.policies import TargetColumns, path_full
 from aegis.problem import Array, Batch, LevelTable, Policy, Problem, Scope
 
@@ -21,6 +23,15 @@ FEW = 100  # decisions, below which the mean of weights says nothing
 LIGHT = 0.05  # by which weights average below one, and by SCORE standard errors, before a word is said
 SCORE = 4.0
 HEAVY = 0.5  # of all weight in the heaviest units, above which overlap is poor
+CAPPED_NEEDS = (
+    "it needs the probabilities of all actions, logged in 'columns' or declared by 'shares', 'policy: uniform' or 'base'"
+)
+
+
+def is_full(problem: Problem, level: str) -> bool:
+    """Say whether the whole logging distribution of a level is known, as a capped candidate needs it."""
+    given = problem.level(level).propensity
+    return given is not None and given.full
 
 
 class Histogram:
@@ -83,11 +94,16 @@ class Histogram:
 
 
 class Overlap:
-    """Weights of a candidate over the log, for the scope and for each of its levels alone."""
+    """Weights of a candidate over the log, for the scope and for each of its levels alone.
 
-    def __init__(self, problem: Problem, policy: Policy, scope: Scope) -> None:
+    learned: from this log, on whose own rows its weights need not average one. The mean is tested over independent episodes, by
+    propensities that are taken to be exact.
+    """
+
+    def __init__(self, problem: Problem, policy: Policy, scope: Scope, learned: bool = False) -> None:
         self.problem, self.policy, self.scope = problem, at_scope(problem, policy, scope), scope
-        self.whole = Histogram()
+        self.tested = not learned and problem.cluster is None and not problem.wrong_by(scope)
+        self.whole, self.tally = Histogram(), Tally()
         self.levels = {name: Histogram() for name in problem.names if name in scope}
         self.outside = dict.fromkeys(self.levels, 0.0)
         self.decisions = dict.fromkeys(self.levels, 0)
@@ -107,12 +123,16 @@ class Overlap:
             found = known.get(name, np.zeros(0))
             self.taken[name] = _plus(self.taken[name], (found.size, float(found.sum()), float((found * found).sum())))
         if len(known) == len(self.levels):
-            self.whole.add(unit_weights(self.problem, known, self.scope, batch))
+            units = unit_weights(self.problem, known, self.scope, batch)
+            self.whole.add(units)
+            if self.tested:
+                self.tally.add(np.minimum(units, np.finfo(np.float64).max))
         return known
 
     def merge(self, other: Overlap) -> None:
         """Add the weights of other episodes."""
         self.whole.merge(other.whole)
+        self.tally = self.tally.merge(other.tally)
         for name, histogram in other.levels.items():
             self.levels[name].merge(histogram)
             self.outside[name] += other.outside[name]
@@ -130,6 +150,9 @@ class Overlap:
                 found.append(finding("outside-support", "warning", message, name, share=share))
         found += [item for name in self.taken for item in self._light(name)]
         whole = self.whole
+        evidence = self.log_evidence()
+        if evidence >= math.log(DOUBT):
+            found.append(doubtful_weights("the candidate", tuple(self.levels), whole.mean, evidence))
         if not whole.count or (whole.effective >= FEWEST and whole.heaviest(TOP) <= HEAVY):
             return found
         worst = (
@@ -140,7 +163,21 @@ class Overlap:
             f"({whole.effective:.1%}); the heaviest 1 % carry {whole.heaviest(TOP):.0%}, the largest weight is "
             f"{whole.largest:.3g}. The weights of level '{worst}' hurt most"
         )
-        return [*found, finding("poor-overlap", "warning", message, worst, figures=_figures(whole))]
+        return [*found, finding("poor-overlap", "warning", message, worst, fix=self._closer(worst), figures=_figures(whole))]
+
+    def _closer(self, level: str) -> str | None:
+        """Return how a candidate comes closer to the log, where it cannot be capped as the log is."""
+        if self.problem.level(level).actions.continuous:
+            return "take a candidate that chooses nearer to what the log holds, or a wider 'bandwidth'; or explore more"
+        if is_full(self.problem, level):
+            return None
+        return f"learn a candidate closer to the log: aegis learn --kind capped --cap 2 ({CAPPED_NEEDS}); or explore more"
+
+    def log_evidence(self) -> float:
+        """Return the logarithm of the evidence that weights average more than one, as a certificate tests it."""
+        if not self.tally.count:
+            return -math.inf
+        return Blend((self.tally.sketch(value_grid(0)),), (1.0,)).log_wealth(0.0)
 
     def _light(self, name: str) -> list[Finding]:
         """Return a finding if the weights of a level's decisions average below one, which is what they do within the support."""

@@ -23,6 +23,11 @@ from aegis.problem import Problem, Scope
 DOUBT = math.log(20.0)  # evidence from which a log that is not refused is one with a warning
 REACTS = math.log(100.0)  # evidence from which propensities count as not sequential
 NAMED = 3  # slices that a message names
+BELOW_ON_INTERVAL = (
+    "see that densities are per unit of the action as it is logged and not too high, and that the controller can reach every "
+    "part of the interval in every context; where it cannot, candidates that act there will look worse than they are"
+)
+MOST_PAIRS = 12  # shares that a message names
 
 
 class Propensities:
@@ -33,6 +38,7 @@ class Propensities:
 
     def __init__(self, problem: Problem, scope: Scope, alpha: float, atoms: Mapping[str, int] | None = None) -> None:
         self.problem, self.scope, self.alpha = problem, scope, alpha
+        self.intervals = frozenset(atoms or ())
         self.lenient = Lenient(problem)
         declared = [level for level in problem.levels if level.propensity is not None]
         self.randomisation = {level.name: LevelRandomisation(level, (atoms or {}).get(level.name)) for level in problem.levels}
@@ -176,6 +182,7 @@ class Propensities:
             f"{f' and {strong - len(parts)} further slices' if strong > len(parts) else ''}",
             level,
             self._column(level),
+            self._fix_of_shares(level),
             slices=float(number),
             slices_refuted=float(strong),
             log10_evidence=first.log_evidence / math.log(10),
@@ -201,6 +208,7 @@ class Propensities:
                     f"score {score:.1f}); {_described(strongest)}",
                     name,
                     self._column(name),
+                    self._fix_of_shares(name),
                     score=score,
                     slice=strongest.words,
                     mean_weight=strongest.mean_weight,
@@ -242,6 +250,7 @@ class Propensities:
                 f"{worst.mean_weight:.3g} for {worst.action}, taken {_often(worst)}",
                 level,
                 self._column(level),
+                BELOW_ON_INTERVAL if level in self.intervals else None,
                 actions=float(len(low)),
                 mean_weight=worst.mean_weight,
                 action=worst.action,
@@ -250,6 +259,18 @@ class Propensities:
 
     def _severity(self, level: str) -> Severity:
         return "refused" if level in self.scope else "warning"
+
+    def _fix_of_shares(self, level: str) -> str | None:
+        """Return what to do where wrong propensities are declared shares; None where they are anything else."""
+        spec, actions = self.problem.level(level).propensity, self.problem.level(level).actions
+        if spec is None or not spec.shares:
+            return None
+        pairs = [f"{value} {share:g}" for value, share in zip(actions.values, spec.shares, strict=True)]
+        given = ", ".join(pairs[:MOST_PAIRS]) + (", ..." if len(pairs) > MOST_PAIRS else "")
+        return (
+            f"see that 'shares' are in the order of the action's values (declared: {given}), and that a coin or random number "
+            "with these chances decided in each case: a calendar, turns or quotas are no shares"
+        )
 
     def _column(self, level: str) -> str | None:
         given = self.problem.level(level).propensity

@@ -10,6 +10,10 @@ from aegis.problem import Level, LevelTable
 
 CERTAIN = 1.0 - 1e-9
 MANY = {100: 8, 1000: 30}  # distinct values, all of them multiples of 1/100 or 1/1000, that no exact policy is likely to have
+NO_DENSITY = (
+    "log the density with which the controller drew its action, per unit of the action, and name it: 'propensity: {column: ..., "
+    "density: true}'; or certify a scope without this level"
+)
 
 
 class LevelRandomisation:
@@ -76,7 +80,8 @@ class LevelRandomisation:
         level, given = self.level.name, self.level.propensity
         grave: Severity = "refused" if in_scope else "note"
         if given is None:
-            return [finding("no-propensity", grave, f"level '{level}' has no propensity; nothing can be certified there", level)]
+            message = f"level '{level}' has no propensity; nothing can be certified there"
+            return [finding("no-propensity", grave, message, level, fix=None if self.atoms is None else NO_DENSITY)]
         column = given.log_columns[0] if given.log_columns else None
         found: list[Finding] = []
         if given.wrong_by is not None:

@@ -10,9 +10,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from aegis.audit.doubtful import chance, doubtful_weights
 from aegis.audit.finding import SEVERITIES, Audit, Finding, finding
+from aegis.audit.overlap import is_full
+from aegis.audit.randomisation import NO_DENSITY
 from aegis.certificate.assumptions import assumptions, codes_about
-from aegis.certificate.balance import doubtful, mean_weight
+from aegis.certificate.balance import doubtful, log_evidence, mean_weight
 from aegis.certificate.candidate import Candidate
 from aegis.certificate.certificate import Assumption, Certificate, LevelResult
 from aegis.certificate.claims import margin_of
@@ -24,8 +27,8 @@ from aegis.certificate.methods import other_methods
 from aegis.certificate.request import Request
 from aegis.certificate.results import level_result, refused_result, subgroup_results
 from aegis.certificate.unsmoothed import unsmoothed
-from aegis.certificate.verdicts import blocking_level, judge, listed
-from aegis.errors import RefusedError
+from aegis.certificate.verdicts import Doubt, blocking_level, judge, listed
+from aegis.errors import RefusedError, counted
 from aegis.problem import Problem, Scope, dump_problem
 from aegis.version import __version__
 
@@ -55,11 +58,16 @@ def assemble(request: Request, outcome: Outcome, looks: Mapping[str, Any], data:
     weights = [] if found is None else _weights(request, found)
     fixes = [item.fix for item in findings if item.severity == "refused"]
     return Certificate(
-        judge(problem, levels, request.delta, fixes),
+        judge(problem, levels, request.delta, fixes, _doubts(request, found)),
         levels,
         tuple(item.plain() for item in findings),
         _assumptions(request, outcome),
-        blocking_level(weights, levels, [level.name for level in problem.levels if level.actions.continuous]),
+        blocking_level(
+            weights,
+            levels,
+            [level.name for level in problem.levels if level.actions.continuous],
+            [level.name for level in problem.levels if not is_full(problem, level.name)],
+        ),
         _counts(found),
         tuple(_candidate(request, candidate, outcome.behaviour) for candidate in request.candidates),
         () if found is None else tuple(split.describe() for split in found.sides.splits),
@@ -165,8 +173,9 @@ def _own_findings(request: Request, outcome: Outcome, looks: Mapping[str, Any]) 
                 "earlier-looks",
                 "warning",
                 f"{_looks(len(others))} taken at these data before{_parts(others)}, the last one "
-                f"{max(look['when'] for look in others)}; if a candidate here was chosen after seeing their results, its risk is "
-                "not the one stated",
+                f"{max(look['when'] for look in others)}; if a candidate, scope, claims, range or cap here was chosen after "
+                f"seeing their results, the risk is not the one stated. Risks add up: {counted(len(others) + 1, 'looks')} at "
+                f"{100 * request.delta:.3g} % each make roughly {_sum_of_risks(len(others) + 1, request.delta)}",
                 looks=float(len(others)),
             )
         )
@@ -181,20 +190,23 @@ def _own_findings(request: Request, outcome: Outcome, looks: Mapping[str, Any]) 
         )
     for (index, scope), balance in ({} if outcome.found is None else outcome.found.balances).items():
         if doubtful(balance):
-            found.append(
-                finding(
-                    "doubtful-weights",
-                    "warning",
-                    f"the weights of {request.candidates[index].name} at {', '.join(map(repr, request.named(scope)))} average "
-                    f"{mean_weight(balance):.4g}, those of a policy average one: some evidence that propensities are wrong "
-                    "or that rows were left out",
-                )
-            )
+            name, evidence = request.candidates[index].name, log_evidence(balance)
+            found.append(doubtful_weights(name, request.named(scope), mean_weight(balance), evidence))
     if outcome.found is not None:
         found += other_methods(request, outcome.found.claims)
     if outcome.found is not None and outcome.found.certified_episodes == 0:
         found.append(finding("nothing-certified", "refused", "no unit is left on the certification side of the split"))
     return found
+
+
+def _doubts(request: Request, found: Collected | None) -> dict[tuple[str, tuple[str, ...]], Doubt]:
+    """Return what is doubtful about the weights, by candidate and scope."""
+    balances = {} if found is None else found.balances
+    return {
+        (request.candidates[index].name, request.named(scope)): Doubt(mean_weight(balance), chance(log_evidence(balance)))
+        for (index, scope), balance in balances.items()
+        if doubtful(balance)
+    }
 
 
 def _barred(request: Request) -> Finding:
@@ -206,6 +218,7 @@ def _barred(request: Request) -> Finding:
         f"there is no propensity of {listed([repr(name) for name in missing])}: how likely was each action that was taken? Not "
         f"certified: {scopes}. The other scopes leave the legacy in charge there, and need no propensity of it",
         missing[0] if len(missing) == 1 else None,
+        fix=NO_DENSITY if all(request.problem.level(name).actions.continuous for name in missing) else None,
     )
 
 
@@ -220,6 +233,12 @@ def _damaged(look: Mapping[str, Any]) -> Finding:
 
 def _looks(count: int) -> str:
     return "1 other look was" if count == 1 else f"{count} other looks were"
+
+
+def _sum_of_risks(looks: int, delta: float) -> str:
+    """Return what the risks of some looks add up to, in words."""
+    total = looks * delta
+    return f"{100 * total:.3g} %" if total < 1.0 else "100 %, no promise at all"
 
 
 def _parts(others: Sequence[Mapping[str, Any]]) -> str:

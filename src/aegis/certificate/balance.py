@@ -14,6 +14,7 @@ from functools import partial
 
 import numpy as np
 
+from aegis.audit.doubtful import DOUBT
 from aegis.certificate.claims import Claim
 from aegis.certificate.collecting import Evidence, RunningValues
 from aegis.certificate.doubt import doubted
@@ -26,8 +27,6 @@ from aegis.problem import Array, Problem, Scope
 
 ALPHA = 0.001  # a candidate that is in order is refused with at most this probability by the mean of its weights
 NEVER_BELOW = 0.05  # and, if none of them is below one, by their product: on no more evidence than a certificate usually takes
-
-DOUBT = 20.0  # evidence from which one is warned
 
 
 def start_balance(problem: Problem, candidate: int, scope: Scope, measure: Measure) -> Evidence:
@@ -54,7 +53,13 @@ def doubtful(found: Evidence) -> bool:
     blend = found.blend
     if blend is None or not blend.count or unbalanced(found):
         return False
-    return blend.log_wealth(found.claim.margin) >= math.log(DOUBT)
+    return log_evidence(found) >= math.log(DOUBT)
+
+
+def log_evidence(found: Evidence) -> float:
+    """Return the logarithm of the evidence that the weights average more than one; minus infinity without units."""
+    blend = found.blend
+    return -math.inf if blend is None or not blend.count else blend.log_wealth(found.claim.margin)
 
 
 def _log_product(found: Evidence) -> float:

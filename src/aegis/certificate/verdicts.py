@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import decimal
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
+from aegis.audit.overlap import CAPPED_NEEDS, is_full
 from aegis.certificate.certificate import CERTIFIED, NOT_YET, REFUSED, LevelResult, Verdict
 from aegis.certificate.results import FORESEEABLE, THIN
 from aegis.certificate.units import unit_word
@@ -16,8 +18,25 @@ SMALL = 3.0  # a largest weight that capping would not lower by much
 SAME = 1e-9  # by which weights may differ from one, and candidate and legacy be the same
 
 
-def judge(problem: Problem, levels: Sequence[LevelResult], delta: float, fixes: Sequence[str]) -> Verdict:
-    """Return the verdict over all results: that of the scope with the largest certified gain, or of the one nearest to it."""
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """Weights that average more than one, with too little evidence to refuse them: their mean, and the chance of it in words."""
+
+    mean: float
+    chance: str
+
+
+def judge(
+    problem: Problem,
+    levels: Sequence[LevelResult],
+    delta: float,
+    fixes: Sequence[str],
+    doubts: Mapping[tuple[str, tuple[str, ...]], Doubt] | None = None,
+) -> Verdict:
+    """Return the verdict over all results: that of the scope with the largest certified gain, or of the one nearest to it.
+
+    doubts: by candidate and scope; a certified verdict says them in its own words.
+    """
     best = recommended(levels)
     word, unit = unit_word(problem), problem.reward.unit
     if best is None or best.verdict == REFUSED:
@@ -31,11 +50,30 @@ def judge(problem: Problem, levels: Sequence[LevelResult], delta: float, fixes: 
             None, None, unit, 0 if best is None else best.units, word, delta, None, f"Do not hand over. {_sentence(fix)}",
         )  # fmt: skip
     sentence, step = _certified(problem, best, word, delta) if best.verdict == CERTIFIED else _not_yet(problem, best, word, delta)
+    doubt = (doubts or {}).get((best.candidate, best.scope))
+    if doubt is not None and best.verdict == CERTIFIED:
+        sentence, step = sentence + _but(doubt), _first(doubt, step)
     sentence += _wrong_by(problem, best) + _others_refused(levels)
     return Verdict(
         best.verdict, sentence, best.candidate, best.scope, best.gain_lower, best.estimate, unit, best.units, word, delta,
         best.further_units, step,
     )  # fmt: skip
+
+
+def _but(doubt: Doubt) -> str:
+    """Return a sentence that says what speaks against a certified verdict."""
+    return (
+        f" But its weights average {doubt.mean:.4g} and not one, to which a log in order comes with a chance of {doubt.chance}: "
+        "if something is wrong with the log, this gain need not be there."
+    )
+
+
+def _first(doubt: Doubt, step: str) -> str:
+    """Return a next step with what comes before it."""
+    return (
+        f"First find out why the weights average {doubt.mean:.4g} (doubtful-weights): is a context known only after the "
+        f"decision, or are logged probabilities too low? If nothing is found: {step[:1].lower()}{step[1:]}"
+    )
 
 
 def _wrong_by(problem: Problem, best: LevelResult) -> str:
@@ -82,10 +120,16 @@ def recommended(levels: Sequence[LevelResult]) -> LevelResult | None:
     return levels[0]
 
 
-def blocking_level(weights: Sequence[Mapping[str, Any]], levels: Sequence[LevelResult], intervals: Collection[str] = ()) -> str:
+def blocking_level(
+    weights: Sequence[Mapping[str, Any]],
+    levels: Sequence[LevelResult],
+    intervals: Collection[str] = (),
+    taken_only: Collection[str] = (),
+) -> str:
     """Return a sentence on which level's weights stand in the way of the scopes that are not certified.
 
-    intervals: the levels whose actions are one, where no candidate can be capped.
+    intervals: the levels whose actions are one, where no candidate can be capped. taken_only: those of whose actions only the
+    probability of the one taken is known, where none can be capped before that of all is.
     """
     waiting = [level for level in levels if level.verdict == NOT_YET]
     single = [item for item in weights if item.get("level") and item.get("ess_share") is not None]
@@ -109,7 +153,8 @@ def blocking_level(weights: Sequence[Mapping[str, Any]], levels: Sequence[LevelR
         return f"{text}."
     if worst["level"] in intervals:
         return f"{text}. A wider 'bandwidth' makes them smaller."
-    return f"{text}. A capped candidate (aegis learn --kind capped) keeps them small."
+    needs = f"; {CAPPED_NEEDS}" if worst["level"] in taken_only else ""
+    return f"{text}. A capped candidate (aegis learn --kind capped) keeps them small{needs}."
 
 
 def listed(words: Sequence[str]) -> str:
@@ -188,7 +233,8 @@ def _closer(problem: Problem, best: LevelResult) -> str:
     """Return how to come closer to the legacy."""
     if any(problem.level(name).actions.continuous for name in best.scope):
         return "one that chooses nearer to what the legacy chooses, or a wider 'bandwidth'"
-    return "aegis learn --kind capped, with a smaller --cap if it is capped already"
+    how = "aegis learn --kind capped, with a smaller --cap if it is capped already"
+    return how if all(is_full(problem, name) for name in best.scope) else f"{how}; {CAPPED_NEEDS}"
 
 
 def _per(problem: Problem) -> str:

@@ -75,6 +75,7 @@ def command(
         report=_progress(as_json),
         engine=engine,
         workers=workers,
+        learned=candidate is not None and bool(candidate.record),
     )
     if as_json:
         print_json(found.plain())

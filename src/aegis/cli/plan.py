@@ -143,7 +143,8 @@ def _show(found: Any, prior_only: bool) -> None:
         _show_level(found, level)
     for sentence in found.assumed:
         screen.print(f"assumed: {escape(sentence)}", soft_wrap=True)
-    screen.print("A plan is a forecast, not a certificate.", soft_wrap=True)
+    if found.assumed:
+        screen.print("A plan is a forecast, not a certificate.", soft_wrap=True)
 
 
 def _show_level(found: Any, level: Any) -> None:

@@ -98,9 +98,12 @@ class _Propensity(_Section):
     density: bool = False
     shares: list[float] = Field(default_factory=list)
 
-    def build(self) -> Propensity:
+    def build(self, where: str) -> Propensity:
         forms = (self.column, tuple(self.columns), self.policy, self.base, self.epsilon)
-        return Propensity(*forms, self.least, self.estimated, self.wrong_by, self.density, tuple(self.shares))
+        try:
+            return Propensity(*forms, self.least, self.estimated, self.wrong_by, self.density, tuple(self.shares))
+        except ProblemError as error:
+            raise ProblemError(f"{where}: {error}") from None
 
 
 class _Level(_Section):
@@ -116,8 +119,8 @@ class _Level(_Section):
     def build(self) -> Level:
         where = f"level '{self.name}'"
         context = tuple(Variable(c) if isinstance(c, str) else c.build(f"{where}, context") for c in self.context)
-        propensity = None if self.propensity is None else self.propensity.build()
         actions = self.action.build(where)
+        propensity = None if self.propensity is None else self.propensity.build(where)
         means = None if self.mean_range is None else (self.mean_range[0], self.mean_range[1])
         return Level(self.name, actions, context, propensity, self.decision, tuple(self.available), self.margin, means)
 

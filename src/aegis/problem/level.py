@@ -11,6 +11,7 @@ from aegis.problem.variables import Actions, Variable, no_duplicates
 
 _ROUND_OFF = 1e-9  # ten times 0.1 is not quite 1
 _SUM = 1e-6  # how far shares may sum to something other than 1
+_ROUNDED = 5.001e-3  # how far a share with two digits is off at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +64,15 @@ class Propensity:
     def _check_shares(self) -> None:
         for share in self.shares:
             if not 0 < share < 1:
-                raise ProblemError(f"propensity: each of 'shares' is a probability above 0 and below 1, found {share}")
-        if self.shares and abs(math.fsum(self.shares) - 1) > _SUM:
-            raise ProblemError(f"propensity: 'shares' sum to {math.fsum(self.shares):.6g}, expected 1 (within {_SUM:g})")
+                raise ProblemError(
+                    f"propensity: each of 'shares' is a probability above 0 and below 1, found {share}"
+                    f"{'; write 60 % as 0.6' if 1 < share <= 100 else ''}"
+                )
+        total = math.fsum(self.shares)
+        if self.shares and abs(total - 1) > _SUM:
+            raise ProblemError(
+                f"propensity: 'shares' sum to {total:.7g}, expected 1 (within {_SUM:g}){_rounded(self.shares, total)}"
+            )
 
     def _check_wrong_by(self) -> None:
         if self.wrong_by is None:
@@ -93,6 +100,14 @@ class Propensity:
         return single + self.columns
 
 
+def _rounded(shares: tuple[float, ...], total: float) -> str:
+    """Return what to write where shares that were rounded miss one by no more than that; nothing if they miss it by more."""
+    if abs(total - 1) > _ROUNDED * len(shares):
+        return ""
+    scaled = ", ".join(f"{share / total:.7g}" for share in shares)
+    return f"; if they were rounded, write them with seven digits (a sixth as 0.1666667), such as [{scaled}]"
+
+
 @dataclass(frozen=True, slots=True)
 class Level:
     """A level of decisions; `margin` is the gain that makes a switch worth it, in reward units.
@@ -113,6 +128,7 @@ class Level:
         where = f"level '{self.name}'"
         if not self.name:
             raise ProblemError("a level needs a name")
+        self._check_density()  # first: whatever else is said of single actions does not apply to an interval
         if self.available and len(self.available) != self.actions.count:
             raise ProblemError(
                 f"{where}: 'available' names one column per action: expected {self.actions.count}, found {len(self.available)}"
@@ -124,7 +140,6 @@ class Level:
                     f"{where}: propensity 'columns' names one column per action: expected {self.actions.count}, found {found}"
                 )
         self._check_shares()
-        self._check_density()
         least = None if self.propensity is None else self.propensity.least
         if least is not None and not self.available and least * self.actions.count > 1 + _ROUND_OFF:
             raise ProblemError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
@@ -167,6 +168,10 @@ class Problem:
             return Scope(self.names)
         scope = Scope(names)
         for name in sorted(scope):
+            parts = [part for part in re.split(r"[\s+,;&]+", name) if part]
+            if name not in self.names and len(parts) > 1 and set(parts) <= set(self.names):
+                several = " ".join(f"--scope {part}" for part in parts)
+                raise ProblemError(f"there is no level '{name}'; to name several levels, repeat the option: {several}")
             self.level(name)
         return scope
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -156,7 +157,8 @@ def _action_of(search: _Search, column: Look) -> Look:
     if len(free) != 1:
         known = f"; actions: {', '.join(look.name for look in free)}" if free else ""
         raise InputError(
-            f"it is not clear of which action '{column.name}' is the propensity{known}: write --propensity ACTION={column.name}"
+            f"it is not clear of which action '{column.name}' is the propensity{known}: write --propensity "
+            f"{shlex.quote(f'ACTION={column.name}')}"
         )
     return free[0]
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from aegis.errors import InputError, nearest
 from aegis.logs.drafting.chances import positive
 from aegis.logs.drafting.continuous import any_number
+from aegis.logs.drafting.misread import misread
 from aegis.logs.drafting.sheet import Look, Sheet
 from aegis.logs.drafting.strays import in_words, nothing_in
 
@@ -21,6 +22,8 @@ def declared_pairs(given: Sequence[str], sheet: Sheet) -> list[tuple[str | None,
             raise InputError(f"the log has no column '{column}' for a propensity{nearest(column, sheet.looks)}")
         if action is not None and action not in sheet.looks:
             raise InputError(f"the log has no column '{action}' for an action{nearest(action, sheet.looks)}")
+        if said := misread(look):
+            raise InputError(f"column '{column}' cannot be a propensity as it is: it {said}")
         if not positive(look):
             raise InputError(
                 f"column '{column}' cannot be a propensity: it holds {_trouble(look)}; a propensity is the probability of the "

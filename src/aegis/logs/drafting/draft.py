@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -12,13 +13,14 @@ from aegis.logs.drafting.continuous import MOST_ACTIONS, any_number
 from aegis.logs.drafting.guesses import ActionGuess
 from aegis.logs.drafting.ids import find_ids
 from aegis.logs.drafting.levels import find_levels
+from aegis.logs.drafting.misread import all_misread
 from aegis.logs.drafting.rewards import RewardGuess, find_reward
 from aegis.logs.drafting.sample import read_sample
 from aegis.logs.drafting.sheet import Look, Sheet
 from aegis.logs.drafting.strays import stray_rows
 from aegis.logs.drafting.text import Guesses, draft_text
 from aegis.logs.drafting.variables import place_columns
-from aegis.logs.drafting.words import ACTION, PROPENSITY, TARGET, is_named, rank
+from aegis.logs.drafting.words import ACTION, PROPENSITY, REWARD, TARGET, is_named, rank
 from aegis.logs.parts import Given, parts_of, taken_in
 from aegis.logs.source import Source
 from aegis.problem import Problem, parse_problem
@@ -59,6 +61,8 @@ def draft_problem(
     sample = read_sample(parts_of(given), rows)
     sheet = Sheet.of(sample.table)
     found = find_actions(sheet, actions, propensities)
+    unread = _unread(sheet, found)
+    sheet = sheet.without(unread)
     ids = find_ids(sheet, {column for action in found for column in action.columns})
     levels = find_levels(sheet, found, ids)
     used = {*ids.columns, *levels.columns}
@@ -66,9 +70,10 @@ def draft_problem(
     placed = None
     if reward is not None and levels.levels:
         placed = place_columns(sheet, {*used, reward.look.name}, levels, ids, reward)
-        placed.unused += sample.left_out
+        placed.unused += [*sample.left_out, *unread.items()]
     notes = [*ids.notes, *(note for action in found for note in action.notes), *levels.notes, *(reward.notes if reward else ())]
-    questions = [*stray_rows(sheet), *ids.questions, *levels.questions, *(text for action in found for text in action.questions)]
+    questions = [f"'{name}' {said}, and draft again: as it is, it is text and not used." for name, said in unread.items()]
+    questions += [*stray_rows(sheet), *ids.questions, *levels.questions, *(text for action in found for text in action.questions)]
     questions += [*_about_reward(reward), *_about_actions(sheet, found)]
     if placed is not None:
         notes, questions = [*notes, *placed.notes], [*questions, *placed.questions]
@@ -88,6 +93,12 @@ def draft_problem(
         questions.append(f"The log does not read with this draft yet: {trouble}")
         text = draft_text(replace(guesses, questions=tuple(questions)))
     return Draft(text, problem, tuple(notes), tuple(questions), unused)
+
+
+def _unread(sheet: Sheet, actions: list[ActionGuess]) -> dict[str, str]:
+    """Return columns of numbers that are read as text, and what is said of them; as labels of an action they may be meant."""
+    used = {column for action in actions for column in action.columns}
+    return {name: said for name, said in all_misread(sheet).items() if name not in used}
 
 
 def _trouble(given: Sequence[Given], problem: Problem, rows: int) -> str | None:
@@ -147,21 +158,28 @@ def _about_actions(sheet: Sheet, actions: list[ActionGuess]) -> list[str]:
     if not actions:
         possible = [look for look in sheet.looks.values() if not like_probability(look)]
         few = [look.name for look in possible if 2 <= look.count <= _FEW_VALUES and not look.missing]
-        hint = (
-            f" Columns with a few values: {', '.join(few[:_SHOWN])}{', ...' if len(few) > _SHOWN else ''}. "
-            "Name those that the controller chose: --action COLUMN."
-            if few
+        any_of = [look.name for look in possible if any_number(look) and rank(look.name, REWARD) is None]
+        hint = f" Columns with a few values: {_some(few)}." if few else ""
+        hint += f" Columns with any number, as a dose or set-point has: {_some(any_of)}." if any_of else ""
+        hint += " Name those that the controller chose: --action COLUMN." if hint else ""
+        chances = [look.name for look in sheet.looks.values() if like_probability(look) and not is_named(look.name, TARGET)]
+        hint += (
+            f" Is '{chances[0]}' its probability? Then name both: --propensity {shlex.quote(f'ACTION={chances[0]}')}."
+            if chances
             else ""
         )
-        chances = [look.name for look in sheet.looks.values() if like_probability(look) and not is_named(look.name, TARGET)]
-        hint += f" Is '{chances[0]}' its probability? Then name both: --propensity ACTION={chances[0]}." if chances else ""
         found.insert(0, f"Which column is the action? None was found by name, and no probabilities of actions either.{hint}")
     return found
 
 
+def _some(names: list[str]) -> str:
+    """Return the first of some names."""
+    return ", ".join(names[:_SHOWN]) + (", ..." if len(names) > _SHOWN else "")
+
+
 def _or_named(look: Look) -> str:
     """Say how to have a column drafted as an action on an interval, if it can be one."""
-    return f"; or name it, if any number may be taken: --action {look.name}" if any_number(look) else ""
+    return f"; or name it, if any number may be taken: --action {shlex.quote(look.name)}" if any_number(look) else ""
 
 
 def _about_chances(action: ActionGuess) -> str:
@@ -171,12 +189,12 @@ def _about_chances(action: ActionGuess) -> str:
         asked = f"density was '{name}' drawn, per unit of it" if action.density else f"probability was '{name}' chosen"
         return (
             f"With which {asked}? Nothing can be certified there until it is logged; if a column holds it, draft again with "
-            f"--propensity {name}=COLUMN."
+            f"--propensity {shlex.quote(f'{name}=COLUMN')}."
         )
     listed = ", ".join(f"'{look.name}'" for look in action.suspects)
-    first = action.suspects[0].name
+    pair = shlex.quote(f"{name}={action.suspects[0].name}")
     return (
         f"With which {what} was '{name}' {'drawn' if action.density else 'chosen'}? Perhaps {listed} "
-        f"{'tells' if len(action.suspects) == 1 else 'tell'}: draft again with --propensity {name}={first} if it does, or list "
+        f"{'tells' if len(action.suspects) == 1 else 'tell'}: draft again with --propensity {pair} if it does, or list "
         "it as a context if it means something else. Nothing can be certified there until it is known."
     )

@@ -11,7 +11,19 @@ import numpy as np
 from aegis.logs.drafting.dates import undated
 from aegis.logs.drafting.guesses import IdGuess
 from aegis.logs.drafting.sheet import Groups, Look, Sheet
-from aegis.logs.drafting.words import DECISION, ENTITY, EPISODE, PLAIN_ID, TIME, id_rank, is_named, rank, words
+from aegis.logs.drafting.words import (
+    DECISION,
+    ENTITY,
+    EPISODE,
+    ID_ENDINGS,
+    PLAIN_ID,
+    TIME,
+    id_rank,
+    is_named,
+    rank,
+    without,
+    words,
+)
 
 
 def find_ids(sheet: Sheet, used: Collection[str]) -> IdGuess:
@@ -73,7 +85,8 @@ def _one_row_each(sheet: Sheet, keys: list[Look]) -> bool:
 
 def _by_structure(sheet: Sheet, keys: list[Look], dates: list[Look]) -> IdGuess:
     """Without a telling name: a column whose equal values follow each other, one that is different in every row, or dates."""
-    steps = [look for look in keys if is_named(look.name, DECISION) and not _plain_id(look)]
+    # 'Charge-Nr.' is a number of something; that it does not start again tells that it is not that of a step.
+    steps = [look for look in keys if is_named(look.name, without(DECISION, ID_ENDINGS)) and not _plain_id(look)]
     blocks = [look for look in keys if look not in steps and 1 < look.count < sheet.rows and _runs(look) == look.count]
     several = [look for look in blocks if look.count * 1.5 <= sheet.rows and look.count >= 3]
     if several:

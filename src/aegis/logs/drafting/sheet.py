@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -121,6 +121,10 @@ class Sheet:
         """Return the columns that are not among `used`, in the order of the file."""
         taken = set(used)
         return [look for look in self.looks.values() if look.name not in taken]
+
+    def without(self, names: Collection[str]) -> Sheet:
+        """Return the sheet without some columns."""
+        return Sheet({name: look for name, look in self.looks.items() if name not in names}, self.rows)
 
     @property
     def every_row(self) -> Groups:

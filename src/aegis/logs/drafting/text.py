@@ -37,8 +37,9 @@ _NO_DENSITY = (
 )
 _KNOWN_RULE = "Or, if every available action was equally likely, whatever the circumstances:"
 _SHARES = (
-    "Or, if they were drawn with fixed probabilities, whatever the circumstances, as in a randomised trial: fill these in, in "
-    "the order of the values; how often each came is no more than an estimate of them:"
+    "Or, if a coin (a random number) with fixed probabilities decided in each case, whatever the circumstances, as in a "
+    "randomised trial: fill these in, in the order of the values. Two days in seven is not a share, and how often each came is "
+    "no more than an estimate:"
 )
 
 

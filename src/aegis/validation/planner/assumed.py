@@ -14,7 +14,9 @@ from aegis.validation.planner.words import better_by, levels_named, verb
 
 
 def assumed(problem: Problem, measure: Measure, guess: Guess, levels: Sequence[LevelPlan], pilot: bool) -> tuple[str, ...]:
-    """Return the sentences that hold for the levels of a plan; pilot: a log was read."""
+    """Return the sentences that hold for the levels of a plan; none if nothing is forecast of any. pilot: a log was read."""
+    if all(problem.level(level.level).actions.continuous for level in levels):
+        return ()  # there is no planner for intervals
     found = [
         f"counted are the {unit_word(problem)} that are certified; those that the policy is learned from come on top ('aegis "
         "learn' takes half of a log, unless told otherwise, and a pilot log may serve)",

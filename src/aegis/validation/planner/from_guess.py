@@ -76,8 +76,10 @@ def guessed_level(
 def not_finite(level: str) -> str:
     """Say why there is no plan for a level whose actions are an interval."""
     return (
-        f"level '{level}': its actions are an interval; plans are made for finitely many, with the legacy's whole distribution. "
-        "Certify what there is, and 'not yet' says how many further episodes it would take"
+        f"level '{level}': its actions are an interval, and there is no planner for intervals: plans are made for finitely many "
+        "actions, with the legacy's whole distribution. Nothing is forecast here. What makes a certificate come sooner: a wider "
+        "'bandwidth', a candidate that chooses nearer to what the legacy chooses, a legacy that spreads its choices more, and "
+        "more episodes"
     )
 
 

@@ -53,10 +53,10 @@ class Pilot:
     ) -> LevelPlan:
         """Return the plan of a level; where the log cannot tell, from the guess, or without rows but with the reason."""
         problem, name = self.problem, level.name
-        if not fillable(problem, Scope(name), Reach(True, (math.inf,))) or problem.carry_over != "none":
-            return _untold(name, guess, _not_fillable(name))
         if level.actions.continuous:
             return _untold(name, guess, not_finite(name))
+        if not fillable(problem, Scope(name), Reach(True, (math.inf,))) or problem.carry_over != "none":
+            return _untold(name, guess, _not_fillable(name))
         behaviour = Behaviour.of(self.batch.levels[name], level.actions.count)
         if behaviour is None:
             return _untold(name, guess, _taken_only(name))
