@@ -32,10 +32,10 @@ def add(request: Request, found: Collected, batch: Batch) -> None:
     found.prior_episodes += int((closed & ~mask).sum())
     if not mask.any():
         return
-    recognise(found.recognised, batch, mask)
     kept, members = batch, None if mask.all() else mask
     if mask.mean() < MOSTLY:
         kept, members = batch.take_episodes(mask), None
+    recognise(found.recognised, kept, np.ones(len(kept), dtype=np.bool_) if members is None else members)
     for index, candidate in enumerate(request.candidates):
         for piece, certified in pieces(problem, candidate.policy, kept, members):
             _add_view(request, found, index, View(problem, piece, candidate.policy, found.models[index]), certified)

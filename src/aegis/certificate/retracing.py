@@ -72,11 +72,13 @@ class Retraced:
         exact = None if any(kept.values is None for kept in grids) else np.full(found.size, np.nan)
         for hashes, kept in zip(paths, grids, strict=True):
             if kept.hashes.size and hashes.size:
-                place = np.minimum(np.searchsorted(kept.hashes, hashes), kept.hashes.size - 1)
-                hit = (kept.hashes[place] == hashes) & (found < 0)
-                found[hit] = kept.actions[place[hit]]
+                near = np.flatnonzero(hashes <= kept.hashes[-1])  # the smallest hashes are kept: of a long log that is a few
+                place = np.searchsorted(kept.hashes, hashes[near])
+                same = (kept.hashes[place] == hashes[near]) & (found[near] < 0)
+                hit, place = near[same], place[same]
+                found[hit] = kept.actions[place]
                 if exact is not None and kept.values is not None:
-                    exact[hit] = kept.values[place[hit]]
+                    exact[hit] = kept.values[place]
         return found, exact
 
     @property
