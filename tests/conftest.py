@@ -19,10 +19,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Forget modules that an earlier test wrote and imported: pages call theirs `mine`, each its own."""
     folder = tempfile.gettempdir() + os.sep
     kept = tuple(os.path.join(place, "") for place in (item.config.rootpath, sys.prefix, sys.base_prefix))  # may be in there, too
-    for name, module in list(sys.modules.items()):
+    for name, module in sys.modules.copy().items():  # at one stroke: other threads import meanwhile
         place = getattr(module, "__dict__", {}).get("__file__") or ""
         if place.startswith(folder) and not place.startswith(kept):
-            del sys.modules[name]
+            sys.modules.pop(name, None)
 
 
 @pytest.fixture(scope="session", autouse=True)
