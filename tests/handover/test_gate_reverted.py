@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from gate_cases import opened, propose, run, through_json
 
-from aegis.handover.events import Alarm, Event, Operator, Unit
+from aegis.handover.events import Alarm, Event, Operator, Reverted, Unit
 from aegis.handover.gate import step
-from aegis.handover.state import GateState, replay
+from aegis.handover.state import Deployed, GateState, apply, replay
 
 LEVELS = ("dose", "recipe")
 EASY = {"delta": 0.9, "alarm_floor": 0.9, "patience": 1, "generations": 8}
@@ -53,9 +55,9 @@ def earning(state: GateState, reward: float, episodes: int) -> list[Alarm]:
 
 def test_what_is_left_was_certified_by_itself_and_is_watched_for_that() -> None:
     state, _, (first, second) = handed_over(("recipe", 0.5), ("dose", 0.9))
-    assert 0.1 < first < second and state.uncertified == ()
+    assert 0.1 < first < second and state.untested == {}
     after = given_back(state, "dose")  # recipe was certified while the legacy had dose
-    assert after.uncertified == ()
+    assert after.untested == {}
     assert after.monitor is not None and after.monitor.floor == first and after.monitor.count == 0
     assert after.monitored_since == after.start + 1
     assert not earning(after, first + 0.05, 300) and earning(after, 0.0, 300)
@@ -64,40 +66,41 @@ def test_what_is_left_was_certified_by_itself_and_is_watched_for_that() -> None:
 def test_what_was_certified_beside_what_is_given_back_is_watched_and_not_called_certified() -> None:
     state, _, (_, second) = handed_over(("recipe", 0.5), ("dose", 0.9))
     after = given_back(state, "recipe")
-    assert [item.level for item in after.deployed] == ["dose"] and after.uncertified == ("dose",)
+    assert [item.level for item in after.deployed] == ["dose"] and after.untested == {"dose": ["recipe"]}
     assert after.monitor is not None and after.monitor.floor == second
     assert earning(after, second / 2, 500)  # less than was certified of the two together
-    assert given_back(after, "dose").uncertified == ()
+    assert given_back(after, "dose").untested == {}
 
 
 def test_nobody_is_watched_once_the_legacy_has_everything() -> None:
     state, _, _ = handed_over(("recipe", 0.5), ("dose", 0.9))
     after = given_back(given_back(state, "dose"), "recipe")
-    assert after.monitor is None and after.uncertified == () and not earning(after, 0.0, 100)
+    assert after.monitor is None and after.untested == {} and not earning(after, 0.0, 100)
 
 
 def test_an_upgrade_is_certified_beside_what_acts_then() -> None:
     state, _, floors = handed_over(("recipe", 0.5), ("dose", 0.7), ("recipe", 0.9))
-    assert state.uncertified == ()
+    assert state.untested == {}
     after = given_back(state, "dose")
-    assert after.uncertified == ("recipe",)  # the upgrade was certified beside the agent at dose
+    assert after.untested == {"recipe": ["dose"]}  # the upgrade was certified beside the agent at dose
     assert after.monitor is not None and after.monitor.floor == floors[2]
     after = given_back(state, "recipe")
-    assert after.uncertified == ("dose",)  # beside the policy that the upgrade replaced, which is not back either
+    assert after.untested == {"dose": ["recipe"]}  # beside the policy that the upgrade replaced, which is not back either
 
 
-def test_a_level_that_is_certified_again_is_certified_beside_the_legacy() -> None:
+def test_an_upgrade_of_what_was_not_tested_is_compared_with_that_alone() -> None:
     state, events, _ = handed_over(("recipe", 0.5), ("dose", 0.7))
     after = flipped(given_back(state, "recipe"), events, "dose", 0.9)
-    assert after.uncertified == () and after.at("dose") != state.at("dose")
+    assert after.at("dose") != state.at("dose")
+    assert after.untested == {"dose": ["recipe"]}  # better than the one before, which nobody compared with the legacy
 
 
 def test_it_stays_so_when_the_level_changes_hands_again() -> None:
     state, events, _ = handed_over(("recipe", 0.5), ("dose", 0.7))
     after = flipped(given_back(state, "recipe"), events, "recipe", 0.9)  # to another policy than dose was certified with
-    assert [item.level for item in after.deployed] == ["dose", "recipe"] and after.uncertified == ("dose",)
-    assert given_back(after, "recipe").uncertified == ("dose",)
-    assert given_back(after, "dose").uncertified == ("recipe",)  # that one was certified beside dose
+    assert [item.level for item in after.deployed] == ["dose", "recipe"] and after.untested == {"dose": ["recipe"]}
+    assert given_back(after, "recipe").untested == {"dose": ["recipe"]}
+    assert given_back(after, "dose").untested == {"recipe": ["dose"]}  # that one was certified beside dose
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -111,3 +114,15 @@ def test_replaying_the_events_gives_the_same_monitor(level: str) -> None:
         state, told = step(state, Unit(state.episode + 1, float(reward)))
         events += told
     assert replay(map(through_json, events)) == state
+
+
+def test_of_three_levels_every_one_that_was_given_back_is_named() -> None:
+    state, _ = opened(("a", "b", "c"), **EASY)
+    beside: tuple[tuple[str, str], ...] = ()
+    for level in ("a", "b", "c"):
+        item = Deployed(level, f"1-{level}-2", "digest", 2.0, 1, 0.1, beside=beside)
+        state, beside = replace(state, deployed=(*state.deployed, item)), (*beside, (level, item.challenge))
+    after = apply(state, Reverted("a", state.episode, state.episode + 1))
+    assert after.untested == {"b": ["a"], "c": ["a"]}
+    after = apply(after, Reverted("b", after.episode, after.episode + 1))
+    assert after.untested == {"c": ["a", "b"]}

@@ -1,8 +1,7 @@
-"""Who had a level when: turns, what was given back, combinations that nobody tested, and averages of who acts now."""
+"""Who had a level when: turns, what was given back, and averages of who acts now."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,8 +10,8 @@ import pytest
 from aegis.certificate.measures import reward_measure
 from aegis.errors import InputError
 from aegis.handover import HOSTS, GateSettings, Handover, summary
-from aegis.handover.events import Event, Flipped, Operator, Reverted, Unit
-from aegis.handover.turns import Turn, handed_over, last_change, turns, untested
+from aegis.handover.events import Flipped, Operator, Reverted, Unit
+from aegis.handover.turns import Turn, handed_over, last_change, turns
 from aegis.worlds import make_world
 
 WORLD = make_world("additive", f_a=2.0, inner_steps=3)
@@ -30,23 +29,6 @@ def test_turns_begin_with_a_handover_and_end_with_a_revert() -> None:
     events = [flip("inner", 10), flip("inner", 20, "upgrade"), flip("meta", 30), back("inner", 41), flip("inner", 60)]
     assert turns(events) == (Turn("inner", 10, 40), Turn("meta", 30), Turn("inner", 60))
     assert last_change(events) == 60 and last_change([*events, back("meta", 70)]) == 70 and last_change([]) == 1
-
-
-@pytest.mark.parametrize(
-    ("events", "expected"),
-    [
-        ([flip("inner", 10), flip("meta", 20)], {}),
-        ([flip("inner", 10), flip("meta", 20), back("inner", 30)], {"meta": ["inner"]}),
-        ([flip("inner", 10), flip("meta", 20), back("meta", 30)], {}),  # inner alone was tested before
-        ([flip("inner", 10), flip("meta", 20), flip("inner", 25, "upgrade"), back("meta", 30)], {"inner": ["meta"]}),
-        ([flip("inner", 10), flip("meta", 20), back("inner", 30), back("meta", 40)], {}),
-        ([flip("inner", 10), flip("meta", 20), back("inner", 30), flip("inner", 50)], {"meta": ["inner"]}),
-        ([flip("inner", 10), flip("meta", 20), back("inner", 30), flip("meta", 50, "upgrade")], {"meta": ["inner"]}),
-        ([flip("a", 10), flip("b", 20), flip("c", 30), back("a", 40), back("b", 50)], {"c": ["a", "b"]}),
-    ],
-)
-def test_a_gain_beside_an_agent_that_is_gone_was_not_tested(events: Sequence[Event], expected: dict[str, list[str]]) -> None:
-    assert untested(events) == expected
 
 
 def test_episodes_while_anything_is_handed_over() -> None:

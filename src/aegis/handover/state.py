@@ -45,8 +45,8 @@ class Deployed:
     """The policy in control of a level: the challenge it won, and since which episode it acts.
 
     floor: the bound of the value that was certified with it. beside: who was in control of other levels then, level and
-    challenge; where a level is not named, the legacy. What was certified speaks of all of them together. apart: whether one of
-    these levels has been given back since.
+    challenge; where a level is not named, the legacy. What was certified speaks of all of them together. apart: those of
+    these levels that have been given back since.
     """
 
     level: str
@@ -57,7 +57,7 @@ class Deployed:
     gain_lower: float
     floor: float = 0.0
     beside: tuple[tuple[str, str], ...] = ()
-    apart: bool = False
+    apart: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,13 +142,13 @@ class GateState:
         return next((item for item in self.deployed if item.level == level), None)
 
     @property
-    def uncertified(self) -> tuple[str, ...]:
-        """Return the levels whose policies were certified beside one that has been given back since.
+    def untested(self) -> dict[str, list[str]]:
+        """Return, by level that an agent has, the levels that had one when it was certified and have been given back since.
 
-        They stay in control until an operator decides otherwise or something better is certified; their gain was certified in
-        another company than they are in now.
+        Its gain was certified beside those agents; beside the legacy in their place nothing was compared with anything. An
+        upgrade does not change that: it was compared with what it replaced, not with the legacy.
         """
-        return tuple(item.level for item in self.deployed if item.apart)
+        return {item.level: list(item.apart) for item in self.deployed if item.apart}
 
     def challenge(self, name: str) -> Challenge:
         """Return an open challenge by its name."""
@@ -248,8 +248,9 @@ def _flipped(state: GateState, event: Flipped) -> GateState:
     check_flipped(state, event)
     floor = min(max(event.value_lower, 0.0), 1.0 - 2.0**-20)
     beside = tuple((item.level, item.challenge) for item in state.deployed if item.level != event.level)
-    new = Deployed(event.level, event.challenge, event.policy, event.cap, event.since, event.gain_lower, floor, beside)
     before = tuple(item for item in state.deployed if item.level == event.level)
+    apart = tuple(name for item in before for name in item.apart)
+    new = Deployed(event.level, event.challenge, event.policy, event.cap, event.since, event.gain_lower, floor, beside, apart)
     others = tuple(item for item in state.deployed if item.level != event.level)
     older = tuple(item for item in state.retired if item.level != event.level)
     found = replace(
@@ -264,7 +265,8 @@ def _flipped(state: GateState, event: Flipped) -> GateState:
 
 def _left_by(item: Deployed, level: str) -> Deployed:
     """Return a policy in control after another level was given back."""
-    return replace(item, apart=item.apart or any(other == level for other, _ in item.beside))
+    gone = level not in item.apart and any(other == level for other, _ in item.beside)
+    return replace(item, apart=(*item.apart, level)) if gone else item
 
 
 def _monitor_after(state: GateState, left: tuple[Deployed, ...]) -> MonitorState | None:

@@ -12,7 +12,7 @@ from aegis.errors import InputError
 from aegis.handover.events import Alarm, Event, Flipped, Opened, Reverted, Unit, plain
 from aegis.handover.run import Handover
 from aegis.handover.state import Deployed
-from aegis.handover.turns import handed_over, last_change, turns, untested
+from aegis.handover.turns import handed_over, last_change, turns
 
 
 def summary(handover: Handover) -> dict[str, Any]:
@@ -32,7 +32,7 @@ def summary(handover: Handover) -> dict[str, Any]:
         "waiting": [
             {"level": item.level, "challenge": item.challenge, "episode": item.episode, "why": item.why} for item in state.waiting
         ],
-        "untested": untested(handover.events),
+        "untested": state.untested,
         "ledger": {"delta": state.settings.delta, "spent": state.spent, "freezes": state.freeze},
         "rewards": _rewards(handover, measure),
         "alarms": state.alarms,
@@ -71,7 +71,7 @@ def sentence(handover: Handover) -> str:
 def not_tested(handover: Handover) -> list[str]:
     """Return a warning for each level whose gain was certified beside an agent that has been given back since."""
     found = []
-    for level, others in untested(handover.events).items():
+    for level, others in handover.state.untested.items():
         names = " and ".join(map(repr, others))
         found.append(
             f"The gain at '{level}' was certified with the agent at {names}, given back since: this combination was not tested."

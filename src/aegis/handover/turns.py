@@ -1,4 +1,4 @@
-"""Who had a level when: turns of the agent, what was given back, and combinations of policies that were never tested."""
+"""Who had a level when: turns of the agent, and since when those have acted that act now."""
 
 from __future__ import annotations
 
@@ -30,28 +30,6 @@ def turns(events: Sequence[Event]) -> tuple[Turn, ...]:
         if isinstance(event, Reverted) and open_at is not None:
             found[open_at] = Turn(event.level, found[open_at].since, event.since - 1)
     return tuple(found)
-
-
-def untested(events: Sequence[Event]) -> dict[str, list[str]]:
-    """Return, by level that an agent has, the levels that had an agent when its gain was certified and were given back since.
-
-    Its gain was certified beside those agents. Beside the legacy in their place nothing was compared with anything.
-    """
-    handed: dict[str, int] = {}  # where among the events an agent took a level, and where its policy changed last
-    latest: dict[str, int] = {}
-    found: dict[str, list[str]] = {}
-    for place, event in enumerate(events):
-        if isinstance(event, Flipped):
-            handed.setdefault(event.level, place)
-            latest[event.level] = place
-        if isinstance(event, Reverted) and event.level in handed:
-            began = handed.pop(event.level)
-            latest.pop(event.level)
-            found.pop(event.level, None)
-            for level, last in latest.items():
-                if last > began and event.level not in found.get(level, []):
-                    found.setdefault(level, []).append(event.level)
-    return found
 
 
 def last_change(events: Sequence[Event]) -> int:
