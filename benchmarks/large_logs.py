@@ -111,8 +111,14 @@ def _medians(clocks: list[Clock]) -> list[float]:
 
 
 def in_own_process(*arguments: str) -> dict[str, Any]:
-    """Run this script with other arguments in a fresh process and return what it prints."""
-    done = subprocess.run([sys.executable, __file__, *arguments], capture_output=True, text=True, check=False)
+    """Run this script with other arguments in a fresh process and return what it prints.
+
+    Not as a main module: that would be imported again by every process it starts, as it is not when the command starts them.
+    """
+    program = "from large_logs import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False, cwd=Path(__file__).parent
+    )
     if done.returncode:
         raise SystemExit(done.stderr)
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])

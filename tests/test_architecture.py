@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src" / "aegis"
@@ -67,3 +69,11 @@ def test_every_room_is_in_the_table() -> None:
 def test_library_code_has_no_assert() -> None:
     for path in SOURCE.rglob("*.py"):
         assert not any(isinstance(node, ast.Assert) for node in ast.walk(ast.parse(path.read_text()))), path
+
+
+def test_what_takes_long_to_import_is_not_imported_where_it_is_not_needed() -> None:
+    """Every command, and every process it starts, would wait for it."""
+    rooms = ", ".join(f"aegis.{room}" for room in ("agents", "audit", "certificate", "handover", "logs", "worlds"))
+    program = f"import sys, {rooms}; print(sorted({{'scipy.stats', 'scipy.optimize', 'matplotlib', 'dask'}} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

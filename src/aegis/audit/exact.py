@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from scipy.stats import poisson
+from scipy.special import pdtrc  # scipy.stats would take long to import
 
 from aegis.audit.finding import Finding, Severity, finding
 from aegis.problem import Array, Batch, Level, Problem, Scope, at_atom
@@ -101,5 +101,5 @@ def _again(values: Array, step: float | None, window: float) -> npt.NDArray[np.i
         for reach in (0.5 * width, (AROUND + 0.5) * width)
     )
     by_chance = 3.0 * (around + 1) / (2 * AROUND + 1)
-    often = poisson.sf(equal - 1, by_chance) < RARE if rounded else equal * OFTEN > around
+    often = pdtrc(np.maximum(equal - 1, 0), by_chance) < RARE if rounded else equal * OFTEN > around
     return np.where(often & (equal > 0), equal, 0)

@@ -89,10 +89,10 @@ def _on_even_grid(column: pa.Array, values: Array) -> Ints | None:
         np.rint(place, out=place)
     if not (place.min(initial=0.0) >= 0 and place.max(initial=0.0) < values.size):  # a nan is neither
         return None
-    codes = place.astype(np.int64)
+    codes = place.astype(np.int32)
     gap = np.subtract(values[codes], found, out=place)
     near = np.abs(gap, out=gap).max(initial=0.0) <= TOLERANCE * abs(values[-1] - low)
-    return codes.astype(np.int32) if near else None
+    return codes if near else None
 
 
 def _closest(ascending: Array, found: Array) -> AnyArray:
