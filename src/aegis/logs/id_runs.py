@@ -42,9 +42,10 @@ class Runs:
     count: int = 0
     found: list[Hashes] = field(default_factory=list)
 
-    def add(self, ids: Sequence[pa.ChunkedArray], names: Sequence[str], file: LogFile, places: Places) -> None:
-        """Add the ids of a block of rows; LogError if one is missing."""
-        _refuse_nulls(ids, names, Findings(places))
+    def add(self, ids: Sequence[pa.ChunkedArray], names: Sequence[str], file: LogFile, places: Callable[[], Places]) -> None:
+        """Add the ids of a block of rows; LogError if one is missing. places: tells where they are, if it has to be told."""
+        if any(column.null_count for column in ids):
+            _refuse_nulls(ids, names, Findings(places()))
         self.kinds = tuple(_kept_as(column.type, name, file) for column, name in zip(ids, names, strict=True))
         starts = np.flatnonzero(changes(ids))
         values = [_settled(values_at(column, starts), kind) for column, kind in zip(ids, self.kinds, strict=True)]
@@ -130,6 +131,8 @@ def _grow(columns: Sequence[pa.Array]) -> bool:
     undecided: AnyArray = np.ones(len(columns[0]) - 1, dtype=bool)
     for column in columns:
         before, after = column.slice(0, len(column) - 1), column.slice(1)
+        if column is columns[0] and pc.all(pc.less(before, after)).as_py():
+            return True  # the usual answer, at the price of one comparison
         if pc.any(pc.and_(pc.greater(before, after), pa.array(undecided))).as_py():
             return False
         undecided &= pc.equal(before, after).to_numpy(zero_copy_only=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -101,9 +102,10 @@ class _Look:
         seen.runs = Runs(hashed=self.hashed or file.types is None)
         guessed = [column.name for column in free] if file.types is None else []
         wanted = list(dict.fromkeys([*episode, *guessed]))
-        for _, block, places in numbered(self.files, [span], lambda _: wanted, self.rows, episode):
+        for block in file.blocks(wanted, self.rows, episode, span.stretch):
             for column in free if file.types is None else ():
                 seen.guesses[column.key].see(plain(block[column.name]), file.decimals.get(column.name, POINT))
+            places = functools.partial(_places, file.name, span.stretch.first + seen.rows, block.num_rows)
             seen.runs.add([block[name] for name in episode], episode, file, places)
             seen.rows += block.num_rows
         return seen
@@ -124,6 +126,11 @@ def numbered(
             row = np.arange(first, first + block.num_rows, dtype=np.int64)
             yield span.file, block, Places(names, np.full(row.size, span.file, dtype=np.int32), row)
             first += block.num_rows
+
+
+def _places(name: str, first: int, rows: int) -> Places:
+    """Return where the rows of a block are that begins with a row of a file."""
+    return Places((name,), np.zeros(rows, dtype=np.int32), np.arange(first, first + rows, dtype=np.int64))
 
 
 def _type(column: Column, files: Sequence[LogFile], found: Sequence[tuple[int, Seen]]) -> pa.DataType:
