@@ -118,8 +118,8 @@ def test_obp(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(there) == 0
     assert run(certify) == 3  # the logging policy against itself: no gain, ever
     assert run(back) == 0
-    again, first = np.load("again.npz"), np.load("feedback.npz")
-    np.testing.assert_array_equal(again["pscore"], first["pscore"])
+    with np.load("again.npz") as again, np.load("feedback.npz") as first:
+        np.testing.assert_array_equal(again["pscore"], first["pscore"])
 
 
 @pytest.mark.parametrize("library", ["pandas", "polars", "arrow"])

@@ -38,19 +38,35 @@ class Natural:
             return Nearest(self.weights, self.intercept).probabilities(level, rows, count, available)
         values = level.actions.numbers
         mean = linear(self.weights, self.intercept, rows, count, place(level))
+        order = np.argsort(values)
+        found = np.empty((count, values.size))
         if available is None:
-            mask = np.ones((1, values.size), dtype=bool)  # one row of cells serves every decision
+            found[:, order] = self._between(values[order], mean)
         else:
             mask = open_actions(available, count, values.size, place(level))
-        order = np.argsort(values)
-        lower, upper = _cells(values[order], mask[:, order])
+            found[:, order] = self._among(values[order], mean, mask[:, order])
+        return found
+
+    def _between(self, values: Array, mean: Array) -> Array:
+        """Return probabilities `[n, A]` of sorted values, all of them available: cells touch, and an end is looked up once."""
+        lower, upper = _cells(values, np.ones((1, values.size), dtype=bool))
+        with np.errstate(over="ignore"):
+            ends = (np.append(lower, upper[:, -1:], axis=1) - mean[:, None]) / self.sd
+        # In the upper tail both distribution functions are near 1: measured from the other side they keep their digits.
+        tails = ndtr(-np.abs(ends))
+        mass = np.abs(np.diff(tails, axis=1))
+        every, middle = np.arange(mean.size), np.count_nonzero(ends <= 0, axis=1) - 1  # the cell that has the mean in it
+        mass[every, middle] = ndtr(ends[every, middle + 1]) - tails[every, middle]
+        return mass
+
+    def _among(self, values: Array, mean: Array, mask: Mask) -> Array:
+        """Return probabilities `[n, A]` of sorted values, not all of them available."""
+        lower, upper = _cells(values, mask)
         with np.errstate(over="ignore"):  # a tiny sd: infinitely many of them away is what is meant
             low, high = (lower - mean[:, None]) / self.sd, (upper - mean[:, None]) / self.sd
-        # In the upper tail both distribution functions are near 1: measure from the other side to keep the digits.
         side = np.where(low > 0, -1.0, 1.0)
         mass = side * (ndtr(side * high) - ndtr(side * low))
-        found = np.empty((count, values.size))
-        found[:, order] = np.where(mask[:, order], np.maximum(mass, 0.0), 0.0)  # ndtr is monotone only up to rounding
+        found: Array = np.where(mask, np.maximum(mass, 0.0), 0.0)  # ndtr is monotone only up to rounding
         return found
 
     def check(self, level: Level, known: Mapping[str, Variable]) -> None:
