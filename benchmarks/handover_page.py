@@ -52,7 +52,7 @@ def _inner(groups: Mapping[str, list[Any]]) -> list[str]:
             )
     return [
         "**Inner level alone, additive world.** `pac-bayes`: the sharp bound with a data-free prior. `published`: Algorithm 2, "
-        "which is no certificate (both: at most 4000 episodes; runs in brackets, 20 where there are none).",
+        "which is no certificate (both: at most 4000 episodes; runs in brackets).",
         "",
         *table(["setting", "median episode", "asked, at most", "runs", "`pac-bayes`", "`published`"], rows),
         "",
