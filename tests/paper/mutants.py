@@ -27,6 +27,7 @@ import yaml
 
 LIBRARIES = (numpy, pyarrow.compute, pyarrow.csv, pyarrow.parquet, scipy.linalg, scipy.special, scipy.stats, yaml)
 pydantic.create_model("Any", number=(int, 0))  # what builds models is imported with the first one
+pyarrow.array([0.0])  # imports pandas, where it is installed
 os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
 # Only exit codes are looked at: that nothing is told of a failure saves rewriting the tests in every fork.
 PYTEST = ["-o", "addopts=", "-x", "-q", "-p", "no:cacheprovider", "--assert=plain", "--tb=no"]
@@ -156,9 +157,12 @@ MUTATIONS["nothing at all"] = ("version.py", "", "", " or ".join(dict.fromkeys(t
 
 
 def compiled_copy(root: Path, work: Path) -> Path:
-    """Return a copy of the package with its byte code, from which each mutant compiles one file only."""
+    """Return a copy of the package with its byte code, from which each mutant compiles one file only.
+
+    Byte code that is there already is copied: it knows its source by size and time, which are copied too.
+    """
     copy = work / "pristine"
-    shutil.copytree(root / "src", copy, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(root / "src", copy)
     if not compileall.compile_dir(copy, quiet=1):
         raise SystemExit("the package does not compile")
     return copy
