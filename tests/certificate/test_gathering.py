@@ -80,6 +80,19 @@ def test_the_numbers_of_one_pass(tmp_path: Path, head: str, asked: dict[str, Any
     assert pieces.verdict.verdict == "certified"
 
 
+@pytest.mark.parametrize("method", ["auto", "plain", "robust"])
+@pytest.mark.parametrize("full", [True, False])
+def test_missing_rewards_leave_units_beside_them_alone(tmp_path: Path, method: str, full: bool) -> None:
+    table = make_table(EPISODES)
+    rewards = table["margin"].to_pylist()
+    for row in (3, 4, 700):
+        rewards[row] = None
+    problem, paths = problem_of(full), written(tmp_path, replaced(table, "margin", rewards))
+    columns = TargetColumns(problem, {"recipe": "new_setting", "dose": "new_dose"})
+    pieces = in_pieces(paths, problem, columns, method=method)
+    assert numbers(pieces) == numbers(in_one_pass(paths, problem, columns, method=method))
+
+
 def test_columns_and_learned_policies(tmp_path: Path) -> None:
     problem, paths = problem_of(), written(tmp_path, make_table(EPISODES))
     columns = TargetColumns(problem, {"recipe": "new_setting", "dose": "new_dose"})
