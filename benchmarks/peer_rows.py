@@ -66,6 +66,11 @@ class Row:
         return self.our_error <= self.their_error * (1.0 + self.alike) + 1e-9
 
     @property
+    def strictly(self) -> bool:
+        """Say whether the claim holds without any allowance for noise: as fast as wanted, and an error that is not larger."""
+        return self.ratio >= WANTED[self.kind] and self.our_error <= self.their_error + 1e-9
+
+    @property
     def verdict(self) -> str:
         """Return whether the claim holds and, if not, what fails and why."""
         failed = [*([] if self.fast else ["slower than wanted"]), *([] if self.accurate else ["less accurate"])]

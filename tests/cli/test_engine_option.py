@@ -60,3 +60,13 @@ def test_an_engine_that_does_not_exist_is_named(
     )
     assert code == 2
     assert f"an engine is local, dask or dask://host:port, found '{engine}'" in err
+
+
+@pytest.mark.parametrize("command", ["certify", "audit"])
+def test_a_cluster_that_was_not_needed_is_said_to_be(place: Path, capsys: pytest.CaptureFixture[str], command: str) -> None:
+    policy = ["--policy", place / "policy"] if command == "certify" else []
+    words = [command, place / "log.parquet", "--problem", place / "problem.yaml", *policy, "--engine"]
+    code, _, err = run(*words, "dask://nowhere:1", capsys=capsys)
+    assert code in (0, 3)
+    assert "one process of this machine read the log, not 'dask://nowhere:1'" in err
+    assert "one process of this machine" not in run(*words, "local", capsys=capsys)[2]

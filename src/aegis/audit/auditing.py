@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from aegis.audit.auditor import Auditor
 from aegis.audit.finding import Audit
-from aegis.engine import Engine, Local, engine_of, mapped, sendable
+from aegis.engine import Engine, engine_of, mapped, sendable
 from aegis.logs import Source, Split, part_digests
 from aegis.logs.pieces import Pieces
 from aegis.problem import Batch, Policy
@@ -41,7 +41,7 @@ def audit_log(
     team = engine_of(engine, workers)
     pieces = None if split is not None else source.pieces(columns)
     if pieces is not None:
-        pieces = pieces if isinstance(team, Local) else pieces.sealed(part_digests(source.files))
+        pieces = pieces.sealed(part_digests(source.files)) if team.elsewhere else pieces
         _audit_pieces(auditor, source.batches(columns), pieces, team, report)
         return auditor.result()
     for batch in source.batches(columns, side=side, split=split):

@@ -27,7 +27,7 @@ from aegis.certificate.rows import RowSums
 from aegis.certificate.run import collect
 from aegis.certificate.sides import Sides, first_open, gap_columns, learned_splits
 from aegis.certificate.verdicts import listed
-from aegis.engine import Engine, Local, engine_of, prepared
+from aegis.engine import Engine, engine_of, prepared
 from aegis.errors import RefusedError
 from aegis.logs import Source
 from aegis.logs.pieces import Pieces
@@ -151,7 +151,7 @@ def _run(source: Source, log: _Rows, request: Request, data: DataDigest, looking
             looks = [auditor.add, rows.add, *([] if report is None else [_counting(report)])]
             found = collect(request, log.batches, sides, None, looks, looking.open)
         else:
-            digests = [] if isinstance(log.engine, Local) else [bytes.fromhex(item) for item in data.digests]
+            digests = [bytes.fromhex(item) for item in data.digests] if log.engine.elsewhere else []
             pieces = log.pieces.sealed(digests)
             found = gather(request, log.batches, pieces, sides, auditor, log.engine, looking.open, report)
     except RefusedError as error:

@@ -66,8 +66,9 @@ def command(
     candidate = None if policy is None else load_candidate(policy, given, scope or None)
     recorded = None if candidate is None else candidate.record.get("scope")
     chosen = given.scope(scope or recorded)
+    source = Source(log, given)
     found = audit_log(
-        Source(log, given),
+        source,
         None if candidate is None else candidate.policy,
         chosen,
         () if candidate is None else candidate.columns,
@@ -77,6 +78,7 @@ def command(
         workers=workers,
         learned=candidate is not None and bool(candidate.record),
     )
+    options.tell_who_read(source, engine)
     if as_json:
         print_json(found.plain())
     else:

@@ -110,6 +110,7 @@ def command(
         engine=engine,
         workers=workers,
     )
+    options.tell_who_read(source, engine)
     if out is not None:
         certificate.save(out)
     if report is not None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from aegis.cli.values import Word
 from aegis.errors import OutputError, ProblemError, SettingError
+
+if TYPE_CHECKING:
+    from aegis.logs import Source
 
 NO_PROBLEM = "A log needs a problem file that says what its columns mean: `aegis init LOG --out problem.yaml` drafts one."
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
@@ -75,6 +78,16 @@ def table(of: str) -> Callable[[Decorated], Decorated]:
     """Return the option that writes results as a table, a row for each of what is named."""
     told = f"Write a row for each {of} (.parquet or .csv)."
     return click.option("--table", "table_file", type=Place(path_type=Path), metavar="FILE", help=told)
+
+
+def tell_who_read(source: Source, engine: str) -> None:
+    """Say so if a cluster was asked for and had nothing to do."""
+    if engine != "local" and source.uncut:
+        click.echo(
+            f"note: one process of this machine read the log, not '{engine}': it is short, or not in pieces because the rows of "
+            "an episode are scattered (sort it by episode once), or it is one file of text",
+            err=True,
+        )
 
 
 def spare_inputs(outputs: Mapping[str, Path | None], inputs: Iterable[Path | str]) -> None:

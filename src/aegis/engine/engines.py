@@ -41,6 +41,11 @@ class Engine(Protocol):
         """Return how many parts are done at a time, as far as it is known."""
         ...
 
+    @property
+    def elsewhere(self) -> bool:
+        """Say whether other machines may do parts, who may have other files under the same paths."""
+        ...
+
     def team(self, fn: Callable[[Part], Result], parts: Iterable[Part]) -> AbstractContextManager[Team]:
         """Return who does the parts; `fn` and the parts must be picklable unless one process does it all."""
         ...
@@ -53,6 +58,11 @@ class Local:
     workers: int = 1
     standby: Standby | None = field(default=None, compare=False)
 
+    @property
+    def elsewhere(self) -> bool:
+        """Return False; see Engine."""
+        return False
+
     def team(self, fn: Callable[[Part], Result], parts: Iterable[Part]) -> AbstractContextManager[Team]:
         """Return who does the parts."""
         return Crew(fn, parts, self.workers, self.standby)
@@ -64,6 +74,11 @@ class Dask:
 
     address: str | None = None
     workers: int = 1
+
+    @property
+    def elsewhere(self) -> bool:
+        """Say whether the cluster was there before; see Engine."""
+        return self.address is not None
 
     def team(self, fn: Callable[[Part], Result], parts: Iterable[Part]) -> AbstractContextManager[Team]:
         """Return who does the parts."""

@@ -5,7 +5,10 @@ from __future__ import annotations
 from aegis.errors import LogError
 from aegis.logs.address import Address
 
-_MISSING = ("NO_SUCH_BUCKET", "NO_SUCH_KEY", "RESOURCE_NOT_FOUND", "NOT_FOUND", "HTTP status 404", "Path does not exist")
+_MISSING = (
+    *("NO_SUCH_BUCKET", "NO_SUCH_KEY", "RESOURCE_NOT_FOUND", "NOT_FOUND", "HTTP status 404", "Path does not exist"),
+    "Not a regular file",  # said of a bucket that is not there
+)
 _DENIED = (
     *("ACCESS_DENIED", "INVALID_ACCESS_KEY_ID", "SIGNATURE_DOES_NOT_MATCH", "INVALID_SIGNATURE", "INVALID_CLIENT_TOKEN_ID"),
     *("UNRECOGNIZED_CLIENT", "MISSING_AUTHENTICATION_TOKEN", "EXPIRED_TOKEN", "ExpiredToken", "HTTP status 401"),

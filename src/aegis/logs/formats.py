@@ -34,6 +34,7 @@ def open_log(place: Stored) -> LogFile:
     place.require()
     ending = _ending(place.name)
     if ending is None:
+        place.stamp()  # an address of nothing is told as that
         found = PurePath(place.name).suffix
         raise LogError(f"{place}: a log ends in {', '.join(FORMATS)}; found '{found}'. Save it as one of these")
     return FORMATS[ending].open(place)

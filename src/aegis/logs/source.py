@@ -93,6 +93,12 @@ class Source:
         spans = [(Span(0, stretch), stretch.rows or 0) for part in self.files for stretch in part.open().stretches()]
         return len(bundled(spans, sum(rows for _, rows in spans))) > 1
 
+    @property
+    def uncut(self) -> bool:
+        """Say whether the log, now that it was read, turned out not to have pieces: one process reads it, where it was asked."""
+        found = next(reversed(self._seen.values()), None)
+        return found is not None and (not found.contiguous or len(bundled(found.spans, found.rows)) < 2)
+
     def pieces(self, columns: Sequence[str] = ()) -> Pieces | None:
         """Return the log in pieces that can be read by themselves; None if it is short, or the rows of an episode are scattered.
 
