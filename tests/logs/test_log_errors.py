@@ -401,6 +401,19 @@ def test_truncated_and_damaged_parquet_is_refused(tmp_path: Path) -> None:
         Source(path, PROBLEMS["flat"]).read()
 
 
+def test_after_which_row_a_file_is_damaged_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aegis.logs.source.ROWS", 100)
+    path = tmp_path / "log.parquet"
+    many = {name: values * 400 for name, values in flat_log().items()} | {"visit": list(range(2000))}
+    options = {"compression": "none", "use_dictionary": False, "row_group_size": 500}
+    pq.write_table(pa.table(many), path, write_page_checksum=True, **options)
+    whole = path.read_bytes()
+    place = whole.index(np.arange(1600, 1610).tobytes())  # ids in the last row group
+    path.write_bytes(whole[:place] + b"damaged" + whole[place + 7 :])
+    with pytest.raises(LogError, match=r"cannot be read as Parquet after row 1500 \(truncated, damaged or something else\?\)"):
+        Source(path, PROBLEMS["flat"]).read()
+
+
 def test_rows_are_right_in_the_second_file_and_after_spilling(tmp_path: Path) -> None:
     log = flat_log()
     pq.write_table(pa.table(log), tmp_path / "a.parquet")

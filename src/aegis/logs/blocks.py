@@ -57,16 +57,20 @@ class LogFile(Protocol):
         ...
 
 
-def guarded(stream: Iterable[pa.RecordBatch], place: Stored, form: str) -> Iterator[pa.RecordBatch]:
-    """Yield from a reader; what goes wrong in reading becomes a LogError, what goes wrong in using does not."""
-    blocks = iter(stream)
+def guarded(stream: Iterable[pa.RecordBatch], place: Stored, form: str, first: int = 1) -> Iterator[pa.RecordBatch]:
+    """Yield from a reader, which begins with the row `first` of a file.
+
+    What goes wrong in reading becomes a LogError that says after which row, what goes wrong in using does not.
+    """
+    blocks, row = iter(stream), first - 1
     while True:
         try:
             block = next(blocks)
         except StopIteration:
             return
         except TROUBLE as error:
-            raise unreadable_file(place, form, error) from error
+            raise unreadable_file(place, form, error, row) from error
+        row += block.num_rows
         yield block
 
 
@@ -91,8 +95,8 @@ def evenly(blocks: Iterable[pa.RecordBatch], columns: Sequence[str], rows: int) 
         yield pa.Table.from_batches(held)
 
 
-def unreadable_file(place: Stored, form: str, error: Exception) -> LogError:
-    """Return the error that says why a file cannot be reached or read; the caller raises it."""
+def unreadable_file(place: Stored, form: str, error: Exception, row: int = 0) -> LogError:
+    """Return the error that says why a file cannot be reached or read, after a row if one was; the caller raises it."""
     unreached = place.fault(error)
     if unreached is not None:
         return unreached
@@ -102,4 +106,5 @@ def unreadable_file(place: Stored, form: str, error: Exception) -> LogError:
         "Expected": "; every row has a field for each column: put fields that hold the separator in quotes",
     }
     hint = next((text for mark, text in hints.items() if mark in said), "")
-    return LogError(f"{place}: cannot be read as {form} (truncated, damaged or something else?): {said}{hint}")
+    where = f" after row {row}" if row else ""
+    return LogError(f"{place}: cannot be read as {form}{where} (truncated, damaged or something else?): {said}{hint}")

@@ -66,7 +66,7 @@ class ParquetLog:
                 wanted = list(columns) or list(self.names[:1])
                 numbers = range(len(self.groups)) if stretch.groups is None else stretch.groups
                 stream = file.iter_batches(batch_size=rows, row_groups=list(numbers), columns=wanted)
-                yield from evenly(guarded(stream, self.place, "Parquet"), wanted, rows)
+                yield from evenly(guarded(stream, self.place, "Parquet", stretch.first), wanted, rows)
 
 
 def _opened(place: Stored, stamp: Hashable = None) -> ParquetLog:
