@@ -12,6 +12,7 @@ from aegis.rng import stream
 from results import record, table
 
 FLOOR, GOOD, LONG = 0.5, 2000, 2000
+AFTER = 10_000  # episodes that are watched after a drop
 RUNS = 1000
 DROPS = (0.05, 0.1, 0.2)
 DRAWS = 400_000  # from which the growth of the wealth is computed
@@ -51,7 +52,7 @@ def main() -> None:
             for drop in DROPS:
                 found = []
                 for run in range(100):
-                    values = np.concatenate([rewards(kind, 0.55, GOOD, run), rewards(kind, FLOOR - drop, LONG, run + 10**6)])
+                    values = np.concatenate([rewards(kind, 0.55, GOOD, run), rewards(kind, FLOOR - drop, AFTER, run + 10**6)])
                     after = alarm_after(values, alpha, GOOD)
                     found.append(np.inf if after is None else after)
                 delays[drop] = float(np.median([item for item in found if item != -1]))
@@ -65,8 +66,8 @@ def main() -> None:
             )
     lines = [
         f"Rewards at the floor itself, the worst that is still right, {LONG} episodes, {RUNS} runs: runs with a false alarm. "
-        f"Then {GOOD} good episodes (0.05 above the floor) and a drop below it, 100 runs: median delay of the alarm, and "
-        "in brackets the one that docs/theory.md, The gate, foretells.",
+        f"Then {GOOD} good episodes (0.05 above the floor) and a drop below it for {AFTER} more, 100 runs: median delay of the "
+        "alarm, and in brackets the one that docs/theory.md, The gate, foretells.",
         "",
         *table(["rewards", "level", "false alarms", "drop to 0.05 below", "0.1 below", "0.2 below"], rows),
     ]

@@ -15,7 +15,9 @@ from typed import run as aegis
 
 from aegis.cli.handover_asked import Asked
 from aegis.cli.handover_live import Watched, watching
-from aegis.cli.handover_made import make
+from aegis.cli.handover_made import host_of, make
+from aegis.errors import AegisError
+from aegis.handover import HOSTS
 from aegis.handover.folder import read_events
 from aegis.handover.state import replay
 from aegis.logs import Source
@@ -376,3 +378,12 @@ def test_an_operator_approves_what_waits(tmp_path: Path, capsys: pytest.CaptureF
 def test_words_that_do_not_fit(more: tuple[str, ...], says: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = aegis("handover", "--episodes", 3, *more, capsys=capsys)
     assert code == 2 and says in err
+
+
+def test_a_folder_of_the_same_name_does_not_stand_in_the_way_of_a_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "greedy").mkdir()
+    problem = make_world("additive").problem
+    assert isinstance(host_of("greedy", problem), type(HOSTS["greedy"]()))
+    with pytest.raises(AegisError, match="there is no policy in"):
+        host_of("./greedy", problem)

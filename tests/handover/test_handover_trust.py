@@ -210,6 +210,24 @@ def test_without_rewards_the_gate_pauses_and_says_so() -> None:
     assert again.events == run.events
 
 
+def test_a_reward_that_is_nan_is_missing_also_if_the_plant_does_not_say_so(tmp_path: Path) -> None:
+    def unsaid(batch: Batch, start: int) -> Batch:
+        reward = np.array(batch.reward)
+        reward[np.flatnonzero(batch.episode_of("inner") == start)[-1:]] = np.nan
+        return replace(batch, reward=reward)
+
+    def said(batch: Batch, start: int) -> Batch:
+        batch = unsaid(batch, start)
+        return replace(batch, observed=~np.isnan(np.array(batch.reward)))
+
+    runs = [Handover(Spoilt(kind, 20), LEGACY, HOSTS["greedy"](), SETTINGS, 3) for kind in (unsaid, said)]
+    for name, run in zip(("unsaid", "said"), runs, strict=True):
+        handover_to(tmp_path / name, run, 60)
+    assert runs[0].events == runs[1].events
+    logs = [(tmp_path / name / "log.parquet").read_bytes() for name in ("unsaid", "said")]
+    assert logs[0] == logs[1]
+
+
 def test_another_version_of_the_policy_pauses_the_gate() -> None:
     other = WORLD.legacy("sign:epsilon=0.3")
 

@@ -115,9 +115,9 @@ def host_of(name: str, problem: Problem) -> Any:
     """Return a host by its name, or the user's own policy or learner as one."""
     from aegis.handover import HOSTS
 
-    if ":" in name or Path(name).is_dir():
-        return HOSTS[EXTERNAL](_own(name, problem))
     own = [word for word in HOSTS if word != EXTERNAL]
+    if ":" in name or (name not in own and Path(name).is_dir()):  # ./ncts is a folder, ncts is the host
+        return HOSTS[EXTERNAL](_own(name, problem))
     if name == EXTERNAL:
         raise SettingError("host 'external' is a policy or a learner of your own: write --host module:object, or a policy folder")
     if name not in own:

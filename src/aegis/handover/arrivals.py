@@ -7,7 +7,7 @@ policy logs something else, and nothing that follows would be about the policies
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import TypeVar
 
@@ -74,10 +74,14 @@ def _hashed(item: object) -> bytes:
     return blake2b(repr(item).encode(), digest_size=8).digest()
 
 
-def check_count(batch: Batch, first: int, count: int) -> None:
-    """Raise PolicyError unless a batch holds as many episodes as were asked for."""
+def received(batch: Batch, first: int, count: int) -> Batch:
+    """Return what a plant sent, rewards that are nan marked as missing; PolicyError unless it is as much as was asked for."""
     if len(batch) != count:
         raise PolicyError(f"the plant was asked for {count} episodes after the first {first} and sent {len(batch)}")
+    if batch.reward is None or not np.isnan(batch.reward).any():
+        return batch
+    known = ~np.isnan(batch.reward)
+    return replace(batch, observed=known if batch.observed is None else known & batch.observed)
 
 
 def readable(batch: Batch, judge: Callable[[Batch], Judged]) -> tuple[Batch, Judged, AegisError | None]:

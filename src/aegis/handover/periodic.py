@@ -17,7 +17,7 @@ import numpy as np
 
 from aegis.errors import InputError
 from aegis.files import digest_of
-from aegis.handover.arrivals import SILENT, Arrivals, acted_otherwise, check_count, readable
+from aegis.handover.arrivals import SILENT, Arrivals, acted_otherwise, readable, received
 from aegis.handover.challenge import GAIN, Challenge, ClaimState
 from aegis.handover.events import Event, Flipped, Frozen, Paused, Unit
 from aegis.handover.gate import HANDOVER
@@ -165,8 +165,7 @@ class PeriodicGate(ABC):
             first = self.state.episode
             policy, last = self._in_control(first)
             count = (stop if last is None else min(stop, last)) - first
-            sent = self.plant.episodes(first, count, policy, self.seed)
-            check_count(sent, first, count)
+            sent = received(self.plant.episodes(first, count, policy, self.seed), first, count)
             batch, rewards, failure = readable(sent, self._earned)
             otherwise = acted_otherwise(policy, batch) if self.state.paused is None else None
             self._arrivals.take(batch)

@@ -19,7 +19,7 @@ from aegis.certificate.view import Models, View
 from aegis.errors import InputError, PolicyError, SettingError
 from aegis.files import digest_of
 from aegis.handover.acting import AGENT, BEFORE, LEGACY, acting_policy, arm_of, policy_before
-from aegis.handover.arrivals import SILENT, Arrivals, acted_otherwise, check_count, readable
+from aegis.handover.arrivals import SILENT, Arrivals, acted_otherwise, readable, received
 from aegis.handover.challenge import Logs
 from aegis.handover.challengers import Challenger
 from aegis.handover.events import Certified, Event, Flipped, Frozen, Operator, Paused, Restarted, Reverted, Unit
@@ -148,8 +148,7 @@ class Handover:
         for arm, group in itertools.groupby(arms):
             count = len(list(group))
             batch = self.plant.episodes(first, count, self._policy(arm), self.seed)
-            check_count(batch, first, count)
-            found.append(batch)
+            found.append(received(batch, first, count))
             first += count
         return found[0] if len(found) == 1 else concat(found)
 
