@@ -40,7 +40,7 @@ def read_contexts(path: str | Path, problem: Problem, level: str) -> tuple[Batch
     wanted = (*columns, *legacy) if known else columns
     check_present(wanted, file.names, str(place), file.dialect)
     raw = _read(file)
-    places = Places((str(place),), np.zeros(raw.num_rows, dtype=np.int32), np.arange(1, raw.num_rows + 1))
+    places = Places.following((str(place),), 0, 1, raw.num_rows)
     rows = _Rows(convert(raw, wanted, {}, places, file.decimals), Findings(places))
     batch = _batch(rows, problem, level)
     if known:

@@ -11,7 +11,8 @@ from aegis.logs.blocks import LogFile
 from aegis.logs.convert import convert
 from aegis.logs.schema import Column
 from aegis.logs.spans import Span
-from aegis.logs.survey import Survey, numbered
+from aegis.logs.survey import Survey
+from aegis.problem.places import Places
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,5 +37,9 @@ class Plan:
         wanted = list(dict.fromkeys(column.name for column in self.columns))
         repeated = [name for name in wanted if all(column.repeated for column in self.columns if column.name == name)]
         chosen = [Span(index) for index in range(len(self.files))] if spans is None else spans
-        for index, block, places in numbered(self.files, chosen, lambda _: wanted, rows, repeated):
-            yield convert(block, self.columns, self.survey.types, places, self.files[index].decimals)
+        for span in chosen:
+            file, first = self.files[span.file], span.stretch.first
+            for block in file.blocks(wanted, rows, repeated, span.stretch):
+                places = Places.following(self.names, span.file, first, block.num_rows)
+                yield convert(block, self.columns, self.survey.types, places, file.decimals)
+                first += block.num_rows

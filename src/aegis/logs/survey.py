@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-import numpy as np
 import pyarrow as pa
 
 from aegis.engine import usable_cores
@@ -105,32 +104,10 @@ class _Look:
         for block in file.blocks(wanted, self.rows, episode, span.stretch):
             for column in free if file.types is None else ():
                 seen.guesses[column.key].see(plain(block[column.name]), file.decimals.get(column.name, POINT))
-            places = functools.partial(_places, file.name, span.stretch.first + seen.rows, block.num_rows)
+            places = functools.partial(Places.following, (file.name,), 0, span.stretch.first + seen.rows, block.num_rows)
             seen.runs.add([block[name] for name in episode], episode, file, places)
             seen.rows += block.num_rows
         return seen
-
-
-def numbered(
-    files: Sequence[LogFile],
-    spans: Iterable[Span],
-    columns: Callable[[LogFile], Sequence[str]],
-    rows: int,
-    repeated: Sequence[str] = (),
-) -> Iterator[tuple[int, pa.Table, Places]]:
-    """Yield the blocks of spans one after the other, with the index of the file and where each row is."""
-    names = tuple(file.name for file in files)
-    for span in spans:
-        file, first = files[span.file], span.stretch.first
-        for block in file.blocks(columns(file), rows, repeated, span.stretch):
-            row = np.arange(first, first + block.num_rows, dtype=np.int64)
-            yield span.file, block, Places(names, np.full(row.size, span.file, dtype=np.int32), row)
-            first += block.num_rows
-
-
-def _places(name: str, first: int, rows: int) -> Places:
-    """Return where the rows of a block are that begins with a row of a file."""
-    return Places((name,), np.zeros(rows, dtype=np.int32), np.arange(first, first + rows, dtype=np.int64))
 
 
 def _type(column: Column, files: Sequence[LogFile], found: Sequence[tuple[int, Seen]]) -> pa.DataType:

@@ -23,6 +23,11 @@ class Places:
     file: Ints
     row: npt.NDArray[np.int64]
 
+    @classmethod
+    def following(cls, files: tuple[str, ...], file: int, first: int, rows: int) -> Places:
+        """Return the origins of rows that follow each other in one of the files."""
+        return cls(files, np.full(rows, file, dtype=np.int32), np.arange(first, first + rows, dtype=np.int64))
+
     def at(self, index: int) -> str:
         """Return `log.csv, row 3`."""
         return f"{self.files[self.file[index]]}, row {self.row[index]}"
