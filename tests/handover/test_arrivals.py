@@ -125,6 +125,9 @@ def test_another_version_of_the_policy_and_silence_pause_every_gate(name: str) -
         (paused,) = [event for event in gate.events if isinstance(event, Paused)]
         assert paused.why == gate.state.paused
         assert re.search(says, paused.why)
+        kept = [(np.isnan(batch.reward), batch.observed) for batch in gate.batches]
+        assert any(lost.any() for lost, _ in kept) == (how == "silent")
+        assert not any((lost & (True if seen is None else seen)).any() for lost, seen in kept)  # a log of them can be written
 
 
 @pytest.mark.parametrize("how", ["version", "silent"])
