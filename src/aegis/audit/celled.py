@@ -49,7 +49,7 @@ def _celled(level: Level) -> Level:
     atoms = [f"exactly {atom:.9g}" for atom in level.actions.atoms]
     given = level.propensity
     plain = None if given is None else replace(given, density=False)
-    return replace(level, actions=Actions(level.actions.column, (*cells, *atoms), "labels"), propensity=plain)
+    return replace(level, actions=Actions(level.actions.column, (*cells, *atoms), "labels"), propensity=plain, incumbent=None)
 
 
 def _table(actions: Actions, table: LevelTable) -> LevelTable:

@@ -75,6 +75,15 @@ CODES: dict[str, Code] = {
         "The propensities look rounded; weights are off by up to the rounding error.",
         "log the probabilities with all their digits",
     ),
+    # ---- comparator
+    "identical": Code(
+        "A candidate gives the same probabilities as its comparator on every certified decision: there is no gain to certify.",
+        "keep the incumbent; if the two should differ, check that the policy is the one you meant",
+    ),
+    "incumbent-unreached": Code(
+        "The stated incumbent takes actions that the log never takes; they count as if the incumbent earned the most there.",
+        "explore around the incumbent, so that its own actions are logged; or correct 'incumbent' in the problem file",
+    ),
     # ---- causes
     "backdoor": Code(
         "The graph says that something unobserved acts on the action and on the reward.",

@@ -43,7 +43,9 @@ class Halves:
         actions = Actions(level.actions.column, (*names, *[str(value) for value in values[count:]]), "labels")
         least = None if level.propensity is None else level.propensity.least
         # A half is at least as likely as one of its actions, so that what is promised of these holds of it too.
-        return cls(replace(level, actions=actions, propensity=Propensity("half", least=least), available=()), member)
+        return cls(
+            replace(level, actions=actions, propensity=Propensity("half", least=least), available=(), incumbent=None), member
+        )
 
     @property
     def several(self) -> bool:

@@ -55,7 +55,7 @@ class LevelLeans:
 
 def _sides(level: Level) -> Level:
     actions = level.actions
-    return replace(level, actions=Actions(actions.column, (*SIDES, *actions.values[2:]), "labels"))
+    return replace(level, actions=Actions(actions.column, (*SIDES, *actions.values[2:]), "labels"), incumbent=None)
 
 
 def _turned(table: LevelTable, upper: Mask) -> LevelTable:

@@ -36,9 +36,11 @@ def add(request: Request, found: Collected, batch: Batch) -> None:
     if mask.mean() < MOSTLY:
         kept, members = batch.take_episodes(mask), None
     recognise(found.recognised, kept, np.ones(len(kept), dtype=np.bool_) if members is None else members)
+    comparator = request.comparator
     for index, candidate in enumerate(request.candidates):
         for piece, certified in pieces(problem, candidate.policy, kept, members):
-            _add_view(request, found, index, View(problem, piece, candidate.policy, found.models[index]), certified)
+            view = View(problem, piece, candidate.policy, found.models[index], comparator)
+            _add_view(request, found, index, view, certified)
 
 
 def _add_view(request: Request, found: Collected, index: int, view: View, certified: Mask | None) -> None:
@@ -62,6 +64,7 @@ def _add_view(request: Request, found: Collected, index: int, view: View, certif
             found.moments[index, claim.scope].add(estimates, cluster, certified)
             weights = view.node_weights(claim.scope)
             found.spreads[index, claim.scope].add(weights if certified is None else weights[rows[view.level]])
+            found.agreements[index, claim.scope].add(view, claim.scope, rows)
             balance = found.balances[index, claim.scope]
             balance.add(balance.compute(view), cluster, certified)
     for (position, name), spread in found.level_spreads.items():

@@ -17,7 +17,7 @@ from aegis.audit.randomisation import NO_DENSITY
 from aegis.certificate.assumptions import assumptions, codes_about
 from aegis.certificate.balance import doubtful, log_evidence, mean_weight
 from aegis.certificate.candidate import Candidate
-from aegis.certificate.certificate import Assumption, Certificate, LevelResult
+from aegis.certificate.certificate import REFUSED, Assumption, Certificate, LevelResult
 from aegis.certificate.claims import margin_of
 from aegis.certificate.collected import Collected
 from aegis.certificate.data import DataDigest
@@ -25,7 +25,7 @@ from aegis.certificate.looks import Behaviours
 from aegis.certificate.measures import guard_measures, reward_measure
 from aegis.certificate.methods import other_methods
 from aegis.certificate.request import Request
-from aegis.certificate.results import level_result, refused_result, subgroup_results
+from aegis.certificate.results import IDENTICAL, level_result, refused_result, subgroup_results
 from aegis.certificate.unsmoothed import unsmoothed
 from aegis.certificate.verdicts import Doubt, blocking_level, judge, listed
 from aegis.errors import RefusedError, counted
@@ -55,10 +55,11 @@ def assemble(request: Request, outcome: Outcome, looks: Mapping[str, Any], data:
     every = [*_own_findings(request, outcome, looks), *audited]
     findings = sorted(every, key=lambda item: SEVERITIES.index(item.severity))  # gravest first
     levels = _levels(request, outcome, findings)
+    findings = sorted([*_identical(request, levels), *findings], key=lambda item: SEVERITIES.index(item.severity))
     weights = [] if found is None else _weights(request, found)
     fixes = [item.fix for item in findings if item.severity == "refused"]
     return Certificate(
-        judge(problem, levels, request.delta, fixes, _doubts(request, found)),
+        judge(problem, levels, request.delta, fixes, _doubts(request, found), _assumed(request)),
         levels,
         tuple(item.plain() for item in findings),
         _assumptions(request, outcome),
@@ -80,6 +81,8 @@ def assemble(request: Request, outcome: Outcome, looks: Mapping[str, Any], data:
             "what": list(request.what),
             "fresh": request.fresh,
             "by": list(request.by),
+            **({} if request.others == "log" else {"others": request.others}),
+            **({} if request.stated is None else {"incumbent": _given(request.stated)}),
         },
         {"data": data.total, "files": data.named, "problem": request.problem_digest},
         dump_problem(problem),
@@ -128,11 +131,12 @@ SIZES = ("size-follows-action", "size-follows-reward")
 
 def _levels(request: Request, outcome: Outcome, findings: Sequence[Finding]) -> tuple[LevelResult, ...]:
     results = []
+    several = {item.level for item in findings if item.code == "several-loggers" and item.level is not None}
     for index, candidate in enumerate(request.candidates):
         for scope in request.scopes:
             refusals = [item for item in findings if item.severity == "refused" and _concerns(item, scope, request.problem)]
             if outcome.found is not None:
-                results.append(level_result(request, outcome.found, index, scope, refusals))
+                results.append(level_result(request, outcome.found, index, scope, refusals, several))
             else:
                 reason = outcome.refusal or "; ".join(item.message for item in refusals)
                 margin = margin_of(request.problem, scope)
@@ -147,6 +151,19 @@ def _without(request: Request, scope: Scope) -> str:
     """Return why a scope is barred."""
     missing = [name for name in request.named(scope) if request.problem.level(name).propensity is None]
     return f"there is no propensity of {listed([repr(name) for name in missing])} [no-propensity]"
+
+
+def _identical(request: Request, levels: Sequence[LevelResult]) -> list[Finding]:
+    """Return a finding for each result that is refused because the candidate does what its comparator does."""
+    fix = (
+        "keep the incumbent: the two are one policy in this log; if they should differ, check that the policy is the one you meant "
+        "and that its probabilities are not those of the log"
+    )
+    return [
+        finding(IDENTICAL, "refused", level.reason.removesuffix(f" [{IDENTICAL}]"), fix=fix)
+        for level in levels
+        if level.verdict == REFUSED and level.reason.endswith(f"[{IDENTICAL}]")
+    ]
 
 
 def _concerns(item: Finding, scope: Scope, problem: Problem) -> bool:
@@ -194,9 +211,41 @@ def _own_findings(request: Request, outcome: Outcome, looks: Mapping[str, Any]) 
             found.append(doubtful_weights(name, request.named(scope), mean_weight(balance), evidence))
     if outcome.found is not None:
         found += other_methods(request, outcome.found.claims)
+        found += _unreached(outcome.found)
     if outcome.found is not None and outcome.found.certified_episodes == 0:
         found.append(finding("nothing-certified", "refused", "no unit is left on the certification side of the split"))
     return found
+
+
+def _given(incumbent: Candidate) -> dict[str, str | None]:
+    """Return what identifies an incumbent that was given as a policy."""
+    return {"reference": incumbent.reference, "digest": incumbent.digest, "code": incumbent.code}
+
+
+def _assumed(request: Request) -> list[str]:
+    """Return the candidates without a training record, which are assumed to have been fixed before the log was seen."""
+    return [candidate.name for candidate in request.candidates if not candidate.record and candidate.frozen is None]
+
+
+def _unreached(found: Collected) -> list[Finding]:
+    """Return a warning for each level at which the incumbent takes actions that the log never shows."""
+    shares: dict[str, float] = {}
+    for agreement in found.agreements.values():
+        for level in agreement.decisions:
+            shares[level] = max(shares.get(level, 0.0), agreement.share(level))
+    return [
+        finding(
+            "incumbent-unreached",
+            "warning",
+            f"at '{level}' the incumbent gives {100 * share:.3g} % of its probability to actions that the log never takes: they count "
+            "as if the incumbent earned the most there, so that gains come out smaller than they are",
+            level,
+            fix="explore around the incumbent, so that its own actions are logged; or correct 'incumbent' in the problem file",
+            share=share,
+        )
+        for level, share in shares.items()
+        if share > 0
+    ]
 
 
 def _doubts(request: Request, found: Collected | None) -> dict[tuple[str, tuple[str, ...]], Doubt]:

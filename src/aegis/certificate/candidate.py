@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 from aegis.certificate.behaviour import code_digest, is_code
+from aegis.certificate.comparator import Closeness, Comparator, closeness
 from aegis.certificate.frozen import FrozenTests
 from aegis.errors import AegisError, PolicyError
 from aegis.policies import Capped, FullColumns, Function, Hybrid, Mixture, TargetColumns, columns_read, policy_digest
@@ -88,6 +89,10 @@ class Candidate:
         if named is None and isinstance(self.policy, Hybrid):
             named = self.policy.scope
         return tuple(name for name in problem.names if named is None or name in named)
+
+    def close(self, level: str, comparator: Comparator) -> Closeness:
+        """Return how close the policy stays to its comparator at a level, by construction."""
+        return closeness(self.policy, level, comparator)
 
     def cap(self, level: str) -> float:
         """Return W, the most by which the policy multiplies a logged probability at a level; infinite if it promises nothing."""

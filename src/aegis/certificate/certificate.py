@@ -76,7 +76,12 @@ class Sensitivity:
 
 @dataclass(frozen=True, slots=True)
 class LevelResult:
-    """What is certified of a candidate at a scope."""
+    """What is certified of a candidate at a scope: gains are over the comparator.
+
+    comparator: who the candidate is compared with, in words. others: how the other levels act meanwhile, in words.
+    legacy_value: what the log earned. incumbent_value, exploration: estimates of what the comparator earns, and of the part of
+    the gain over the log that comes from no longer exploring; None where the comparator is the policy that wrote the log.
+    """
 
     candidate: str
     scope: tuple[str, ...]
@@ -97,6 +102,10 @@ class LevelResult:
     path: tuple[Station, ...] = ()
     tests: tuple[Test, ...] = ()
     weights: Mapping[str, Any] = field(default_factory=dict)
+    comparator: str = ""
+    others: str = ""
+    incumbent_value: float | None = None
+    exploration: float | None = None
     sensitivity: Sensitivity = Sensitivity(None, "nothing is certified that could survive")
 
 

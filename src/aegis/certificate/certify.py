@@ -51,6 +51,8 @@ def certify(
     now: str | None = None,
     engine: str = "local",
     workers: int | None = 1,
+    incumbent: Policy | Candidate | None = None,
+    others: str = "log",
 ) -> Certificate:
     """Return a certificate for one or several candidates that were fixed beforehand: policies, or what `learn` returned.
 
@@ -59,10 +61,11 @@ def certify(
     may be certified. by: contexts of the outermost level whose groups are looked at too. ledger: its folder; None for the user's
     own; False for none, as in a study by simulation. report: told the episodes read so far. engine, workers:
     who reads a long log: so many processes of this machine (None: one for each core), 'dask' for a cluster of this machine, or
-    'dask://host:port'; the numbers are the same. The verdict is certified, not yet or refused; bad input raises InputError.
+    'dask://host:port'; the numbers are the same. incumbent: who acts if nothing is handed over, in the place of what the problem
+    states; gains are over it. others: levels outside a scope act as in the 'log', or as the 'incumbent'. The verdict is certified, not yet or refused; bad input raises InputError.
     """
     team = engine_of(engine, workers)
-    request = Request.of(source.problem, candidates, scopes, delta, method, what, fresh, by)
+    request = Request.of(source.problem, candidates, scopes, delta, method, what, fresh, by, incumbent, others)
     folder = None if isinstance(ledger, bool) else ledger
     if ledger is not False:
         check_folder(folder)

@@ -23,7 +23,7 @@ class Claim:
 
     what: gain, value or guard. margin: the scaled gain that has to be exceeded (a guard: minus the worsening allowed).
     group: the subgroup of units it is about, None for all.
-    No parts: candidate and legacy agree, there is nothing to test.
+    No parts: candidate and comparator agree, there is nothing to test.
     """
 
     candidate: int
@@ -40,7 +40,7 @@ class Claim:
         """Return the smallest and the largest scaled value or gain that is possible."""
         if self.what == "value":
             return 0.0, 1.0
-        largest = max(part.largest for part in self.parts) if self.parts else 1.0
+        largest = min(1.0, max(part.largest for part in self.parts)) if self.parts else 1.0  # no gain exceeds the range
         return -largest, largest
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from aegis.certificate.agreement import Agreement
 from aegis.certificate.balance import start_balance
 from aegis.certificate.behaviour import Behaviour
 from aegis.certificate.claims import Claim
@@ -34,6 +35,7 @@ class Collected:
     spreads: dict[tuple[int, Scope], Spread]
     level_spreads: dict[tuple[int, str], Spread]
     balances: dict[tuple[int, Scope], Evidence]
+    agreements: dict[tuple[int, Scope], Agreement]
     sides: Sides
     models: list[Models]
     described: dict[str, Any]
@@ -61,6 +63,7 @@ class Collected:
             spreads,
             {(index, name): spreads.get((index, alone(request.problem, name)), Spread()) for index, name in levels},
             {(index, scope): start_balance(request.problem, index, scope, reward) for index, scope in pairs},
+            {pair: Agreement() for pair in pairs},
             sides,
             [],
             {},
@@ -90,6 +93,7 @@ class Collected:
             self.moments[pair].merge(moments)
             self.spreads[pair].merge(other.spreads[pair])
             self.balances[pair].merge(other.balances[pair])
+            self.agreements[pair].merge(other.agreements[pair])
         shared = {id(spread) for spread in self.spreads.values()}
         for place, spread in other.level_spreads.items():
             if id(self.level_spreads[place]) not in shared:

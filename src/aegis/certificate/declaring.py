@@ -18,7 +18,7 @@ def declare(request: Request, sample: Batch, groups: Sequence[Group] = ()) -> tu
 
     sample: a few episodes, to find out which policies give whole distributions; the number of claims does not depend on it.
     """
-    problem, method = request.problem, request.method
+    problem, method, comparator = request.problem, request.method, request.comparator
     reward, guards = reward_measure(problem), guard_measures(problem)
     pairs = len(request.candidates) * len(request.scopes)
     delta = request.delta * (1.0 - SHARE) if groups else request.delta
@@ -28,7 +28,8 @@ def declare(request: Request, sample: Batch, groups: Sequence[Group] = ()) -> tu
         knows = {name: _knows_all(problem, candidate, name, sample) for scope in request.scopes for name in scope}
         for scope in request.scopes:
             ordered = request.named(scope)
-            reach = Reach(all(knows[name] for name in ordered), tuple(candidate.cap(name) for name in ordered))
+            close = tuple(candidate.close(name, comparator) for name in ordered)
+            reach = Reach(all(knows[name] for name in ordered), close, comparator)
             margin = margin_of(problem, scope) / reward.width
             parts = gain_parts(problem, scope, reward, reach, method)
             claims.append(Claim(index, scope, "gain", reward, margin, share, parts))

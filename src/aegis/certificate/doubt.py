@@ -21,7 +21,7 @@ from aegis.certificate.measures import Measure
 from aegis.certificate.units import nested_means
 from aegis.certificate.view import View
 from aegis.certificate.weights import carried
-from aegis.evidence import doubted_filled, least_weights
+from aegis.evidence import doubted_compared, doubted_filled, least_weights
 from aegis.policies import path_full, sequential_full
 from aegis.problem import Array, Batch, LevelTable, Problem, Scope
 
@@ -74,6 +74,7 @@ def doubted(view: View, factors: Mapping[str, float]) -> View:
             _series={},
             _doubted={},
             _known={},
+            _against={},
         )
     return view._doubted[key]
 
@@ -101,6 +102,12 @@ def doubted_gains(
     (level,) = scope
     chances = chances_at(view, scope) if chances is None else chances
     nu, action = view.logging(level), view.batch.levels[level].action
+    compared = view.against(scope)
+    if compared is not None:
+        mu, predicted, rows = view.comparing(level), view.predicted(measure, level), np.arange(len(nu))
+        reward = view.subtree(measure, level).worst((chances - mu)[rows, action])
+        reward = widen(reward, predicted[rows, action], widened)
+        return nested_means(view.batch, level, doubted_compared(chances, mu, nu, predicted, action, reward, bets, factor))
     if view.problem.carry_over != "none":
         lowered = doubted(view, {level: factor})
         chances = carried(view.problem, lowered, lowered.batch, scope, level)[:, None] * chances

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from aegis.certificate.claims import Claim, margin_of
+from aegis.certificate.comparator import LOGGER, Closeness, Comparator
 from aegis.certificate.measures import guard_measures, reward_measure
 from aegis.certificate.parts import Reach, gain_parts, value_parts
 from aegis.certificate.view import Models
@@ -28,19 +29,22 @@ COUNTED = "agent"  # the arm of episodes that are evidence
 class Terms:
     """What the claims about a challenger are made by.
 
-    variation: the largest total variation between its choice and the logged one. allowed: the share of a negative margin that
-    this flip may use, and of what guards allow, which `levels` levels share.
+    variation: the largest total variation between its choice and that of its comparator. allowed: the share of a negative margin
+    that this flip may use, and of what guards allow, which `levels` levels share. comparator: who it is compared with, the
+    incumbent, or for an upgrade the policy in control, which writes the log.
     """
 
     variation: float
     allowed: float = 1.0
     levels: int = 1
+    comparator: Comparator = LOGGER
 
 
 def claims_of(problem: Problem, level: str, terms: Terms) -> list[Claim]:
     """Return what is claimed of a challenger at a level: a gain, a value, and that no guard gets worse than is allowed."""
     scope, reward = Scope(level), reward_measure(problem)
-    reach = Reach(True, (1.0 / (1.0 - terms.variation) if terms.variation < 1.0 else math.inf,))
+    cap = 1.0 / (1.0 - terms.variation) if terms.variation < 1.0 else math.inf
+    reach = Reach(True, (Closeness(cap=cap, variation=terms.variation),), terms.comparator)
     margin = margin_of(problem, scope) / reward.width
     margin = margin if margin > 0 else terms.allowed * margin
     # The value is only watched, and a plain bound of it is many times quicker than a water-filled one.
@@ -91,6 +95,7 @@ class FrozenTests:
     claims: tuple[tuple[Claim, tuple[Grid, ...]], ...]
     models: Models
     window: Window
+    comparator: Comparator = LOGGER
 
     @property
     def delta(self) -> float:

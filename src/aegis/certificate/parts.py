@@ -7,16 +7,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
+from aegis.certificate.comparator import LOGGER, Closeness, Comparator
 from aegis.certificate.doubt import doubted, doubted_gains, largest_gain
-from aegis.certificate.filled import filled_gains, filled_values, joint_gains
+from aegis.certificate.filled import corrected_gains, filled_gains, filled_values, joint_gains
 from aegis.certificate.measures import Measure
-from aegis.certificate.plain import plain_gains, plain_values
+from aegis.certificate.plain import both_sides, plain_gains, plain_values
 from aegis.certificate.robust import nested_gains, nested_values, scaled_gains, scaled_values
 from aegis.certificate.view import View
 from aegis.certificate.within import Within, within_of
+from aegis.evidence import Inner
 from aegis.problem import Array, Problem, Scope
 
 SLACK = 1e-9  # offsets are a hair larger than needed, so that rounding never makes a lifted value negative
@@ -24,6 +26,7 @@ SCALED_RANGES = (1.0, 1.25, 1.5, 2.0)
 VALUE_RANGES = (0.5, 2.0, 8.0)
 CUTS = (0.25, 0.5, 1.0)
 PLAIN, FILLED = "plain", "water-filled"
+BOTH_SIDES = "plain, both sides"  # what the candidate earns and what the incumbent fails to earn
 LOWERED = ", lowered"  # with the least weights that a declared error of the propensities allows
 
 Factors = Mapping[str, float]  # by which propensities may be wrong, by level
@@ -56,32 +59,59 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """What a log allows for a candidate at a scope: is the whole distribution logged and asked for, and how capped is it?
+    """What a log allows for a candidate at a scope: is the whole distribution logged and asked for, and how close is it?
 
-    full: the whole logging distribution is known at every level in scope, and the candidate's too. cap: W by level.
+    full: the whole logging distribution is known at every level in scope, and the candidate's too. close: how close the candidate
+    stays to its comparator, by level in scope, outermost first. comparator: who it is compared with.
     """
 
     full: bool
-    caps: tuple[float, ...]
+    close: tuple[Closeness, ...]
+    comparator: Comparator = LOGGER
+
+    @classmethod
+    def capped(cls, *caps: float) -> Reach:
+        """Return the reach of a candidate that is capped over the logger, its comparator, with all distributions logged."""
+        return cls(True, tuple(Closeness(cap=cap, variation=1.0 - 1.0 / cap) for cap in caps))
 
     def total_variation(self) -> float:
-        """Return T_max = 1 - 1/W, W the product of the caps; 1 without a cap."""
-        return 1.0 - 1.0 / math.prod(self.caps)
+        """Return T_max: at one level the largest total variation; at several 1 - 1/W, W the product of the caps, or that of steps."""
+        if len(self.close) == 1:
+            return self.close[0].variation
+        by_caps = 1.0 - 1.0 / math.prod(item.cap for item in self.close)
+        by_steps = 1.0 - math.prod(1.0 - item.step for item in self.close)
+        return by_steps if self.inner.step < 1.0 else by_caps
+
+    @property
+    def inner(self) -> Inner:
+        """Return how close the candidate stays to its comparator at the innermost level in scope."""
+        return Inner(self.close[-1].cap, self.close[-1].step)
 
 
 def gain_parts(problem: Problem, scope: Scope, measure: Measure, reach: Reach, method: str) -> tuple[Part, ...]:
     """Return the parts of a gain claim by method; where water-filled or robust bets do not apply, what does."""
+    comparator = reach.comparator
     if problem.wrong_by(scope):
         return _lowered_gains(problem, scope, measure, reach, method)
     if method in ("auto", "water-filled") and fillable(problem, scope, reach):
-        largest = reach.total_variation() if problem.carry_over == "none" else 1.0
+        largest = _largest(problem, scope, reach)
         return (_filled_gain(problem, scope, measure, reach, largest),) if largest > 0 else ()
-    plain = plain_gain(scope, measure)
+    plain = plain_gain(scope, measure, comparator)
     if method == "plain" or not robustable(problem, scope, reach):
         return (plain,)
-    if len(scope) == 1:
-        return (plain, *[_scaled_gain(scope, measure, c) for c in SCALED_RANGES])
-    return (plain, *[_nested_gain(scope, measure, cut) for cut in CUTS])
+    most = comparator.ratio(scope)
+    if len(scope) == 1 and most is not None:
+        return (plain, *[_scaled_gain(scope, measure, c * most) for c in SCALED_RANGES])
+    sides = 2 if comparator.stated(scope) else 1
+    return (plain, *[_nested_gain(scope, measure, cut, sides) for cut in CUTS])
+
+
+def _largest(problem: Problem, scope: Scope, reach: Reach) -> float:
+    """Return T_max of the water-filled bets of a scope: with carry-over the largest weight G^mu of what went before."""
+    if problem.carry_over == "none":
+        return reach.total_variation()
+    (level,) = scope
+    return reach.comparator.products[level] if reach.comparator.stated(scope) else 1.0
 
 
 def value_parts(problem: Problem, scope: Scope, measure: Measure, reach: Reach, method: str) -> tuple[Part, ...]:
@@ -100,15 +130,26 @@ def value_parts(problem: Problem, scope: Scope, measure: Measure, reach: Reach, 
 
 
 def fillable(problem: Problem, scope: Scope, reach: Reach) -> bool:
-    """Say whether water-filled bets apply: full distributions, one in-scope decision on the way to each reward, or two nested."""
+    """Say whether water-filled bets apply: full distributions, one in-scope decision on the way to each reward, or two nested.
+
+    Where decisions carry over, the incumbent's weight of what went before must be bounded; where other levels are corrected, so
+    must its ratios there.
+    """
     if not reach.full or not _rewards_below(problem, scope):
+        return False
+    comparator = reach.comparator
+    wide = comparator.compared(problem, scope)
+    if wide != scope and (len(scope) > 1 or problem.carry_over != "none" or comparator.ratio(Scope(wide - scope)) is None):
+        return False
+    if problem.carry_over != "none" and any(name not in comparator.products for name in comparator.levels & scope):
         return False
     return len(scope) == 1 or (len(scope) == 2 and problem.carry_over == "none")
 
 
 def robustable(problem: Problem, scope: Scope, reach: Reach) -> bool:
     """Say whether the doubly robust term applies."""
-    return reach.full and _rewards_below(problem, scope) and problem.carry_over == "none"
+    corrected = reach.comparator.compared(problem, scope) != scope
+    return reach.full and _rewards_below(problem, scope) and problem.carry_over == "none" and not corrected
 
 
 def _rewards_below(problem: Problem, scope: Scope) -> bool:
@@ -119,9 +160,24 @@ def _rewards_below(problem: Problem, scope: Scope) -> bool:
     return per != "episode" and all(problem.index(per) <= problem.index(name) for name in scope)
 
 
-def plain_gain(scope: Scope, measure: Measure) -> Part:
-    """Return the paired gain, which needs the propensity of the action taken only."""
-    return Part(PLAIN, "values", 1.0, partial(_plain_gains, scope, measure, {}))
+def plain_gain(
+    scope: Scope, measure: Measure, comparator: Comparator, factors: Factors | None = None, doubtful: bool = False
+) -> Part:
+    """Return the paired gain, which needs the propensity of the action taken only.
+
+    Over the logger it is at least -1; over an incumbent at least -sup mu/nu, if that is known. If it is not, or if propensities are
+    doubtful or may be wrong by factors, both sides are estimated, which needs no bound and stays valid with the least weights.
+    """
+    wide = Scope(scope | comparator.levels) if comparator.others else scope
+    name = PLAIN + (LOWERED if factors else "")
+    if not comparator.stated(wide):
+        return Part(name, "values", 1.0, partial(_plain_gains, scope, measure, factors or {}, 1.0))
+    most = comparator.ratio(wide)
+    if most is None or factors or doubtful:
+        name = BOTH_SIDES + (LOWERED if factors else "")
+        return Part(name, "values", 1.0, partial(_both_sides, scope, measure, factors or {}))
+    offset = most * (1 + SLACK)
+    return Part(name, "values", offset, partial(_plain_gains, scope, measure, {}, offset))
 
 
 def _lowered_gains(problem: Problem, scope: Scope, measure: Measure, reach: Reach, method: str) -> tuple[Part, ...]:
@@ -130,12 +186,18 @@ def _lowered_gains(problem: Problem, scope: Scope, measure: Measure, reach: Reac
     Plain, and averaged with it water-filled bets at one level. The doubly robust term is left out: its control variate has mean
     zero only if the propensities are right.
     """
-    factors = problem.wrong_by(scope)
+    factors, comparator = problem.wrong_by(scope), reach.comparator
     filled = method in ("auto", "water-filled") and len(scope) == 1 and fillable(problem, scope, reach)
-    largest = largest_gain(reach.caps[0], factors) if filled and problem.carry_over == "none" else 1.0
+    filled = filled and not (comparator.stated(scope) and problem.carry_over != "none")
+    filled = filled and comparator.compared(problem, scope) == scope
+    largest = 1.0
+    if filled and problem.carry_over == "none":
+        # Against a stated incumbent the worst case does not depend on the propensities.
+        stated = comparator.stated(scope)
+        largest = reach.total_variation() if stated else largest_gain(reach.close[0].cap, factors)
     if not largest > 0:
         return ()
-    plain = Part(PLAIN + LOWERED, "values", 1.0, partial(_plain_gains, scope, measure, factors), largest)
+    plain = replace(plain_gain(scope, measure, comparator, factors), largest=largest)
     if not filled:
         return (plain,)
     (factor,) = factors.values()
@@ -143,11 +205,15 @@ def _lowered_gains(problem: Problem, scope: Scope, measure: Measure, reach: Reac
 
 
 def _filled_gain(problem: Problem, scope: Scope, measure: Measure, reach: Reach, largest: float) -> Part:
+    others = Scope(reach.comparator.compared(problem, scope) - scope)
+    if others:
+        most = reach.comparator.ratio(others) or 1.0
+        return Part(f"{FILLED}, corrected", "gain", 0.0, partial(_corrected_gains, scope, measure, most), largest * most)
     if len(scope) == 1:
         within = within_of(problem, scope, measure)
         widest = largest if within is None else largest * within.width
         return Part(FILLED, "gain", 0.0, partial(_filled_gains, scope, measure, within), widest)
-    return Part(f"{FILLED}, two levels", "gain", 0.0, partial(_joint_gains, scope, measure, reach.caps[-1]), largest)
+    return Part(f"{FILLED}, two levels", "gain", 0.0, partial(_joint_gains, scope, measure, reach.inner), largest)
 
 
 def _scaled_gain(scope: Scope, measure: Measure, c: float) -> Part:
@@ -155,8 +221,8 @@ def _scaled_gain(scope: Scope, measure: Measure, c: float) -> Part:
     return Part(f"robust, range {c:g}", "values", offset, partial(_lifted, scaled_gains, scope, measure, c, offset))
 
 
-def _nested_gain(scope: Scope, measure: Measure, cut: float) -> Part:
-    offset = (1 + cut * len(scope)) * (1 + SLACK)
+def _nested_gain(scope: Scope, measure: Measure, cut: float, sides: int = 1) -> Part:
+    offset = (1 + sides * cut * len(scope)) * (1 + SLACK)
     return Part(f"robust, nested, cut {cut:g}", "values", offset, partial(_lifted, nested_gains, scope, measure, cut, offset))
 
 
@@ -173,8 +239,14 @@ def _nested_value(scope: Scope, measure: Measure, cut: float) -> Part:
 # What parts compute, by name, so that a part can be sent to another process.
 
 
-def _plain_gains(scope: Scope, measure: Measure, factors: Factors, view: View, bets: Array, widened: float) -> Array:
-    return plain_gains(doubted(view, factors), scope, measure) + 1.0
+def _plain_gains(
+    scope: Scope, measure: Measure, factors: Factors, offset: float, view: View, bets: Array, widened: float
+) -> Array:
+    return plain_gains(doubted(view, factors), scope, measure) + offset
+
+
+def _both_sides(scope: Scope, measure: Measure, factors: Factors, view: View, bets: Array, widened: float) -> Array:
+    return both_sides(doubted(view, factors), scope, measure)
 
 
 def _plain_values(scope: Scope, measure: Measure, factors: Factors, view: View, bets: Array, widened: float) -> Array:
@@ -193,8 +265,12 @@ def _doubted_gains(scope: Scope, measure: Measure, factor: float, view: View, be
     return doubted_gains(view, scope, measure, bets, factor, widened=widened)
 
 
-def _joint_gains(scope: Scope, measure: Measure, inner_cap: float, view: View, bets: Array, widened: float) -> Array:
-    return joint_gains(view, scope, measure, inner_cap, bets, widened)
+def _joint_gains(scope: Scope, measure: Measure, inner: Inner, view: View, bets: Array, widened: float) -> Array:
+    return joint_gains(view, scope, measure, inner, bets, widened)
+
+
+def _corrected_gains(scope: Scope, measure: Measure, most: float, view: View, bets: Array, widened: float) -> Array:
+    return corrected_gains(view, scope, measure, most, bets, widened)
 
 
 def _lifted(

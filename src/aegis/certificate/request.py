@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from aegis.certificate.candidate import Candidate, Learned
 from aegis.certificate.claims import METHODS, WHAT, scopes_of
+from aegis.certificate.comparator import Comparator
 from aegis.certificate.frozen import FrozenTests
 from aegis.certificate.groups import check_variables
 from aegis.errors import SettingError, choose
@@ -16,6 +17,7 @@ from aegis.files import digest_of
 from aegis.problem import Policy, Problem, Scope, dump_problem
 
 USUAL_DELTA = 0.05
+OTHERS = ("log", "incumbent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,8 @@ class Request:
 
     by: contexts of the outermost level whose groups get claims of their own. barred: scopes that nobody asked for by name and
     that hold a level without propensities: nothing is claimed there. The weights of the other scopes have no factor of it.
+    stated: the incumbent as a policy, in the place of what the problem states. others: how levels outside a scope act, as in the
+    `log` or as the `incumbent`.
     """
 
     problem: Problem
@@ -36,6 +40,8 @@ class Request:
     asked: bool
     by: tuple[str, ...] = ()
     barred: tuple[Scope, ...] = ()
+    stated: Candidate | None = None
+    others: str = "log"
 
     @classmethod
     def of(
@@ -48,6 +54,8 @@ class Request:
         what: Sequence[str] = WHAT,
         fresh: bool = False,
         by: Sequence[str] = (),
+        incumbent: Policy | Candidate | None = None,
+        others: str = "log",
     ) -> Request:
         """Return a checked request; SettingError says what does not fit."""
         given: list[Any] = list(candidates) if isinstance(candidates, list | tuple) else [candidates]
@@ -66,11 +74,22 @@ class Request:
         for word in what:
             choose(word, WHAT, "claim")
         if "gain" not in what:
-            raise SettingError("the gain over the legacy is always among the claims; add 'gain'")
+            raise SettingError("the gain is always among the claims; add 'gain'")
         found, barred = _possible(problem, scopes, {name for candidate in listed for name in candidate.levels(problem)})
         variables = tuple(variable.name for variable in check_variables(problem, by))
         asked = scopes is not None
-        return cls(problem, listed, found, delta, method, tuple(dict.fromkeys(what)), fresh, asked, variables, barred)
+        choose(others, OTHERS, "way in which other levels act")
+        stated = None if incumbent is None else _stated(incumbent)
+        claims = tuple(dict.fromkeys(what))
+        return cls(problem, listed, found, delta, method, claims, fresh, asked, variables, barred, stated, others)
+
+    @property
+    def comparator(self) -> Comparator:
+        """Return who candidates are compared with."""
+        if self.frozen is not None:
+            return self.frozen.comparator
+        stated = None if self.stated is None else self.stated.policy
+        return Comparator.of(self.problem, stated, self.others == "incumbent")
 
     @property
     def frozen(self) -> FrozenTests | None:
@@ -81,7 +100,8 @@ class Request:
     def columns(self) -> tuple[str, ...]:
         """Return the further columns of the log that candidates read."""
         window = () if self.frozen is None else (self.frozen.window.number, self.frozen.window.arm)
-        return tuple(dict.fromkeys((*(column for candidate in self.candidates for column in candidate.columns), *window)))
+        policies = (*self.candidates, *(() if self.stated is None else (self.stated,)))
+        return tuple(dict.fromkeys((*(column for candidate in policies for column in candidate.columns), *window)))
 
     @property
     def problem_digest(self) -> str:
@@ -105,7 +125,15 @@ class Request:
             "what": list(self.what),
             "fresh": self.fresh,
             "by": list(self.by),
+            **({} if self.stated is None else {"incumbent": self.stated.digest}),
+            **({} if self.others == "log" else {"others": self.others}),
         }
+
+
+def _stated(incumbent: Policy | Candidate) -> Candidate:
+    """Return a given incumbent with the columns that it reads."""
+    found = Candidate.of(incumbent)
+    return found if isinstance(incumbent, Candidate) else replace(found, name="the incumbent")
 
 
 def _possible(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from aegis.audit import Finding
@@ -11,7 +11,9 @@ from aegis.certificate.balance import effective_units, mean_weight, unbalanced
 from aegis.certificate.certificate import CERTIFIED, NOT_YET, REFUSED, GuardResult, LevelResult, Sensitivity, Station, Test
 from aegis.certificate.claims import margin_of
 from aegis.certificate.collected import Collected
-from aegis.certificate.collecting import Evidence
+from aegis.certificate.collecting import Evidence, Moments
+from aegis.certificate.comparator import compared_with, others_act
+from aegis.certificate.measures import Measure
 from aegis.certificate.request import Request
 from aegis.certificate.sensitivity import sensitivity
 from aegis.errors import RefusedError
@@ -19,11 +21,27 @@ from aegis.problem import Scope
 
 FORESEEABLE = 30  # units from which it is said how many more it would take
 THIN = 20  # effective units below which it is not: a few large weights tell nothing of the next ones
-SAME = "candidate and legacy agree here: there is nothing to certify"
+IDENTICAL = "identical"  # the code of a candidate that does what its comparator does
 
 
-def level_result(request: Request, found: Collected, index: int, scope: Scope, refusals: Sequence[Finding]) -> LevelResult:
-    """Return the result of one candidate at one scope; refusals: findings that forbid a certificate at this scope."""
+def identical(request: Request, found: Collected, index: int, scope: Scope, comparator: str) -> str:
+    """Return why a candidate that does what its comparator does is refused; empty if they differ on a certified decision."""
+    if found.agreements[index, scope].differs or not found.certified_episodes:
+        return ""
+    place = ", ".join(repr(name) for name in request.named(scope))
+    return (
+        f"{request.candidates[index].name} is identical to {comparator}, at {place}: on every certified decision both give the same "
+        "probabilities, so that there is no gain to certify"
+    )
+
+
+def level_result(
+    request: Request, found: Collected, index: int, scope: Scope, refusals: Sequence[Finding], several: Collection[str] = ()
+) -> LevelResult:
+    """Return the result of one candidate at one scope; refusals: findings that forbid a certificate at this scope.
+
+    several: levels of which the audit says that several policies wrote the log.
+    """
     problem, candidate, names = request.problem, request.candidates[index], request.named(scope)
     own = [item for item in _of(found, index, scope) if item.claim.group is None]
     delta = sum(item.claim.delta for item in own)
@@ -33,6 +51,10 @@ def level_result(request: Request, found: Collected, index: int, scope: Scope, r
     if refusals:
         reason = "; ".join(f"{item.message} [{item.code}]" for item in refusals)
         return refused_result(candidate.name, names, delta, margin, reason, _units(own))
+    comparator = compared_with(problem, request.comparator, scope, several)
+    same = identical(request, found, index, scope, comparator)
+    if same:
+        return refused_result(candidate.name, names, delta, margin, f"{same} [{IDENTICAL}]", _units(own))
     if unbalanced(found.balances[index, scope]):
         return refused_result(candidate.name, names, delta, margin, _unbalanced(request, found, index, scope), _units(own))
     reward = next(item for item in own if item.claim.what == "gain")
@@ -67,9 +89,23 @@ def level_result(request: Request, found: Collected, index: int, scope: Scope, r
         path,
         tuple(tests),
         spread,
+        comparator,
+        others_act(problem, request.comparator, scope),
+        *_exploration(request, moments, measure, scope),
         sensitivity(request, found, [item for item in own if item.claim.what != "value"])
         if verdict == CERTIFIED
         else Sensitivity(None, f"not certified: {_reason(gain, guards)}"),
+    )
+
+
+def _exploration(request: Request, moments: Moments, measure: Measure, scope: Scope) -> tuple[float | None, float | None]:
+    """Return estimates of what a stated incumbent earns and of what it earns more than the log, which explores."""
+    if not request.comparator.stated(request.comparator.compared(request.problem, scope)):
+        return None, None
+    incumbent = moments.mean("incumbent")
+    return (
+        _finite(measure.value(min(max(incumbent, 0.0), 1.0))),
+        _finite(measure.gain(incumbent - moments.mean("legacy"))),
     )
 
 
@@ -169,8 +205,6 @@ def _unbalanced(request: Request, found: Collected, index: int, scope: Scope) ->
 
 
 def _reason(gain: Test, guards: Sequence[GuardResult]) -> str:
-    if not gain.method:
-        return SAME
     if not gain.certified:
         return "the gain is not certified to exceed the margin yet"
     waiting = [guard.column for guard in guards if guard.verdict != CERTIFIED]

@@ -3,6 +3,10 @@
 One level in scope: the control variate is scaled by the largest s(x) <= 1, a function of the context only, that keeps the result
 above -c at every action for rewards 0 and 1. Several levels: nested, each level's prediction cut at kappa over the weight it is
 multiplied with (theory section 5). Both need the whole logging distribution at the levels in scope.
+
+With a stated incumbent, u = mu/nu (theory section 12): at one level `D = (w - u) r + s [sum (pi - mu) r^ - (w - u) r^_A]`, which
+needs a known bound of u. Nested, both sides are estimated: what the candidate earns and what the incumbent fails to earn, each
+at least -cut times the number of levels, so that no bound of u is needed.
 """
 
 from __future__ import annotations
@@ -20,13 +24,15 @@ def scaled_gains(view: View, scope: Scope, measure: Measure, range_below: float)
     """Return D `[E]` >= -range_below for a scope of one level."""
     (level,) = scope
     ratio, nu, pi = _ratios(view, level, scope)
+    mu = view.comparing(level)
+    own = 1.0 if mu is nu else np.where(nu > 0, mu / np.where(nu > 0, nu, 1.0), 0.0)
     predicted = view.predicted(measure, level)
-    mean = np.where(nu > 0, (pi - nu) * predicted, 0.0).sum(axis=1)
-    control = np.where(nu > 0, mean[:, None] - (ratio - 1.0) * predicted, 0.0)
-    room = range_below + np.minimum(ratio - 1.0, 0.0)
+    mean = np.where(nu > 0, (pi - mu) * predicted, 0.0).sum(axis=1)
+    control = np.where(nu > 0, mean[:, None] - (ratio - own) * predicted, 0.0)
+    room = range_below + np.minimum(ratio - own, 0.0)
     scale = _largest_scale(control, room, nu)
     rows, action = np.arange(len(nu)), view.batch.levels[level].action
-    surplus = ratio[rows, action] - 1.0
+    surplus = (ratio - own)[rows, action]
     reward = view.subtree(measure, level).worst(surplus)
     return nested_means(view.batch, level, surplus * reward + scale * control[rows, action])
 
@@ -54,13 +60,22 @@ def nested_values(view: View, scope: Scope, measure: Measure, cut: float) -> Arr
 
 
 def nested_gains(view: View, scope: Scope, measure: Measure, cut: float) -> Array:
-    """Return y_L - mean r `[E]` >= -(1 + cut times the number of levels in scope)."""
+    """Return y_L - mean r `[E]` >= -(1 + cut times the number of levels in scope).
+
+    Against a stated incumbent: y_L of the candidate plus y_L of what the incumbent fails to earn, minus 1; twice the levels.
+    """
+    found = view.against(scope)
+    if found is not None:
+        reward = view.observed(measure).worst(view.node_weights(scope) - found.node_weights(scope))
+        earned = _nested(view, scope, reward, measure, cut)
+        return earned + _nested(found, scope, 1.0 - reward, measure, cut, failing=True) - 1.0
     reward = view.observed(measure).worst(view.node_weights(scope) - 1.0)
     legacy = nested_means(view.batch, view.level, reward)
     return _nested(view, scope, reward, measure, cut) - legacy
 
 
-def _nested(view: View, scope: Scope, reward: Array, measure: Measure, cut: float) -> Array:
+def _nested(view: View, scope: Scope, reward: Array, measure: Measure, cut: float, failing: bool = False) -> Array:
+    """Return y_L `[E]` of rewards `[m]`; failing: they are 1 - r, and so are their predictions."""
     batch = view.batch
     names = list(batch.levels)
     above = _weights_above(view, scope)
@@ -72,7 +87,8 @@ def _nested(view: View, scope: Scope, reward: Array, measure: Measure, cut: floa
             ratio, nu, pi = _ratios(view, name, scope)
             with np.errstate(divide="ignore"):
                 limit = cut / (ratio * above[name][:, None])
-            held = np.where(nu > 0, np.minimum(view.predicted(measure, name), limit), 0.0)
+            predicted = view.predicted(measure, name)
+            held = np.where(nu > 0, np.minimum(1.0 - predicted if failing else predicted, limit), 0.0)
             rows, action = np.arange(len(nu)), batch.levels[name].action
             result = ratio[rows, action] * (result - held[rows, action]) + (pi * held).sum(axis=1)
         size = len(batch) if position == 0 else len(batch.levels[names[position - 1]])

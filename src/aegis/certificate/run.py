@@ -87,7 +87,7 @@ def placed(request: Request, head: list[Batch], whole: bool, sides: Sides, total
     for index, candidate in enumerate(request.candidates if frozen is None else ()):
         own = [claim for claim in claims if claim.candidate == index]
         found.models.append(fit_models(problem, candidate, own, prior))
-        view = None if prior is None else View(problem, prior, candidate.policy, found.models[index])
+        view = None if prior is None else View(problem, prior, candidate.policy, found.models[index], request.comparator)
         for claim in own:
             if claim.group is None:
                 grids = tuple(place_grid(part, claim, view, units) for part in claim.parts)

@@ -39,11 +39,13 @@ def sensitivity(request: Request, found: Collected, items: Sequence[Evidence]) -
         return Sensitivity(None, CUT, GAMMAS)
     index, scope = items[0].claim.candidate, items[0].claim.scope
     policy, models = request.candidates[index].policy, found.models[index]
-    prior = None if held.prior is None else View(problem, held.prior, policy, models)
-    trials = [Trial.of(item, prior, held.foreseen) for item in items]
+    comparator = request.comparator
+    prior = None if held.prior is None else View(problem, held.prior, policy, models, comparator)
+    trials = [Trial.of(item, prior, held.foreseen, comparator, problem.carry_over != "none") for item in items]
     filled = trials[0].filled
     units = [
-        Asked.of(View(problem, piece, policy, models), scope, filled) for piece, _ in pieces(problem, policy, held.units, None)
+        Asked.of(View(problem, piece, policy, models, comparator), scope, filled)
+        for piece, _ in pieces(problem, policy, held.units, None)
     ]
     declared = {name: problem.wrong_by().get(name, 1.0) for name in scope}
     survived, count = min(declared.values()), 0

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from aegis.certificate.claims import Claim
 from aegis.certificate.collecting import Evidence, place_grid
+from aegis.certificate.comparator import Comparator
 from aegis.certificate.doubt import chances_at, doubted, doubted_gains
 from aegis.certificate.parts import FILLED, PLAIN, Part, plain_gain
 from aegis.certificate.view import View
@@ -39,13 +40,16 @@ class Trial:
     grids: tuple[Grid, ...]
 
     @classmethod
-    def of(cls, item: Evidence, prior: View | None, foreseen: int) -> Trial:
-        """Return the trial of a claim: with its own bets; those of the plain test are placed on prior units like any other."""
+    def of(cls, item: Evidence, prior: View | None, foreseen: int, comparator: Comparator, carries: bool) -> Trial:
+        """Return the trial of a claim: with its own bets; those of the plain test are placed on prior units like any other.
+
+        carries: decisions carry over to later ones of their episode.
+        """
         claim = item.claim
-        plain = plain_gain(claim.scope, claim.measure)
-        filled = [
-            (part, grid) for part, grid in zip(claim.parts, item.grids, strict=True) if len(claim.scope) == 1 and _filled(part)
-        ]
+        plain = plain_gain(claim.scope, claim.measure, comparator, doubtful=True)
+        single = len(claim.scope) == 1 and not comparator.others and not (carries and comparator.stated(claim.scope))
+        both = zip(claim.parts, item.grids, strict=True)
+        filled = [(part, grid) for part, grid in both if single and _filled(part)]
         listed = [*filled, (plain, place_grid(plain, claim, prior, foreseen))]
         return cls(claim, tuple(part for part, _ in listed), tuple(grid for _, grid in listed))
 

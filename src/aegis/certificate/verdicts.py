@@ -15,7 +15,7 @@ from aegis.errors import counted
 from aegis.problem import Problem
 
 SMALL = 3.0  # a largest weight that capping would not lower by much
-SAME = 1e-9  # by which weights may differ from one, and candidate and legacy be the same
+SAME = 1e-9  # by which weights may differ from one
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +32,12 @@ def judge(
     delta: float,
     fixes: Sequence[str],
     doubts: Mapping[tuple[str, tuple[str, ...]], Doubt] | None = None,
+    assumed: Collection[str] = (),
 ) -> Verdict:
     """Return the verdict over all results: that of the scope with the largest certified gain, or of the one nearest to it.
 
-    doubts: by candidate and scope; a certified verdict says them in its own words.
+    doubts: by candidate and scope; a certified verdict says them in its own words. assumed: candidates without a training record,
+    which are assumed to have been fixed before the log was seen.
     """
     best = recommended(levels)
     word, unit = unit_word(problem), problem.reward.unit
@@ -53,7 +55,9 @@ def judge(
     doubt = (doubts or {}).get((best.candidate, best.scope))
     if doubt is not None and best.verdict == CERTIFIED:
         sentence, step = sentence + _but(doubt), _first(doubt, step)
-    sentence += _wrong_by(problem, best) + _others_refused(levels)
+    sentence += (
+        _fixed_before(best, assumed) + _wrong_by(problem, best) + _without_exploring(problem, best) + _others_refused(levels)
+    )
     return Verdict(
         best.verdict, sentence, best.candidate, best.scope, best.gain_lower, best.estimate, unit, best.units, word, delta,
         best.further_units, step,
@@ -76,6 +80,24 @@ def _first(doubt: Doubt, step: str) -> str:
     )
 
 
+def _fixed_before(best: LevelResult, assumed: Collection[str]) -> str:
+    """Return what a verdict on a candidate without a training record rests on."""
+    if best.candidate not in assumed or best.verdict == REFUSED:
+        return ""
+    return f" {best.candidate[:1].upper()}{best.candidate[1:]} is assumed fixed before this log was seen: no training record shows it."
+
+
+def _without_exploring(problem: Problem, best: LevelResult) -> str:
+    """Return the gain over the log as it was written, and the part of it that comes from no longer exploring; estimates."""
+    if best.exploration is None or best.estimate is None:
+        return ""
+    unit = problem.reward.unit
+    return (
+        f" Estimated over the log as it was written, exploration included: {amount(best.estimate + best.exploration, unit)}, of which "
+        f"{amount(best.exploration, unit)} comes from no longer exploring."
+    )
+
+
 def _wrong_by(problem: Problem, best: LevelResult) -> str:
     """Return a sentence on the propensities that are declared to be wrong by a factor."""
     factors = problem.wrong_by(best.scope)
@@ -91,14 +113,6 @@ def _others_refused(levels: Sequence[LevelResult]) -> str:
     if not count:
         return ""
     return f" {count} of {len(levels)} scopes {'is' if count == 1 else 'are'} refused: see the findings."
-
-
-def does_the_same(level: LevelResult) -> bool:
-    """Say whether the candidate did in the log what the legacy does: every weight is one, up to rounding."""
-    largest, effective = level.weights.get("largest"), level.weights.get("ess_share")
-    if largest is None or effective is None or level.estimate is None:
-        return False
-    return bool(abs(largest - 1.0) <= SAME and abs(effective - 1.0) <= SAME)
 
 
 def is_thin(level: LevelResult) -> bool:
@@ -183,12 +197,11 @@ def _certified(problem: Problem, best: LevelResult, word: str, delta: float) -> 
     earns, more = ("earns", "more") if problem.reward.goal == "maximise" else ("costs", "less")
     sentence = (
         f"Certified: with probability at least {_percent(1 - delta)}, {best.candidate} at {_scope(best)} {earns} at least "
-        f"{at_least(best.gain_lower, problem.reward.unit)} {more} per {_per(problem)} than the legacy "
+        f"{at_least(best.gain_lower, problem.reward.unit)} {more} per {_per(problem)} than {_compared(best)} "
         f"(estimate {amount(best.estimate, problem.reward.unit)}), on {counted(best.units, word)}."
     )
     return sentence, (
-        f"Hand {_scope(best)} over to {best.candidate}, exactly as it was certified, and go on logging propensities so that the "
-        "gain can be monitored."
+        f"Deploy {best.candidate} at {_scope(best)} unchanged. Keep logging propensities, so that the gain can be monitored."
     )
 
 
@@ -197,36 +210,35 @@ def _not_yet(problem: Problem, best: LevelResult, word: str, delta: float) -> tu
     goal = f"more than {amount(best.margin, unit)} better" if best.margin else "better"
     sentence = (
         f"Not yet: on {counted(best.units, word)} it is not certified at risk {_percent(delta)} that {best.candidate} at "
-        f"{_scope(best)} is {goal} than the legacy; its gain per {_per(problem)} is at least {at_least(best.gain_lower, unit)} "
-        f"(estimate {amount(best.estimate, unit)})."
+        f"{_scope(best)} is {goal} than {_compared(best)}; its gain per {_per(problem)} is at least "
+        f"{at_least(best.gain_lower, unit)} (estimate {amount(best.estimate, unit)})."
     )
-    if does_the_same(best):
-        return sentence, (
-            f"Keep the legacy, or take {best.candidate}: in this log they do the same at {_scope(best)} (every weight is 1), so "
-            "that there is no gain to certify, however long the log. If they should differ, see that the policy is the one that "
-            "was meant and that its probabilities are not those of the log."
-        )
     if is_thin(best):
         effective = best.weights["effective_units"]
         return sentence, (
-            f"Keep the legacy. The log hardly contains decisions like those of {best.candidate}: {counted(best.units, word)} "
+            f"Keep the incumbent. The log hardly contains decisions like those of {best.candidate}: {counted(best.units, word)} "
             f"tell as much of it as about {effective:.2g} of its own would, too few to foresee how many more it would take. Take "
             f"a candidate closer to the legacy ({_closer(problem, best)}), or let the legacy explore more."
         )
     if best.further_units is not None:
         return sentence, (
-            f"Keep the legacy. Log about {counted(best.further_units, word, 'further ')} under it, if evidence goes on growing "
+            f"Keep the incumbent. Log about {counted(best.further_units, word, 'further ')} under it, if evidence goes on growing "
             "as it did, and certify the same candidate on the whole log again."
         )
     if best.units < FORESEEABLE:
         return sentence, (
-            f"Keep the legacy. {counted(best.units, word)} {'is' if best.units == 1 else 'are'} too few to foresee anything: log "
+            f"Keep the incumbent. {counted(best.units, word)} {'is' if best.units == 1 else 'are'} too few to foresee anything: log "
             f"at least {FORESEEABLE}."
         )
     return sentence, (
-        "Keep the legacy. More of the same data would not do: take another candidate, closer to the legacy "
+        "Keep the incumbent. More of the same data would not do: take another candidate, closer to the legacy "
         f"({_closer(problem, best)}), explore more, or declare a narrower reward range if it is true."
     )
+
+
+def _compared(best: LevelResult) -> str:
+    """Return who a candidate is compared with, and how the other levels act meanwhile."""
+    return f"{best.comparator}, {best.others}" if best.others else best.comparator
 
 
 def _closer(problem: Problem, best: LevelResult) -> str:

@@ -80,10 +80,12 @@ def stated_problem(content: Mapping[str, Any], source: str = KIND) -> Problem:
     return parse_problem(write_yaml(dict(content["problem"])), source)
 
 
-def verify(content: Mapping[str, Any], source: Source, candidates: Sequence[Candidate]) -> Verification:
+def verify(
+    content: Mapping[str, Any], source: Source, candidates: Sequence[Candidate], incumbent: Candidate | None = None
+) -> Verification:
     """Recompute a stored certificate (`load_certificate`) on a log with the candidates it speaks of, in their order.
 
-    Nothing is written down in a ledger: to compute the same again is not another look.
+    incumbent: the one that was given as a policy, if one was. Nothing is written down in a ledger: to compute the same again is not another look.
     """
     settings = content["settings"]
     again = certify(
@@ -97,6 +99,8 @@ def verify(content: Mapping[str, Any], source: Source, candidates: Sequence[Cand
         by=settings["by"],
         ledger=False,
         now=content["created"],
+        incumbent=incumbent,
+        others=settings.get("others", "log"),
     )
     found = again.to_json()
     same_rows = _same_rows(content, found)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from aegis.certificate.comparator import LOGGER, Comparator
 from aegis.certificate.measures import Measure, Observed, observe
 from aegis.certificate.units import Siblings
 from aegis.certificate.weights import last_in_scope, lowered, path_weights, reward_level, reward_rows, weights
 from aegis.errors import SettingError
+from aegis.policies import path_full, path_taken
 from aegis.policies.smoothed import without_atoms
 from aegis.problem import Array, Batch, Policy, Problem, RewardModel, Scope
 
@@ -40,6 +42,7 @@ class View:
     batch: Batch
     policy: Policy
     models: Models
+    comparator: Comparator = LOGGER
     _taken: dict[str, Array] = field(default_factory=dict)
     _full: dict[str, Array] = field(default_factory=dict)
     _weights: dict[Scope, Array] = field(default_factory=dict)
@@ -50,6 +53,7 @@ class View:
     _below: dict[tuple[str, str | None], Observed] = field(default_factory=dict)
     _doubted: dict[Hashable, View] = field(default_factory=dict)
     _known: dict[tuple[str, bool], Batch] = field(default_factory=dict)
+    _against: dict[str, View] = field(default_factory=dict)
 
     @property
     def weights(self) -> Array:
@@ -80,6 +84,42 @@ class View:
         if (level, taken) not in self._known:
             self._known[level, taken] = self.batch.before(level, taken)
         return self._known[level, taken]
+
+    def against(self, scope: Scope) -> View | None:
+        """Return the same episodes seen through the incumbent, mu; None where the comparator of a scope is the logger.
+
+        Raises RefusedError, naming the row, where the logged actions cannot have the logged probabilities under the incumbent.
+        """
+        if self.comparator.policy is None or not self.comparator.stated(scope):
+            return None
+        if "incumbent" not in self._against:
+            self._against["incumbent"] = self._through(self.comparator.policy)
+        found = self._against["incumbent"]
+        for level in self.comparator.levels & scope:
+            if level not in found._taken:
+                known = self.batch.levels[level].mu_full is not None
+                full = path_full(found, level, found.batch) if known else None
+                self.comparator.check(level, self.batch, path_taken(found, level, found.batch), full)
+        return found
+
+    def compared(self, scope: Scope) -> tuple[View, Scope]:
+        """Return what is deployed and the levels whose ratios count: levels outside the scope join if they are corrected."""
+        wide = self.comparator.compared(self.problem, scope)
+        if wide == scope or self.comparator.policy is None:
+            return self, scope
+        key = "+".join(sorted(scope))
+        if key not in self._against:
+            self._against[key] = self._through(_Inserted(self, scope, self.comparator.policy))
+        return self._against[key], wide
+
+    def _through(self, policy: Policy) -> View:
+        """Return the same episodes seen through another policy; rewards, predictions and siblings are shared."""
+        return replace(self, policy=policy, _taken={}, _full={}, _weights={}, _series={}, _doubted={}, _against={})
+
+    def comparing(self, level: str) -> Array:
+        """Return mu `[n, A]`, the comparator's whole distribution at a level."""
+        found = self.against(Scope(level))
+        return self.logging(level) if found is None else path_full(found, level, found.batch)
 
     def logging(self, level: str) -> Array:
         """Return nu `[n, A]`, the whole logging distribution of a level; SettingError if the log does not have it."""
@@ -132,7 +172,7 @@ class View:
         key = (measure.column, level)
         if key not in self._below:
             found = self.observed(measure)
-            self._below[key] = found if level == self.level else self._raised(found, self.level, level)
+            self._below[key] = found if level == self.level else self.raised(found, self.level, level)
         return self._below[key]
 
     def observed(self, measure: Measure) -> Observed:
@@ -140,7 +180,7 @@ class View:
         if measure.column not in self._observed:
             rows = reward_rows(self.problem, self.batch, self.level)
             if measure.guard and rows is not None:
-                found = self._raised(observe(measure, self.batch), self.problem.innermost.name, self.level)
+                found = self.raised(observe(measure, self.batch), self.problem.innermost.name, self.level)
             else:
                 found = observe(measure, self.batch, rows)
             self._observed[measure.column] = found
@@ -148,9 +188,9 @@ class View:
 
     def subtree(self, measure: Measure, level: str) -> Observed:
         """Return the nested mean of the measure below each decision of `level`, with its worst and best cases, `[n]`."""
-        return self._raised(self.observed(measure), self.level or next(iter(self.batch.levels)), level)
+        return self.raised(self.observed(measure), self.level or next(iter(self.batch.levels)), level)
 
-    def _raised(self, found: Observed, start: str | None, stop: str | None) -> Observed:
+    def raised(self, found: Observed, start: str | None, stop: str | None) -> Observed:
         """Return nested means of a measure at the decisions of `start` for those of `stop`, or for episodes if it is None."""
         low = self._means(found.low, start, stop)
         return Observed(low, low if found.high is found.low else self._means(found.high, start, stop))
@@ -185,6 +225,33 @@ class View:
         if model is None:
             return self.predicted(measure, level)
         return _settled(model.predict(level, self._before(level, False)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Inserted:
+    """A candidate at the levels of a scope, the incumbent at all others."""
+
+    view: View
+    scope: Scope
+    incumbent: Policy
+
+    @property
+    def weights(self) -> Array:
+        """Return the particle weights `[S]`."""
+        return self.view.weights
+
+    def taken(self, level: str, batch: Batch) -> Array:
+        """Return `[S, n]`."""
+        if level in self.scope:
+            return self.view.taken(level, self.view.batch)
+        return np.broadcast_to(path_taken(self.incumbent, level, batch), (self.weights.size, len(batch.levels[level])))
+
+    def full(self, level: str, batch: Batch) -> Array:
+        """Return `[S, n, A]`."""
+        if level in self.scope:
+            return self.view.full(level, self.view.batch)
+        found = path_full(self.incumbent, level, batch)
+        return np.broadcast_to(found, (self.weights.size, *found.shape))
 
 
 def _settled(found: Array) -> Array:

@@ -38,6 +38,19 @@ from aegis.errors import counted
     metavar="NAME",
     help="auto, water-filled, robust or plain.",
 )
+@click.option(
+    "--incumbent",
+    metavar="POLICY",
+    help="Who acts if nothing is handed over, as a policy: a folder, module:object or full-columns:COL,...; replaces the problem's.",
+)
+@click.option(
+    "--others",
+    type=Word("others"),
+    default="log",
+    show_default=True,
+    metavar="HOW",
+    help="How levels outside a scope act: as in the log, or as the incumbent.",
+)
 @click.option("--gain-only", is_flag=True, help="Claim gains only, no values: the risk is shared by fewer claims.")
 @click.option("--fresh", is_flag=True, help="A learned policy has seen none of this log: certify on all of it.")
 @click.option("--by", multiple=True, metavar="CONTEXT", help="Also look at groups of an outermost context; repeatable.")
@@ -56,6 +69,8 @@ def command(
     scope: tuple[str, ...],
     delta: float,
     method: str,
+    incumbent: str | None,
+    others: str,
     gain_only: bool,
     fresh: bool,
     by: tuple[str, ...],
@@ -68,7 +83,10 @@ def command(
     workers: int | None,
     as_json: bool,
 ) -> int:
-    """Certify from LOG alone how much better a policy is than the legacy that wrote it, at each level and scope.
+    """Certify from LOG alone how much better a policy is than the incumbent, at each level and scope.
+
+    The incumbent acts if nothing is handed over: state it in the problem file, or with --incumbent. Where it is not stated, gains
+    are over the policy that wrote the log, exploration included, and the verdict says so.
 
     The verdict is certified, not yet (how many further episodes it would take) or refused (what is wrong and how to mend it). All
     candidates and scopes are declared before the data are opened; every look is written down in a ledger.
@@ -109,6 +127,8 @@ def command(
         report=_progress(as_json),
         engine=engine,
         workers=workers,
+        incumbent=None if incumbent is None else load_candidate(incumbent, source.problem, None),
+        others=others,
     )
     options.tell_who_read(source, engine)
     if out is not None:
@@ -139,11 +159,9 @@ def show(certificate: Any) -> None:
     screen.print(verdict.sentence, style=colour, soft_wrap=True)
     screen.print(f"What to do: {verdict.next_step}", soft_wrap=True)
     unit = f", in {verdict.unit}" if verdict.unit else ""
-    title = (
-        f"Gain over the legacy on {counted(verdict.units, verdict.unit_word)}{unit}; all bounds at once at risk {verdict.delta:g}"
-    )
+    title = f"Gain over the comparator on {counted(verdict.units, verdict.unit_word)}{unit}; all bounds at once at risk {verdict.delta:g}"
     costs = certificate.problem["reward"].get("goal") == "minimise"
-    columns = ["scope", "verdict", "gain ≥", "estimate", "cost ≤" if costs else "value ≥", "legacy", "further"]
+    columns = ["scope", "verdict", "gain ≥", "estimate", "cost ≤" if costs else "value ≥", "log", "further"]
     screen.print(table(title, columns, [_row(certificate, level) for level in certificate.levels]))
     for level in certificate.levels:
         for guard in level.guards:
@@ -155,10 +173,9 @@ def show(certificate: Any) -> None:
             screen.print(f"  {_place(certificate, level)}: {_survives(level)}", soft_wrap=True, markup=False)
     for item in certificate.diagnostics.get("unsmoothed", ()):
         screen.print(f"  {_exact(item)}", soft_wrap=True, markup=False)
-    bare = [str(item["name"]) for item in certificate.candidates if not item["learned"]]
-    if bare and certificate.verdict.verdict != "refused":
-        text = f"{', '.join(bare)}: taken to be fixed before this log was seen; no training record says what it was made from."
-        screen.print(text, soft_wrap=True, markup=False)
+    for comparator in dict.fromkeys(level.comparator for level in certificate.levels if level.comparator):
+        places = [" + ".join(level.scope) for level in certificate.levels if level.comparator == comparator]
+        screen.print(f"  compared with {comparator}: {'; '.join(dict.fromkeys(places))}", soft_wrap=True, markup=False)
     if any(level.verdict == "not yet" for level in certificate.levels):
         screen.print(certificate.blocking, soft_wrap=True)
     for found in certificate.findings:

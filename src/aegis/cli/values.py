@@ -19,6 +19,7 @@ LISTED = {
     "method": ("auto", "water-filled", "robust", "plain"),
     "kind": ("greedy", "planned", "capped"),
     "split": ("hash", "time"),
+    "others": ("log", "incumbent"),
     "side": ("prior", "certify", "all"),
     "mode": ("live", "approve", "shadow"),
     "engine": ("local", "dask"),

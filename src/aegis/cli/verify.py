@@ -68,7 +68,9 @@ def command(
     specified = stated_problem(content, str(certificate)) if problem is None else load_problem(problem)
     scope = content["settings"]["scopes"][0] if content["settings"]["asked"] else None
     candidates = [_candidate(reference, specified, scope, bool(references)) for reference in places]
-    found = verify(content, Source(log, specified), candidates)
+    given = content["settings"].get("incumbent")
+    incumbent = None if given is None else _candidate(given["reference"], specified, None, False)
+    found = verify(content, Source(log, specified), candidates, incumbent)
     if as_json:
         print_json(
             {"holds": found.holds, "differences": [item.plain() for item in found.differences], "notes": list(found.notes)}

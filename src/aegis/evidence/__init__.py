@@ -15,9 +15,9 @@ from aegis.evidence.classic import (
     logarithmic_smoothing,
     student_t,
 )
-from aegis.evidence.doubted import doubted_filled, least_weights
+from aegis.evidence.doubted import doubted_compared, doubted_filled, least_weights
 from aegis.evidence.grid import FLOOR, Grid, gain_grid, value_centre, value_grid
-from aegis.evidence.joint import Choice, inner_factors, outer_stakes
+from aegis.evidence.joint import Choice, Inner, inner_factors, outer_stakes
 from aegis.evidence.monitor import Monitor
 from aegis.evidence.pacbayes import PacBayesBound, matching_bet, sharp_bound, sharp_grid_bound
 from aegis.evidence.particles import Particles
@@ -39,6 +39,7 @@ __all__ = [
     "Choice",
     "Gate",
     "Grid",
+    "Inner",
     "Monitor",
     "PacBayesBound",
     "Particles",
@@ -57,6 +58,7 @@ __all__ = [
     "best_posterior",
     "central_limit",
     "closed_form_lam",
+    "doubted_compared",
     "doubted_filled",
     "empirical_bernstein",
     "factor_centre",

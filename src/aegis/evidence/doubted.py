@@ -21,6 +21,14 @@ while `sum_a nu'_a w_a m_a <= sum_a pi_a m_a` (what pi puts where nothing was lo
 under nu' is at most `floor + g (C + gain) = 1 + g gain`. The left side of (*) grows with t, and with Gamma = 1 it is the ordinary
 water-filled bet. nu' may depend on causes that nobody recorded: the argument holds given them, so that hidden causes that move
 each probability by no more than Gamma are covered as well.
+
+Against an incumbent mu that is stated, and so not in doubt, only the weights are: with the least weights
+`z^+ = (pi - mu)^+ / min(1, Gamma nu)` and `z^- = (mu - pi)^+ / min(1, Gamma nu)`, and `T = sum over all actions (mu - pi)^+`,
+
+    F(a, r) = floor + g [(t - kappa_a)^+ + z_a^+ r + z_a^- (1 - r)],   kappa_a = z_a^+ r^_a + z_a^- (1 - r^_a),
+
+with (*) for b = (t - kappa)^+ and C - T in the place of C. Under nu' the last two terms have a mean of at most
+`sum (pi - mu)^+ m + sum (mu - pi)^+ (1 - m) = gain + T`, and the first one of at most C - T by the same argument.
 """
 
 from __future__ import annotations
@@ -79,10 +87,45 @@ def doubted_filled(
     return np.concatenate(pieces) if len(pieces) > 1 else pieces[0]
 
 
+def doubted_compared(
+    candidate: Array,
+    comparator: Array,
+    logging: Array,
+    prediction: Array,
+    action: npt.NDArray[np.integer],
+    reward: Array,
+    bets: Array,
+    factor: float,
+    floor: float = FLOOR,
+) -> Array:
+    """Return the factors F `[n, J]` of n decisions for the gain over a stated comparator; see the end of the module's text.
+
+    candidate, comparator, logging, prediction `[n, A]`, action `[n]`, reward `[n]` in [0, 1]. Raises as `doubted_filled`.
+    """
+    check_factor(factor)
+    check_decisions(logging, action, reward)
+    worst = np.maximum(comparator - candidate, 0.0).sum(axis=1)
+    size = max(1, AT_ONCE // logging.shape[1])
+    pieces = []
+    for start in range(0, max(1, len(logging)), size):
+        part = slice(start, start + size)
+        nu, guess = logging[part], np.clip(prediction[part], 0.0, 1.0)
+        up = least_weights(np.maximum(candidate[part] - comparator[part], 0.0), nu, factor)
+        down = least_weights(np.maximum(comparator[part] - candidate[part], 0.0), nu, factor)
+        kappa = up * guess + down * (1.0 - guess)
+        room = (1.0 - floor) / bets - worst[part][:, None]
+        level = doubted_levels(kappa, np.zeros_like(kappa), nu, room, factor)
+        rows, taken, r = np.arange(len(nu)), action[part], reward[part]
+        earned = up[rows, taken] * r + down[rows, taken] * (1.0 - r)
+        stake = np.maximum(level - kappa[rows, taken][:, None], 0.0) + earned[:, None]
+        pieces.append(floor + bets * stake)
+    return np.concatenate(pieces) if len(pieces) > 1 else pieces[0]
+
+
 def doubted_levels(kappa: Array, least: Array, nu: Array, room: Array, factor: float) -> Array:
     """Return the largest t `[n, J]` that satisfies (*), lower by a hair; nan where none does.
 
-    kappa, least, nu `[n, A]`; least is (1 - w)^+; room `[J]` is C. (*) is convex and piecewise linear in t: Newton's steps from
+    kappa, least, nu `[n, A]`; least is (1 - w)^+; room `[J]` or `[n, J]` is C. (*) is convex and piecewise linear in t: Newton's steps from
     the right come down to its root, one breakpoint or more at a time. The root grows with C, so that each bet starts where
     the one with the next larger C has ended.
     """
@@ -90,11 +133,12 @@ def doubted_levels(kappa: Array, least: Array, nu: Array, room: Array, factor: f
     # Actions by decisions: sums over a few actions are several times as fast that way round.
     fill, floor, share = (np.ascontiguousarray(array.T) for array in (kappa, least, nu))
     cost = (share * floor).sum(axis=0)
-    level = np.empty((len(nu), room.size))
-    order = np.argsort(-room, kind="stable")
-    start = fill.max(axis=0) + room[order[0]] + 1.0  # where every action has more than C
+    rooms = np.broadcast_to(room, (len(nu), room.shape[-1]))
+    level = np.empty(rooms.shape)
+    order = np.argsort(-rooms[0], kind="stable") if len(nu) else np.arange(rooms.shape[1])  # the same for every decision
+    start = fill.max(axis=0, initial=0.0) + np.abs(rooms[:, order[0]]) + 1.0  # where every action has more than C
     for j in order:
-        most = float(room[j])
+        most = rooms[:, j]
         beyond = np.maximum(floor - most, 0.0)
         target = most * (1.0 - SAFE) - cost - extra * (share * beyond).sum(axis=0)
         later = fill + (most - floor) + beyond  # from this t on an action has more than C
@@ -103,7 +147,7 @@ def doubted_levels(kappa: Array, least: Array, nu: Array, room: Array, factor: f
     return level
 
 
-def _come_down(level: Array, fill: Array, later: Array, share: Array, target: Array, most: float, extra: float) -> Array:
+def _come_down(level: Array, fill: Array, later: Array, share: Array, target: Array, most: Array, extra: float) -> Array:
     """Return t `[n]` with `sum share (t - fill)^+ + extra sum share (t - later)^+` at most the target, from one too large.
 
     fill, later, share `[A, n]`.
@@ -120,7 +164,7 @@ def _come_down(level: Array, fill: Array, later: Array, share: Array, target: Ar
         slope = reached.sum(axis=0) + extra * beyond.sum(axis=0)
         filled = (reached * (t - first)).sum(axis=0) + extra * (beyond * (t - second)).sum(axis=0)
         excess = filled - target[rows]
-        over = excess > CLOSE * most
+        over = excess > CLOSE * most[rows]
         if not over.any():
             return found
         rows = rows[over]

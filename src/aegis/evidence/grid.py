@@ -44,10 +44,11 @@ def gain_grid(largest: float, centre: int = 0, floor: float = FLOOR) -> Grid:
     """Return bets (1 - floor) / (largest (1 + 1e-9)) 2^(-j/2), weights proportional to (1 + |j - centre|)^-3 (theory section 5).
 
     largest: T_max, the largest total variation between candidate and comparator: 1 - 1/W if the candidate is capped at W
-    times the comparator, 1 if it is not. With T_max = 0 the two agree and there is nothing to test.
+    times the comparator, 1 if it is not. It exceeds 1 only where weights of other decisions multiply it. With T_max = 0 the two
+    agree and there is nothing to test.
     """
-    if not (math.isfinite(largest) and 0 < largest <= 1):
-        raise SettingError(f"the largest total variation is above 0 and at most 1, found {largest}")
+    if not (math.isfinite(largest) and largest > 0):
+        raise SettingError(f"the largest total variation is a finite number above 0, found {largest}")
     if not 0 <= centre <= SEARCH:
         raise SettingError(f"the centre of a gain grid lies between 0 and {SEARCH}, found {centre}")
     places = np.arange(max(13, centre + 6) + 1)

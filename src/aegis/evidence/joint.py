@@ -8,7 +8,10 @@ outer action under candidate and comparator:
     sum nu (t - kappa)^+ = (1 - floor)/g - sum over all actions of max(mu (1 - 1/W_1), mu - pi)
     B_a = floor + g [tau_a + (t - kappa_a)^+]
 
-and the inner decision is an ordinary one with z = w_2 w_1 - u_2 u_1, right side (B - floor)/g - T_1 and
+With steps pi_1 >= (1 - s_1) mu_1 in the place of the cap, `tau_a = (u_a - (1 - s_1) w_a)^+` and the sum runs over
+`(mu - (1 - s_1) pi)^+` (section 12). Both caps and steps are against mu, not against nu.
+
+The inner decision is an ordinary one with z = w_2 w_1 - u_2 u_1, right side (B - floor)/g - T_1 and
 T_1 = sum over all inner actions of (u_2 mu_1 - w_2 pi_1)^+. A broken cap leaves a negative right side and kills the bet.
 """
 
@@ -24,6 +27,25 @@ from aegis.evidence.waterfill import AT_ONCE, check_decisions, water_levels
 
 Index = npt.NDArray[np.integer]
 HAIR = 1.0 + 5e-10
+
+
+@dataclass(frozen=True, slots=True)
+class Inner:
+    """How close the candidate stays to the comparator at the inner level: pi_1 <= cap mu_1, and pi_1 >= (1 - step) mu_1."""
+
+    cap: float = np.inf
+    step: float = 1.0
+
+    def needs(self, comparator: Array, candidate: Array) -> Array:
+        """Return what an outer action must leave for the worst case below it, given mu and pi (or u and w) `[n, A]`.
+
+        A hair more than needed, so that rounding at the inner level does not break a cap that binds, nor a bet on an outer
+        action that the candidate hardly takes. The largest bet has room for it.
+        """
+        if self.step < 1.0:
+            return np.maximum((comparator - (1.0 - self.step) * candidate) * HAIR, 0.0)
+        share = min(1.0, (1.0 - 1.0 / self.cap) * HAIR)
+        return np.maximum(comparator * share, (comparator - candidate) * HAIR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,23 +65,20 @@ class Choice:
 
 
 def outer_stakes(
-    outer: Choice, under_candidate: Array, under_comparator: Array, inner_cap: float, bets: Array, floor: float = FLOOR
+    outer: Choice, under_candidate: Array, under_comparator: Array, inner: Inner, bets: Array, floor: float = FLOOR
 ) -> Array:
     """Return B `[n, J]` at the outer actions taken; nan where a bet cannot be afforded.
 
     under_candidate, under_comparator `[n, A]`: modelled mean reward in [0, 1] below each outer action, with the inner
-    candidate or comparator acting there. inner_cap: W_1, infinite if there is none.
+    candidate or comparator acting there.
     """
     check_decisions(outer.logging, outer.action, np.zeros(len(outer.action)))
-    # A hair more than needed, so that rounding at the inner level does not break a cap that binds, nor a bet on an outer action
-    # that the candidate hardly takes. The largest bet has room for it.
-    share = min(1.0, (1.0 - 1.0 / inner_cap) * HAIR)
     logged = outer.logging > 0
     nu = np.where(logged, outer.logging, 1.0)
     w, u = outer.candidate / nu, outer.comparator / nu
-    tau = np.maximum(u * share, (u - w) * HAIR)
+    tau = inner.needs(u, w)
     kappa = np.where(logged, tau + w * np.clip(under_candidate, 0, 1) - u * np.clip(under_comparator, 0, 1), 0.0)
-    worst = np.maximum(outer.comparator * share, (outer.comparator - outer.candidate) * HAIR).sum(axis=1)
+    worst = inner.needs(outer.comparator, outer.candidate).sum(axis=1)
     rows = np.arange(len(nu))
     pieces = []
     size = max(1, AT_ONCE // (nu.shape[1] * bets.size))

@@ -13,6 +13,7 @@ import numpy as np
 
 from aegis.certificate.claims import Claim
 from aegis.certificate.collecting import place_grid
+from aegis.certificate.comparator import Comparator
 from aegis.certificate.frozen import Terms, claims_of
 from aegis.certificate.measures import Measure
 from aegis.certificate.models import fitted_rewards, measured
@@ -63,7 +64,8 @@ class Challenger:
         policy's probabilities are no distributions, RefusedError if rewards lie outside their range or logged probabilities
         cannot be.
         """
-        view = View(self.problem, batch, self.policy, self.models, _known={} if known is None else known)
+        comparator, seen = self.terms.comparator, {} if known is None else known
+        view = View(self.problem, batch, self.policy, self.models, comparator, _known=seen)
         try:
             check_chances(path_full(view, self.level, batch), f"the challenger at level '{self.level}'")
         except AegisError:
@@ -109,10 +111,12 @@ def make_challenger(
     prior: Batch,
     allowed: float = 1.0,
     levels: int = 1,
+    comparator: Comparator | None = None,
 ) -> Challenger:
     """Freeze a policy at a level.
 
-    variation: the largest total variation between its choice there and the logged one. prediction: of the reward below each
+    variation: the largest total variation between its choice there and that of its comparator. comparator: the incumbent at this
+    level; None if it is compared with the policy in control, which writes the log. prediction: of the reward below each
     action, in logged units. prior: episodes of the present phase, that place the grids; none of them is counted later.
     allowed: the share of a negative margin that this flip may use, and of what guards allow, which `levels` levels share.
     """
@@ -122,10 +126,10 @@ def make_challenger(
             "them and certify from the log (aegis certify), whose units are clusters"
         )
     check_chances(path_full(policy, level, prior), f"a challenger at level '{level}'")
-    terms = Terms(variation, allowed, levels)
+    terms = Terms(variation, allowed, levels, comparator or Comparator())
     claims = claims_of(problem, level, terms)
     models = _models(problem, [claim.measure for claim in claims], prediction, prior)
-    view, units = View(problem, prior, policy, models), math.ceil(FORESEEN * len(prior))
+    view, units = View(problem, prior, policy, models, terms.comparator), math.ceil(FORESEEN * len(prior))
     placed = tuple((claim, tuple(_placed(part, claim, view, units) for part in claim.parts)) for claim in claims)
     seal = seal_of(policy, level, prior)
     return Challenger(problem, level, cap, policy, policy_digest(policy), models, placed, terms, seal)

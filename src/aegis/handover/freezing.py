@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
+from aegis.certificate.comparator import Comparator, capped_variation
 from aegis.errors import PolicyError
 from aegis.handover.budget import allowance
 from aegis.handover.challengers import Challenger, make_challenger
@@ -23,19 +24,35 @@ def challengers_of(host: Host, history: History, state: GateState, changed: Mapp
     problem, legacy, settings = history.problem, history.legacy, state.settings
     floor, upgrades = settings.floor, settings.upgrades and settings.floor > 0
     levels = [name for name in state.levels if state.at(name) is None or upgrades]
-    prior, made = history.phase(), []
+    prior, made, incumbent = history.phase(), [], history.comparator
     for level, proposal in host.propose(history, levels, seed_for(host, seed)).items():
         for cap, new in steps(problem, legacy, level, proposal, caps_at(state, level)).items():
             policy = Floored(problem, new, legacy, floor, [level])
-            # Over the legacy a capped policy moves at most 1 - 1/W of the probability; over another one it may move all.
-            variation = (1.0 - floor) * (1.0 - 1.0 / cap if state.at(level) is None else 1.0)
+            comparator = incumbent.at(level) if state.at(level) is None else None
+            variation = largest_variation(level, cap, floor, comparator)
             share = allowance(changed.get(level, 0), upgrades)
             among = len(state.levels)
             try:
-                made.append(make_challenger(problem, level, cap, policy, variation, proposal.prediction, prior, share, among))
+                made.append(
+                    make_challenger(problem, level, cap, policy, variation, proposal.prediction, prior, share, among, comparator)
+                )
             except PolicyError as error:
                 raise PolicyError(f"host '{host.name}', level '{level}': {error}") from error
     return made
+
+
+def largest_variation(level: str, cap: float, floor: float, comparator: Comparator | None) -> float:
+    """Return the largest total variation between a challenger and its comparator at a level.
+
+    The challenger is capped at `cap` times the legacy, and leaves a share `floor` of its decisions to the legacy. comparator: the
+    incumbent; None for an upgrade, which is compared with the policy in control and may move all of its probability.
+    """
+    if comparator is None:
+        return 1.0 - floor
+    if level not in comparator.levels:  # the legacy is the incumbent
+        return (1.0 - floor) * (1.0 - 1.0 / cap)
+    rate = comparator.rates.get(level)
+    return 1.0 if rate is None else (1.0 - floor) * capped_variation(cap, rate) + floor * rate
 
 
 def caps_at(state: GateState, level: str) -> tuple[float, ...]:

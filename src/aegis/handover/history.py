@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from aegis.certificate.comparator import LOGGER, Comparator
 from aegis.problem import Batch, Policy, Problem, concat
 
 
@@ -13,7 +14,8 @@ class History:
     """Episodes so far. arms: who acted in each. start: the phase began with the episode after it. acting: who acts now.
 
     legacy: the controller that the plant came with. everywhere: legacy and whoever acts now can be asked about any state; else
-    they are known in the states that were met only, and what lies below a decision cannot be planned through them.
+    they are known in the states that were met only, and what lies below a decision cannot be planned through them. comparator: the
+    incumbent, with which a challenger is compared at levels that the legacy controls.
     """
 
     problem: Problem
@@ -23,6 +25,7 @@ class History:
     arms: tuple[str, ...]
     start: int
     everywhere: bool = True
+    comparator: Comparator = LOGGER
 
     @property
     def episodes(self) -> int:

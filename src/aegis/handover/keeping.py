@@ -11,6 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from aegis.certificate.comparator import Comparator
 from aegis.certificate.frozen import Terms, claims_of
 from aegis.certificate.view import Models
 from aegis.errors import PolicyError
@@ -38,7 +39,12 @@ class Kept:
 
     def state(self) -> State:
         """Return the terms, with policy and predictions as members."""
-        terms = {"variation": self.terms.variation, "allowed": self.terms.allowed, "levels": self.terms.levels}
+        terms = {
+            "variation": self.terms.variation,
+            "allowed": self.terms.allowed,
+            "levels": self.terms.levels,
+            "incumbent": self.terms.comparator.plain(),
+        }
         members = {"policy": storable(self.policy, "the policy of a challenger")}
         for column, model in self.rewards.items():
             members[MODEL + column] = storable(model, f"the prediction of '{column}'")
@@ -49,7 +55,10 @@ class Kept:
         """Build it from its state."""
         found = {name.removeprefix(MODEL): model for name, model in state.members.items() if name.startswith(MODEL)}
         rewards = {column: model for column, model in found.items() if isinstance(model, RewardModel)}
-        terms = Terms(float(state.setting("variation")), float(state.setting("allowed")), int(state.setting("levels")))
+        comparator = Comparator.restore(state.settings.get("incumbent", {}), problem)
+        terms = Terms(
+            float(state.setting("variation")), float(state.setting("allowed")), int(state.setting("levels")), comparator
+        )
         return cls(problem, state.policy("policy"), rewards, terms)
 
 

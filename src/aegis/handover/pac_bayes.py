@@ -144,7 +144,7 @@ class PacBayes(PeriodicGate):
         """Return the bound of the mean gain of the particles."""
         weights = drawn.choice.weights
         cost = mean_log_ratio(log_ratios(self.beliefs[level], drawn.theta, self._noise_matters(level, drawn)), weights)
-        gains = particle_gains(self.problem, drawn, level, batch, weights.size)
+        gains = particle_gains(self.problem, drawn, level, batch, weights.size, self.comparator)
         bound = sharp_grid_bound(gains, GRID, risk, cost, weights, high=2.0 * LIFT)
         margin = margin_of(self.problem, Scope(level)) / reward_measure(self.problem).width
         words = f"{len(batch)} units, {cost:.1f} nats for the prior, risk {risk:.3g}"

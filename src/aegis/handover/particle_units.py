@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from aegis.certificate.comparator import Comparator
 from aegis.certificate.measures import reward_measure
 from aegis.certificate.units import nested_means
 from aegis.certificate.view import Models, View
 from aegis.errors import RefusedError, SettingError
+from aegis.policies import path_taken
 from aegis.problem import Array, Batch, Policy, Problem
 
 LIFT = 1.0  # a paired gain is at least -1
@@ -42,23 +44,30 @@ def logged_chances(level: str, batch: Batch) -> Array:
     return found
 
 
-def particle_gains(problem: Problem, policy: Policy, level: str, batch: Batch, particles: int) -> Array:
+def particle_gains(problem: Problem, policy: Policy, level: str, batch: Batch, particles: int, comparator: Comparator) -> Array:
     """Return `[E, N]`: the lifted gain of each episode under each particle of a policy."""
-    return lifted_gains(problem, level, batch, particle_ratios(policy, level, batch, particles))
+    return lifted_gains(problem, level, batch, particle_ratios(policy, level, batch, particles), comparator)
 
 
-def lifted_gains(problem: Problem, level: str, batch: Batch, ratios: Array) -> Array:
-    """Return `[E, N]`: the nested mean of `(w - 1) r` of each episode, lifted by 1 to be at least 0, for ratios w `[n, N]`.
+def lifted_gains(problem: Problem, level: str, batch: Batch, ratios: Array, comparator: Comparator) -> Array:
+    """Return `[E, N]`: the nested mean of `w r + u (1 - r)` of each episode, for ratios w `[n, N]`: one plus the gain, at least 0.
 
-    r is the scaled mean reward below each decision of the level; one that is missing counts as what hurts. An episode without a
+    u is mu/nu of the incumbent at the action taken, 1 where the legacy that writes the log is the incumbent. r is the scaled mean reward below each decision of the level; one that is missing counts as what hurts. An episode without a
     decision there says nothing: its gain is 0.
     """
     check_single_level(problem, level)
     view = View(problem, batch, None, Models())  # type: ignore[arg-type]  # no policy is asked
     seen = view.subtree(reward_measure(problem), level)
-    surplus = ratios - 1.0
-    worst = np.where(surplus >= 0.0, seen.low[:, None], seen.high[:, None])
-    return np.nan_to_num(nested_means(batch, level, surplus * worst), nan=0.0) + LIFT
+    own = incumbent_ratios(comparator, level, batch)[:, None]
+    worst = np.where(ratios >= own, seen.low[:, None], seen.high[:, None])
+    return np.nan_to_num(nested_means(batch, level, ratios * worst + own * (1.0 - worst)), nan=LIFT)
+
+
+def incumbent_ratios(comparator: Comparator, level: str, batch: Batch) -> Array:
+    """Return the incumbent's over the logged probability of every action taken `[n]`; 1 where the incumbent is not stated."""
+    if comparator.policy is None or level not in comparator.levels:
+        return np.ones(len(batch.levels[level]))
+    return path_taken(comparator.policy, level, batch) / logged_chances(level, batch)
 
 
 def check_single_level(problem: Problem, level: str) -> None:

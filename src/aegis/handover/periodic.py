@@ -15,6 +15,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from aegis.certificate.comparator import Comparator
 from aegis.errors import InputError
 from aegis.files import digest_of
 from aegis.handover.arrivals import SILENT, Arrivals, acted_otherwise, readable, received
@@ -27,7 +28,7 @@ from aegis.handover.run import episode_rewards
 from aegis.handover.same import check_order, check_whole
 from aegis.handover.settings import GateSettings
 from aegis.handover.state import GateState, apply, open_gate
-from aegis.policies import policy_digest
+from aegis.policies import known_incumbent, policy_digest
 from aegis.problem import Array, Batch, Plant, Policy, Problem, concat
 
 BLOCK = 64  # episodes that are run before somebody who watches is told
@@ -87,6 +88,7 @@ class PeriodicGate(ABC):
     host: Host
     settings: PeriodicSettings
     seed: int
+    comparator: Comparator = field(init=False)
     state: GateState = field(init=False)
     events: list[Event] = field(default_factory=list, init=False)
     looks: list[Look] = field(default_factory=list, init=False)
@@ -100,8 +102,9 @@ class PeriodicGate(ABC):
     _arrivals: Arrivals = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        self._arrivals = Arrivals(self.plant.problem)
-        names = tuple(reversed(self.plant.problem.names))
+        self.comparator = Comparator.of(known_incumbent(self.problem, self.legacy))
+        self._arrivals = Arrivals(self.problem)
+        names = tuple(reversed(self.problem.names))
         about = f"{self.name} gate, host {self.host.name}, settings {digest_of(self.settings.plain())[:16]}"
         shared = GateSettings(delta=self.settings.delta, levels=self.settings.levels, generations=1, upgrades=False)
         self.state, opened = open_gate(shared, names, about)
@@ -120,7 +123,8 @@ class PeriodicGate(ABC):
     @property
     def history(self) -> History:
         """Return what has been seen so far."""
-        return History(self.problem, self.legacy, self.acting, self.batches, tuple(self.arms), self.state.start)
+        arms, start = tuple(self.arms), self.state.start
+        return History(self.problem, self.legacy, self.acting, self.batches, arms, start, comparator=self.comparator)
 
     @property
     def open_levels(self) -> tuple[str, ...]:

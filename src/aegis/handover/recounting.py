@@ -48,5 +48,5 @@ def load_challenge(folder: str | Path, reference: str, problem: Problem, record:
         for claim, grids in challenger.claims
         for frozen in [challenge.claim(name_of(claim))]
     )
-    frozen = FrozenTests(challenge.level, claims, challenger.models, window)
+    frozen = FrozenTests(challenge.level, claims, challenger.models, window, challenger.terms.comparator)
     return Candidate(challenger.policy, reference, reference, columns_read(challenger.policy), record, None, frozen)

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from aegis.certificate.comparator import Comparator
 from aegis.certificate.measures import reward_measure
 from aegis.certificate.view import Models, View
 from aegis.errors import InputError, PolicyError, SettingError
@@ -31,7 +32,7 @@ from aegis.handover.same import check_order, check_same
 from aegis.handover.seals import Seal
 from aegis.handover.settings import GateSettings
 from aegis.handover.state import GateState, open_gate
-from aegis.policies import policy_digest
+from aegis.policies import known_incumbent, policy_digest
 from aegis.problem import Array, Batch, Plant, Policy, Problem, concat, dump_problem
 
 BLOCK = 64  # episodes that are run at a time
@@ -43,6 +44,7 @@ Evidence = dict[str, list[dict[str, tuple[Logs, ...]]]]  # by challenge, of each
 class Handover:
     """A run of the gate: `advance` it, or `restore` it from its events and go on.
 
+    comparator: the incumbent of each level, as the plant's problem states it, else the legacy without its exploration.
     events: everything that happened. batches, arms, rewards: the closed episodes, who acted in each, and their scaled mean
     rewards (nan where they are missing). challengers: of open challenges, by name. deployed, retired: policies by level.
     """
@@ -52,6 +54,7 @@ class Handover:
     host: Host
     settings: GateSettings
     seed: int
+    comparator: Comparator = field(init=False)
     state: GateState = field(init=False)
     events: list[Event] = field(default_factory=list, init=False)
     batches: tuple[Batch, ...] = field(default=(), init=False)
@@ -66,10 +69,11 @@ class Handover:
     _arrivals: Arrivals = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        _check_margins(self.plant.problem)
-        self._arrivals = Arrivals(self.plant.problem)
-        names = tuple(reversed(self.plant.problem.names))
-        self.state, opened = open_gate(self.settings, names, digest_of(dump_problem(self.plant.problem)))
+        self.comparator = Comparator.of(known_incumbent(self.problem, self.legacy))
+        _check_margins(self.problem)
+        self._arrivals = Arrivals(self.problem)
+        names = tuple(reversed(self.problem.names))
+        self.state, opened = open_gate(self.settings, names, digest_of(dump_problem(self.problem)))
         self.events.append(opened)
 
     @property
@@ -238,7 +242,8 @@ class Handover:
 
     def _challengers(self) -> list[Challenger]:
         """Return what the host proposes now, frozen."""
-        history = History(self.problem, self.legacy, self.acting, self.batches, tuple(self.arms), self.state.start)
+        arms, start = tuple(self.arms), self.state.start
+        history = History(self.problem, self.legacy, self.acting, self.batches, arms, start, comparator=self.comparator)
         return challengers_of(self.host, history, self.state, self._changed, self.seed)
 
     # ---- restoring ---------------------------------------------------------------------------------------------------------

@@ -29,15 +29,19 @@ def read_contexts(path: str | Path, problem: Problem, level: str) -> tuple[Batch
 
     The file holds the contexts and masks of the level, and contexts, masks and actions of all levels above it. If it also holds
     the propensities of all actions at the level (columns, or the base action), or if the problem knows the legacy by name, the
-    legacy's distribution comes along as `mu_full`. Raises LogError that names file, row and column.
+    legacy's distribution comes along as `mu_full`; so does what the file holds of the incumbent. Raises LogError that names file, row and column.
     """
     spec = problem.level(level)
     place = stored(path)
     file = open_log(place)
     columns = _columns(problem, level)
-    legacy = [column for column in level_columns(spec) if column.role in ("propensity", "base")]
+    given = () if spec.propensity is None else spec.propensity.log_columns
+    legacy = [column for column in level_columns(spec) if column.role in ("propensity", "base") and column.name in given]
     known = spec.propensity is not None and spec.propensity.full and all(column.name in file.names for column in legacy)
-    wanted = (*columns, *legacy) if known else columns
+    stated = () if spec.comparator is None else spec.comparator.log_columns
+    own = [column for column in level_columns(spec) if column.role in ("incumbent", "base") and column.name in stated]
+    compared = bool(own) and all(column.name in file.names for column in own)
+    wanted = tuple({column.key: column for column in (*columns, *(legacy if known else ()), *(own if compared else ()))}.values())
     check_present(wanted, file.names, str(place), file.dialect)
     raw = _read(file)
     places = Places.following((str(place),), 0, 1, raw.num_rows)
@@ -46,6 +50,8 @@ def read_contexts(path: str | Path, problem: Problem, level: str) -> tuple[Batch
     if known:
         table = batch.levels[level]
         batch = batch.with_level(level, replace(table, mu_full=_legacy(table, rows, spec)))
+    if compared:
+        batch = batch.with_level(level, _with_incumbent(batch.levels[level], rows, spec))
     rows.findings.settle()
     return batch, raw
 
@@ -116,6 +122,20 @@ def _legacy(table: LevelTable, rows: _Rows, level: Level) -> Array:
         check_available(level, base, table.available, given.base, rows.findings.add, "the base action")
         return around_base(base, given.epsilon, actions, table.available)
     return known_beforehand(level, count, table.available)
+
+
+def _with_incumbent(table: LevelTable, rows: _Rows, level: Level) -> LevelTable:
+    """Return the decisions with the action that the incumbent means to take, or with its probabilities."""
+    own, report = level.comparator, rows.findings.add
+    if own is None or own.base is None:
+        columns = () if own is None else own.columns
+        full = rows.columns("incumbent", columns, level)
+        check_columns(columns, full, full.argmax(axis=1).astype(np.int32), table.available, report)
+        return replace(table, incumbent=full)
+    base = rows.column("base", own.base, level)
+    if level.propensity is None or level.propensity.base != own.base or table.mu_full is None:
+        check_available(level, base, table.available, own.base, report, "the incumbent's action")
+    return replace(table, base=base)
 
 
 def _variable(rows: _Rows, variable: Variable, level: Level) -> AnyArray:

@@ -153,7 +153,7 @@ def _number(entries: _Entries, types: Mapping[str, pa.DataType]) -> pa.Array | N
     entries.refuse_missing(numbers)
     entries.refuse_infinite(numbers)
     column = entries.column
-    if column.role == "propensity":
+    if column.role in ("propensity", "incumbent"):
         # What is missing or not finite has been noted; 1 stands in for it here.
         values = _known(entries, numbers, 1.0)
         if column.density:

@@ -117,7 +117,26 @@ def _level_table(rows: _Rows, level: Level, tree: Tree) -> LevelTable:
         column = next(iter(given.log_columns), level.actions.column)
         check_least(level, column, mu_taken, mu_full, available, report)
     context = {v.name: rows.variable(v, "context", level.name, groups) for v in level.context}
-    return LevelTable(tree.parent(level.name), context, action, mu_taken, mu_full, available)
+    base, incumbent = _incumbent(rows, level, groups, available)
+    return LevelTable(tree.parent(level.name), context, action, mu_taken, mu_full, available, base=base, incumbent=incumbent)
+
+
+def _incumbent(rows: _Rows, level: Level, groups: Groups, available: AnyArray | None) -> tuple[Ints | None, Array | None]:
+    """Return what the log holds of the incumbent: the action it means to take `[n]`, or its probabilities `[n, A]`."""
+    own = level.comparator
+    if own is None:
+        return None, None
+    report = rows.report(groups)
+    if own.base is not None:
+        base = rows.column("base", own.base, level.name, groups)
+        if level.propensity is None or level.propensity.base != own.base:  # else it has been checked with the propensities
+            check_available(level, base, available, own.base, report, "the incumbent's action")
+        return base, None
+    if not own.columns:
+        return None, None
+    full = rows.columns("incumbent", own.columns, level.name, groups)
+    check_columns(own.columns, full, full.argmax(axis=1).astype(np.int32), available, report)
+    return None, full
 
 
 def _interval_table(rows: _Rows, level: Level, tree: Tree, groups: Groups, found: Array) -> LevelTable:

@@ -19,6 +19,7 @@ Role = Literal[
     "available",
     "propensity",
     "base",
+    "incumbent",
     "outcome",
     "reward",
     "closed",
@@ -36,6 +37,7 @@ _WORDS: dict[str, str] = {
     "decision": "decision id",
     "available": "action mask",
     "base": "base action",
+    "incumbent": "probability of the incumbent",
     "closed": "flag that closes the reward",
     "guard": "guard column",
     "extra": "extra column",
@@ -148,7 +150,11 @@ def level_columns(level: Level) -> list[Column]:
     else:
         found.append(Column(level.actions.column, "action", "category", name, values))
     found += [Column(column, "available", "flag", name) for column in level.available]
-    given = level.propensity
+    given, own = level.propensity, level.comparator
+    if own is not None and own.base is not None:
+        found.append(Column(own.base, "base", "category", name, values))
+    if own is not None:
+        found += [Column(column, "incumbent", "number", name) for column in own.columns]
     if given is None:
         return found
     if given.policy is not None and given.policy not in KNOWN_POLICIES:
@@ -157,7 +163,7 @@ def level_columns(level: Level) -> list[Column]:
             f"{nearest(given.policy, KNOWN_POLICIES)}; known: {', '.join(KNOWN_POLICIES)}. Log the probability of the action "
             "taken and name it under propensity 'column'"
         )
-    if given.base is not None:
+    if given.base is not None and (own is None or own.base != given.base):
         found.append(Column(given.base, "base", "category", name, values))
     if given.column is not None:
         return [*found, Column(given.column, "propensity", "number", name, positive=True, density=given.density)]

@@ -138,6 +138,15 @@ def _add_level(table: _Tidy, level: Level, batch: Batch, rows: AnyArray) -> None
     _add_mask(table, level, found, rows)
     for column, chances in propensity_columns(level, found).items():
         table.add(column, pa.array(chances[rows], pa.float64()))
+    own = level.comparator
+    if own is not None and own.columns:
+        if found.incumbent is None:
+            raise LogError(
+                f"level '{level.name}': the problem has incumbent 'columns', the batch holds no probabilities of the incumbent "
+                "(LevelTable.incumbent)"
+            )
+        for column, chances in zip(own.columns, found.incumbent.T, strict=True):
+            table.add(column, pa.array(chances[rows], pa.float64()))
 
 
 def _exact(level: Level, found: LevelTable) -> npt.NDArray[np.float64]:
@@ -169,7 +178,11 @@ def _add_mask(table: _Tidy, level: Level, found: LevelTable, rows: AnyArray) -> 
 
 
 def _check_base(table: _Tidy, level: Level, batch: Batch) -> None:
-    given = level.propensity
+    given, own = level.propensity, level.comparator
+    if own is not None and own.base is not None and own.base not in table.columns and (given is None or given.base != own.base):
+        raise LogError(
+            f"level '{level.name}': the batch does not know the incumbent's action; put it into Batch.extra['{own.base}']"
+        )
     if given is None or given.base is None or given.epsilon is None:
         return
     if given.base not in table.columns:

@@ -128,7 +128,9 @@ class LevelRewards:
 
 def _regression(problem: Problem, level: str, settings: ModelSettings, scalings: Mapping[str, Scaling]) -> Regression:
     """Return the regression of a level: the joint model of the problem that ends at that level."""
-    levels = tuple(replace(spec, available=(), propensity=None) for spec in (*problem.above(level), problem.level(level)))
+    levels = tuple(
+        replace(spec, available=(), propensity=None, incumbent=None) for spec in (*problem.above(level), problem.level(level))
+    )
     cut = Problem(levels, Reward(problem.reward.column))
     known = {name: scaling for name, scaling in scalings.items() if name in cut.variables}
     found = build_belief(cut, settings.about(cut.variables), None, known).mechanisms[problem.reward.column]

@@ -7,6 +7,14 @@ from aegis.policies.floored import Floored
 from aegis.policies.full_columns import FullColumns, columns_read
 from aegis.policies.functions import Function, load_callable
 from aegis.policies.hybrid import Hybrid
+from aegis.policies.incumbent import (
+    StatedIncumbent,
+    exploration_rate,
+    known_incumbent,
+    stated_levels,
+    with_incumbent,
+    without_exploration,
+)
 from aegis.policies.kinds import POLICIES
 from aegis.policies.legacy import Legacy
 from aegis.policies.logged import Logged
@@ -60,12 +68,15 @@ __all__ = [
     "Sign",
     "Softmax",
     "State",
+    "StatedIncumbent",
     "Storable",
     "TargetColumns",
     "Uniform",
     "cap",
     "columns_read",
     "contrast",
+    "exploration_rate",
+    "known_incumbent",
     "level_chances",
     "load_callable",
     "load_policy",
@@ -82,5 +93,8 @@ __all__ = [
     "sequential_full",
     "sequential_taken",
     "sequential_weights",
+    "stated_levels",
     "unpack",
+    "with_incumbent",
+    "without_exploration",
 ]

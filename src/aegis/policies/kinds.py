@@ -8,6 +8,7 @@ from aegis.policies.floored import Floored
 from aegis.policies.full_columns import FullColumns
 from aegis.policies.functions import Function
 from aegis.policies.hybrid import Hybrid
+from aegis.policies.incumbent import StatedIncumbent
 from aegis.policies.legacy import Legacy
 from aegis.policies.logged import Logged
 from aegis.policies.mixture import Mixture
@@ -16,6 +17,7 @@ from aegis.policies.state import Storable
 POLICIES: dict[str, type[Storable]] = {
     "legacy": Legacy,
     "logged": Logged,
+    "incumbent": StatedIncumbent,
     "mixture": Mixture,
     "hybrid": Hybrid,
     "capped": Capped,

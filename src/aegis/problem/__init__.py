@@ -13,6 +13,7 @@ from aegis.problem.hashing import (
     path_digest,
     row_hashes,
 )
+from aegis.problem.incumbent import Incumbent
 from aegis.problem.joining import concat
 from aegis.problem.level import Level, Propensity
 from aegis.problem.means import subtree_means
@@ -35,6 +36,7 @@ __all__ = [
     "Graph",
     "Guard",
     "Hashes",
+    "Incumbent",
     "Ints",
     "Level",
     "LevelTable",

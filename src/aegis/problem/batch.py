@@ -30,7 +30,8 @@ class LevelTable:
     undecided. mu_taken `f64[n]`: probability with which the behaviour policy chose the action. mu_full `f64[n, A]` or
     None. available `bool[n, A]` or None (everything is available). version: which behaviour policy acted. value `f64[n]`: the
     exact action where actions are an interval, nan while undecided, None elsewhere; mu_taken is then its density, at an atom
-    its probability, and action the nearest point.
+    its probability, and action the nearest point. base `i32[n]`: the action that the incumbent means to take, where a column of
+    the log holds it. incumbent `f64[n, A]`: its probabilities of all actions, where columns of the log hold them.
     """
 
     parent: Ints
@@ -41,6 +42,8 @@ class LevelTable:
     available: npt.NDArray[np.bool_] | None = None
     version: str | None = None
     value: Array | None = None
+    base: Ints | None = None
+    incumbent: Array | None = None
 
     @classmethod
     def undecided(
@@ -74,6 +77,8 @@ class LevelTable:
             None if self.available is None else self.available[index],
             self.version,
             None if self.value is None else self.value[index],
+            None if self.base is None else self.base[index],
+            None if self.incumbent is None else self.incumbent[index],
         )
 
     def hidden(self) -> LevelTable:

@@ -78,6 +78,8 @@ def _dump_level(level: Level) -> dict[str, Any]:
         content["available"] = list(level.available)
     if level.propensity is not None:
         content["propensity"] = _dump_propensity(level.propensity)
+    if level.incumbent is not None:
+        content["incumbent"] = {name: _plain(value) for name, value in level.incumbent.plain().items()}
     if level.margin:
         content["margin"] = float(level.margin)
     if level.mean_range is not None:

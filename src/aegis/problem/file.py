@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from aegis.errors import ProblemError
 from aegis.files import write_text
 from aegis.problem.dumping import dump_problem
+from aegis.problem.incumbent import Incumbent
 from aegis.problem.level import Level, Propensity
 from aegis.problem.problem import Problem
 from aegis.problem.reward import Guard, Reward
@@ -106,6 +107,23 @@ class _Propensity(_Section):
             raise ProblemError(f"{where}: {error}") from None
 
 
+class _Incumbent(_Section):
+    base: str | None = None
+    action: Value | None = None
+    policy: str | dict[str, Any] | None = None
+    columns: list[str] = Field(default_factory=list)
+    epsilon: float | None = None
+    max_ratio: float | None = None
+    max_product: float | None = None
+
+    def build(self, where: str) -> Incumbent:
+        given = self.model_dump()
+        try:
+            return Incumbent(**{**given, "columns": tuple(self.columns)})
+        except ProblemError as error:
+            raise ProblemError(f"{where}: {error}") from None
+
+
 class _Level(_Section):
     name: str
     decision: str | None = None
@@ -113,6 +131,7 @@ class _Level(_Section):
     action: _Action
     available: list[str] = Field(default_factory=list)
     propensity: _Propensity | None = None
+    incumbent: _Incumbent | None = None
     margin: float = 0.0
     mean_range: list[float] | None = Field(default=None, min_length=2, max_length=2)
 
@@ -122,7 +141,17 @@ class _Level(_Section):
         actions = self.action.build(where)
         propensity = None if self.propensity is None else self.propensity.build(where)
         means = None if self.mean_range is None else (self.mean_range[0], self.mean_range[1])
-        return Level(self.name, actions, context, propensity, self.decision, tuple(self.available), self.margin, means)
+        return Level(
+            name=self.name,
+            actions=actions,
+            context=context,
+            propensity=propensity,
+            decision=self.decision,
+            available=tuple(self.available),
+            margin=self.margin,
+            mean_range=means,
+            incumbent=None if self.incumbent is None else self.incumbent.build(where),
+        )
 
 
 class _Reward(_Section):
@@ -183,7 +212,7 @@ class _File(_Section):
 # Which keys are allowed where, for the suggestion in an unknown-key message.
 _SECTIONS: dict[str, type[_Section]] = {
     "reward": _Reward, "guards": _Guard, "outcome": _Variable, "levels": _Level, "action": _Action, "grid": _Grid,
-    "propensity": _Propensity, "context": _Variable, "cluster": _Cluster,
+    "propensity": _Propensity, "incumbent": _Incumbent, "context": _Variable, "cluster": _Cluster,
 }  # fmt: skip
 
 

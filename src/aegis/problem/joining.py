@@ -40,6 +40,8 @@ def concat(batches: Sequence[Batch]) -> Batch:
             _join_masks([table.available for table in tables], [table.action.shape for table in tables]),
             versions.pop() if len(versions) == 1 else None,
             _join([table.value for table in tables], f"exact actions of level '{name}'"),
+            _join([table.base for table in tables], f"base actions of level '{name}'"),
+            _join([table.incumbent for table in tables], f"incumbent of level '{name}'"),
         )
         above = [len(table) for table in tables]
     return Batch(

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from aegis.errors import ProblemError
+from aegis.problem.incumbent import Incumbent
 from aegis.problem.reward import check_limits
 from aegis.problem.variables import Actions, Variable, no_duplicates
 
@@ -113,6 +114,7 @@ class Level:
     """A level of decisions; `margin` is the gain that makes a switch worth it, in reward units.
 
     mean_range: limits of the mean reward below any one decision of this level, narrower than those of single rewards.
+    incumbent: who acts here if nothing is handed over; see `comparator` for the default.
     """
 
     name: str
@@ -123,6 +125,7 @@ class Level:
     available: tuple[str, ...] = ()
     margin: float = 0.0
     mean_range: tuple[float, float] | None = None
+    incumbent: Incumbent | None = None
 
     def __post_init__(self) -> None:
         where = f"level '{self.name}'"
@@ -151,6 +154,42 @@ class Level:
             raise ProblemError(f"{where}: 'margin' is a finite number, found {self.margin}")
         if self.mean_range is not None:
             check_limits(self.mean_range, where, "mean_range")
+        if self.incumbent is not None:
+            self.incumbent.check(where, self.actions, self.masked)
+
+    @property
+    def comparator(self) -> Incumbent | None:
+        """The incumbent, stated or known from `{base, epsilon}`; None if gains are over the policy that wrote the log."""
+        given = self.propensity
+        if self.incumbent is not None or given is None or given.base is None:
+            return self.incumbent
+        return Incumbent(base=given.base)
+
+    @property
+    def ratio_bound(self) -> float | None:
+        """The largest mu / nu of comparator and logger, from the design or as declared, never from data; None if not known.
+
+        With uniform exploration at rate epsilon around the base action it is `1 / (1 - epsilon + epsilon / A)`.
+        """
+        given, own = self.propensity, self.comparator
+        if own is None:
+            return 1.0
+        known = [] if own.largest_ratio is None else [own.largest_ratio]
+        if given is not None and given.base is not None and given.epsilon is not None and own.base == given.base:
+            known.append(1.0 / (1.0 - given.epsilon + given.epsilon / self.actions.count))
+        if given is not None and given.least is not None:
+            known.append(1.0 / given.least)
+        return min(known, default=None)
+
+    @property
+    def exploration(self) -> float | None:
+        """The rate of exploration around the comparator, `nu = (1 - epsilon) mu + epsilon q`; None if not known."""
+        given, own = self.propensity, self.comparator
+        if own is not None and own.epsilon is not None:
+            return own.epsilon
+        if own is not None and own.base is not None and given is not None and own.base == given.base:
+            return given.epsilon
+        return None
 
     def _check_shares(self) -> None:
         shares = () if self.propensity is None else self.propensity.shares

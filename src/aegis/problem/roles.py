@@ -10,7 +10,7 @@ from aegis.errors import ProblemError
 from aegis.problem.level import Level
 from aegis.problem.variables import Variable
 
-Kind = Literal["id", "context", "action", "available", "propensity", "base", "outcome", "reward", "closed", "guard"]
+Kind = Literal["id", "context", "action", "available", "propensity", "incumbent", "base", "outcome", "reward", "closed", "guard"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +76,8 @@ def may_share(one: Role, other: Role) -> bool:
     level above decided. A guard may watch the outcome, an action, or a context that the decisions above it bring about.
     """
     pair = frozenset((one.kind, other.kind))
+    if pair == {"propensity", "incumbent"}:  # the incumbent's probabilities may be those that were logged
+        return one.depth == other.depth
     if pair == {"base", "action"}:
         base, action = (one, other) if one.kind == "base" else (other, one)
         return base.depth > action.depth
@@ -114,3 +116,10 @@ def _level_roles(level: Level, depth: int) -> Iterator[Role]:
                 yield Role(column, "base", f"the base action {where}", depth)
             else:
                 yield Role(column, "propensity", f"a propensity {where}", depth)
+    if level.incumbent is not None:
+        known = None if level.propensity is None else level.propensity.base
+        for column in level.incumbent.log_columns:
+            if column == level.incumbent.base and column != known:
+                yield Role(column, "base", f"the incumbent's action {where}", depth)
+            elif column != known:
+                yield Role(column, "incumbent", f"a probability of the incumbent {where}", depth)

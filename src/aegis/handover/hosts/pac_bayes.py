@@ -119,7 +119,8 @@ class Pb:
         for level in levels:
             rng = stream(seed, "host", self.name, level, history.episodes)
             drawn = plan(belief, Thompson(self.draws), rng, [level], history.acting, integration=self.integration)
-            gains = lifted_gains(problem, level, units, self._ratios(drawn, history.legacy, level, units))
+            ratios = self._ratios(drawn, history.legacy, level, units)
+            gains = lifted_gains(problem, level, units, ratios, history.comparator)
             every = Particles.empty(GRID, gains.shape[1]).add(gains)
             single = Particles.empty(GRID, self.draws).add(gains[:, : self.draws])
             largest, equal = best_posterior(every, self.delta, HIGH), single.lower(single.prior, self.delta, HIGH)

@@ -55,7 +55,7 @@ class Pilot:
         problem, name = self.problem, level.name
         if level.actions.continuous:
             return _untold(name, guess, not_finite(name))
-        if not fillable(problem, Scope(name), Reach(True, (math.inf,))) or problem.carry_over != "none":
+        if not fillable(problem, Scope(name), Reach.capped(math.inf)) or problem.carry_over != "none":
             return _untold(name, guess, _not_fillable(name))
         behaviour = Behaviour.of(self.batch.levels[name], level.actions.count)
         if behaviour is None:

@@ -128,7 +128,7 @@ def first_decisions(batch: Batch, level: str, most: int) -> Batch:
 def fit_half(problem: Problem, measure: Measure, level: str, half: Batch) -> Models:
     """Return the reward models of one half, for all levels, as a certificate fits them."""
     scope = Scope(level)
-    parts = gain_parts(problem, scope, measure, Reach(True, (REFERENCE_CAP,)), "auto")
+    parts = gain_parts(problem, scope, measure, Reach.capped(REFERENCE_CAP), "auto")
     claim = Claim(0, scope, "gain", measure, 0.0, 0.05, parts)
     return fit_models(problem, Candidate(Logged(problem)), [claim], half)
 
