@@ -156,7 +156,8 @@ def _without(request: Request, scope: Scope) -> str:
 def _identical(request: Request, levels: Sequence[LevelResult]) -> list[Finding]:
     """Return a finding for each result that is refused because the candidate does what its comparator does."""
     fix = (
-        "keep the incumbent: the two are one policy in this log; if they should differ, check that the policy is the one you meant "
+        "keep the incumbent: the two are one policy in this log; if they should differ, check that the policy is the one you "
+        "meant "
         "and that its probabilities are not those of the log"
     )
     return [
@@ -237,7 +238,8 @@ def _unreached(found: Collected) -> list[Finding]:
         finding(
             "incumbent-unreached",
             "warning",
-            f"at '{level}' the incumbent gives {100 * share:.3g} % of its probability to actions that the log never takes: they count "
+            f"at '{level}' the incumbent gives {100 * share:.3g} % of its probability to actions that the log never takes: "
+            "they count "
             "as if the incumbent earned the most there, so that gains come out smaller than they are",
             level,
             fix="explore around the incumbent, so that its own actions are logged; or correct 'incumbent' in the problem file",

@@ -62,7 +62,8 @@ def certify(
     own; False for none, as in a study by simulation. report: told the episodes read so far. engine, workers:
     who reads a long log: so many processes of this machine (None: one for each core), 'dask' for a cluster of this machine, or
     'dask://host:port'; the numbers are the same. incumbent: who acts if nothing is handed over, in the place of what the problem
-    states; gains are over it. others: levels outside a scope act as in the 'log', or as the 'incumbent'. The verdict is certified, not yet or refused; bad input raises InputError.
+    states; gains are over it. others: levels outside a scope act as in the 'log', or as the 'incumbent'. The verdict is
+    certified, not yet or refused; bad input raises InputError.
     """
     team = engine_of(engine, workers)
     request = Request.of(source.problem, candidates, scopes, delta, method, what, fresh, by, incumbent, others)

@@ -28,9 +28,9 @@ class Comparator:
     """Who a candidate is compared with.
 
     policy: answers for mu; None if that is the logger at every level. levels: where it is stated. ratios: by level the largest
-    mu / nu, from the design or declared. products: by level the largest product of these over one episode. rates: by level epsilon
-    of `nu = (1 - epsilon) mu + epsilon q`. words: by level who it is. others: whether levels outside the scope are corrected to
-    the incumbent too; otherwise they act as in the log.
+    mu / nu, from the design or declared. products: by level the largest product of these over one episode. rates: by level
+    epsilon of `nu = (1 - epsilon) mu + epsilon q`. words: by level who it is. others: whether levels outside the scope are
+    corrected to the incumbent too; otherwise they act as in the log.
     """
 
     policy: Policy | None = None
@@ -121,6 +121,9 @@ class Comparator:
                 f"its probability exceeds the logged one more than {most:.4g} times, which was declared or follows from 'epsilon'"
             )
             raise _impossible(level, batch, row, text)
+
+
+LOGGER = Comparator()  # candidates are compared with the policy that wrote the log
 
 
 def compared_with(problem: Problem, comparator: Comparator, scope: Scope, several: Collection[str] = ()) -> str:

@@ -90,7 +90,7 @@ def filled_values(view: View, scope: Scope, measure: Measure, bets: Array, widen
 
 
 def joint_gains(view: View, scope: Scope, measure: Measure, inner: Inner, bets: Array, widened: float = 1.0) -> Array:
-    """Return the factors `[E, J]` for the gain of a scope of two levels; inner: how close the candidate stays at the inner one."""
+    """Return the factors `[E, J]` for the gain of a scope of two levels; inner: how close the candidate stays further in."""
     batch = view.batch
     outer_name, inner_name = (name for name in batch.levels if name in scope)
     outer = _choice(view, outer_name, scope)
@@ -135,7 +135,8 @@ def _comparator(view: View, level: str, scope: Scope) -> Array:
     if most is not None and (before > most * (1.0 + 1e-9)).any():
         row = int(view.batch.first_rows(level)[int(np.argmax(before > most * (1.0 + 1e-9)))])
         raise RefusedError(
-            f"{view.batch.where(row)}, level '{level}': the incumbent makes the decisions of the episode so far {before.max():.4g} "
+            f"{view.batch.where(row)}, level '{level}': the incumbent makes the decisions of the episode so far "
+            f"{before.max():.4g} "
             f"times as likely as the log, more than 'max_product' ({most:g}) promises; declare the largest product that can occur"
         )
     return before[:, None] * path_full(found, level, view.batch)

@@ -75,7 +75,7 @@ class Reach:
         return cls(True, tuple(Closeness(cap=cap, variation=1.0 - 1.0 / cap) for cap in caps))
 
     def total_variation(self) -> float:
-        """Return T_max: at one level the largest total variation; at several 1 - 1/W, W the product of the caps, or that of steps."""
+        """Return T_max: at one level the largest total variation; at several that of caps together, or of steps."""
         if len(self.close) == 1:
             return self.close[0].variation
         by_caps = 1.0 - 1.0 / math.prod(item.cap for item in self.close)
@@ -165,8 +165,9 @@ def plain_gain(
 ) -> Part:
     """Return the paired gain, which needs the propensity of the action taken only.
 
-    Over the logger it is at least -1; over an incumbent at least -sup mu/nu, if that is known. If it is not, or if propensities are
-    doubtful or may be wrong by factors, both sides are estimated, which needs no bound and stays valid with the least weights.
+    Over the logger it is at least -1; over an incumbent at least -sup mu/nu, if that is known. If it is not, or if
+    propensities are doubtful or may be wrong by factors, both sides are estimated, which needs no bound and stays valid with
+    the least weights.
     """
     wide = Scope(scope | comparator.levels) if comparator.others else scope
     name = PLAIN + (LOWERED if factors else "")

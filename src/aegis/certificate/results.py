@@ -30,7 +30,8 @@ def identical(request: Request, found: Collected, index: int, scope: Scope, comp
         return ""
     place = ", ".join(repr(name) for name in request.named(scope))
     return (
-        f"{request.candidates[index].name} is identical to {comparator}, at {place}: on every certified decision both give the same "
+        f"{request.candidates[index].name} is identical to {comparator}, at {place}: on every certified decision both give the "
+        "same "
         "probabilities, so that there is no gain to certify"
     )
 

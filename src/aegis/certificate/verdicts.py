@@ -84,7 +84,10 @@ def _fixed_before(best: LevelResult, assumed: Collection[str]) -> str:
     """Return what a verdict on a candidate without a training record rests on."""
     if best.candidate not in assumed or best.verdict == REFUSED:
         return ""
-    return f" {best.candidate[:1].upper()}{best.candidate[1:]} is assumed fixed before this log was seen: no training record shows it."
+    return (
+        f" {best.candidate[:1].upper()}{best.candidate[1:]} is assumed fixed before this log was seen: no training record "
+        "shows it."
+    )
 
 
 def _without_exploring(problem: Problem, best: LevelResult) -> str:
@@ -92,10 +95,10 @@ def _without_exploring(problem: Problem, best: LevelResult) -> str:
     if best.exploration is None or best.estimate is None:
         return ""
     unit = problem.reward.unit
-    return (
-        f" Estimated over the log as it was written, exploration included: {amount(best.estimate + best.exploration, unit)}, of which "
-        f"{amount(best.exploration, unit)} comes from no longer exploring."
-    )
+    over = f" Estimated over the log as it was written, exploration included: {amount(best.estimate + best.exploration, unit)}"
+    if best.exploration < 0:
+        return f"{over}; the incumbent earns {amount(-best.exploration, unit)} less than the log did."
+    return f"{over}, of which {amount(best.exploration, unit)} comes from no longer exploring."
 
 
 def _wrong_by(problem: Problem, best: LevelResult) -> str:
@@ -222,12 +225,14 @@ def _not_yet(problem: Problem, best: LevelResult, word: str, delta: float) -> tu
         )
     if best.further_units is not None:
         return sentence, (
-            f"Keep the incumbent. Log about {counted(best.further_units, word, 'further ')} under it, if evidence goes on growing "
+            f"Keep the incumbent. Log about {counted(best.further_units, word, 'further ')} under it, if evidence goes on "
+            "growing "
             "as it did, and certify the same candidate on the whole log again."
         )
     if best.units < FORESEEABLE:
         return sentence, (
-            f"Keep the incumbent. {counted(best.units, word)} {'is' if best.units == 1 else 'are'} too few to foresee anything: log "
+            f"Keep the incumbent. {counted(best.units, word)} {'is' if best.units == 1 else 'are'} too few to foresee "
+            "anything: log "
             f"at least {FORESEEABLE}."
         )
     return sentence, (

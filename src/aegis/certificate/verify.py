@@ -85,7 +85,8 @@ def verify(
 ) -> Verification:
     """Recompute a stored certificate (`load_certificate`) on a log with the candidates it speaks of, in their order.
 
-    incumbent: the one that was given as a policy, if one was. Nothing is written down in a ledger: to compute the same again is not another look.
+    incumbent: the one that was given as a policy, if one was. Nothing is written down in a ledger: to compute the same again
+    is not another look.
     """
     settings = content["settings"]
     again = certify(

@@ -41,7 +41,7 @@ from aegis.errors import counted
 @click.option(
     "--incumbent",
     metavar="POLICY",
-    help="Who acts if nothing is handed over, as a policy: a folder, module:object or full-columns:COL,...; replaces the problem's.",
+    help="Who acts if nothing is handed over, as a policy: a folder, module:object or full-columns:COL,...",
 )
 @click.option(
     "--others",
@@ -159,7 +159,10 @@ def show(certificate: Any) -> None:
     screen.print(verdict.sentence, style=colour, soft_wrap=True)
     screen.print(f"What to do: {verdict.next_step}", soft_wrap=True)
     unit = f", in {verdict.unit}" if verdict.unit else ""
-    title = f"Gain over the comparator on {counted(verdict.units, verdict.unit_word)}{unit}; all bounds at once at risk {verdict.delta:g}"
+    title = (
+        f"Gain over the comparator on {counted(verdict.units, verdict.unit_word)}{unit}; all bounds at once at risk "
+        f"{verdict.delta:g}"
+    )
     costs = certificate.problem["reward"].get("goal") == "minimise"
     columns = ["scope", "verdict", "gain ≥", "estimate", "cost ≤" if costs else "value ≥", "log", "further"]
     screen.print(table(title, columns, [_row(certificate, level) for level in certificate.levels]))

@@ -125,9 +125,9 @@ def doubted_compared(
 def doubted_levels(kappa: Array, least: Array, nu: Array, room: Array, factor: float) -> Array:
     """Return the largest t `[n, J]` that satisfies (*), lower by a hair; nan where none does.
 
-    kappa, least, nu `[n, A]`; least is (1 - w)^+; room `[J]` or `[n, J]` is C. (*) is convex and piecewise linear in t: Newton's steps from
-    the right come down to its root, one breakpoint or more at a time. The root grows with C, so that each bet starts where
-    the one with the next larger C has ended.
+    kappa, least, nu `[n, A]`; least is (1 - w)^+; room `[J]` or `[n, J]` is C. (*) is convex and piecewise linear in t:
+    Newton's steps from the right come down to its root, one breakpoint or more at a time. The root grows with C, so that each
+    bet starts where the one with the next larger C has ended.
     """
     extra = factor * factor - 1.0
     # Actions by decisions: sums over a few actions are several times as fast that way round.

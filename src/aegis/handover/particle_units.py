@@ -50,10 +50,12 @@ def particle_gains(problem: Problem, policy: Policy, level: str, batch: Batch, p
 
 
 def lifted_gains(problem: Problem, level: str, batch: Batch, ratios: Array, comparator: Comparator) -> Array:
-    """Return `[E, N]`: the nested mean of `w r + u (1 - r)` of each episode, for ratios w `[n, N]`: one plus the gain, at least 0.
+    """Return `[E, N]`: the nested mean of `w r + u (1 - r)` of each episode, for ratios w `[n, N]`: one plus the gain, at
+    least 0.
 
-    u is mu/nu of the incumbent at the action taken, 1 where the legacy that writes the log is the incumbent. r is the scaled mean reward below each decision of the level; one that is missing counts as what hurts. An episode without a
-    decision there says nothing: its gain is 0.
+    u is mu/nu of the incumbent at the action taken, 1 where the legacy that writes the log is the incumbent. r is the scaled
+    mean reward below each decision of the level; one that is missing counts as what hurts. An episode without a decision there
+    says nothing: its gain is 0.
     """
     check_single_level(problem, level)
     view = View(problem, batch, None, Models())  # type: ignore[arg-type]  # no policy is asked

@@ -29,7 +29,8 @@ def read_contexts(path: str | Path, problem: Problem, level: str) -> tuple[Batch
 
     The file holds the contexts and masks of the level, and contexts, masks and actions of all levels above it. If it also holds
     the propensities of all actions at the level (columns, or the base action), or if the problem knows the legacy by name, the
-    legacy's distribution comes along as `mu_full`; so does what the file holds of the incumbent. Raises LogError that names file, row and column.
+    legacy's distribution comes along as `mu_full`; so does what the file holds of the incumbent. Raises LogError that names
+    file, row and column.
     """
     spec = problem.level(level)
     place = stored(path)

@@ -23,8 +23,8 @@ from aegis.problem import AnyArray, Array, Batch, Incumbent, Level, LevelTable, 
 class StatedIncumbent:
     """The incumbents of a problem, level by level; one particle.
 
-    At a level without one, and at one that is declared to be `logged`, it is the policy that wrote the log. Raises PolicyError if a
-    rule does not fit its level.
+    At a level without one, and at one that is declared to be `logged`, it is the policy that wrote the log. Raises PolicyError
+    if a rule does not fit its level.
     """
 
     kind: ClassVar[str] = "incumbent"
@@ -85,7 +85,8 @@ class StatedIncumbent:
         found = cls(problem)
         if found.state().settings != dict(state.settings):
             raise PolicyError(
-                f"policy of kind 'incumbent': it was made for the incumbent {state.settings.get('stated')}, and the problem states "
+                f"policy of kind 'incumbent': it was made for the incumbent {state.settings.get('stated')}, and the problem "
+                "states "
                 f"{found.state().settings['stated']}; learn it again"
             )
         return found
@@ -120,7 +121,7 @@ def with_incumbent(problem: Problem, legacy: Policy) -> Problem:
 
 
 def known_incumbent(problem: Problem, legacy: Policy) -> Problem:
-    """Return the problem with its incumbents: those that it states, else the legacy without its exploration where that is known."""
+    """Return the problem with its incumbents: those that it states, else the legacy without its exploration if that is known."""
     if any(level.comparator is not None for level in problem.levels) or not isinstance(legacy, Legacy):
         return problem
     return with_incumbent(problem, legacy)
@@ -174,6 +175,7 @@ def _meant(level: Level, table: LevelTable) -> AnyArray:
 
 def _absent(level: str, column: str) -> PolicyError:
     return PolicyError(
-        f"level '{level}': the decisions do not hold the incumbent's column '{column}'; read them from a log that has it, or state "
+        f"level '{level}': the decisions do not hold the incumbent's column '{column}'; read them from a log that has it, or "
+        "state "
         "the incumbent as a rule under 'policy'"
     )

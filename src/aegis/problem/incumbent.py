@@ -51,7 +51,8 @@ class Incumbent:
         forms = [self.base is not None, self.action is not None, self.policy is not None, bool(self.columns)]
         if sum(forms) != 1:
             raise ProblemError(
-                "incumbent: give exactly one of 'base' (a column with the action it means to take), 'action' (one action always), "
+                "incumbent: give exactly one of 'base' (a column with the action it means to take), 'action' (one action "
+                "always), "
                 "'policy' ('logged', 'uniform' or a rule) or 'columns' (its probability of each action)"
             )
         if isinstance(self.policy, str) and self.policy not in KNOWN:
