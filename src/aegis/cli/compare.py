@@ -27,7 +27,8 @@ from aegis.cli.show import console, print_json, table
 @click.option("--switch", type=float, default=10.0, show_default=True, help="SWITCH trusts its model above this weight.")
 @click.option("--largest-weight", type=float, metavar="W", help="Declare the largest weight, which classic bounds need.")
 @click.option("--posterior", is_flag=True, help="Also learn the posterior of the published bounds, with its divergences.")
-@click.option("--incumbent", metavar="POLICY", help="Several versions wrote the log: the policy that will act outside the scope.")
+@click.option("--incumbent", metavar="POLICY", help="Who acts if nothing is handed over; replaces what the problem states.")
+@click.option("--acting", metavar="POLICY", help="Several versions wrote the log: the policy that will act outside the scope.")
 @click.option("--fresh", is_flag=True, help="A learned policy has seen none of this log: compare on all of it.")
 @click.option("--plot", type=options.Place(path_type=Path), metavar="FILE", help="Draw all methods on a line each (SVG).")
 @options.table("number")
@@ -45,6 +46,7 @@ def command(
     largest_weight: float | None,
     posterior: bool,
     incumbent: str | None,
+    acting: str | None,
     fresh: bool,
     plot: Path | None,
     table_file: Path | None,
@@ -75,14 +77,14 @@ def command(
     settings = ComparisonSettings(clip, switch, largest_weight, posterior, seed=seed)
     source = Source(log, load_problem(problem))
     outside = [name for name in source.problem.names if name not in scope] if scope else []
-    acting = None if incumbent is None else load_candidate(incumbent, source.problem, outside)
     found = compare(
         source,
         load_candidate(reference, source.problem, scope or None),
         scope=scope or None,
         delta=delta,
         settings=settings,
-        incumbent=acting,
+        incumbent=None if incumbent is None else load_candidate(incumbent, source.problem, None),
+        acting=None if acting is None else load_candidate(acting, source.problem, outside),
         fresh=fresh,
         ledger=False if ledger is None else ledger,
     )
@@ -111,7 +113,8 @@ def show(found: Any) -> None:
     worst = "cost" if costs else "value"
     screen.print(
         f"{found.candidate} at {' + '.join(found.scope)}, on {found.units} {found.unit_word}{unit and f', in{unit}'}. "
-        f"The legacy {'cost' if costs else 'earned'} {found.legacy.value:.4g}. The truth is not known.",
+        f"The log {'cost' if costs else 'earned'} {found.legacy.value:.4g}. Gains are over {found.comparator}. "
+        "The truth is not known.",
         soft_wrap=True, markup=False,
     )  # fmt: skip
     title = f"CERTIFICATES, every number at risk {found.each:g}"
