@@ -159,11 +159,9 @@ def _show_level(found: Any, level: Any) -> None:
         title = f"{level.level}: {found.unit_word} until half of all studies (nine in ten of them) have a certificate; {risk}"
         screen.print(title, soft_wrap=True, style="bold")
         screen.print(_pivot(level.rows, _episodes, f"{costly}{'' if level.cost_known else ' ≤'}{unit}"))
-        title = (
-            f"{level.level}: {what} over the exploring legacy (over the legacy without exploration){' in' if unit else ''}{unit}"
-        )
+        title = f"{level.level}: {what} over the incumbent, who does not explore{' in' if unit else ''}{unit}"
         screen.print(title, soft_wrap=True, style="bold")
-        screen.print(_pivot(level.rows, lambda row: _gain(row, level.cost_known)))
+        screen.print(_pivot(level.rows, lambda row: f"{row.gain:.3g}"))
     for note in level.notes:
         screen.print(f"note: {escape(note)}", soft_wrap=True)
     for why in dict.fromkeys(row.why for row in level.rows if row.why):
@@ -193,10 +191,6 @@ def _episodes(row: Any) -> str:
     if row.episodes is None:
         return "-"
     return f"{row.episodes} ({'never' if row.likely is None else row.likely})"
-
-
-def _gain(row: Any, cost_known: bool) -> str:
-    return f"{row.gain:.3g}" + (f" ({row.net:.3g})" if row.net is not None and cost_known else "")
 
 
 def _pivot(rows: Sequence[Any], cell: Callable[[Any], str], costs: str = "") -> Any:
