@@ -72,7 +72,7 @@ VERDICTS = {
     "refused by the range": "refused",
     "refused by the audit": "refused",
     "no range": "refused",
-    "nothing to test": "not yet",
+    "nothing to test": "refused",
     "clusters, missing, minimise": None,
 }
 
