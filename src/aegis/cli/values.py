@@ -17,7 +17,7 @@ LISTED = {
     "level world": ("unified", "additive", "linear", "plant", "clinic"),
     "data set": ("list", "heartsteps", "open-bandit", "oats"),
     "method": ("auto", "water-filled", "robust", "plain"),
-    "kind": ("greedy", "planned", "capped"),
+    "kind": ("greedy", "planned", "capped", "stepped"),
     "split": ("hash", "time"),
     "others": ("log", "incumbent"),
     "side": ("prior", "certify", "all"),
