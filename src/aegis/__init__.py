@@ -19,8 +19,20 @@ if TYPE_CHECKING:
     from aegis.logs import Source, Split, draft_problem, write_log
     from aegis.mechanisms import Belief, LevelRewards, ModelSettings, build_belief, fit_scalings
     from aegis.planning import Integration, Planned, load_policy, load_rewards
-    from aegis.policies import Capped, FullColumns, Function, Hybrid, Legacy, Logged, Mixture, TargetColumns, save_policy
-    from aegis.problem import Batch, Level, Problem, Scope, load_problem, save_problem
+    from aegis.policies import (
+        Capped,
+        FullColumns,
+        Function,
+        Hybrid,
+        Legacy,
+        Logged,
+        Mixture,
+        StatedIncumbent,
+        TargetColumns,
+        save_policy,
+        with_incumbent,
+    )
+    from aegis.problem import Batch, Incumbent, Level, Problem, Scope, load_problem, save_problem
     from aegis.report import write_report
     from aegis.service.client import Client
     from aegis.validation import Plan, Validation, plan, validate
@@ -35,8 +47,9 @@ _ROOMS = {
     "logs": ("Source", "Split", "draft_problem", "write_log"),
     "mechanisms": ("Belief", "LevelRewards", "ModelSettings", "build_belief", "fit_scalings"),
     "planning": ("Integration", "Planned", "load_policy", "load_rewards"),
-    "policies": ("Capped", "FullColumns", "Function", "Hybrid", "Legacy", "Logged", "Mixture", "TargetColumns", "save_policy"),
-    "problem": ("Batch", "Level", "Problem", "Scope", "load_problem", "save_problem"),
+    "policies": ("Capped", "FullColumns", "Function", "Hybrid", "Legacy", "Logged", "Mixture", "StatedIncumbent",
+                 "TargetColumns", "save_policy", "with_incumbent"),
+    "problem": ("Batch", "Incumbent", "Level", "Problem", "Scope", "load_problem", "save_problem"),
     "report": ("write_report",),
     "service.client": ("Client",),
     "validation": ("Plan", "Validation", "plan", "validate"),
@@ -60,6 +73,7 @@ __all__ = [
     "FullColumns",
     "Function",
     "Hybrid",
+    "Incumbent",
     "Integration",
     "Learned",
     "Legacy",
@@ -76,6 +90,7 @@ __all__ = [
     "Scope",
     "Source",
     "Split",
+    "StatedIncumbent",
     "TargetColumns",
     "Validation",
     "__version__",
@@ -103,6 +118,7 @@ __all__ = [
     "true_value",
     "validate",
     "verify",
+    "with_incumbent",
     "write_log",
     "write_report",
 ]  # fmt: skip
