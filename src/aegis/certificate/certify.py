@@ -117,10 +117,10 @@ def _issue(source: Source, request: Request, team: Engine, terms: Terms, report:
     when = now or datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     book = None if terms.ledger is False else Ledger.of(data.total, folder, data.files)
     looking = Looking(book, request, data, when, terms)
-    outcome = looking.judged(_run(source, _Rows(_chained(first, batches), pieces, team), request, data, looking, report))
-    looks = looking.summary(outcome.behaviour)
+    found = _run(source, _Rows(_chained(first, batches), pieces, team), request, data, looking, report)
+    outcome, looks = looking.judged(found), looking.summary(found.behaviour)
     certificate = assemble(looking.request, outcome, looks, outcome.data, when, looking.share)
-    looking.close(certificate.verdict.verdict, outcome.behaviour)
+    looking.close(certificate.verdict.verdict, found.behaviour)
     return certificate
 
 

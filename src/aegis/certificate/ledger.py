@@ -3,7 +3,8 @@
 A candidate that was chosen after seeing a result on some data needs other data: no arithmetic repairs that. Every look is
 therefore written down before a certified unit is opened, under the digest of the data. What the ledger holds of these
 data, and of data that share a part with them, decides at which risk a request is tested and whether it is
-(`aegis.certificate.family`). A damaged ledger is read as far as it can be, and nothing in it is forgotten: see `aegis.certificate.looks`.
+(`aegis.certificate.family`). A damaged ledger is read as far as it can be, and nothing in it is forgotten:
+see `aegis.certificate.looks`.
 """
 
 from __future__ import annotations

@@ -232,7 +232,7 @@ def _not_yet(problem: Problem, best: LevelResult, word: str, share: Share) -> tu
         return sentence, (
             f"Keep the legacy. Log about {counted(best.units + best.further_units, word, 'new ')} under it, if evidence goes on "
             "growing as it did, and certify the same candidate on them alone, in a file of their own: that costs no further "
-            f"risk. To certify the whole log again takes about {counted(best.further_units, word, 'further ')}, but it is a second "
+            f"risk. The whole log again takes about {counted(best.further_units, word, 'further ')}, but it is a second "
             f"look at these data: ask for the sum of both risks (--delta {_more_risk(share)})."
         )
     if best.units < FORESEEABLE:

@@ -68,8 +68,7 @@ def looks(document: Document) -> Looks | None:
     if not found:
         return None
     earlier = tuple(_look(item) for item in found.get("earlier") or ())
-    settings = document.content["settings"]
-    share = Share.of(settings["delta"], settings.get("risk"))
+    share = Share.of(document.verdict["delta"], document.content["settings"].get("risk"))
     words = ""
     if share.requests > 1 and not document.refused:
         words = f"This request was tested at risk {risk(share.risk)}; the risk of {share.words} is at most {risk(share.total)}."
