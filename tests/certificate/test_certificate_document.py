@@ -78,9 +78,7 @@ VERDICTS = {
 
 
 @pytest.fixture(scope="module", params=list(VERDICTS))
-def document(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[str, Certificate, dict[str, Any]]:
+def document(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Certificate, dict[str, Any]]:
     with pytest.MonkeyPatch.context() as patch:  # the cases share a log, and are no requests of one family
         patch.setenv("AEGIS_LEDGER", str(tmp_path_factory.mktemp("ledger")))
         certificate = made(request.param)

@@ -116,11 +116,11 @@ class Family:
         return self.first is None or (identified(declared) and request_key(declared) in self.keys)
 
     def asks(self, without: str = "") -> list[float]:
-        """Return the risks that the requests which share the risk asked for, but for one of them."""
+        """Return the risks that requests which share the risk asked for; of one of them only when it was registered."""
         return [
             look.asked
             for look in self.records
-            if look.key in self.counted and look.key != without and (look.kind == REGISTER or look.statement)
+            if look.key in self.counted and (look.kind == REGISTER or (look.statement and look.key != without))
         ]
 
     def waiting(self, without: str = "") -> set[str]:
@@ -170,7 +170,7 @@ def share_of(declared: Mapping[str, Any], records: Sequence[Look], fixed_before:
         if look.same(key, {}) and look.asked == asked:  # the same look, at the same risk
             return replace(Share.of(look.risk, look.share), fixed_before=declaration)
     counted = family.counted | ({key} if member else set())
-    asks = [*([asked] if member else []), *family.asks(key)]
+    asks = [*([asked] if member else []), *(family.asks(key) if counted != {key} else ())]  # alone it may ask for more
     equal = min(asks, default=0.0) / max(len(counted), 1)
     spent, waiting = family.spent(key), family.waiting(key)
     reserved = equal * len(waiting)

@@ -238,7 +238,7 @@ def _not_yet(problem: Problem, best: LevelResult, word: str, share: Share) -> tu
     if best.units < FORESEEABLE:
         return sentence, (
             f"Keep the legacy. {counted(best.units, word)} {'is' if best.units == 1 else 'are'} too few to foresee anything: log "
-            f"at least {FORESEEABLE}."
+            f"at least {FORESEEABLE} new ones, and certify on them alone, in a file of their own."
         )
     return sentence, (
         "Keep the legacy. More of the same data would not do: take another candidate, closer to the legacy "
