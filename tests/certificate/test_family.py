@@ -266,6 +266,6 @@ def test_the_risks_of_all_statements_never_exceed_what_was_asked_for(commands: l
             if (delta, share.risk) not in own:
                 near = [place for place in stated if place != (name, data) and set(place[1]) & set(data)]
                 others = [max((risk for _, risk in stated[place]), default=0.0) for place in near]
-                assert 0 < share.risk and sum(others) + share.risk <= delta * (1 + 1e-6)
+                assert share.risk > 0 and sum(others) + share.risk <= delta * (1 + 1e-6)
                 assert share.total <= delta * (1 + 1e-6) and share.total >= share.risk * (1 - 1e-9)
             own.append((delta, share.risk))
