@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -236,6 +237,14 @@ def test_what_cannot_be_read_is_a_result_by_another_request(book: Book) -> None:
     share = share_of(declared("a", 0.12), [registered, place], WHY)
     assert isinstance(share, Share) and share.risk == pytest.approx(0.07)
     assert isinstance(share_of(declared("a"), [registered, replace(place, part=True, elsewhere=True)]), Share)
+
+
+def test_of_three_that_ask_at_once_only_one_is_the_first(tmp_path: Path) -> None:
+    for day in range(10):
+        books = [Book(tmp_path / str(day)) for _ in "abc"]
+        with ThreadPoolExecutor(3) as pool:
+            found = list(pool.map(lambda book, name: book.play(CERTIFY, declared(name)), books, "abc"))
+        assert sorted(type(share).__name__ for share in found) == ["Barred", "Barred", "Share"]
 
 
 COMMANDS = st.tuples(
