@@ -68,7 +68,7 @@ class Ledger:
         return [look for item in kept for look in (*item.looks, *item.damaged)]
 
     def records(self) -> list[Look]:
-        """Return all that is known of these data: looks at them, and at data that share a part with them."""
+        """Return every record of these data, and of data that share a part with them."""
         return [*self.looks(), *self.sharing()]
 
     def add(self, choose: Callable[[Sequence[Look]], Look | None]) -> list[Look]:
