@@ -13,7 +13,7 @@ from aegis.version import __version__
 if TYPE_CHECKING:
     from aegis.agents import AGENTS, Agent, CandidateSettings, Learned, Online, learn, make_online, run, run_to
     from aegis.audit import audit_log
-    from aegis.certificate import Candidate, Certificate, certificate_schema, certify, load_certificate, verify
+    from aegis.certificate import Candidate, Certificate, certificate_schema, certify, load_certificate, register, verify
     from aegis.cli.candidates import load_candidate
     from aegis.comparison import Comparison, ComparisonSettings, compare
     from aegis.logs import Source, Split, draft_problem, write_log
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _ROOMS = {
     "agents": ("AGENTS", "Agent", "CandidateSettings", "Learned", "Online", "learn", "make_online", "run", "run_to"),
     "audit": ("audit_log",),
-    "certificate": ("Candidate", "Certificate", "certificate_schema", "certify", "load_certificate", "verify"),
+    "certificate": ("Candidate", "Certificate", "certificate_schema", "certify", "load_certificate", "register", "verify"),
     "cli.candidates": ("load_candidate",),
     "comparison": ("Comparison", "ComparisonSettings", "compare"),
     "logs": ("Source", "Split", "draft_problem", "write_log"),
@@ -111,6 +111,7 @@ __all__ = [
     "make_world",
     "oracle_value",
     "plan",
+    "register",
     "run",
     "run_to",
     "save_policy",

@@ -48,7 +48,7 @@ def test_one_unit_is_one_unit() -> None:
     assert "on 1 episode it" in sentence and step.startswith("Keep the incumbent. 1 episode is too few")
     assert "2 episodes are too few" in judged(result(NOT_YET, units=2))[1]
     assert "on 1 episode." in judged(result(CERTIFIED, units=1))[0]
-    assert "Log about 1 further episode under it" in judged(result(NOT_YET, further=1))[1]
+    assert "The whole log again takes about 1 further episode, but" in judged(result(NOT_YET, further=1))[1]
     assert [counted(number, "clusters") for number in (0, 1, 2)] == ["0 clusters", "1 cluster", "2 clusters"]
 
 
@@ -104,7 +104,7 @@ def test_a_log_with_hardly_any_decisions_like_the_candidates_foresees_nothing() 
     step = judged(result(NOT_YET, further=442_452, weights=thin))[1]
     assert "hardly contains decisions like those of mine: 500 episodes tell as much of it as about 4.2 of its own would" in step
     assert "aegis learn --kind capped" in step and "442452" not in step
-    assert "Log about 70 further" in judged(result(NOT_YET, further=70, weights={**SPREAD, "effective_units": 20.0}))[1]
+    assert "takes about 70 further" in judged(result(NOT_YET, further=70, weights={**SPREAD, "effective_units": 20.0}))[1]
     assert "too few to foresee anything" in judged(result(NOT_YET, units=9, weights=thin))[1]
     assert "hardly" not in "".join(judged(result(CERTIFIED, weights=thin)))
 

@@ -32,7 +32,7 @@ from aegis.cli.show import console, print_json, table
 @click.option("--fresh", is_flag=True, help="A learned policy has seen none of this log: compare on all of it.")
 @click.option("--plot", type=options.Place(path_type=Path), metavar="FILE", help="Draw all methods on a line each (SVG).")
 @options.table("number")
-@click.option("--ledger", type=options.Place(path_type=Path), metavar="FOLDER", help="Count the certificate as a look, there.")
+@click.option("--ledger", type=options.Place(path_type=Path), metavar="FOLDER", help="Where looks are written down.")
 @options.seed
 @options.as_json
 def command(
@@ -57,7 +57,8 @@ def command(
     """Show estimators and bounds side by side for one policy at one scope, on the units of LOG that certify would use.
 
     Certificates stand apart from everything that is none: estimates, bounds that hold only in the limit, and bounds whose
-    conditions are not met, each with the reason. What is chosen after seeing the numbers needs fresh data.
+    conditions are not met, each with the reason. What is chosen after seeing the numbers needs fresh data: the comparison is
+    written into the ledger as a result, after which only requests that were registered before are certified.
 
     \b
     Examples:
@@ -86,7 +87,7 @@ def command(
         incumbent=None if incumbent is None else load_candidate(incumbent, source.problem, None),
         acting=None if acting is None else load_candidate(acting, source.problem, outside),
         fresh=fresh,
-        ledger=False if ledger is None else ledger,
+        ledger=ledger,
     )
     if plot is not None:
         from aegis.cli.compare_chart import draw

@@ -7,11 +7,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from aegis.certificate import certify
 from aegis.certificate.candidate import Candidate, Learned
-from aegis.certificate.certificate import REFUSED, Certificate
+from aegis.certificate.certificate import REFUSED
+from aegis.certificate.certify import Terms, issue
 from aegis.certificate.claims import scopes_of
 from aegis.certificate.comparator import Comparator
+from aegis.certificate.looks import COMPARE
 from aegis.certificate.measures import Measure, reward_measure
 from aegis.certificate.request import Request
 from aegis.certificate.units import unit_word
@@ -54,7 +55,7 @@ from aegis.problem import Policy, Problem, Scope
 MODELLED = ("direct method", "doubly robust", "SWITCH")
 NOTES = (
     "Every bound holds at its own risk: the largest, picked after looking, is no certificate. 'aegis certify' issues one.",
-    "Seeing these numbers is a look at the certified units: what is chosen because of them needs fresh data.",
+    "Seeing these numbers is a result on these data: what is chosen because of them needs fresh data.",
 )
 
 
@@ -68,24 +69,24 @@ def compare(
     incumbent: Policy | Candidate | None = None,
     acting: Policy | Candidate | None = None,
     fresh: bool = False,
-    ledger: str | Path | bool | None = False,
+    ledger: str | Path | bool | None = None,
     report: Callable[[int], None] | None = None,
 ) -> Comparison:
     """Return estimates and bounds by many methods for one candidate at one scope (all of its levels if None).
 
     All are made from the units that `certify` certifies on, at the risk it gives to each of its claims. settings: thresholds and
     declarations. incumbent: as in `certify`. acting: the policy that acts outside the scope after deployment, if several versions
-    of it wrote the log: adds the published bound for such logs, with the full product of ratios. fresh: as in `certify`.
-    ledger: False leaves no look behind; a folder, or None for the user's own, makes the certificate in it a look like any
-    other. Raises RefusedError where `certify` refuses: numbers without their assumptions are not shown.
+    of it wrote the log: adds the published bound for such logs, with the full product of ratios. fresh: as in `certify`. ledger:
+    its folder; None for the user's own; False for none, as in a study by simulation. A comparison is no certificate and may
+    always be made. It is written down as a result: a certificate for a request that was not registered before is refused from
+    then on. Raises RefusedError where an assumption fails: numbers without their assumptions are not shown.
     """
     chosen, problem = settings or ComparisonSettings(), source.problem
     own = Candidate.of(candidate)
     levels = problem.scope(own.levels(problem) if scope is None else scope)
-    certificate = certify(
-        source, own, scopes=[levels], delta=delta, fresh=fresh, ledger=ledger, report=report, incumbent=incumbent
-    )
-    comparator = Request.of(problem, own, [levels], delta, incumbent=incumbent).comparator
+    request = Request.of(problem, own, [levels], delta, fresh=fresh, incumbent=incumbent)
+    certificate = issue(source, request, Terms(ledger, COMPARE), report=report)
+    comparator = request.comparator
     result = certificate.level(*levels)
     if result.verdict == REFUSED:
         raise RefusedError(f"nothing is compared, because no certificate could be issued: {result.reason}")
@@ -126,7 +127,7 @@ def compare(
         tuple(item.shown(measure) for item in found.bounds),
         scopes.choices(case),
         tuple(found.missing),
-        (*NOTES, *_looks(certificate, ledger)),
+        (*NOTES, _looks(ledger)),
         asdict(chosen),
         result.comparator,
         _incumbent(measure, units) if comparator.stated(levels) else None,
@@ -238,7 +239,10 @@ def _split_words(log: CertifiedLog) -> str:
     return f"a share alpha = {split.fraction:g} of the units, taken {how}"
 
 
-def _looks(certificate: Certificate, ledger: str | Path | bool | None) -> tuple[str, ...]:
+def _looks(ledger: str | Path | bool | None) -> str:
     if ledger is False:
-        return ("Nothing was written into the ledger of looks.",)
-    return (f"The certificate is a look: verdict '{certificate.verdict.verdict}', written into the ledger.",)
+        return "Nothing was written into the ledger of looks."
+    return (
+        "This comparison is written into the ledger as a result on these data. Requests that were registered before, and this "
+        "candidate at this scope if it is the first result, can still be certified; any other is refused (chosen-after-results)."
+    )
