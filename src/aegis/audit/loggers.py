@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from aegis.audit.codes import SEVERAL_LOGGERS
 from aegis.audit.finding import Finding, finding
-from aegis.audit.nugget import RANKS, Measure, Nugget, nugget, repeated
+from aegis.audit.nugget import RANKS, SINGLE, Measure, Nugget, nugget, repeated
 from aegis.audit.view import first_id
 from aegis.logs.keys import hashes
 from aegis.problem import AnyArray, Array, Batch, Hashes, Level, LevelTable, Problem, at_atom, augmented
@@ -23,9 +23,10 @@ from aegis.problem.hashing import folded, spread
 
 KEPT = 1024  # episodes in the sample
 MOST_COLUMNS = 24  # of a context; in more of them no two are alike
+FEW_ACTIONS = 8  # whose availability is looked at one by one
 MOST_PARTS = 64  # into which probabilities of more actions are added up
 SAME = 1e-3  # total variation below which two distributions are one
-LEAST = 0.01  # mean difference between neighbours that is worth a word: total variation, or the relative difference
+LEAST = 0.01  # mean difference between neighbours that is worth a word
 KEY, WHERE = "key", "where"
 Sample = dict[str, AnyArray]  # columns by name, one entry per decision, in the order of keys
 
@@ -87,8 +88,7 @@ class Loggers:
         if level.actions.continuous and table.value is not None:
             categories.append(at_atom(level.actions, table.value[rows]).astype(np.float64)[:, None])
         if table.available is not None:
-            mask = np.zeros(rows.size, dtype=np.uint64)
-            categories.append((folded(mask, table.available[rows]) >> np.uint64(11)).astype(np.float64)[:, None])
+            categories.append(_masks(table.available[rows]))
         nothing = np.zeros((rows.size, 0))
         return {
             KEY: keys[owner[rows]],
@@ -109,7 +109,7 @@ class Loggers:
         if self._exact(level):
             left = _repeated(sample, full)
         elif full:
-            left = nugget(sample["numbers"], sample["categories"], Measure(sample["quantity"], SAME))
+            left = _of_whole(level, sample)
         else:
             left, sample = _of_taken(level, sample)
         if left is None or left.near < LEAST:
@@ -130,8 +130,17 @@ def _repeated(sample: Sample, full: bool) -> Nugget | None:
     if not len(looks):
         return None
     _, keys = np.unique(looks, axis=0, return_inverse=True) if looks.shape[1] else (None, np.zeros(len(looks)))
-    quantity = sample["quantity"] if full else np.log(sample["quantity"])
-    return repeated(np.ravel(keys), Measure(quantity, SAME, not full))
+    return repeated(np.ravel(keys), Measure(sample["quantity"] * (1.0 if full else 2.0), SAME))
+
+
+def _of_whole(level: Level, sample: Sample) -> Nugget | None:
+    """Return how whole distributions differ. On a fine grid of actions they jump from step to step, but cumulated sums do not."""
+    numbers, categories, full = sample["numbers"], sample["categories"], sample["quantity"]
+    left = nugget(numbers, categories, Measure(full, SAME))
+    if left is None or not level.actions.numeric:
+        return left
+    cumulated = np.cumsum(full, axis=1)[:, :-1] * (2.0 / (full.shape[1] - 1))
+    return left if nugget(numbers, categories, Measure(cumulated, SAME)) is not None else None
 
 
 def _of_taken(level: Level, sample: Sample) -> tuple[Nugget | None, Sample]:
@@ -141,14 +150,12 @@ def _of_taken(level: Level, sample: Sample) -> tuple[Nugget | None, Sample]:
     """
     if not level.actions.continuous:
         _, codes, counts = np.unique(sample["action"], return_inverse=True, return_counts=True)
-        often = (counts > RANKS)[codes]
-        part = {name: values[often] for name, values in sample.items()}
-        measure = Measure(np.log(part["quantity"]), SAME, True, part["action"])
-        left = nugget(part["numbers"], part["categories"], measure)
+        part = {name: values[(counts > RANKS)[codes]] for name, values in sample.items()}
+        left = nugget(part["numbers"], part["categories"], Measure(2.0 * part["quantity"], SAME, SINGLE, part["action"]))
         if left is not None or not level.actions.numeric:
             return left, part
     numbers = np.column_stack([sample["numbers"], sample["action"]])
-    return nugget(numbers, sample["categories"], Measure(np.log(sample["quantity"]), SAME, True)), sample
+    return nugget(numbers, sample["categories"], Measure(np.log(sample["quantity"]), SAME, SINGLE, relative=True)), sample
 
 
 def _logged(level: Level) -> bool:
@@ -170,6 +177,13 @@ def _distributions(full: Array) -> Array:
         return full
     starts = np.linspace(0, full.shape[1], MOST_PARTS, endpoint=False).astype(np.int64)
     return np.asarray(np.add.reduceat(full, starts, axis=1))
+
+
+def _masks(available: AnyArray) -> Array:
+    """Return which actions were available: a column for each `[n, A]` if they are few, else a hash `[n, 1]`."""
+    if available.shape[1] <= FEW_ACTIONS:
+        return available.astype(np.float64)
+    return (folded(np.zeros(len(available), dtype=np.uint64), available) >> np.uint64(11)).astype(np.float64)[:, None]
 
 
 def _taken(level: Level, table: LevelTable, rows: AnyArray) -> Array:
@@ -195,7 +209,7 @@ def _finding(level: Level, left: Nugget, full: bool, one: str, other: str) -> Fi
         seen = f"probabilities at level '{level.name}' differ: total variation {left.near:.2g} between neighbours"
     else:
         what = "densities" if level.actions.continuous else "probabilities"
-        seen = f"{what} at level '{level.name}' differ: by {left.near:.0%} for like actions between neighbours"
+        seen = f"{what} at level '{level.name}' differ: by {left.near:.2g} on average between neighbours with like actions"
     message = (
         f"at like contexts the logged {seen}, e.g. {one} against {other}; several policies wrote this log, or one "
         "that changed or looks at something outside the context"

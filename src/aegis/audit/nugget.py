@@ -20,16 +20,29 @@ import numpy as np
 from aegis.problem import AnyArray, Array
 
 NEAR, FAR, RANKS = 2, 6, 10  # neighbours that are compared: the first two, and the seventh to the tenth
-SHARE = 0.2  # of the difference between random pairs: neighbours that differ less are explained by their contexts
 NUGGET, SCORE = 0.12, 3.0  # the difference at distance 0 is at least this share, and so many standard errors
 LEFT, SOME = 0.1, 2.0  # ... the same under the distance by all coordinates, for which it is estimated less well
-LIKE = 0.3  # distance between nearest neighbours over that between random pairs, beyond which contexts are not alike
 APART = 10.0  # standard deviations that count as the distance between two categories
 INDICES = 3  # directions of the quantity for which an index is fitted
 ROWS = 4  # that an index needs for each of its coefficients
 STEPS, BETTER = 4, 0.98  # coordinates chosen one at a time; each must bring the difference down to this share
 ROLLS = 12  # random pairs for each row
 FEWEST, RARE = 5, 0.01  # pairs of equal contexts that differ, and their share of all such pairs
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """When contexts are alike, and when they explain a quantity.
+
+    like: distance between nearest neighbours over that between random pairs, at most. share: the difference between neighbours
+    over that between random pairs, below which it is explained.
+    """
+
+    like: float
+    share: float
+
+
+WHOLE, SINGLE = Limits(0.3, 0.2), Limits(0.2, 0.35)  # for distributions; for one probability of each, which says less
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +86,9 @@ def nugget(numbers: Array, categories: AnyArray, measure: Measure) -> Nugget | N
     reals, labels = _standardised(numbers), _labels(categories)
     plain = [real[:, None] for real in reals] + [APART * label for label in labels]
     whole = measure.look(plain)
-    if whole.distance > LIKE * _typical(np.column_stack([*reals, *labels, *measure.apart])):
+    if whole.distance > measure.limits.like * _typical(np.column_stack([*reals, *labels, *measure.apart])):
         return None
-    _explain(measure, plain, _indices(reals, labels, measure.quantity))
+    _explain(measure, plain, _indices(reals, labels, measure))
     best = measure.best
     if best is None or measure.explained or not best.clear(NUGGET * measure.random, SCORE):
         return None
@@ -124,17 +137,22 @@ class _Neighbours:
 class Measure:
     """Differences of a quantity `[n, k]` between rows; the distance under which neighbours differed least so far.
 
-    Distributions differ by their total variation. relative: the quantity is the logarithm `[n, 1]` of a positive number; two of
-    them differ by one minus the smaller over the larger. same: less than this is no difference. groups `[n]`: only rows of the
-    same group are compared, each of which has more than `RANKS`.
+    Rows differ by half the sum of absolute differences, the total variation of distributions, and not at all if that is below
+    `same`. groups `[n]`: only rows of the same group are compared, each of which has more than `RANKS`. relative: the quantity is
+    the logarithm `[n, 1]` of a positive number; two of these differ by one minus the smaller over the larger.
     """
 
-    def __init__(self, quantity: Array, same: float, relative: bool = False, groups: AnyArray | None = None) -> None:
-        self.quantity, self.same, self.relative = quantity, same, relative
+    def __init__(
+        self, quantity: Array, same: float, limits: Limits = WHOLE, groups: AnyArray | None = None, relative: bool = False
+    ) -> None:
+        self.quantity, self.same, self.limits, self.relative = quantity, same, limits, relative
         self.apart = [] if groups is None else _labels(groups[:, None])
-        order = np.arange(len(quantity)) if groups is None else np.argsort(groups, kind="stable")
-        steps = [self._at_random(order, None if groups is None else groups[order], step) for step in range(1, ROLLS + 1)]
-        self.random = float(np.mean(np.concatenate(steps))) if len(quantity) else 0.0
+        every = np.zeros(len(quantity)) if groups is None else groups
+        self.members = [np.flatnonzero(every == value) for value in np.unique(every)]
+        order = np.argsort(every, kind="stable")
+        steps = [self._at_random(order, every[order], step) for step in range(1, ROLLS + 1)]
+        pairs = np.concatenate(steps)
+        self.random = float(pairs.mean()) if pairs.size else 0.0
         self.best: _Neighbours | None = None
 
     def __len__(self) -> int:
@@ -143,12 +161,12 @@ class Measure:
     @property
     def explained(self) -> bool:
         """Whether neighbours agree under one of the distances."""
-        return self.best is not None and self.best.mean < SHARE * self.random
+        return self.best is not None and self.best.mean < self.limits.share * self.random
 
     def gaps(self, one: AnyArray, other: AnyArray) -> Array:
         """Return the differences between rows; 0 where they are too small to count."""
-        gap = np.abs(self.quantity[one] - self.quantity[other]).sum(axis=-1)
-        gap = -np.expm1(-gap) if self.relative else 0.5 * gap
+        total = np.abs(self.quantity[one] - self.quantity[other]).sum(axis=-1)
+        gap = -np.expm1(-total) if self.relative else 0.5 * total
         return np.where(gap > self.same, gap, 0.0)
 
     def look(self, coordinates: Sequence[Array]) -> _Neighbours:
@@ -175,13 +193,10 @@ class Measure:
             self.best = neighbours
         return neighbours
 
-    def _at_random(self, order: AnyArray, groups: AnyArray | None, step: int) -> Array:
+    def _at_random(self, order: AnyArray, groups: AnyArray, step: int) -> Array:
         """Return differences of pairs that are `step` apart in an order that is random within groups."""
-        one, other = order[:-step], order[step:]
-        if groups is not None:
-            alike = groups[:-step] == groups[step:]
-            one, other = one[alike], other[alike]
-        return self.gaps(one, other)
+        alike = groups[:-step] == groups[step:]
+        return self.gaps(order[:-step][alike], order[step:][alike])
 
 
 def _explain(measure: Measure, plain: list[Array], indices: list[list[Array]]) -> None:
@@ -227,24 +242,35 @@ def _labels(categories: AnyArray) -> list[Array]:
     return columns
 
 
-def _indices(reals: Sequence[Array], labels: Sequence[Array], quantity: Array) -> list[list[Array]]:
-    """Return linear and quadratic functions of the contexts that follow the main directions of the quantity, standardised."""
-    count = len(quantity)
+def _indices(reals: Sequence[Array], labels: Sequence[Array], measure: Measure) -> list[list[Array]]:
+    """Return linear and quadratic functions of the contexts that follow the main directions of the quantity, standardised.
+
+    Each group has its own, if it has enough rows.
+    """
     single = [*reals, *[column for label in labels for column in label[:, 1:].T]]
     products = [one * other for one, other in itertools.combinations_with_replacement(single, 2)] if len(single) < 32 else []
+    fitted = []
+    for columns in (single, [*single, *products]):
+        design = np.column_stack([np.ones(len(measure)), *columns])
+        parts = [_fitted(design[rows], measure.quantity[rows]) for rows in measure.members]
+        if all(part is not None for part in parts):
+            values = np.zeros((len(measure), max(part.shape[1] for part in parts if part is not None)))
+            for rows, part in zip(measure.members, parts, strict=True):
+                values[rows, : part.shape[1]] = part  # type: ignore[union-attr]
+            fitted.append([column[:, None] for column in _standardised(values)])
+    return fitted
+
+
+def _fitted(design: Array, quantity: Array) -> Array | None:
+    """Return the main directions of a quantity as the columns of a design fit them; None if there are too few rows."""
+    if len(design) < ROWS * design.shape[1]:
+        return None
     centred = quantity - quantity.mean(axis=0)
     directions, sizes, _ = np.linalg.svd(centred, full_matrices=False)
     # Numeric actions come in their order: the mean action of a linear controller is linear, its probabilities are not.
     mean = centred @ np.arange(centred.shape[1])
     wanted = np.column_stack([directions[:, : min(INDICES, int((sizes > 1e-6 * sizes[0]).sum()))], mean])
-    fitted = []
-    for columns in (single, [*single, *products]):
-        design = np.column_stack([np.ones(count), *columns])
-        if count < ROWS * design.shape[1]:
-            continue
-        values = design @ np.linalg.lstsq(design, wanted, rcond=None)[0]
-        fitted.append([column[:, None] for column in _standardised(values)])
-    return fitted
+    return np.asarray(design @ np.linalg.lstsq(design, wanted, rcond=None)[0])
 
 
 def _typical(points: Array) -> float:
