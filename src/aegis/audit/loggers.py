@@ -160,7 +160,9 @@ def _of_taken(level: Level, sample: Sample) -> tuple[Nugget | None, Sample]:
 
 def _logged(level: Level) -> bool:
     """Say whether the propensities of a level were logged. Those in the problem file, and fitted ones, follow one rule."""
-    propensity = level.propensity
+    propensity, incumbent = level.propensity, level.comparator
+    if incumbent is not None and not incumbent.logged:
+        return False  # gains are over the stated incumbent, whoever wrote the log
     return propensity is not None and not propensity.estimated and bool(propensity.column or propensity.columns)
 
 
