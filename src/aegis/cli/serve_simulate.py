@@ -89,6 +89,8 @@ def drive(plant: Plant, url: str, service: Any, episodes: int | None, as_json: b
         tempfile.TemporaryDirectory(prefix="aegis-plant-") as folder,
         Client(url, timeout=5.0, spool=Path(folder) / "spool.sqlite") as gate,
     ):
+        if not as_json:
+            console(to_stderr=True).print(compared(service))
         first = service.live.state.started
         counted = itertools.count(first) if episodes is None else range(first, first + episodes)
         for number in counted:
@@ -126,6 +128,12 @@ def run_episode(plant: Plant, gate: Client, number: int) -> None:
         results.append(item)
     episode.report_all(results)
     episode.close()
+
+
+def compared(service: Any) -> str:
+    """Return in a sentence over whom gains are, by level."""
+    listed = "; ".join(f"at '{level}' over {who}" for level, who in service.reading.comparators.items())
+    return f"A certified gain is {listed}."
 
 
 def standing(service: Any) -> str:

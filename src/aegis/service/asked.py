@@ -170,16 +170,6 @@ def check_ratios(level: Level, incumbent: Sequence[float], legacy: Sequence[floa
             )
 
 
-def check_open(level: Level, incumbent: Sequence[float], mask: tuple[bool, ...] | None, where: str) -> None:
-    """Raise WrongRequest where a stated incumbent would take an action that is not available. where: the field that says so."""
-    for place, own in enumerate(incumbent):
-        if mask is not None and own > ROUND_OFF and not mask[place]:
-            raise WrongRequest(
-                f"{where}: the incumbent that the problem file states would take {shown(level.actions.values[place])} with "
-                f"probability {own:.6g}, and it is not available"
-            )
-
-
 def _promise(level: Level, most: float) -> str:
     rate = level.exploration
     if rate is not None:

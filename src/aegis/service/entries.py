@@ -212,11 +212,10 @@ class Entries:
     def _check_incumbent(self, level: Level, path: Sequence[Decision], item: Decision, sent: Legacy | None) -> None:
         """Raise WrongRequest if incumbent and legacy contradict each other by what the problem file says."""
         own, stated = item.incumbent, level.incumbent
-        if stated is None or stated.logged or (own is None and level.ratio_bound is None and item.available is None):
+        if stated is None or stated.logged or level.ratio_bound is None:
             return
         if own is None:
             own = chances_of(self.problem, StatedIncumbent(self.problem), path, item, self.columns)
-            check.check_open(level, own, item.available, "available")
         check.check_ratios(level, own, item.legacy, _where(sent))
 
     def _legacy(self, level: Level, told: Legacy | None, mask: tuple[bool, ...] | None) -> tuple[float, ...]:

@@ -83,7 +83,7 @@ export function why(level, gate) {
   if (level.waiting && gate.mode === "approve") return `${better}, but no operator has approved it yet.`;
   if (level.waiting) return `${better}, but the gate is in shadow.`;
   if (last?.kind === "reverted") return `${capital(last.who ?? "an operator")} gave it back: \u201c${last.said ?? ""}\u201d`;
-  return `No policy has been certified to be better than ${compared(level)} and put in control.`;
+  return `No policy has taken control here. It must be certified to be better than ${compared(level)}.`;
 }
 
 /** Return which part of the decisions an agent in control leaves to others; null if none. */
