@@ -18,6 +18,7 @@ the list. A level with a larger one keeps it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from aegis.certificate.adding import pieces
 from aegis.certificate.certificate import Sensitivity
@@ -40,7 +41,9 @@ def sensitivity(request: Request, found: Collected, items: Sequence[Evidence]) -
     index, scope = items[0].claim.candidate, items[0].claim.scope
     policy, models = request.candidates[index].policy, found.models[index]
     comparator = request.comparator
-    prior = None if held.prior is None else View(problem, held.prior, policy, models, comparator)
+    # Beside the units of a gate stand episodes that other policies wrote, of which nothing is promised. They only place bets.
+    placing = comparator if request.frozen is None else replace(comparator, ratios={})
+    prior = None if held.prior is None else View(problem, held.prior, policy, models, placing)
     trials = [Trial.of(item, prior, held.foreseen, comparator, problem.carry_over != "none") for item in items]
     filled = trials[0].filled
     units = [

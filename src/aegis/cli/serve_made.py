@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,10 +17,12 @@ from aegis.problem import Problem
 from aegis.service.app import Service, make_app
 from aegis.service.counting import Counting
 from aegis.service.live import Live
-from aegis.service.store import Database, Journal
+from aegis.service.problems import as_opened
+from aegis.service.store import Database, Journal, Record
 from aegis.service.tokens import list_tokens
 from aegis.service.worker import Order, Worker
 
+log = logging.getLogger("aegis.service")
 STARTS = 60.0  # seconds that a server has to come up
 
 
@@ -52,8 +55,9 @@ def make_service(
             f"--listen {where[0]} can be reached from other machines, and nobody needs a token yet: make some first ('aegis "
             "token make'), or listen on 127.0.0.1"
         )
-    settings, kept = _settings(database, name, given, seed)
-    live = Live(database, name, problem, settings, kept)
+    first = next(iter(Journal(database, name).read()), None)
+    settings, kept = _settings(database, name, first, given, seed)
+    live = Live(database, name, _problem(name, first, problem), settings, kept)
     worker = Worker(Order(store, name, live.problem, host_of(learner, live.problem), kept))
     service = Service(live, Counting(live, worker, None if abandon is None else abandon * 3600.0), standby, rate, hosts)
     config = uvicorn.Config(
@@ -83,9 +87,22 @@ def begin(service: Service) -> None:
         raise
 
 
-def _settings(database: Database, name: str, given: Mapping[str, Any], seed: int | None) -> tuple[GateSettings, int]:
-    """Return the settings of a gate: those it was opened with, or those that are given now."""
-    first = next(iter(Journal(database, name).read()), None)
+def _problem(name: str, first: Record | None, problem: Problem) -> Problem:
+    """Return the problem as a gate takes it: one of an earlier release goes on comparing with the policy that writes the log."""
+    found = problem if first is None else as_opened(problem, first.body["problem"])
+    if found is not problem:
+        log.warning(
+            "gate '%s' was opened by an earlier release: its gains are over the policy that writes the log, exploration "
+            "included, as they were. A new gate (--name) compares with the incumbent, which the problem file declares ('base')",
+            name,
+        )
+    return found
+
+
+def _settings(
+    database: Database, name: str, first: Record | None, given: Mapping[str, Any], seed: int | None
+) -> tuple[GateSettings, int]:
+    """Return the settings of a gate: those it was opened with, or those that are given now. first: record of its journal."""
     if first is None:
         return GateSettings.of({**USUAL, **given}), fresh_seed() if seed is None else seed
     event = event_of(first.body["event"])

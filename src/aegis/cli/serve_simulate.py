@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 
 from aegis.cli.show import console, print_json
+from aegis.policies import known_incumbent, without_exploration
 from aegis.policies.support import one_hot
-from aegis.problem import Array, Batch, Policy, Problem
+from aegis.problem import Array, Batch, Policy, Problem, Scope
 from aegis.service.client import Client, Episode
+from aegis.service.problems import live_problem, sent_incumbent
 from aegis.worlds import World, make_world
 
 AHEAD = 32  # episodes by which a simulated plant may run ahead of the gate: a real one is slower than the counting of the gate
@@ -23,15 +25,22 @@ SAYS = 25  # episodes after which it says where things stand
 
 @dataclass(frozen=True, slots=True)
 class Plant:
-    """A simulated plant and its controller."""
+    """A simulated plant and its controller.
+
+    problem: the world's, with the legacy without its exploration as the incumbent if the world states none. sends: levels at
+    which the gate needs the incumbent with each decision.
+    """
 
     world: World
     legacy: Policy
+    problem: Problem = field(init=False)
+    sends: Scope = field(init=False)
 
-    @property
-    def problem(self) -> Problem:
-        """Return the problem."""
-        return self.world.problem
+    def __post_init__(self) -> None:
+        problem = known_incumbent(self.world.problem, self.legacy)
+        sends = Scope(level.name for level in live_problem(problem).levels if sent_incumbent(level))
+        object.__setattr__(self, "problem", problem)
+        object.__setattr__(self, "sends", sends)
 
 
 def simulated(world: str, legacy: str, settings: dict[str, Any]) -> Plant:
@@ -57,13 +66,15 @@ class Asking:
         """Return the gate's actions as certain ones, `[1, n, A]`."""
         table, spec = batch.levels[level], self.plant.problem.level(level)
         chances = self.plant.legacy.full(level, batch)[0]
+        own = without_exploration(self.plant.legacy).full(level, batch)[0] if level in self.plant.sends else None
         outer = self.plant.problem.names[: self.plant.problem.names.index(level)]
         found = []
         for row in range(len(table)):
             context = {item.name: _said(item, table.context[item.name][row]) for item in spec.context}
             parent = self.choices[outer[-1]][table.parent[row]] if outer else None
             available = None if table.available is None else table.available[row].tolist()
-            found.append(self.episode.decide(level, context, {"distribution": chances[row].tolist()}, parent, available))
+            legacy = {"distribution": chances[row].tolist()} | ({} if own is None else {"incumbent": own[row].tolist()})
+            found.append(self.episode.decide(level, context, legacy, parent, available))
         self.choices[level] = found
         return one_hot(np.array([spec.actions.values.index(item.action) for item in found]), spec.actions.count)[None]
 
@@ -78,6 +89,8 @@ def drive(plant: Plant, url: str, service: Any, episodes: int | None, as_json: b
         tempfile.TemporaryDirectory(prefix="aegis-plant-") as folder,
         Client(url, timeout=5.0, spool=Path(folder) / "spool.sqlite") as gate,
     ):
+        if not as_json:
+            console(to_stderr=True).print(compared(service))
         first = service.live.state.started
         counted = itertools.count(first) if episodes is None else range(first, first + episodes)
         for number in counted:
@@ -115,6 +128,12 @@ def run_episode(plant: Plant, gate: Client, number: int) -> None:
         results.append(item)
     episode.report_all(results)
     episode.close()
+
+
+def compared(service: Any) -> str:
+    """Return in a sentence over whom gains are, by level."""
+    listed = "; ".join(f"at '{level}' over {who}" for level, who in service.reading.comparators.items())
+    return f"A certified gain is {listed}."
 
 
 def standing(service: Any) -> str:

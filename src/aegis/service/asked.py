@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from aegis.certificate.comparator import ROUND_OFF
 from aegis.errors import nearest
 from aegis.handover.gate import ACTIONS
 from aegis.problem import Level, Problem, Variable
@@ -101,9 +102,10 @@ def legacy_of_action(level: Level, action: Any, epsilon: float, mask: tuple[bool
     return tuple(share * can + (1.0 - epsilon) * (place == chosen) for place, can in enumerate(opened))
 
 
-def distribution_of(level: Level, given: Sequence[float], mask: tuple[bool, ...] | None) -> tuple[float, ...]:
-    """Return probabilities of all actions."""
-    where = "legacy.distribution"
+def distribution_of(
+    level: Level, given: Sequence[float], mask: tuple[bool, ...] | None, where: str = "legacy.distribution"
+) -> tuple[float, ...]:
+    """Return probabilities of all actions. where: the field that holds them."""
     if len(given) != level.actions.count:
         raise WrongRequest(f"{where}: one probability for each of the {level.actions.count} actions, found {len(given)}")
     values = [_number(value, where) for value in given]
@@ -118,6 +120,61 @@ def distribution_of(level: Level, given: Sequence[float], mask: tuple[bool, ...]
     if abs(total - 1.0) > SUM_TOLERANCE:
         raise WrongRequest(f"{where}: probabilities sum to 1, found {total:.9g}")
     return tuple(value / total for value in values)
+
+
+def incumbent_of(level: Level, given: Any, mask: tuple[bool, ...] | None) -> tuple[float, ...]:
+    """Return the incumbent's probabilities of all actions, given as these or as the one action that it means to take."""
+    where = "legacy.incumbent"
+    if isinstance(given, list | tuple):
+        return distribution_of(level, given, mask, where)
+    return certain(level, action_of(level, given, where), mask, where)
+
+
+def certain(level: Level, chosen: int, mask: tuple[bool, ...] | None, where: str) -> tuple[float, ...]:
+    """Return the probabilities of an incumbent that means to take one action. where: the field that names it."""
+    if mask is not None and not mask[chosen]:
+        raise WrongRequest(f"{where}: {shown(level.actions.values[chosen])} is not available")
+    return tuple(float(place == chosen) for place in range(level.actions.count))
+
+
+def incumbent_below(legacy: Sequence[float], rate: float, mask: tuple[bool, ...] | None) -> tuple[float, ...]:
+    """Return the incumbent's probabilities mu from those of a legacy nu = (1 - rate) mu + rate uniform over what is available."""
+    opened = mask or (True,) * len(legacy)
+    share = rate / sum(opened)
+    values = [(chance - share * can) / (1.0 - rate) for chance, can in zip(legacy, opened, strict=True)]
+    if min(values) < -SUM_TOLERANCE:
+        place = values.index(min(values))
+        raise WrongRequest(
+            f"legacy.distribution: the problem file declares uniform exploration at the rate {rate:g}, so that every available "
+            f"action has a probability of at least {share:.6g}; action {place} (from 0) has {legacy[place]:.6g}. Send the "
+            "legacy's true distribution; if it explores in another way, state 'incumbent' in the problem file and send it"
+        )
+    values = [max(value, 0.0) for value in values]
+    total = math.fsum(values)
+    return tuple(value / total for value in values)
+
+
+def check_ratios(level: Level, incumbent: Sequence[float], legacy: Sequence[float], where: str) -> None:
+    """Raise WrongRequest where an incumbent takes an action more often, compared with the legacy, than the problem promises.
+
+    where: the field that does not fit.
+    """
+    most = level.ratio_bound
+    if most is None:
+        return
+    for value, own, logged in zip(level.actions.values, incumbent, legacy, strict=True):
+        if own > most * logged * (1.0 + ROUND_OFF) + ROUND_OFF:
+            raise WrongRequest(
+                f"{where}: the incumbent takes {shown(value)} with probability {own:.6g} and the legacy with {logged:.6g}; "
+                f"{_promise(level, most)}. Correct what is sent, or the problem file"
+            )
+
+
+def _promise(level: Level, most: float) -> str:
+    rate = level.exploration
+    if rate is not None:
+        return f"'epsilon: {rate:g}' in the problem file allows at most {most:.4g} times the probability of the legacy"
+    return f"the problem file allows at most {most:.4g} times the probability of the legacy"
 
 
 def result_of(problem: Problem, given: Any) -> Result:

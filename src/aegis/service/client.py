@@ -70,8 +70,10 @@ class Episode:
         """Return what to do at a decision.
 
         legacy: what the legacy would do, {'distribution': [...]} or {'action': a, 'epsilon': e}, each with 'taken' if it has
-        drawn its action already. InputError if the gate does not answer, or refuses the question, and `legacy` does not tell
-        what the legacy does; with a strict client also if the gate refuses the question.
+        drawn its action already. Where gains are over an incumbent that is sent with each decision, 'distribution' goes with
+        'incumbent', the action it means to take or its probabilities; 'action' is what it means to take. InputError if the gate
+        does not answer, or refuses the question, and `legacy` does not say what the legacy does; with a strict client also if
+        the gate refuses the question.
         """
         for given, name in ((context, "context"), (legacy, "legacy")):
             if given is not None and not isinstance(given, Mapping):

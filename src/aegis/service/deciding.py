@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,8 @@ def _known(problem: Problem, path: Sequence[Decision], asked: Decision, columns:
         context: dict[str, Any] = {name: np.array([item.context[name]], dtype=kind) for name, kind in kinds.items()}
         available = None if item.available is None else np.array([item.available])
         table = LevelTable.undecided([0], context, available)
+        if item.incumbent is not None:
+            table = replace(table, incumbent=np.array([item.incumbent]))
         if item is not asked:
             full = np.array([item.chances])
             table = table.decided([item.action], full[:, item.action], full)

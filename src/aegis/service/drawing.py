@@ -10,13 +10,13 @@ from typing import Any
 from aegis.errors import InputError
 from aegis.problem import Problem
 
-KEYS = ("distribution", "action", "epsilon", "taken")
+KEYS = ("distribution", "action", "epsilon", "taken", "incumbent")
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What a client knows of the problem. actions: by level, in the order of the problem file. uniform: the legacy draws
-    uniformly everywhere, the problem file says, so that nobody has to tell what it does."""
+    uniformly everywhere, the problem file says, so that it need not be sent."""
 
     actions: Mapping[str, Sequence[Any]]
     uniform: bool = False

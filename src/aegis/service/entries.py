@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from aegis.policies import StatedIncumbent
 from aegis.problem import Level, Policy, Problem
 from aegis.service import asked as check
 from aegis.service.deciding import chances_of, drawn
 from aegis.service.errors import Conflict, Late, NotFound, ServiceError, WrongRequest
+from aegis.service.problems import sent_incumbent
 from aegis.service.state import CLOSED, DECISION, EPISODE, LATE, OVERRULED, RESULTS, LiveState
 from aegis.service.store import Entry
 from aegis.service.trees import Decision, Result, Tree
@@ -18,9 +20,10 @@ from aegis.service.wire import Ask, Legacy, Report
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """Makes entries. columns: in which policies find what the legacy would do, none if that is known without being told.
+    """Makes entries. columns: in which policies find what the legacy would do, none if that is known without being sent.
 
-    policy: finds the policy of a challenge. known: says whether there ever was an episode.
+    policy: finds the policy of a challenge. known: says whether there ever was an episode. rates: by level the rate of uniform
+    exploration from which the incumbent follows, where the problem file declares one.
     """
 
     problem: Problem
@@ -28,6 +31,7 @@ class Entries:
     columns: Mapping[str, Sequence[str]]
     policy: Callable[[str], Policy]
     known: Callable[[str], bool]
+    rates: Mapping[str, float] = field(default_factory=dict)
 
     def episode(self, name: str, time: str | float | None) -> Entry:
         """Open an episode."""
@@ -176,7 +180,43 @@ class Entries:
         legacy = self._legacy(level, ask.legacy, mask)
         if ask.legacy is not None and ask.legacy.taken is not None:
             _taken(level, ask.legacy.taken, legacy, "legacy.taken")  # also where it is not used: what is sent is right
-        return Decision(name, level.name, path[-1].id if path else None, context, mask, legacy, legacy, -1, "")
+        own = self._sent_incumbent(level, ask.legacy, legacy, mask)
+        parent = path[-1].id if path else None
+        item = Decision(name, level.name, parent, context, mask, legacy, legacy, -1, "", incumbent=own)
+        self._check_incumbent(level, path, item, ask.legacy)
+        return item
+
+    def _sent_incumbent(
+        self, level: Level, sent: Legacy | None, legacy: tuple[float, ...], mask: tuple[bool, ...] | None
+    ) -> tuple[float, ...] | None:
+        """Return the incumbent's probabilities at a decision; None at a level where the control system does not send them."""
+        given = None if sent is None else sent.incumbent
+        if not sent_incumbent(level):
+            if given is not None:
+                raise WrongRequest(f"legacy.incumbent: {_not_sent(level)}; leave it out")
+            return None
+        if sent is not None and sent.action is not None:
+            if given is not None:
+                raise WrongRequest("legacy.incumbent: 'action' is what the incumbent means to take; leave one of the two out")
+            return check.certain(level, check.action_of(level, sent.action, "legacy.action"), mask, "legacy.action")
+        if given is not None:
+            return check.incumbent_of(level, given, mask)
+        if level.name in self.rates:
+            return check.incumbent_below(legacy, self.rates[level.name], mask)
+        beside = "" if not self.columns else " beside 'distribution'; or send 'action' with 'epsilon' instead of both"
+        raise WrongRequest(
+            f"legacy.incumbent: gains at level '{level.name}' are over the incumbent, the legacy without its exploration: send "
+            f"its action, or one probability for each of the {level.actions.count} actions{beside}"
+        )
+
+    def _check_incumbent(self, level: Level, path: Sequence[Decision], item: Decision, sent: Legacy | None) -> None:
+        """Raise WrongRequest if incumbent and legacy contradict each other by what the problem file says."""
+        own, stated = item.incumbent, level.incumbent
+        if stated is None or stated.logged or level.ratio_bound is None:
+            return
+        if own is None:
+            own = chances_of(self.problem, StatedIncumbent(self.problem), path, item, self.columns)
+        check.check_ratios(level, own, item.legacy, _where(sent))
 
     def _legacy(self, level: Level, told: Legacy | None, mask: tuple[bool, ...] | None) -> tuple[float, ...]:
         """Return the legacy's probabilities at a decision."""
@@ -233,6 +273,24 @@ def _taken(level: Level, given: Any, legacy: Sequence[float], where: str) -> int
     return action
 
 
+def _where(sent: Legacy | None) -> str:
+    """Return the field from which the incumbent, or what it is compared with, was taken."""
+    for name, where in (("incumbent", "incumbent"), ("distribution", "distribution"), ("action", "epsilon")):
+        if sent is not None and getattr(sent, name) is not None:
+            return f"legacy.{where}"
+    return "legacy"
+
+
+def _not_sent(level: Level) -> str:
+    """Return why the incumbent of a level is not sent with each decision."""
+    if level.incumbent is None:
+        return (
+            f"the problem file states no incumbent at level '{level.name}', so that gains are over the policy that writes the "
+            f"log, exploration included; state one there ('incumbent: {{base: COLUMN}}')"
+        )
+    return f"the problem file states the incumbent of level '{level.name}' ({level.incumbent.words})"
+
+
 def _body(tree: Tree, item: Decision, chances: Sequence[float], action: int, by: str) -> dict[str, Any]:
     return {
         "episode": tree.id,
@@ -245,4 +303,5 @@ def _body(tree: Tree, item: Decision, chances: Sequence[float], action: int, by:
         "chances": list(chances),
         "action": action,
         "by": by,
+        **({} if item.incumbent is None else {"incumbent": list(item.incumbent)}),
     }

@@ -1,7 +1,8 @@
 """The journal of a gate as a tidy log, with the challenges that were put in control: `aegis certify` gives the gate's numbers.
 
 A folder holds `log.parquet` (every counted episode with the probability of every action, what the legacy would have done, the
-number of the episode, who acted, whether something is not known), `problem.yaml`, `gate.json` and `challenges/NAME/`.
+number of the episode, who acted, whether something is not known), `problem.yaml`, `gate.json` and `challenges/NAME/`. Where a
+level with a stated incumbent was handed over, `problem-others.yaml` is the problem for candidates that the gate did not test.
 """
 
 from __future__ import annotations
@@ -24,12 +25,13 @@ from aegis.logs import write_log
 from aegis.problem import Batch, Problem, concat, parse_problem, save_problem
 from aegis.problem.strict_yaml import write_yaml
 from aegis.service.keeper import Keeper
-from aegis.service.problems import known_legacy, legacy_columns
+from aegis.service.problems import as_logged, known_legacy, legacy_columns
 from aegis.service.state import LiveState
 from aegis.service.store import Database, Journal, Record
 from aegis.service.trees import Tree, batch_of
 
 LOG, PROBLEM, GATE, CHALLENGES = "log.parquet", "problem.yaml", "gate.json", "challenges"
+OTHERS = "problem-others.yaml"
 BLOCK = 512  # episodes that become a batch at a time
 
 
@@ -61,6 +63,10 @@ class _Told:
         if self._left_out and self.trees:
             self.gaps.add(self.trees[-1][0])
 
+    def acted(self) -> set[str]:
+        """Return the levels at which a policy that was handed over has decided."""
+        return {item.level for _, tree in self.trees for item in tree.decisions.values() if item.by == "agent"}
+
     def event(self, event: Event, _: Record) -> None:
         if isinstance(event, Frozen):
             self.frozen |= {item.name: (item, event.episode) for item in event.challenges}
@@ -89,6 +95,9 @@ def export(database: Database, gate: str, folder: str | Path) -> dict[str, Any]:
     with locked(place):
         write_log(batch, problem, place / LOG)
         save_problem(problem, place / PROBLEM)
+        written = as_logged(problem, told.acted())
+        if written != problem:
+            save_problem(written, place / OTHERS)
         numbers = np.array([number for number, _ in told.trees])
         keeper = Keeper(journal, state, problem)
         certificates = [_certificate(place, keeper, problem, told, batch, numbers, flip) for flip in told.flips]

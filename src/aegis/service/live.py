@@ -27,7 +27,7 @@ from aegis.service.asked import check_operator
 from aegis.service.entries import Entries
 from aegis.service.errors import Conflict, Damaged, Late, ServiceError, Standby, StoreUnavailable
 from aegis.service.keeper import Keeper
-from aegis.service.problems import known_legacy, legacy_columns, legacy_of, live_problem
+from aegis.service.problems import known_legacy, legacy_columns, legacy_of, live_problem, uniform_rates
 from aegis.service.sealing import KEPT, piece_digest
 from aegis.service.state import CUT, EVENT, KEYED, LATE, OPENED, WRITER, LiveState
 from aegis.service.store import Database, Entry, Journal, Lease, Record
@@ -76,7 +76,8 @@ class Live:
         self.journal = Journal(self.database, self.name)
         self.lease = Lease(self.database, self.name)
         self.keeper = Keeper(self.journal, self.state, self.problem)
-        self._entries = Entries(self.problem, self.state, self.columns, self._policy, self._known)
+        rates = uniform_rates(self.given)
+        self._entries = Entries(self.problem, self.state, self.columns, self._policy, self._known, rates)
 
     # ---- starting and stopping ---------------------------------------------------------------------------------------------
 
@@ -211,7 +212,7 @@ class Live:
 
     def decide(self, key: str, episode: str, ask: Ask) -> Body:
         """Answer what is to be done at a decision."""
-        request = {"decide": episode, "ask": ask.model_dump()}
+        request = {"decide": episode, "ask": _plain(ask)}
         return self._answer(self._once(key, request, lambda: self._entries.decision(episode, ask)))
 
     def overrule(self, key: str, episode: str, ask: Ask, used: Any, explored: bool = False) -> Body:
@@ -219,7 +220,7 @@ class Live:
 
         explored: it was drawn with the probabilities that the legacy says.
         """
-        request = {"overrule": episode, "ask": ask.model_dump(), "used": used, "explored": explored}
+        request = {"overrule": episode, "ask": _plain(ask), "used": used, "explored": explored}
         return self._answer(self._once(key, request, lambda: self._entries.overruled(episode, ask, used, explored)))
 
     def report(self, key: str, items: Sequence[Report]) -> Body:
@@ -316,6 +317,15 @@ class Live:
         """Pause the gate; whoever is in control stays."""
         with self.changed:
             self.step(Paused(self.state.opened.episode, why))
+
+
+def _plain(ask: Ask) -> Body:
+    """Return a question as plain data. A field that earlier releases did not have is left out where it is not used: a request
+    that is sent again after an upgrade is still the same."""
+    found = ask.model_dump()
+    if found["legacy"] is not None and found["legacy"]["incumbent"] is None:
+        del found["legacy"]["incumbent"]
+    return found
 
 
 def _digest(request: Mapping[str, Any]) -> str:

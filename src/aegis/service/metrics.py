@@ -39,7 +39,11 @@ class Metrics:
                 ("alarms", "Alarms of the monitor so far.", ()),
                 ("risk_spent", "Risk that all challenges so far have been given.", ()),
                 ("handed_over", "1 if a level is controlled by an agent.", ("level",)),
-                ("gain_lower", "Certified gain of the policy in control of a level.", ("level",)),
+                (
+                    "gain_lower",
+                    "Certified gain of the policy in control of a level, over its comparator (see /v1/levels).",
+                    ("level",),
+                ),
                 ("counting_failed", "1 if nothing is counted now.", ()),
                 ("writer", "1 if this process is the writer of its gate.", ()),
             )

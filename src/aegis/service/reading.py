@@ -10,16 +10,18 @@ from aegis.certificate.measures import Measure, reward_measure
 from aegis.errors import RefusedError
 from aegis.handover import GateState
 from aegis.handover.challenge import GAIN, Challenge
-from aegis.handover.events import Event, Flipped, Frozen, Opened, Reverted, Unit
+from aegis.handover.events import Certified, Event, Flipped, Frozen, Opened, Reverted, Unit
 from aegis.handover.summary import told
 from aegis.report.handover_standing import Standing, bound_of, evidence_of, standings
 from aegis.service.changes import Changes
 from aegis.service.live import Live
 from aegis.service.paths import Paths
+from aegis.service.problems import compared_at
 from aegis.service.store import Record
 from aegis.service.trees import Tree
 
 EVENTS = 500  # that are kept to be shown; the journal has all of them
+BEFORE, NOW = "the policy in control before it", "the policy in control now"  # with which an upgrade is compared
 SHOWN = 60  # events and freezes that a page is sent
 
 
@@ -30,6 +32,7 @@ class Reading:
     live: Live
     measure: Measure = field(init=False)
     paths: Paths = field(init=False)
+    comparators: dict[str, str] = field(init=False)  # by level, in words: who a challenger of the legacy is compared with
     events: list[dict[str, Any]] = field(default_factory=list, init=False)
     certificates: list[dict[str, Any]] = field(default_factory=list, init=False)
     ledger: list[dict[str, Any]] = field(default_factory=list, init=False)
@@ -40,6 +43,7 @@ class Reading:
     def __post_init__(self) -> None:
         self.measure = reward_measure(self.live.problem)
         self.paths = Paths(self.measure)
+        self.comparators = compared_at(self.live.problem)
         self.live.state.told = self._told
         self.live.state.counted = self._counted
 
@@ -56,7 +60,7 @@ class Reading:
     def _told(self, event: Event, record: Record) -> None:
         if isinstance(event, Unit | Opened):
             return
-        shown = {"seq": record.seq, "at": record.at, **told(event, self.measure)}
+        shown = {"seq": record.seq, "at": record.at, **told(event, self.measure), **self._over(event)}
         self.events = [*self.events[-EVENTS + 1 :], shown]
         self.changes.told(event, shown)
         if isinstance(event, Flipped | Reverted):
@@ -68,6 +72,17 @@ class Reading:
             names = [item.name for item in event.challenges]
             found = {"at": record.at, "freeze": event.freeze, "episode": event.episode, "spent": spent, "what": names}
             self.ledger.append({**found, "caps": _caps(event)})
+
+    def _over(self, event: Event) -> dict[str, str]:
+        """Return over whom a certified gain is, beside its event."""
+        if not isinstance(event, Certified | Flipped):
+            return {}
+        kind = event.action if isinstance(event, Flipped) else self._kind(event)
+        return {"comparator": BEFORE if kind == "upgrade" else self.comparators[event.level]}
+
+    def _kind(self, event: Certified) -> str:
+        """Return whether what was certified is a handover or an upgrade."""
+        return "handover" if self.live.state.opened.at(event.level) is None else "upgrade"
 
     # ---- reading -----------------------------------------------------------------------------------------------------------
 
@@ -123,6 +138,7 @@ class Reading:
             "control": item.control,
             "since": item.since,
             "version": "legacy" if held is None else held.challenge,
+            "comparator": self.comparators[item.level],
             "cap": None if held is None else held.cap,
             "gain_lower": item.gain_lower,
             "held": self.changes.held(item.level),
@@ -145,6 +161,7 @@ class Reading:
             {
                 "challenge": item.name,
                 "kind": item.kind,
+                "comparator": NOW if item.kind == "upgrade" else self.comparators[item.level],
                 "cap": item.cap,
                 "since": item.since,
                 "units": item.units,
@@ -159,16 +176,17 @@ class Reading:
         """Return in a sentence what happens next at a level."""
         if state.paused is not None:
             return "Nothing is tested while the gate is paused. An operator resumes it."
+        over = NOW if level["control"] == "agent" else level["comparator"]
         if level["waiting"] is not None:
             asks = "An operator has to approve it." if state.settings.mode == "approve" else "In shadow it is not carried out."
-            return f"A better policy is certified. {asks}"
+            return f"A policy better than {over} is certified. {asks}"
         if level["control"] == "agent" and not state.settings.upgrades:
             return "The policy stays in control. This gate tests no other policies at a level that was handed over."
         lead = level["leading"]
         if lead is None:
             return f"Challengers are made and frozen after episode {state.next_freeze}; then they are tested."
         if lead["certified"]:
-            return "A better policy is certified; the gate waits a little for a larger step."
+            return f"A policy better than {over} is certified; the gate waits a little for a larger step."
         if lead["further"] is None:
             return "The evidence does not speak for a challenger yet."
         further = max(lead["further"], 1)

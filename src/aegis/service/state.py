@@ -192,7 +192,7 @@ class LiveState:
 
 def decision_of(body: Mapping[str, Any]) -> Decision:
     """Return a decision from plain data."""
-    available = body["available"]
+    available, incumbent = body["available"], body.get("incumbent")
     return Decision(
         body["id"],
         body["level"],
@@ -205,6 +205,7 @@ def decision_of(body: Mapping[str, Any]) -> Decision:
         body["by"],
         bool(body.get("overruled", False)),
         bool(body.get("drawn", not body.get("mixed", False))),
+        None if incumbent is None else tuple(incumbent),
     )
 
 

@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 
 from aegis.handover.gate import MIXED
-from aegis.problem import Array, Batch, LevelTable, Problem, Variable
+from aegis.problem import Array, Batch, Level, LevelTable, Problem, Variable
+from aegis.service.problems import sent_incumbent
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A decision that was answered. context: by variable, numbers or codes. legacy, chances: of all actions.
+    """A decision that was answered. context: by variable, numbers or codes. legacy, chances, incumbent: of all actions.
 
     by: 'agent' or 'legacy'. overruled: the plant did something else, since the gate did not answer in time. drawn: with these
-    chances, as far as the gate was told.
+    chances, as far as the gate was told. incumbent: None at a level where the control system does not send it.
     """
 
     id: str
@@ -31,6 +32,7 @@ class Decision:
     by: str
     overruled: bool = False
     drawn: bool = True
+    incumbent: tuple[float, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,7 @@ def batch_of(problem: Problem, trees: Sequence[Tree], columns: Mapping[str, Sequ
         found: list[tuple[int, Tree, Decision]] = []
         for place, (tree, parent) in enumerate(above):
             found += [(place, tree, item) for item in tree.below(None if parent is None else parent.id, spec.name)]
-        levels[spec.name] = _table(spec.context, bool(spec.available), [(place, item) for place, _, item in found])
+        levels[spec.name] = _table(spec, [(place, item) for place, _, item in found])
         above = [(tree, item) for _, tree, item in found]
     rows = [(tree, tree.path(item.id)) for tree, item in above if item is not None]
     results = [_result(problem, tree, path) for tree, path in rows]
@@ -143,20 +145,28 @@ def told(paths: Sequence[Sequence[Decision]], columns: Mapping[str, Sequence[str
     return found
 
 
-def _table(variables: Sequence[Variable], masked: bool, rows: Sequence[tuple[int, Decision]]) -> LevelTable:
+def _table(level: Level, rows: Sequence[tuple[int, Decision]]) -> LevelTable:
     items = [item for _, item in rows]
     action = np.array([item.action for item in items], dtype=np.int32)
     full = np.array([item.chances for item in items])
-    available = np.array([item.available for item in items], dtype=np.bool_) if masked else None
+    available = np.array([item.available for item in items], dtype=np.bool_) if level.masked else None
     context = {
         variable.name: np.array(
             [item.context[variable.name] for item in items],
             dtype=np.int32 if variable.kind == "categorical" else np.float64,
         )
-        for variable in variables
+        for variable in level.context
     }
     taken = full[np.arange(len(items)), action] if items else np.zeros(0)
-    return LevelTable(np.array([place for place, _ in rows], dtype=np.int32), context, action, taken, full, available)
+    parent = np.array([place for place, _ in rows], dtype=np.int32)
+    return LevelTable(parent, context, action, taken, full, available, incumbent=_incumbents(level, items))
+
+
+def _incumbents(level: Level, items: Sequence[Decision]) -> Array | None:
+    """Return the incumbent's probabilities `[n, A]` of decisions; None at a level where they are not sent."""
+    if not sent_incumbent(level):
+        return None
+    return np.array([item.incumbent for item in items], dtype=np.float64).reshape(len(items), level.actions.count)
 
 
 def _result(problem: Problem, tree: Tree, path: Sequence[Decision]) -> Result:

@@ -29,7 +29,10 @@ class OpenEpisode(Body):
 
 
 class Legacy(Body):
-    """What the legacy would do: its distribution, or its action with the rate at which it explores."""
+    """What the legacy would do: its distribution, or its action with the rate at which it explores.
+
+    Where gains are over an incumbent that the control system sends, the distribution goes with the incumbent.
+    """
 
     distribution: Annotated[list[Number], Field(max_length=100_000)] | None = Field(
         None, description="One probability for each action, in the order of the problem file."
@@ -37,6 +40,11 @@ class Legacy(Body):
     action: Value | None = Field(None, description="The action it means to take.")
     epsilon: Number | None = Field(None, description="The rate at which it takes a uniformly drawn action instead.")
     taken: Value | None = Field(None, description="The action it has drawn already; used while the legacy is in control.")
+    incumbent: Value | Annotated[list[Number], Field(max_length=100_000)] | None = Field(
+        None,
+        description="What the incumbent does, which is the legacy without its exploration: one action, or one probability for "
+        "each action. Goes with 'distribution', at levels whose incumbent is sent (see /v1/problem); 'action' says it already.",
+    )
 
 
 class Ask(Body):

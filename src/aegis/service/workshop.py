@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from aegis.certificate.comparator import Comparator
 from aegis.handover import Challenger, GateState, History, Host, Proposed
 from aegis.handover.acting import acting_policy
 from aegis.handover.challenge import Logs
@@ -90,7 +91,16 @@ class Workshop:
         # Episodes that are not whole have no rows: places are counted among those that have.
         whole = [arm for arm in self.arms if arm != "broken"]
         start = sum(arm != "broken" for arm in self.arms[: state.start])
-        history = History(self.problem, self.legacy, acting, self.batches, tuple(whole), start, not self.columns)
+        history = History(
+            problem=self.problem,
+            legacy=self.legacy,
+            acting=acting,
+            batches=self.batches,
+            arms=tuple(whole),
+            start=start,
+            everywhere=not self.columns,
+            comparator=Comparator.of(self.problem),
+        )
         made = challengers_of(self.host, history, state, changed, self.seed)
         return [(item.proposed, item.digest, keep(item)) for item in made]
 

@@ -28,7 +28,8 @@ function approve(gate, level) {
     `From the next episode on, the policy of ${winner.challenge} (${cap(winner.cap)}) decides at level ` +
       `\u2018${level.level}\u2019 instead of ` +
       `${comparison(winner.kind)}. Episodes that have begun are not changed.`,
-    `It is certified to gain at least ${gain(winner.bound, gate.unit)}, on ${plural(winner.units, "episode")}. ` +
+    `It is certified to gain at least ${gain(winner.bound, gate.unit)} over ${winner.comparator}, ` +
+      `on ${plural(winner.units, "episode")}. ` +
       capMeans(winner.cap),
     "All open challenges, at every level, are given up and start again on what comes then.",
   ];

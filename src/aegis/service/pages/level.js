@@ -3,7 +3,7 @@
 import { h, s } from "./dom.js";
 import { bar, boundChart, swatch } from "./charts.js";
 import { percent, plural, whole } from "./numbers.js";
-import { cap, capMeans, gain, leaves, moment, why } from "./words.js";
+import { cap, capMeans, compared, gain, leaves, moment, why } from "./words.js";
 import { waiting } from "./asking.js";
 
 const FIRST = 3; // challengers that are shown at once
@@ -106,7 +106,7 @@ function proposal(next, gate) {
     "span",
     { class: "proposal" },
     `Waiting: ${next.challenge} (${cap(next.cap)}), certified on ${plural(next.units, "episode")} to gain at least ` +
-      `${gain(next.bound, gate.unit)}. ${capMeans(next.cap)}`,
+      `${gain(next.bound, gate.unit)} over ${next.comparator}. ${capMeans(next.cap)}`,
   );
 }
 
@@ -135,11 +135,10 @@ function bound(level, place, gate, width) {
     const none = "No bound yet: no challenger at this level has counted an episode.";
     return h("figure", {}, h("figcaption", {}, "Certified gain"), h("p", { class: "small" }, none));
   }
-  const over = level.control === "agent" ? "the policy in control" : "the legacy";
   return h(
     "figure",
     {},
-    h("figcaption", {}, `Certified gain over ${over}${gate.unit ? `, in ${gate.unit}` : ""}`),
+    h("figcaption", {}, `Certified gain over ${compared(level)}${gate.unit ? `, in ${gate.unit}` : ""}`),
     drawn,
     h(
       "p",

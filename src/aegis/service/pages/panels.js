@@ -126,8 +126,8 @@ export function rewards(gate, width) {
       }),
     ),
     small(
-      "Rewards before and after a handover are not a fair comparison by themselves: contexts may have changed. What is " +
-        "certified is above.",
+      "Rewards before and after a handover are not a fair comparison by themselves: contexts may have changed, and the rewards " +
+        "of the legacy include its exploration. What is certified, and over whom, is above.",
     ),
   ];
 }

@@ -63,22 +63,27 @@ export function comparison(kind) {
   return kind === "upgrade" ? "the policy in control now" : "the legacy";
 }
 
+/** Return who a challenger at a level is compared with now. */
+export function compared(level) {
+  return level.control === "agent" ? "the policy in control" : level.comparator;
+}
+
 /** Return why whoever controls a level does. */
 export function why(level, gate) {
   const last = level.held?.last;
   if (level.control === "agent" && last) {
-    const over = last.action === "upgrade" ? "the policy before it" : "the legacy";
     const itself = " It took control by itself, since the gate was live.";
     const approved = last.who ? ` Approved by ${last.who}: \u201c${last.said}\u201d` : itself;
     return (
-      `Certified on ${plural(last.units, "episode")}: it gains at least ${gain(level.gain_lower, gate.unit)} over ${over}. ` +
+      `Certified on ${plural(last.units, "episode")}: it gains at least ${gain(level.gain_lower, gate.unit)} over ${last.comparator}. ` +
       `${capMeans(level.cap)}${approved}`
     );
   }
-  if (level.waiting && gate.mode === "approve") return "A better policy is certified, but no operator has approved it yet.";
-  if (level.waiting) return "A better policy is certified, but the gate is in shadow.";
+  const better = `A policy better than ${compared(level)} is certified`;
+  if (level.waiting && gate.mode === "approve") return `${better}, but no operator has approved it yet.`;
+  if (level.waiting) return `${better}, but the gate is in shadow.`;
   if (last?.kind === "reverted") return `${capital(last.who ?? "an operator")} gave it back: \u201c${last.said ?? ""}\u201d`;
-  return "No other policy has been certified to be better and put in control.";
+  return `No policy has taken control here. It must be certified to be better than ${compared(level)}.`;
 }
 
 /** Return which part of the decisions an agent in control leaves to others; null if none. */
@@ -99,12 +104,12 @@ export function event(item, { unit, goal }) {
       const doing = item.action === "upgrade" ? "gets a better policy" : "is handed over to the agent";
       return (
         `${level} ${doing}, from episode ${whole(item.since)} on. ${item.challenge} (${cap(item.cap)}) was certified on ` +
-        `${plural(item.units, "episode")} to gain at least ${gain(item.gain_lower, unit)}.`
+        `${plural(item.units, "episode")} to gain at least ${gain(item.gain_lower, unit)} over ${item.comparator}.`
       );
     }
     case "certified":
       return (
-        `${level}: ${item.challenge} gains at least ${gain(item.gain_lower, unit)}, ` +
+        `${level}: ${item.challenge} gains at least ${gain(item.gain_lower, unit)} over ${item.comparator}, ` +
         `after ${plural(item.units, "episode")} of it.`
       );
     case "waiting":

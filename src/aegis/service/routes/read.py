@@ -11,6 +11,7 @@ from fastapi import APIRouter, HTTPException, Query, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 
 from aegis.service.errors import Standby, StoreUnavailable
+from aegis.service.problems import compared_at, sent_incumbent
 from aegis.service.routes.common import Reader, answers, service_of
 from aegis.service.state import EVENT
 
@@ -35,8 +36,9 @@ def gate(request: Request, _: Reader) -> dict[str, Any]:
 
 @router.get("/problem", responses=answers(503))
 def problem(request: Request, _: Reader) -> dict[str, Any]:
-    """Return the levels with their actions and contexts, and how rewards are reported."""
+    """Return the levels with their actions and contexts, over whom gains are, and how rewards are reported."""
     found = service_of(request).live.problem
+    comparators = compared_at(found)
     return {
         "levels": [
             {
@@ -44,6 +46,8 @@ def problem(request: Request, _: Reader) -> dict[str, Any]:
                 "actions": list(level.actions.values),
                 "context": [{"name": item.name, "kind": item.kind, "values": list(item.values)} for item in level.context],
                 "masked": level.masked,
+                "incumbent": "sent" if sent_incumbent(level) else "stated" if level.incumbent is not None else None,
+                "comparator": comparators[level.name],
             }
             for level in found.levels
         ],
