@@ -74,7 +74,7 @@ def test_one_unit_has_no_error_and_zero_weights_no_ratio():
 
 
 def _units(**more):
-    base = {name: np.array([0.1, 0.4, 0.2]) for name in ("value", "gain", "legacy", "legacy best", "clipped", "clipped gain")}
+    base = {name: np.array([0.1, 0.4, 0.2]) for name in ("value", "gain", "legacy", "compared best", "clipped", "clipped gain")}
     return Units({**base, "weight": np.ones(3), **more}, {})
 
 
@@ -93,7 +93,7 @@ def test_what_cannot_be_estimated_is_named():
 
 
 def test_a_missing_reward_of_the_legacy_hurts_the_candidate():
-    worse = _units(**{"legacy best": np.ones(3), "direct": np.full(3, 0.5)})
+    worse = _units(**{"compared best": np.ones(3), "direct": np.full(3, 0.5)})
     found, _ = estimates(worse, totals=False)
     assert found["direct method"]["gain"].value == pytest.approx(-0.5)
     assert found["SNIPS"]["gain"].value == pytest.approx(np.mean([0.1, 0.4, 0.2]) - 1)

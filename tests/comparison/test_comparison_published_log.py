@@ -62,17 +62,17 @@ def test_a_policy_for_one_level_is_asked_about_that_level_only(source):
 
 def test_the_incumbent_is_weighted_at_every_level(source, learned):
     problem = source.problem
-    same = compare(source, better_policy(problem), scope=["dose"], incumbent=Logged(problem))
+    same = compare(source, better_policy(problem), scope=["dose"], acting=Logged(problem))
     full = same.bound("PRISM, adaptive: lam*, B observed", "value")
     assert full.value == pytest.approx(same.bound("PRISM: lam*, B observed", "value").value)  # its ratios are one
     uniform = Legacy(problem, {name: Uniform() for name in problem.names})
     settings = ComparisonSettings(largest_weight=4.0)
-    other = compare(source, better_policy(problem), scope=["dose"], incumbent=uniform, settings=settings)
+    other = compare(source, better_policy(problem), scope=["dose"], acting=uniform, settings=settings)
     bound = other.bound("PRISM, adaptive: prior lam, B declared", "value")
     assert bound.certificate and "incumbent elsewhere" in bound.claim
     assert bound.provenance["lam_from"].startswith("half of 1/B")  # units told apart by a hash lie before and after each other
     assert other.bound("PRISM, adaptive: lam*, B observed", "value").value != pytest.approx(full.value)
-    mixed = compare(source, learned, scope=["dose"], incumbent=uniform, settings=settings)
+    mixed = compare(source, learned, scope=["dose"], acting=uniform, settings=settings)
     bound = mixed.bound("PRISM, adaptive: prior lam, B declared", "value")
     assert not bound.certificate and "while the policy that logged them changed" in bound.label
 

@@ -264,5 +264,5 @@ def test_where_it_differs_is_told_by_densities() -> None:
     batch = decisions([3.8, 4.1, 8.0])
     uniform = Legacy(PROBLEM, {"course": Uniform(), "dose": Constant(4.0)})
     found = contrast(PROBLEM, uniform, batch, ["dose"])[0]
-    assert found.legacy is None
+    assert found.comparator is None
     assert found.overall.total_variation == pytest.approx(np.mean([0.0, 0.0, 1.0]))  # w = 1/1.2/0.1 twice, then 0

@@ -160,7 +160,7 @@ def test_factors_are_those_of_a_certificate() -> None:
     rows = np.arange(len(play.logging))
     chances = np.cumsum(play.logging, axis=1)
     action = (chances <= stream(5, "draws").random(len(rows))[:, None] * chances[:, -1:]).sum(axis=1)
-    stakes = gain_stakes(play.candidate, play.logging, play.logging)
+    stakes = gain_stakes(play.candidate, play.comparator, play.logging)
     reward = np.clip(play.mean[rows, action] + play.residual, 0.0, 1.0)
     wanted = water_filled(stakes, play.logging, play.control, action, reward, bets)
     np.testing.assert_allclose(play.factors(bets, 1, stream(5, "draws")), wanted, rtol=1e-12)
@@ -172,7 +172,7 @@ def test_a_mean_that_rests_on_what_was_not_drawn_does_not_lift_the_rest() -> Non
     logging = np.tile([1.0 - rare, rare], (count, 1))
     candidate = np.tile([0.0, 1.0], (count, 1))
     mean = np.tile([0.2, 0.8], (count, 1))
-    play = Play(logging, candidate, mean, mean, np.zeros(count), 1.0, lambda values: values)
+    play = Play(logging, candidate, mean, mean, np.zeros(count), 1.0, lambda values: values, logging)
     assert play.gain == pytest.approx(0.6)
     found = growth((play,), 0.0, 100, stream(1, "rare"))
     assert found.logs.mean(axis=0).max() < 1e-4
@@ -244,7 +244,7 @@ def test_evidence_that_does_not_grow_never_crosses() -> None:
 
 def test_a_forecast_says_why_there_is_none() -> None:
     play = some_play(1)
-    same = Play(play.logging, play.logging, play.control, play.mean, play.residual, 0.5, play.pool)
+    same = Play(play.logging, play.logging, play.control, play.mean, play.residual, 0.5, play.pool, play.logging)
     assert forecast((same,), 0.4, 2.0, 0.0, 0.05, 1.0, 100, 1).why == NOTHING
     assert forecast((play,), 0.4, 2.0, 0.5, 0.05, 1.0, 100, 1).why == NO_GAIN
     found = forecast((play,), 0.4, 2.0, 0.0, 0.05, 10.0, 100, 1)
