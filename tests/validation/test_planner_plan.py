@@ -130,7 +130,8 @@ def test_a_pilot_gives_rows_as_logged_and_at_other_rates() -> None:
     assert inner.rows[0].cost is None
     assert inner.rows[0].gain == pytest.approx(inner.rows[2].gain, rel=0.01)  # both are over the legacy without its exploration
     logger = plan(PROBLEM, log("sign:epsilon=0.3"), explore=[0.3], caps=[2.0]).level("inner")
-    assert logger.rows[0].gain > logger.rows[1].gain + 0.02  # without a stated incumbent: over the log, which explores
+    assert logger.rows[0].gain > inner.rows[0].gain + 0.02  # without a stated incumbent: over the log, which explores
+    assert "without exploration" in inner.comparator and "no incumbent is stated" in logger.comparator
     meta = found.level("meta")  # uniform: no other rate is known
     assert [row.explore for row in meta.rows] == [None, None]
     assert any("uniformly already" in note for note in meta.notes)

@@ -87,10 +87,7 @@ def _fixed_before(best: LevelResult, assumed: Collection[str]) -> str:
     """Return what a verdict on a candidate without a training record rests on."""
     if best.candidate not in assumed or best.verdict == REFUSED:
         return ""
-    return (
-        f" {best.candidate[:1].upper()}{best.candidate[1:]} is assumed fixed before this log was seen: no training record "
-        "shows it."
-    )
+    return " The candidate is assumed fixed before this log was seen: no training record shows it."
 
 
 def _without_exploring(problem: Problem, best: LevelResult) -> str:

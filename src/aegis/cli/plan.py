@@ -168,7 +168,7 @@ def _show_level(found: Any, level: Any) -> None:
         title = f"{level.level}: {found.unit_word} until half of all studies (nine in ten of them) have a certificate; {risk}"
         screen.print(title, soft_wrap=True, style="bold")
         screen.print(_pivot(level.rows, _episodes, f"{costly}{'' if level.cost_known else ' ≤'}{unit}"))
-        title = f"{level.level}: {what} over the incumbent, who does not explore{' in' if unit else ''}{unit}"
+        title = f"{level.level}: {what} over {level.comparator}{'; in' if unit else ''}{unit}"
         screen.print(title, soft_wrap=True, style="bold")
         screen.print(_pivot(level.rows, lambda row: f"{row.gain:.3g}"))
     for note in level.notes:

@@ -20,7 +20,7 @@ from aegis.validation.planner.legacy import Behaviour
 from aegis.validation.planner.pilot import PilotLevel, cut_in_halves, fit_half, pilot_level
 from aegis.validation.planner.pilot_notes import instead, no_gain, not_used, pilot_notes
 from aegis.validation.planner.rates import all_rows, enough
-from aegis.validation.planner.results import LevelPlan, Row
+from aegis.validation.planner.results import EXPLORING, INCUMBENT, LevelPlan, Row
 from aegis.validation.planner.settings import Guess, Settings
 
 
@@ -97,7 +97,8 @@ class Pilot:
         within = None if settings.within is None else enough(evaluate, rows, settings.within, caps)
         unused = () if guess.gain is None else (not_used(level.name, guess.gain, found, self.measure, self.given),)
         weak = () if found.shows_gain else (no_gain(level.name, found, self.measure, counts=True),)
-        return LevelPlan(level.name, "pilot", False, rows, True, within, (*unused, *weak, *notes))
+        comparator = INCUMBENT if found.stated else EXPLORING
+        return LevelPlan(level.name, "pilot", False, rows, True, within, (*unused, *weak, *notes), comparator)
 
     def _deterministic(self, level: Level, guess: Guess, settings: Settings, delta: float, told: Callable[[], None]) -> LevelPlan:
         note = (

@@ -59,6 +59,8 @@ def guessed_play(
     def pool(values: Array) -> Array:
         return np.asarray(values.reshape(units, decisions, -1).mean(axis=1))
 
+    if explore == 1.0:  # a uniform legacy has no action of its own
+        return Play(logging, candidate, mean, mean, residual, 1.0 - 1.0 / limit, pool, logging)
     incumbent = (np.arange(actions) == own[:, None]).astype(np.float64)
     return Play(logging, candidate, mean, mean, residual, capped_variation(limit, explore), pool, incumbent)
 

@@ -56,18 +56,12 @@ class Half:
     rate: float | None = None
 
     def comparator(self, explore: float | None) -> Array:
-        """Return who the candidate is compared with `[n, A]`.
-
-        As logged it is the stated incumbent, else the logger. With another rate of exploration it is known who explores: the
-        incumbent, else what the legacy does when it does not explore.
-        """
-        if self.incumbent is not None:
-            return self.incumbent
-        return self.behaviour.logged if explore is None else self.behaviour.own()
+        """Return who the candidate is compared with `[n, A]`: the stated incumbent, else the legacy with this exploration."""
+        return self.behaviour.exploring(explore) if self.incumbent is None else self.incumbent
 
     def largest(self, explore: float | None, limit: float) -> float:
         """Return T_max of a candidate capped at a limit over the logger."""
-        if self.incumbent is None and explore is None:
+        if self.incumbent is None:
             return 1.0 - 1.0 / limit
         rate = self.rate if explore is None else explore
         return 1.0 if rate is None or self.fixed is not None else capped_variation(limit, rate)
@@ -104,6 +98,11 @@ class PilotLevel:
     def shows_gain(self) -> bool:
         """Say whether the gain of the reference candidate stands out of its error."""
         return self.robust > 2 * self.error
+
+    @property
+    def stated(self) -> bool:
+        """Say whether the problem states the incumbent of the level."""
+        return self.halves[0].incumbent is not None
 
     @property
     def counted(self) -> float:

@@ -7,15 +7,18 @@ from dataclasses import dataclass
 from typing import Any
 
 
+INCUMBENT = "the incumbent, without exploration"
+EXPLORING = "the legacy with this exploration, as no incumbent is stated"
+
+
 @dataclass(frozen=True, slots=True)
 class Row:
     """One exploration rate and one cap.
 
     explore: the rate; None means as the legacy logs now. cap: W, infinite for none. episodes: after how many certified units half
     of all such studies have their certificate; likely: nine in ten; None if not within reach, and `why` says so. gain: of the
-    candidate over the incumbent, who does not explore, in reward units per decision: what a certificate speaks of. As the legacy
-    logs now, without a stated incumbent, it is over the legacy with its exploration. cost: what exploring at this rate costs per
-    decision compared with not exploring, None if it is not known.
+    candidate over its comparator, in reward units per decision: what a certificate speaks of. cost: what exploring at this rate
+    costs per decision compared with not exploring, None if it is not known.
     """
 
     explore: float | None
@@ -52,6 +55,7 @@ class LevelPlan:
     source: 'guess' or 'pilot'. deterministic: the pilot shows that the legacy leaves nothing to chance here. cost_known: costs
     come from the guess or the pilot's model; otherwise they are the most that is possible. within: the smallest exploration rate
     with a certificate, in nine of ten studies, within the number of episodes wanted; None if none was wanted or none is found.
+    comparator: who gains are over, in words.
     """
 
     level: str
@@ -61,6 +65,7 @@ class LevelPlan:
     cost_known: bool
     within: Row | None
     notes: tuple[str, ...]
+    comparator: str = INCUMBENT
 
     @property
     def quickest(self) -> Row | None:
@@ -75,6 +80,7 @@ class LevelPlan:
             "level": self.level,
             "source": self.source,
             "deterministic": self.deterministic,
+            "comparator": self.comparator,
             "cost_is": "estimate" if self.cost_known else "at most",
             "rows": [row.plain() for row in self.rows],
             "quickest": None if quickest is None else quickest.plain(),
