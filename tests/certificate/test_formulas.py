@@ -17,7 +17,7 @@ from aegis.certificate.measures import Measure, reward_measure
 from aegis.certificate.plain import plain_gains, plain_values
 from aegis.certificate.robust import nested_gains, nested_values, scaled_gains, scaled_values
 from aegis.certificate.view import Models, View
-from aegis.evidence import Sketch, gain_grid
+from aegis.evidence import Inner, Sketch, gain_grid
 from aegis.problem import Array, Batch, Scope
 
 TWO = Tiny(1, (1, 2), (2, 2), (2, 2))
@@ -157,7 +157,7 @@ def test_water_filled_at_two_levels(setting: Setting) -> None:
         if len(scope) != 2:
             continue
         cap = setting.inner_cap(scope)
-        gains = joint_gains(setting.view, scope, setting.measure, cap, BETS)
+        gains = joint_gains(setting.view, scope, setting.measure, Inner(cap), BETS)
         assert np.nanmin(gains) >= ETA * (1 - 1e-12)
         naive = setting.naive(scope)
         for j in range(0, BETS.size, 3):
@@ -184,7 +184,7 @@ def test_no_evidence_grows_faster_than_the_truth(setting: Setting) -> None:
             found += [("nested value", setting.chance @ nested_values(view, scope, measure, cut), value) for cut in (0.25, 1.0)]
         if len(scope) == 2:
             for cap in (setting.inner_cap(scope), math.inf):
-                factors = setting.chance @ joint_gains(view, scope, measure, cap, BETS)
+                factors = setting.chance @ joint_gains(view, scope, measure, Inner(cap), BETS)
                 assert np.isfinite(factors).all()
                 found += [("joint", factor, 1 + bet * gain) for factor, bet in zip(factors, BETS, strict=True)]
     for name, average, truth in found:
@@ -254,6 +254,6 @@ def test_a_broken_inner_cap_kills_joint_bets() -> None:
     setting = Setting.of(replace(TWO, seed=2))
     scope = Scope(setting.tiny.names)
     cap = setting.inner_cap(scope)
-    assert np.isfinite(joint_gains(setting.view, scope, setting.measure, cap, BETS)).all()
-    cheated = joint_gains(setting.view, scope, setting.measure, 1 + 0.2 * (cap - 1), BETS / 0.3)
+    assert np.isfinite(joint_gains(setting.view, scope, setting.measure, Inner(cap), BETS)).all()
+    cheated = joint_gains(setting.view, scope, setting.measure, Inner(1 + 0.2 * (cap - 1)), BETS / 0.3)
     assert np.isnan(cheated).any()
