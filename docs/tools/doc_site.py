@@ -16,7 +16,7 @@ SECTIONS: dict[str, tuple[str, ...]] = {
     "Start": ("index.md", "tutorial.md", "faq.md"),
     "Guides": (
         *("deterministic.md", "bring-your-own.md", "three-levels.md", "continuous.md", "scale.md", "serve.md", "extending.md"),
-        *("examples/heartsteps.md", "examples/open-bandit.md", "examples/oats.md"),
+        *("examples/heartsteps.md", "examples/open-bandit.md", "examples/oats.md", "examples/hillstrom.md"),
     ),
     "Commands": (
         *("init.md", "audit.md", "plan.md", "learn.md", "certify.md", "report.md", "compare.md", "handover.md", "validate.md"),

@@ -13,14 +13,26 @@ from aegis.version import __version__
 if TYPE_CHECKING:
     from aegis.agents import AGENTS, Agent, CandidateSettings, Learned, Online, learn, make_online, run, run_to
     from aegis.audit import audit_log
-    from aegis.certificate import Candidate, Certificate, certificate_schema, certify, load_certificate, verify
+    from aegis.certificate import Candidate, Certificate, certificate_schema, certify, load_certificate, register, verify
     from aegis.cli.candidates import load_candidate
     from aegis.comparison import Comparison, ComparisonSettings, compare
     from aegis.logs import Source, Split, draft_problem, write_log
     from aegis.mechanisms import Belief, LevelRewards, ModelSettings, build_belief, fit_scalings
     from aegis.planning import Integration, Planned, load_policy, load_rewards
-    from aegis.policies import Capped, FullColumns, Function, Hybrid, Legacy, Logged, Mixture, TargetColumns, save_policy
-    from aegis.problem import Batch, Level, Problem, Scope, load_problem, save_problem
+    from aegis.policies import (
+        Capped,
+        FullColumns,
+        Function,
+        Hybrid,
+        Legacy,
+        Logged,
+        Mixture,
+        StatedIncumbent,
+        TargetColumns,
+        save_policy,
+        with_incumbent,
+    )
+    from aegis.problem import Batch, Incumbent, Level, Problem, Scope, load_problem, save_problem
     from aegis.report import write_report
     from aegis.service.client import Client
     from aegis.validation import Plan, Validation, plan, validate
@@ -29,14 +41,15 @@ if TYPE_CHECKING:
 _ROOMS = {
     "agents": ("AGENTS", "Agent", "CandidateSettings", "Learned", "Online", "learn", "make_online", "run", "run_to"),
     "audit": ("audit_log",),
-    "certificate": ("Candidate", "Certificate", "certificate_schema", "certify", "load_certificate", "verify"),
+    "certificate": ("Candidate", "Certificate", "certificate_schema", "certify", "load_certificate", "register", "verify"),
     "cli.candidates": ("load_candidate",),
     "comparison": ("Comparison", "ComparisonSettings", "compare"),
     "logs": ("Source", "Split", "draft_problem", "write_log"),
     "mechanisms": ("Belief", "LevelRewards", "ModelSettings", "build_belief", "fit_scalings"),
     "planning": ("Integration", "Planned", "load_policy", "load_rewards"),
-    "policies": ("Capped", "FullColumns", "Function", "Hybrid", "Legacy", "Logged", "Mixture", "TargetColumns", "save_policy"),
-    "problem": ("Batch", "Level", "Problem", "Scope", "load_problem", "save_problem"),
+    "policies": ("Capped", "FullColumns", "Function", "Hybrid", "Legacy", "Logged", "Mixture", "StatedIncumbent",
+                 "TargetColumns", "save_policy", "with_incumbent"),
+    "problem": ("Batch", "Incumbent", "Level", "Problem", "Scope", "load_problem", "save_problem"),
     "report": ("write_report",),
     "service.client": ("Client",),
     "validation": ("Plan", "Validation", "plan", "validate"),
@@ -60,6 +73,7 @@ __all__ = [
     "FullColumns",
     "Function",
     "Hybrid",
+    "Incumbent",
     "Integration",
     "Learned",
     "Legacy",
@@ -76,6 +90,7 @@ __all__ = [
     "Scope",
     "Source",
     "Split",
+    "StatedIncumbent",
     "TargetColumns",
     "Validation",
     "__version__",
@@ -96,6 +111,7 @@ __all__ = [
     "make_world",
     "oracle_value",
     "plan",
+    "register",
     "run",
     "run_to",
     "save_policy",
@@ -103,6 +119,7 @@ __all__ = [
     "true_value",
     "validate",
     "verify",
+    "with_incumbent",
     "write_log",
     "write_report",
 ]  # fmt: skip

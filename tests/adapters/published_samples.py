@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from aegis.adapters.heartsteps import _WANTED
+from aegis.adapters.hillstrom import AMOUNTS, CHANNELS, EMAILS, ZIP_CODES
 from aegis.adapters.open_bandit import CAMPAIGNS
 
 
@@ -98,6 +99,37 @@ def impressions(logger: str, campaign: str, count: int = 200, seed: int = 0) -> 
             }
         )
     return rows
+
+
+def customers(count: int = 60, seed: int = 0) -> list[dict[str, str]]:
+    """Customers of an e-mail test of this design: one visit in five, and one visit in four is a purchase."""
+    rng = np.random.default_rng(seed)
+    rows = []
+    for _ in range(count):
+        visit = rng.random() < 0.2
+        bought = visit and rng.random() < 0.25
+        rows.append(
+            {
+                "recency": str(int(rng.integers(1, 13))),
+                "history_segment": str(rng.choice(AMOUNTS)),
+                "history": f"{rng.uniform(29.99, 900):.2f}",
+                "mens": str(int(rng.integers(2))),
+                "womens": str(int(rng.integers(2))),
+                "zip_code": str(rng.choice(ZIP_CODES)),
+                "newbie": str(int(rng.integers(2))),
+                "channel": str(rng.choice(CHANNELS)),
+                "segment": str(rng.choice(EMAILS)),
+                "visit": str(int(visit)),
+                "conversion": str(int(bought)),
+                "spend": "29.99" if bought else "0",
+            }
+        )
+    return rows
+
+
+def write_customers(path: Path, rows: list[dict[str, str]]) -> Path:
+    path.write_bytes(csv_text(rows).encode())
+    return path
 
 
 def csv_text(rows: list[dict[str, str]]) -> str:

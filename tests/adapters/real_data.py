@@ -9,6 +9,7 @@ import pytest
 
 FILES = {
     "heartsteps": "heartsteps/suggestions.csv",
+    "hillstrom": "hillstrom/hillstrom.csv",
     "oats": "oats/yates.oats.tsv",
     "open-bandit": "obp-0.4.1-py3-none-any.whl",
 }

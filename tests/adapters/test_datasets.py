@@ -5,7 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from published_samples import impressions, oats, suggestions, write_oats, write_suggestions, write_wheel
+from published_samples import (
+    customers,
+    impressions,
+    oats,
+    suggestions,
+    write_customers,
+    write_oats,
+    write_suggestions,
+    write_wheel,
+)
 
 from aegis.adapters.datasets import DATASETS, read_dataset
 from aegis.errors import LogError, SettingError
@@ -21,6 +30,8 @@ def sample(name: str, folder: Path) -> Path:
         return write_suggestions(folder / "suggestions.csv", suggestions())
     if name == "oats":
         return write_oats(folder / "yates.oats.tsv", oats())
+    if name == "hillstrom":
+        return write_customers(folder / "hillstrom.csv", customers())
     logs = {logger: impressions(logger, "all", seed=3) for logger in ("random", "bts")}
     return write_wheel(folder / "obp.whl", "all", logs)
 

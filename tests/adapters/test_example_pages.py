@@ -15,6 +15,7 @@ ENDS = {
     "heartsteps.md": ("heartsteps", [0, 4, 0, 3, 0]),
     "open-bandit.md": ("open-bandit", [0, 4, 0, 0, 3, 0, 3, 0, 3, 0, 3]),
     "oats.md": ("oats", [0, 0, 3, 2, 0, 0]),
+    "hillstrom.md": ("hillstrom", [0, 0, 0, 0, 0, 0]),
 }
 
 
@@ -29,7 +30,7 @@ def test_no_page_is_left_out() -> None:
     assert {Path(entry.page).name for entry in DATASETS.values()} == set(ENDS)
     for page, (_, ends) in ENDS.items():
         shown = [pair for kind, text in blocks(page) if kind == "console" for pair in commands(text)]
-        assert len(shown) == len(ends) and all(command.startswith("aegis ") and lines for command, lines in shown)
+        assert len(shown) == len(ends) and all(command.startswith(("aegis ", "python ")) and lines for command, lines in shown)
 
 
 def test_a_changed_number_or_word_is_noticed() -> None:

@@ -8,6 +8,7 @@ import math
 import os
 import re
 import shlex
+import subprocess
 import sys
 from pathlib import Path
 
@@ -60,8 +61,13 @@ def commands(text: str) -> list[tuple[str, list[str]]]:
 
 
 def typed(command: str) -> tuple[int, str]:
-    """Run `aegis ...` in this process; return its exit code, and what it prints on both streams."""
+    """Run `aegis ...` in this process, `python FILE` in another; return the exit code, and what is printed on both streams."""
     words = [os.path.expandvars(word) for word in shlex.split(command)]
+    if words[0] == "python":
+        ran = subprocess.run(
+            [sys.executable, *words[1:]], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+        )
+        return ran.returncode, ran.stdout
     assert words[0] == "aegis", command
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed), pytest.raises(SystemExit) as stop:

@@ -259,6 +259,8 @@ BY_POLICY = {"outside-support", "poor-overlap", "doubtful-weights"}
 BY_CERTIFICATE = {
     "cannot-certify",
     "earlier-looks",
+    "chosen-after-results",
+    "risk-spent",
     "damaged-ledger",
     "nothing-certified",
     "no-fingerprints",

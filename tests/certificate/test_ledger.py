@@ -20,6 +20,7 @@ from small_logs import better, better_policy, make_table, problem_of, replaced, 
 
 from aegis.certificate import Candidate, adding, certify, verify
 from aegis.certificate.ledger import Ledger, default_folder, summary
+from aegis.certificate.looks import request_key
 from aegis.errors import InputError, OutputError
 from aegis.files import LOCK, digest_of
 from aegis.logs import Source
@@ -168,13 +169,19 @@ def test_a_certificate_says_that_the_ledger_is_damaged(tmp_path: Path) -> None:
     certified(source, tmp_path)
     (path,) = tmp_path.glob("*.json")
     path.write_text(path.read_text()[:-40])
-    again = certified(source, tmp_path)
+    barred = certified(source, tmp_path)
+    assert {"chosen-after-results", "damaged-ledger"} <= {found["code"] for found in barred.findings}
+    again = certified(source, tmp_path, delta=0.12, fixed_before="registered in May; the disk failed")
+    assert again.settings["delta"] == pytest.approx(0.07)  # what cannot be read counts as a look at the usual risk
     (said,) = [found for found in again.findings if found["code"] == "damaged-ledger"]
     assert said["severity"] == "warning" and f"{path}, line " in said["message"] and "restore the file" in said["fix"]
     assert again.looks["number"] == 2 and again.looks["earlier"][0]["verdict"] == "cannot be read"
     assert not any(found["code"] == "earlier-looks" for found in again.findings)
-    other = certified(source_of(make_table(40, seed=5)), tmp_path)
+    other = certified(source_of(make_table(40, seed=5)), tmp_path)  # the ledger still says that it is about other files
     assert [found["code"] for found in other.findings if "ledger" in found["code"]] == ["damaged-ledger"]
+    assert other.verdict.verdict != "refused"
+    path.write_text(path.read_text().replace('"files"', '"fi'))
+    assert certified(source_of(make_table(40, seed=6)), tmp_path).findings[0]["code"] == "chosen-after-results"
     assert verify(again.to_json(), source, [Candidate.of(better_policy(source.problem))]).holds
 
 
@@ -258,12 +265,14 @@ def test_a_look_that_breaks_off_after_units_were_opened_stays_down(tmp_path: Pat
 
 
 def test_a_policy_without_a_digest_is_never_the_same(tmp_path: Path) -> None:
-    """Nobody knows whether a function without a name is the one of yesterday."""
+    """A function without a name may be another one than yesterday: its second look comes after a result."""
     source = source_of(make_table(40))
     policy = Function(source.problem, lambda level, rows: better(level, rows))
     for number in range(3):
-        looks = certify(source, policy, ledger=tmp_path, now=f"day {number // 2}").looks  # two within one second
-        assert looks["number"] == number + 1 and [look["same"] for look in looks["earlier"]] == [False] * number
+        found = certify(source, policy, ledger=tmp_path, now=f"day {number // 2}")  # two within one second
+        looks = found.looks
+        assert looks["number"] == 1 + (number > 0) and [look["same"] for look in looks["earlier"]] == [False] * (number > 0)
+        assert ("chosen-after-results" in [item["code"] for item in found.findings]) == (number > 0)
 
 
 def test_code_that_behaves_otherwise_is_not_the_same(tmp_path: Path) -> None:
@@ -286,11 +295,13 @@ def test_an_earlier_look_at_part_of_the_data_is_printed(tmp_path: Path) -> None:
     grown = saved(pa.concat_tables([table, more]), tmp_path / "grown.parquet")
     other = saved(make_table(80, seed=9), tmp_path / "other.parquet")
     certified(Source([paths[0]], problem_of()), folder)
-    for parts in (paths, [grown]):
-        certificate = certified(Source(parts, problem_of()), folder)
+    for parts, delta in ((paths, 0.2), ([grown], 0.3)):
+        certificate = certified(Source(parts, problem_of()), folder, delta=delta)
         assert {(look["part"], look["same"]) for look in certificate.looks["earlier"]} == {(True, False)}
-        (warning,) = [found for found in certificate.findings if found["code"] == "earlier-looks"]
-        assert "at a part of them" in warning["message"]
+        (note,) = [found for found in certificate.findings if found["code"] == "earlier-looks"]
+        assert "at a part of them" in note["message"]
+        refused = certified(Source(parts, problem_of()), folder, delta=0.04)
+        assert "risk-spent" in [found["code"] for found in refused.findings]
     assert certified(Source([other], problem_of()), folder).looks["earlier"] == []
 
 
@@ -300,7 +311,8 @@ def test_a_ledger_of_an_earlier_version_is_read(tmp_path: Path) -> None:
     old = {"key": digest_of(DECLARED), "when": "monday", "declared": DECLARED, "verdict": "not yet"}
     ledger.path.write_text(json.dumps({"looks": [old]}))
     (look,) = ledger.open(DECLARED, "tuesday")
-    assert look.same(digest_of(DECLARED), {})
+    assert look.same(request_key({**DECLARED, "delta": 0.1}), {})  # the risk is not part of what a request is known by
+    assert not look.same(request_key(OTHER), {}) and look.risk == 0.05
     assert len(ledger.looks()) == 2
 
 
@@ -311,12 +323,12 @@ def test_later_certificates_print_earlier_looks(tmp_path: Path) -> None:
     again = certified(source_of(table), tmp_path)
     assert again.looks["number"] == 1 and [look["same"] for look in again.looks["earlier"]] == [True]
     assert not any(found["code"] == "earlier-looks" for found in again.findings)
-    other = certify(source_of(table), worse_policy(problem_of()), ledger=tmp_path)
+    declared = {"delta": 0.12, "fixed_before": "minutes of the meeting of 3 May"}
+    other = certify(source_of(table), worse_policy(problem_of()), ledger=tmp_path, **declared)
     assert other.looks["number"] == 2
-    (warning,) = [found for found in other.findings if found["code"] == "earlier-looks"]
-    assert warning["severity"] == "warning" and "2 other looks" in warning["message"]
-    assert "scope, claims, range or cap" in warning["message"]
-    assert warning["message"].endswith("3 looks at 5 % each make roughly 15 %")
+    (note,) = [found for found in other.findings if found["code"] == "earlier-looks"]
+    assert note["severity"] == "note" and "2 other looks" in note["message"]
+    assert note["message"].endswith("The risk of all statements on these data together is at most 12 %")
     assert certified(source_of(make_table(60, seed=2)), tmp_path).looks["number"] == 1
     assert certify(source_of(table), better_policy(problem_of()), ledger=False).looks == {}
 

@@ -137,7 +137,7 @@ def test_at_a_null_at_most_delta_of_the_runs_certify() -> None:
     for lean in (0.0, 1.0):
         view = View(problem, replace(batch, reward=rewards), Function(problem, only_a), Models(guess={"margin": lean}))
         measure, scope = reward_measure(problem), Scope({"recipe"})
-        (part,) = gain_parts(problem, scope, measure, Reach(True, (math.inf,)), "auto")
+        (part,) = gain_parts(problem, scope, measure, Reach.capped(math.inf), "auto")
         assert part.largest == 0.75
         grid = gain_grid(part.largest)
         path = np.log(part.compute(view, grid.bets, 1.0)).reshape(runs, units, -1).cumsum(axis=1)

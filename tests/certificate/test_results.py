@@ -166,7 +166,9 @@ def test_a_certified_verdict_says_its_doubt() -> None:
         verdict = certificate.verdict
         if verdict.verdict == CERTIFIED:
             assert ("But its weights average" in verdict.sentence) == warned
-            assert verdict.next_step.startswith("First find out why the weights" if warned else "Hand 'dose' over")
+            assert verdict.next_step.startswith(
+                "First find out why the weights" if warned else "Deploy candidate 1 at 'dose' unchanged"
+            )
             said.append(warned)
         if warned:
             audit = audit_log(source_of(more, problem), columns, ["dose"], ["new_dose"])

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from small_logs import better_policy, legacy_dose, legacy_setting, make_table, problem_of, source_of
+from small_logs import better_policy, legacy_dose, legacy_setting, make_table, problem_of, replaced, source_of
 
 from aegis.certificate import CERTIFIED, NOT_YET, REFUSED, certify
 from aegis.certificate.certificate import LevelResult
-from aegis.certificate.verdicts import blocking_level, does_the_same, judge
+from aegis.certificate.verdicts import blocking_level, judge
 from aegis.errors import counted
 from aegis.logs import Source
 from aegis.policies import Function, TargetColumns
@@ -45,14 +45,14 @@ def test_a_verdict_on_one_scope_tells_of_the_refused_ones(verdict: str) -> None:
 
 def test_one_unit_is_one_unit() -> None:
     sentence, step = judged(result(NOT_YET, units=1))
-    assert "on 1 episode it" in sentence and step.startswith("Keep the legacy. 1 episode is too few")
+    assert "on 1 episode it" in sentence and step.startswith("Keep the incumbent. 1 episode is too few")
     assert "2 episodes are too few" in judged(result(NOT_YET, units=2))[1]
     assert "on 1 episode." in judged(result(CERTIFIED, units=1))[0]
-    assert "Log about 1 further episode under it" in judged(result(NOT_YET, further=1))[1]
+    assert "The whole log again takes about 1 further episode, but" in judged(result(NOT_YET, further=1))[1]
     assert [counted(number, "clusters") for number in (0, 1, 2)] == ["0 clusters", "1 cluster", "2 clusters"]
 
 
-def test_a_candidate_that_does_what_the_legacy_does_is_told() -> None:
+def test_a_candidate_identical_to_its_comparator_is_refused() -> None:
     """As a function that gives back the probabilities of the log: there is nothing to gain, and nothing to learn from that."""
 
     def legacy(level: Level, rows: Rows) -> np.ndarray[Any, Any]:
@@ -60,27 +60,26 @@ def test_a_candidate_that_does_what_the_legacy_does_is_told() -> None:
 
     problem = problem_of()
     found = certify(source_of(make_table(120)), Function(problem, legacy), ledger=False)
-    assert found.verdict.verdict == NOT_YET and all(does_the_same(level) for level in found.levels)
-    assert "they do the same" in found.verdict.next_step and "learn another" not in found.verdict.next_step
-    assert found.blocking == "No level's weights stand in the way: all are 1."
+    assert found.verdict.verdict == REFUSED and found.exit_code == 4
+    assert [item["code"] for item in found.findings if item["severity"] == "refused"] == ["identical"] * len(found.levels)
+    assert "identical to the policy that wrote the log" in found.verdict.sentence
+    assert "Do not hand over. Keep the incumbent" in found.verdict.next_step
+    assert all(level.gain_lower is None for level in found.levels)
     other = certify(source_of(make_table(120)), better_policy(problem), ledger=False)
-    assert not any(does_the_same(level) for level in other.levels)
+    assert not any("identical" in level.reason for level in other.levels)
 
 
-@pytest.mark.parametrize(
-    ("weights", "same"),
-    [
-        ({"largest": 1.0, "ess_share": 1.0}, True),
-        ({"largest": 1.0 + 1e-12, "ess_share": 1.0 - 1e-12}, True),
-        ({"largest": 1.0, "ess_share": 0.99}, False),  # some are smaller
-        ({"largest": 1.001, "ess_share": 1.0}, False),
-        ({}, False),
-    ],
-)
-def test_the_same_means_that_every_weight_is_one(weights: dict[str, float], same: bool) -> None:
-    level = result(NOT_YET, weights=weights)
-    assert does_the_same(level) == same
-    assert ("they do the same" in judged(level)[1]) == same
+def test_a_candidate_that_differs_in_one_decision_is_not_identical() -> None:
+    table, problem = make_table(120), problem_of(full=False)
+    for row in (None, 7):
+        same = table["p_dose"].to_numpy().copy()
+        if row is not None:
+            same[row] = same[row] / 2
+        logged = replaced(table, "new_dose", same)
+        found = certify(
+            source_of(logged, problem), TargetColumns(problem, {"dose": "new_dose"}), scopes=[["dose"]], fresh=True, ledger=False
+        )
+        assert ("identical" in found.levels[0].reason) == (row is None)
 
 
 def test_weights_that_differ_stand_in_the_way() -> None:
@@ -105,7 +104,7 @@ def test_a_log_with_hardly_any_decisions_like_the_candidates_foresees_nothing() 
     step = judged(result(NOT_YET, further=442_452, weights=thin))[1]
     assert "hardly contains decisions like those of mine: 500 episodes tell as much of it as about 4.2 of its own would" in step
     assert "aegis learn --kind capped" in step and "442452" not in step
-    assert "Log about 70 further" in judged(result(NOT_YET, further=70, weights={**SPREAD, "effective_units": 20.0}))[1]
+    assert "takes about 70 further" in judged(result(NOT_YET, further=70, weights={**SPREAD, "effective_units": 20.0}))[1]
     assert "too few to foresee anything" in judged(result(NOT_YET, units=9, weights=thin))[1]
     assert "hardly" not in "".join(judged(result(CERTIFIED, weights=thin)))
 

@@ -45,7 +45,8 @@ def test_weighted_logs_agree_with_the_hybrid_that_acts(case: str) -> None:
     candidate = Mixture([world.legacy(member) for member in members])
     log = world.episodes(0, EPISODES, legacy, SEED)
     view = View(problem, log, candidate, Models())
-    gains, values, earned = episode_estimates(view, scope, measure).T
+    gains, values, earned, compared = episode_estimates(view, scope, measure).T
+    np.testing.assert_array_equal(compared, earned)  # without a stated incumbent the comparator is the logger
     acted = world.episodes(0, EPISODES, Hybrid(problem, scope, candidate, legacy), SEED + 1)
     acted_values = measure.scaled(acted.episode_means(np.asarray(acted.reward)))
     other = world.episodes(0, EPISODES, legacy, SEED + 2)

@@ -15,6 +15,7 @@ from small_logs import better_policy, make_table, problem_text, source_of
 from test_sensitivity_exact import CASES, Wrong, listed, scopes
 
 from aegis.certificate import Candidate, certify, stated_problem, verify
+from aegis.certificate.comparator import Closeness
 from aegis.certificate.doubt import largest_gain
 from aegis.certificate.measures import reward_measure
 from aegis.certificate.parts import Reach, gain_parts, value_parts
@@ -65,7 +66,7 @@ def certified_runs(wrong_by: str, full: bool, runs: int, units: int, bonus: floa
     scope, measure = Scope({"valve"}), reward_measure(problem)
     view = View(problem, batch, Function(problem, first), Models(guess={"r": 0.5}))
     logs = []
-    for part in gain_parts(problem, scope, measure, Reach(full, (math.inf,)), "auto"):
+    for part in gain_parts(problem, scope, measure, Reach(full, (Closeness(),)), "auto"):
         grid = gain_grid(part.largest) if part.kind == "gain" else value_grid(0)
         found = part.compute(view, grid.bets, 1.0)
         units_logs = np.log(found) if found.ndim > 1 else np.log1p(np.multiply.outer(found, grid.bets))
@@ -157,12 +158,12 @@ def test_every_part_promises_at_most_the_truth(case: str) -> None:
         measure, legacy = reward_measure(problem), truth.value_of(Scope())
         for scope in scopes(truth):
             value = truth.value_of(scope)
-            for part in gain_parts(problem, scope, measure, Reach(True, (math.inf,) * len(scope)), "auto"):
+            for part in gain_parts(problem, scope, measure, Reach(True, (Closeness(),) * len(scope)), "auto"):
                 bets = gain_grid(1.0).bets[::4]
                 found = chance @ part.compute(view, bets, 1.0)
                 target = 1.0 + bets * (value - legacy) if part.kind == "gain" else value - legacy + part.offset
                 assert np.all(found <= target + 1e-10), part.name
-            for part in value_parts(problem, scope, measure, Reach(True, (math.inf,) * len(scope)), "auto"):
+            for part in value_parts(problem, scope, measure, Reach(True, (Closeness(),) * len(scope)), "auto"):
                 assert chance @ part.compute(view, np.zeros(0), 1.0) <= value + 1e-12
             for part in value_parts(truth.logged().problem, scope, measure, Reach(False, ()), "plain"):
                 believed.append(chance @ part.compute(view, np.zeros(0), 1.0) - value)

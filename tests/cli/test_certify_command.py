@@ -118,12 +118,12 @@ def test_gain_only_leaves_values_out(place: Path, capsys: pytest.CaptureFixture[
     assert found["levels"][0]["value_lower"] is None and found["settings"]["what"] == ["gain"]
 
 
-def test_columns_of_the_log(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_columns_of_the_log(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     two = ["--policy", "columns:new_meta,new_inner"]
     code, found, err = certify(place, *two, capsys=capsys, log="targets.parquet")
     assert code in (0, 3), err
     assert [level["method"] for level in found["levels"]] == ["plain"] * 3
-    one = ["--policy", "columns:new_inner", "--scope", "inner"]
+    one = ["--policy", "columns:new_inner", "--scope", "inner", "--ledger", tmp_path]
     code, alone, err = certify(place, *one, capsys=capsys, log="targets.parquet")
     assert code in (0, 3), err
     inner = next(level for level in found["levels"] if level["scope"] == ["inner"])

@@ -107,7 +107,7 @@ def test_bash_itself_completes(tmp_path: Path) -> None:
 
 def test_values_are_completed_without_heavy_imports() -> None:
     assert completed("aegis simulate --world d") == (["plain,dosing"], "[]")
-    assert completed("aegis dataset h") == (["plain,heartsteps"], "[]")
+    assert completed("aegis dataset h") == (["plain,heartsteps", "plain,hillstrom"], "[]")
     assert completed("aegis certify log.csv --method w") == (["plain,water-filled"], "[]")
     assert completed("aegis convert x --from o") == (["plain,obp"], "[]")
     assert "plain,1a" in completed("aegis bench run 1")[0]

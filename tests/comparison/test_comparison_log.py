@@ -209,12 +209,13 @@ def test_what_certify_refuses_is_not_compared():
         compare(wrong, TargetColumns(problem, {"dose": "new_dose"}))
 
 
-def test_a_comparison_is_a_look_only_if_asked(source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_comparison_is_written_down_as_a_result_unless_it_is_a_study(source, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("AEGIS_LEDGER", str(tmp_path / "own"))
-    found = compare(source, better_policy(source.problem), scope=["dose"])
+    found = compare(source, better_policy(source.problem), scope=["dose"], ledger=False)
     assert not (tmp_path / "own").exists() and "Nothing was written" in found.notes[-1]
-    found = compare(source, better_policy(source.problem), scope=["dose"], ledger=tmp_path / "asked")
-    assert len(list((tmp_path / "asked").glob("*.json"))) == 1 and "is a look" in found.notes[-1]
+    for folder, chosen in (("own", None), ("asked", tmp_path / "asked")):
+        found = compare(source, better_policy(source.problem), scope=["dose"], ledger=chosen)
+        assert len(list((tmp_path / folder).glob("*.json"))) == 1 and "as a result on these data" in found.notes[-1]
 
 
 def test_the_same_seed_gives_the_same_document(source, plain):

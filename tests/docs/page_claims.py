@@ -20,6 +20,7 @@ FOLLOWED = {
     "docs/bring-your-own.md": "tests/adapters/test_bring_your_own_page.py",
     "docs/continuous.md": "tests/cli/test_continuous_docs.py",
     "docs/examples/heartsteps.md": "tests/adapters/test_example_pages.py",
+    "docs/examples/hillstrom.md": "tests/adapters/test_example_pages.py",
     "docs/examples/oats.md": "tests/adapters/test_example_pages.py",
     "docs/examples/open-bandit.md": "tests/adapters/test_example_pages.py",
 }

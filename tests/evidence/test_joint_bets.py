@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from aegis.evidence import FLOOR, Choice, gain_grid, inner_factors, outer_stakes
+from aegis.evidence import FLOOR, Choice, Inner, gain_grid, inner_factors, outer_stakes
 from aegis.policies import cap
 from aegis.rng import stream
 
@@ -46,7 +46,7 @@ def test_the_mean_factor_is_at_most_one_plus_the_bet_times_the_gain(seed: int, c
     dead = np.zeros(bets.size, dtype=bool)
     for a in range(3):
         outer = Choice(pi2[None], mu2[None], nu2[None], np.array([a]))
-        stakes = outer_stakes(outer, below_pi, below_mu, caps[1], bets)
+        stakes = outer_stakes(outer, below_pi, below_mu, Inner(caps[1]), bets)
         for b in range(4):
             inner = Choice(pi1[a][None], mu1[a][None], nu1[a][None], np.array([b]))
             factor = inner_factors(
@@ -78,7 +78,7 @@ def test_factors_are_those_of_a_naive_transcription(seed: int) -> None:
     t1 = _level(inner_kappa, nu1[a], (stake - FLOOR) / bet - np.maximum(u2[a] * mu1[a] - w2[a] * pi1[a], 0).sum())
     naive = FLOOR + bet * (max(t1 - inner_kappa[b], 0) + max(z[b], 0) * r + max(-z[b], 0) * (1 - r))
     outer = Choice(pi2[None], mu2[None], nu2[None], np.array([a]))
-    stakes = outer_stakes(outer, below_pi[None], below_mu[None], caps[1], np.array([bet]))
+    stakes = outer_stakes(outer, below_pi[None], below_mu[None], Inner(caps[1]), np.array([bet]))
     inner = Choice(pi1[a][None], mu1[a][None], nu1[a][None], np.array([b]))
     found = inner_factors(
         inner, outer.taken(pi2[None]), outer.taken(mu2[None]), stakes, guess[a][None], np.array([r]), np.array([bet])
@@ -91,7 +91,7 @@ def test_a_broken_inner_cap_kills_the_bet() -> None:
     pi1 = np.array([[1.0, 0.0]])  # twice mu, promised 1.2
     outer = Choice(mu2, mu2, mu2, np.array([0]))
     bets = gain_grid(1 - 1 / 1.2).bets[:1]
-    stakes = outer_stakes(outer, np.full((1, 2), 0.5), np.full((1, 2), 0.5), 1.2, bets)
+    stakes = outer_stakes(outer, np.full((1, 2), 0.5), np.full((1, 2), 0.5), Inner(1.2), bets)
     found = inner_factors(
         Choice(pi1, mu1, mu1, np.array([0])), np.ones(1), np.ones(1), stakes, np.full((1, 2), 0.5), np.array([0.5]), bets
     )

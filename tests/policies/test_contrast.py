@@ -66,7 +66,7 @@ def test_with_the_taken_propensity_only_the_distance_is_estimated() -> None:
     taken = replace(table, action=action.astype(np.int32), mu_taken=table.mu_full[np.arange(len(table)), action], mu_full=None)
     found = contrast(PROBLEM, uniform, batch.with_level("dose", taken), ["dose"])[0]
     assert found.overall.favourite_differs is None
-    assert found.legacy is None
+    assert found.comparator is None
     assert abs(found.overall.total_variation - truth) < 5 * 0.5 / np.sqrt(len(table))
 
 

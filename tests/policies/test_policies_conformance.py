@@ -24,11 +24,13 @@ from aegis.policies import (
     Natural,
     Softmax,
     State,
+    StatedIncumbent,
     TargetColumns,
     Uniform,
     load_policy,
     policy_digest,
     save_policy,
+    with_incumbent,
 )
 from aegis.policies.smoothed import at_taken
 from aegis.problem import Batch, Policy, Problem, concat
@@ -61,14 +63,17 @@ def cautious(level, rows):
     return np.tile(np.arange(1, level.actions.count + 1) / np.arange(1, level.actions.count + 1).sum(), (count, 1))
 
 
-PROBLEM = ex.problem(2)
-LEGACY = Legacy(PROBLEM, {"recipe": Epsilon(Constant("high"), 0.4), "dose": Natural({"temperature": 0.5}, 0.6)})
+RULES_OF = {"recipe": Epsilon(Constant("high"), 0.4), "dose": Natural({"temperature": 0.5}, 0.6)}
+SOFT = {"recipe": Epsilon(Softmax((0.0, 1.0, -1.0), {"task": (0.5, 0.0, -0.5)}), 0.2), "dose": Epsilon(Uniform(), 0.5)}
+PROBLEM = with_incumbent(ex.problem(2), Legacy(ex.problem(2), SOFT))
+LEGACY = Legacy(PROBLEM, RULES_OF)
 OTHER = Legacy(PROBLEM, {"recipe": Softmax((0.0, 1.0, -1.0), {"task": (0.5, 0.0, -0.5)}), "dose": Uniform()})
 MODEL = Slopes({"recipe": np.array([0.3, 1.0, 2.0]), "dose": np.linspace(0, 3, 5)})
 MIXTURE = Mixture([LEGACY, OTHER], [0.3, 0.7])
 EXAMPLES: dict[str, Policy] = {
     "legacy": LEGACY,
     "logged": Logged(PROBLEM),
+    "incumbent": StatedIncumbent(PROBLEM),
     "mixture": Mixture([MIXTURE, LEGACY], [0.1, 0.9]),
     "hybrid": Hybrid(PROBLEM, {"dose"}, MIXTURE, Mixture([OTHER, LEGACY])),
     "capped": Capped(PROBLEM, MODEL, MIXTURE, 2.0, {"dose"}),
@@ -168,7 +173,8 @@ def test_a_level_without_decisions(kind):
 def test_saving_and_loading_gives_the_same_policy(kind, tmp_path):
     policy, batch = EXAMPLES[kind], complete(False)
     save_policy(policy, tmp_path / "policy")
-    again = load_policy(tmp_path / "policy", ex.problem(2), KINDS)
+    stated = PROBLEM if kind == "incumbent" else ex.problem(2)  # who policies are compared with makes no difference to others
+    again = load_policy(tmp_path / "policy", stated, KINDS)
     assert type(again) is type(policy)
     assert policy_digest(again) == policy_digest(policy)
     np.testing.assert_array_equal(again.weights, policy.weights)

@@ -259,8 +259,13 @@ def test_assumptions_findings_and_looks_are_shown() -> None:
         "Note range-too-wide at column \u2018margin\u2019",
     ]
     assert "What to do: learn a candidate closer" in found[0].text and "share: 0.41; where: task 3" in found[0].text
-    caution = page.all(".caution")[0].text
-    assert caution.startswith("Take care: 1 other question was put to the same data")
+    assert "1 other question was put to the same data before" in page.text
+    assert "of all statements of the 2 requests registered on these data is at most" in page.text
+    risk = {"asked": 0.1, "requests": 2, "sum": 0.1, "looks": True, "fixed_before": "minutes of 3 May <b>"}
+    declared = dataclasses.replace(certified(), settings={**certified().settings, "risk": risk})
+    caution = page_of(declared).all(".caution")
+    assert [item.text for item in caution if item.text.startswith("Take care: 1 other question was put to the same data")]
+    assert sum("minutes of 3 May <b>" in item.text for item in caution) == 2
     same = dataclasses.replace(certified(), looks={"number": 1, "earlier": [{"when": "today", "same": True}], "ledger": "x"})
     assert "Take care" not in render_certificate(same.to_json())
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from aegis.adapters.heartsteps import read_heartsteps
+from aegis.adapters.hillstrom import GUARDS, read_hillstrom
 from aegis.adapters.oats import read_oats
 from aegis.adapters.open_bandit import CAMPAIGNS, LOGGERS, UNITS, read_open_bandit
 from aegis.adapters.tidied import Tidied
@@ -55,6 +56,15 @@ DATASETS: dict[str, Dataset] = {
         "MIT (agridat)",
         "docs/examples/oats.md",
         read_oats,
+    ),
+    "hillstrom": Dataset(
+        "MineThatData e-mail test: send one of two e-mails, or none; 64,000 customers",
+        "hillstrom.csv, the table of the challenge as published",
+        "Kevin Hillstrom 2008, MineThatData E-Mail Analytics And Data Mining Challenge",
+        "none stated (published for a public challenge)",
+        "docs/examples/hillstrom.md",
+        read_hillstrom,
+        {"guard": GUARDS},
     ),
 }
 

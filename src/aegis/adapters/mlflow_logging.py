@@ -18,7 +18,7 @@ from aegis.files import digest_of, write_text
 
 FILE = "certificate.json"
 BOUNDS = ("gain_lower", "value_lower")
-ESTIMATES = ("estimate", "value_estimate", "legacy_value")
+ESTIMATES = ("estimate", "value_estimate", "legacy_value", "incumbent_value", "exploration")
 MOST = 500  # characters of a parameter
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from aegis.agents.fitting import Fitted
 from aegis.errors import PolicyError, SettingError, choose
 from aegis.planning import Greedy, Integration, Planned, Rule, Thompson, plan
-from aegis.policies import Capped, Hybrid, Legacy, Logged, Uniform
+from aegis.policies import Capped, Floored, Hybrid, Legacy, Logged, StatedIncumbent, Uniform
 from aegis.policies.capped import check_limit
 from aegis.problem import Policy, Problem, Scope
 from aegis.rng import stream
@@ -27,7 +27,8 @@ class CandidateSettings:
     """What kind of candidate is made. cap: W of a capped one. particles: draws of a planned one. seed: of its draws.
 
     kind: 'greedy' plans with the posterior mean; 'planned' is a mixture of frozen posterior draws, one of which acts in each
-    episode; 'capped' raises no action's probability more than W times. On logs of the five worlds greedy earns as much as the
+    episode; 'capped' raises no action's probability more than W times; 'stepped' leaves a share 1 - step of the decisions to the
+    incumbent and is greedy in the others. On logs of the five worlds greedy earns as much as the
     mixture or a little more and is many times cheaper to ask, so that it is the default.
     """
 
@@ -36,12 +37,18 @@ class CandidateSettings:
     particles: int = 16
     seed: int = 1
     integration: Integration | None = None
+    step: float = 0.3
 
     def __post_init__(self) -> None:
         choose(self.kind, CANDIDATES, "kind of candidate")
         check_limit(self.cap)
         if isinstance(self.particles, bool) or not isinstance(self.particles, int) or self.particles < 1:
             raise SettingError(f"a candidate has one or more particles, found {self.particles!r}")
+        if isinstance(self.step, bool) or not isinstance(self.step, int | float) or not 0 < self.step <= 1:
+            raise SettingError(
+                "a step is the share of decisions that a stepped candidate takes over, above 0 and at most 1, found "
+                f"{self.step!r}"
+            )
 
 
 def check_carry_over(problem: Problem, scope: Scope, settings: CandidateSettings) -> None:
@@ -110,6 +117,12 @@ def _capped(problem: Problem, fitted: Fitted, scope: Scope, settings: CandidateS
     return Capped(problem, fitted.rewards, acting_legacy(problem, Scope()), settings.cap, scope)
 
 
+def _stepped(problem: Problem, fitted: Fitted, scope: Scope, settings: CandidateSettings) -> Policy:
+    """Return `(1 - s) mu + s target` at every level of the scope: the target is the greedy policy, mu the incumbent."""
+    target = _greedy(problem, fitted, scope, settings)
+    return Floored(problem, target, StatedIncumbent(problem), 1.0 - settings.step, scope)
+
+
 def _by_recursion(problem: Problem, fitted: Fitted, scope: Scope, settings: CandidateSettings, rule: Rule) -> Policy:
     inner = plannable(problem, scope)
     best = Capped(problem, fitted.rewards, everywhere_uniform(problem), math.inf, scope)
@@ -135,4 +148,4 @@ def _known(problem: Problem, level: str) -> bool:
 
 
 Maker = Callable[[Problem, Fitted, Scope, CandidateSettings], Policy]
-CANDIDATES: Mapping[str, Maker] = {"planned": _planned, "greedy": _greedy, "capped": _capped}
+CANDIDATES: Mapping[str, Maker] = {"planned": _planned, "greedy": _greedy, "capped": _capped, "stepped": _stepped}

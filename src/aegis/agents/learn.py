@@ -11,12 +11,12 @@ import numpy as np
 
 from aegis.agents.candidates import CandidateSettings, check_carry_over, make_candidate, plan_from, plannable
 from aegis.agents.fitting import Fitted, Report, episode_means, fit
-from aegis.errors import SettingError
+from aegis.errors import PolicyError, SettingError
 from aegis.files import digest_of
 from aegis.logs import Source, Split, learning_record
 from aegis.mechanisms import LevelRewards, ModelSettings
 from aegis.planning import Greedy
-from aegis.policies import path_full
+from aegis.policies import StatedIncumbent, path_full
 from aegis.problem import Array, Batch, Policy, Problem, Scope, dump_problem
 from aegis.version import __version__
 
@@ -70,6 +70,7 @@ def learn(
     judged = _some(source, placed)
     value = plug_in_value(problem, fitted, policy, controlled, chosen, judged)
     record = _record(source, placed, fitted, controlled, chosen, value, len(judged))
+    record["incumbent_plug_in_value"] = _incumbent_value(problem, fitted, controlled, chosen, judged)
     return Learned(policy, controlled, placed, fitted, value, record)
 
 
@@ -85,6 +86,14 @@ def plug_in_value(
     chances = path_full(policy, level, batch)
     values = _model_values(problem, fitted, scope, settings, level, batch)
     return float(np.nanmean(episode_means(batch, level, np.einsum("na,na->n", chances, values))))
+
+
+def _incumbent_value(problem: Problem, fitted: Fitted, scope: Scope, settings: CandidateSettings, batch: Batch) -> float | None:
+    """Return what the fitted model expects the incumbent to earn in the same contexts; None if its distribution is not known."""
+    try:
+        return plug_in_value(problem, fitted, StatedIncumbent(problem), scope, settings, batch)
+    except PolicyError:
+        return None
 
 
 def _model_values(problem: Problem, fitted: Fitted, scope: Scope, settings: CandidateSettings, level: str, batch: Batch) -> Array:
@@ -111,6 +120,7 @@ def _record(
         "scope": [name for name in problem.names if name in scope],
         "cap": settings.cap if settings.kind == "capped" else None,
         "particles": settings.particles if settings.kind == "planned" else None,
+        "step": settings.step if settings.kind == "stepped" else None,
         "seed": settings.seed,
         "models": dict(fitted.models),
         "reward_models": dict(fitted.reward_models),

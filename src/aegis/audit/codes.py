@@ -203,10 +203,20 @@ CODES: dict[str, Code] = {
         "and that no rows were lost, such as those of failed runs; log more episodes, which will tell",
     ),
     "earlier-looks": Code(
-        "Other claims were tested on these data before. If a candidate, scope, claims, range or cap was chosen after seeing "
-        "their results, the risk is not the one stated: roughly, the risks of all looks add up.",
-        "certify what was chosen after a look (a candidate, and also another scope, fewer claims, a narrower range or a smaller "
-        "cap) on data that came later; or declare all of it before the first look",
+        "Other requests were looked at on these data before. This one was fixed before their results, and the risks add up to "
+        "the sum that is stated.",
+        "nothing, if the request was fixed before; report the sum of risks with the certificate",
+    ),
+    "chosen-after-results": Code(
+        "There are results on these data, or on a part of them, and the request was not registered before the first one. If it "
+        "was shaped by results, no risk can be stated, whatever the numbers: AEGIS shows none.",
+        "certify it on data that came later; or, if it was fixed before the first result, declare so in writing with "
+        "--fixed-before and say when and where; next time register every request before the first result (aegis certify ... "
+        "--register), or name all candidates in one request",
+    ),
+    "risk-spent": Code(
+        "The risk asked for is that of all statements on these data together, and earlier statements have spent it.",
+        "ask for a larger --delta, the risk of all statements together; or certify on fresh data, such as the new episodes alone",
     ),
     "damaged-ledger": Code(
         "A file of the ledger cannot be read at some place: looks may have been written there that nobody can count any more.",

@@ -21,26 +21,34 @@ from aegis.certificate.certificate import REFUSED, Assumption, Certificate, Leve
 from aegis.certificate.claims import margin_of
 from aegis.certificate.collected import Collected
 from aegis.certificate.data import DataDigest
-from aegis.certificate.looks import Behaviours
+from aegis.certificate.family import Share
+from aegis.certificate.looks import USUAL_RISK, Behaviours
 from aegis.certificate.measures import guard_measures, reward_measure
 from aegis.certificate.methods import other_methods
 from aegis.certificate.request import Request
 from aegis.certificate.results import IDENTICAL, level_result, refused_result, subgroup_results
 from aegis.certificate.unsmoothed import unsmoothed
 from aegis.certificate.verdicts import Doubt, blocking_level, judge, listed
-from aegis.errors import RefusedError, counted
+from aegis.errors import RefusedError
 from aegis.problem import Problem, Scope, dump_problem
 from aegis.version import __version__
+
+CANNOT = "cannot-certify"
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a pass over the log found; or why it was refused half way. data: with checksums of rows after a whole pass."""
+    """What a pass over the log found; or why it was refused half way. data: with checksums of rows after a whole pass.
+
+    code, fix: of the finding that says why; the fix stands in the refusal if it is None.
+    """
 
     found: Collected | None
     audit: Audit
     refusal: str | None
     data: DataDigest
+    code: str = CANNOT
+    fix: str | None = None
 
     @property
     def behaviour(self) -> dict[str, dict[str, str]]:
@@ -48,18 +56,20 @@ class Outcome:
         return {} if self.found is None else {name: item.plain() for name, item in self.found.behaviours.items()}
 
 
-def assemble(request: Request, outcome: Outcome, looks: Mapping[str, Any], data: DataDigest, when: str) -> Certificate:
-    """Return the certificate of an outcome."""
+def assemble(
+    request: Request, outcome: Outcome, looks: Mapping[str, Any], data: DataDigest, when: str, share: Share
+) -> Certificate:
+    """Return the certificate of an outcome. share: of the risk, which the request is tested at."""
     problem, found = request.problem, outcome.found
     audited = [item for item in outcome.audit.findings if not (request.barred and item.code == "no-propensity")]
-    every = [*_own_findings(request, outcome, looks), *audited]
+    every = [*_own_findings(request, outcome, looks, share), *audited]
     findings = sorted(every, key=lambda item: SEVERITIES.index(item.severity))  # gravest first
     levels = _levels(request, outcome, findings)
     findings = sorted([*_identical(request, levels), *findings], key=lambda item: SEVERITIES.index(item.severity))
     weights = [] if found is None else _weights(request, found)
     fixes = [item.fix for item in findings if item.severity == "refused"]
     return Certificate(
-        judge(problem, levels, request.delta, fixes, _doubts(request, found), _assumed(request)),
+        judge(problem, levels, request.delta, fixes, _doubts(request, found), share, _assumed(request)),
         levels,
         tuple(item.plain() for item in findings),
         _assumptions(request, outcome),
@@ -83,6 +93,7 @@ def assemble(request: Request, outcome: Outcome, looks: Mapping[str, Any], data:
             "by": list(request.by),
             **({} if request.others == "log" else {"others": request.others}),
             **({} if request.stated is None else {"incumbent": _given(request.stated)}),
+            "risk": share.plain(),
         },
         {"data": data.total, "files": data.named, "problem": request.problem_digest},
         dump_problem(problem),
@@ -177,23 +188,24 @@ def _concerns(item: Finding, scope: Scope, problem: Problem) -> bool:
     return item.code in SIZES and any(problem.index(name) < problem.index(item.level) for name in scope)
 
 
-def _own_findings(request: Request, outcome: Outcome, looks: Mapping[str, Any]) -> list[Finding]:
+def _own_findings(request: Request, outcome: Outcome, looks: Mapping[str, Any], share: Share) -> list[Finding]:
     found = []
-    if outcome.refusal is not None and not outcome.audit.refused:
-        found.append(finding("cannot-certify", "refused", outcome.refusal, fix=_after_semicolon(outcome.refusal)))
+    if outcome.refusal is not None and outcome.code != CANNOT:
+        found.append(finding(outcome.code, "refused", outcome.refusal, fix=outcome.fix))
+    elif outcome.refusal is not None and not outcome.audit.refused:
+        found.append(finding(CANNOT, "refused", outcome.refusal, fix=_after_semicolon(outcome.refusal)))
     if request.barred:
         found.append(_barred(request))
     found += [_damaged(look) for look in looks.get("earlier", []) if look.get("damaged")]
     others = [look for look in looks.get("earlier", []) if not look["same"] and not look.get("damaged")]
-    if others and request.frozen is None:  # tests that were fixed beforehand were not chosen after seeing anything
+    if others and request.frozen is None and outcome.found is not None:
         found.append(
             finding(
                 "earlier-looks",
-                "warning",
+                "note",
                 f"{_looks(len(others))} taken at these data before{_parts(others)}, the last one "
-                f"{max(look['when'] for look in others)}; if a candidate, scope, claims, range or cap here was chosen after "
-                f"seeing their results, the risk is not the one stated. Risks add up: {counted(len(others) + 1, 'looks')} at "
-                f"{100 * request.delta:.3g} % each make roughly {_sum_of_risks(len(others) + 1, request.delta)}",
+                f"{max(look['when'] for look in others)}; this request was fixed before their results, as far as the ledger and "
+                f"the user say. The risk of all statements on these data together is at most {100 * share.total:.3g} %",
                 looks=float(len(others)),
             )
         )
@@ -277,19 +289,13 @@ def _damaged(look: Mapping[str, Any]) -> Finding:
     return finding(
         "damaged-ledger",
         "warning",
-        f"the ledger of looks is damaged: {look['damaged']}; what stood there counts as one look, which it was at least. Looks "
-        "that can be read still count, and new ones go into a file beside it",
+        f"the ledger of looks is damaged: {look['damaged']}; what was written there counts as one look at risk {USUAL_RISK:g}. "
+        "Looks that can be read still count, and new ones go into a file beside it",
     )
 
 
 def _looks(count: int) -> str:
     return "1 other look was" if count == 1 else f"{count} other looks were"
-
-
-def _sum_of_risks(looks: int, delta: float) -> str:
-    """Return what the risks of some looks add up to, in words."""
-    total = looks * delta
-    return f"{100 * total:.3g} %" if total < 1.0 else "100 %, no promise at all"
 
 
 def _parts(others: Sequence[Mapping[str, Any]]) -> str:

@@ -7,7 +7,7 @@ import datetime
 import itertools
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,10 +18,12 @@ from aegis.certificate.candidate import Candidate, Learned
 from aegis.certificate.certificate import Certificate
 from aegis.certificate.claims import WHAT
 from aegis.certificate.data import DataDigest
+from aegis.certificate.family import CHOSEN, CHOSEN_REASON, Barred, Share, share_of
 from aegis.certificate.gathering import gather
 from aegis.certificate.ledger import Ledger, check_folder, summary
-from aegis.certificate.looks import Behaviours, Look
+from aegis.certificate.looks import CERTIFY, Behaviours, Look, request_key
 from aegis.certificate.measures import check_totals, reward_measure
+from aegis.certificate.registration import declared_before
 from aegis.certificate.request import Request
 from aegis.certificate.rows import RowSums
 from aegis.certificate.run import collect
@@ -46,6 +48,7 @@ def certify(
     what: Sequence[str] = WHAT,
     fresh: bool = False,
     by: Sequence[str] = (),
+    fixed_before: str | None = None,
     ledger: str | Path | bool | None = None,
     report: Report | None = None,
     now: str | None = None,
@@ -56,30 +59,57 @@ def certify(
 ) -> Certificate:
     """Return a certificate for one or several candidates that were fixed beforehand: policies, or what `learn` returned.
 
-    scopes: level names of each scope; all scopes if None. delta: the risk, shared by all claims. method: auto, water-filled,
+    scopes: level names of each scope; all scopes if None. delta: the risk of all statements on these data together: it is shared
+    by all requests that were registered on them (`register`), and within a request by all claims. method: auto, water-filled,
     robust or plain. what: 'gain', or 'gain' and 'value'. fresh: learned candidates have seen none of this log, so that all of it
-    may be certified. by: contexts of the outermost level whose groups are looked at too. ledger: its folder; None for the user's
-    own; False for none, as in a study by simulation. report: told the episodes read so far. engine, workers:
-    who reads a long log: so many processes of this machine (None: one for each core), 'dask' for a cluster of this machine, or
-    'dask://host:port'; the numbers are the same. incumbent: who acts if nothing is handed over, in the place of what the problem
-    states; gains are over it. others: levels outside a scope act as in the 'log', or as the 'incumbent'. The verdict is
-    certified, not yet or refused; bad input raises InputError.
+    may be certified. by: contexts of the outermost level whose groups are looked at too. fixed_before: a written declaration that
+    the request was fixed before any result on these data, needed if it was not registered before the first one. ledger: its
+    folder; None for the user's own; False for none, as in a study by simulation. report: called with the episodes read so far.
+    engine, workers: so many processes of this machine read a long log (None: one for each core), or 'dask' for a cluster of this
+    machine, or 'dask://host:port'; the numbers are the same. incumbent: who acts if nothing is handed over, in the place of what
+    the problem states; gains are over it. others: levels outside a scope act as in the 'log', or as the 'incumbent'. The verdict
+    is certified, not yet or refused; bad input raises InputError.
     """
-    team = engine_of(engine, workers)
     request = Request.of(source.problem, candidates, scopes, delta, method, what, fresh, by, incumbent, others)
-    folder = None if isinstance(ledger, bool) else ledger
-    if ledger is not False:
-        check_folder(folder)
+    terms = Terms(ledger, fixed_before=declared_before(fixed_before))
+    return issue(source, request, terms, report=report, now=now, engine=engine, workers=workers)
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """On which terms a log is looked at. ledger: as in `certify`. kind: of the record in the ledger.
+
+    share: the risk that a stored certificate was tested at, if it is recomputed; None: the ledger decides.
+    """
+
+    ledger: str | Path | bool | None = None
+    kind: str = CERTIFY
+    fixed_before: str = ""
+    share: Share | None = None
+
+
+def issue(
+    source: Source,
+    request: Request,
+    terms: Terms,
+    *,
+    report: Report | None = None,
+    now: str | None = None,
+    engine: str = "local",
+    workers: int | None = 1,
+) -> Certificate:
+    """Return the certificate of a request."""
+    team = engine_of(engine, workers)
+    if terms.ledger is not False:
+        check_folder(None if isinstance(terms.ledger, bool) else terms.ledger)
     with contextlib.ExitStack() as stack:
         if source.long:
             team = stack.enter_context(prepared(team, gather.__module__))
-        return _certify(source, request, team, ledger, report, now)
+        return _issue(source, request, team, terms, report, now)
 
 
-def _certify(
-    source: Source, request: Request, team: Engine, ledger: str | Path | bool | None, report: Report | None, now: str | None
-) -> Certificate:
-    folder = None if isinstance(ledger, bool) else ledger
+def _issue(source: Source, request: Request, team: Engine, terms: Terms, report: Report | None, now: str | None) -> Certificate:
+    folder = None if isinstance(terms.ledger, bool) else terms.ledger
     with ThreadPoolExecutor(1) as pool:  # the log is digested while its first rows are read
         digest = pool.submit(DataDigest.of, source)
         columns = (*request.columns, *(gap_columns(source) if request.frozen is None else ()))
@@ -88,12 +118,12 @@ def _certify(
         first = list(itertools.islice(batches, 1))
         data = digest.result()
     when = now or datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    book = None if ledger is False else Ledger.of(data.total, folder, data.files)
-    looking = Looking(book, request.declared(), when)
-    outcome = _run(source, _Rows(_chained(first, batches), pieces, team), request, data, looking, report)
-    data, looks = outcome.data, looking.summary(outcome.data, outcome.behaviour)
-    certificate = assemble(request, outcome, looks, data, when)
-    looking.close(data, certificate.verdict.verdict, outcome.behaviour)
+    book = None if terms.ledger is False else Ledger.of(data.total, folder, data.files)
+    looking = Looking(book, request, data, when, terms)
+    found = _run(source, _Rows(_chained(first, batches), pieces, team), request, data, looking, report)
+    outcome, looks = looking.judged(found), looking.summary(found.behaviour)
+    certificate = assemble(looking.request, outcome, looks, outcome.data, when, looking.share)
+    looking.close(certificate.verdict.verdict, found.behaviour)
     return certificate
 
 
@@ -102,33 +132,84 @@ class Looking:
     """A look on its way: written down as soon as certified units are opened, and closed with the verdict.
 
     What is wrong with the request, the policies or the columns of the log comes to light before, and is not a look. So
-    does whether the ledger can be written.
+    does whether the ledger can be written, and whether the request may be looked at. request: once it is open, with the risk
+    that it is tested at.
     """
 
     book: Ledger | None
-    declared: Mapping[str, Any]
+    request: Request
+    data: DataDigest
     when: str
+    terms: Terms
+    declared: Mapping[str, Any] = field(init=False)
+    share: Share = field(init=False)
     earlier: list[Look] | None = None
+    barred: Barred | None = None
     opened: bool = False
 
-    def open(self, batch: Batch) -> None:
-        """Write the look down when the first batch comes by, before anybody has looked at it."""
-        self.opened = True
-        if self.book is not None and self.earlier is None:
-            self.earlier = self.book.open(self.declared, self.when)
+    def __post_init__(self) -> None:
+        self.declared = self.request.declared()
+        self.share = self.terms.share or Share.alone(self.request.delta, self.terms.fixed_before)
 
-    def summary(self, data: DataDigest, behaviour: Behaviours) -> dict[str, Any]:
+    def open(self, head: Sequence[Batch]) -> Request:
+        """Write the look down when the head of the log was read, before anything is computed; RefusedError if barred."""
+        if self.book is not None:
+            self.book = replace(self.book, files=self.data.known_by(head))
+            self.earlier = self.book.add(self._look)
+        if self.barred is not None:
+            raise RefusedError(self.barred.reason)
+        self.opened = True
+        self.request = replace(self.request, delta=self.share.risk)
+        return self.request
+
+    def _look(self, earlier: Sequence[Look]) -> Look | None:
+        """Return the look that goes into the ledger after all earlier ones; None if it may not be taken."""
+        if self.ruled:
+            found = share_of(self.declared, earlier, self.terms.fixed_before)
+            if isinstance(found, Barred):
+                self.barred = found
+                return None
+            self.share = found
+        stored = {"risk": self.share.risk, **self.share.plain()}
+        return Look(
+            request_key(self.declared),
+            self.when,
+            self.declared,
+            kind=self.terms.kind,
+            share=stored,
+            fixed_before=self.share.fixed_before,
+        )
+
+    @property
+    def ruled(self) -> bool:
+        """Say whether the ledger decides: tests of a gate were fixed beforehand, and a comparison is no certificate."""
+        return self.terms.kind == CERTIFY and self.request.frozen is None
+
+    def judged(self, outcome: Outcome) -> Outcome:
+        """Return the outcome, refused if the look was barred, or if code did not behave as at an earlier look."""
+        if self.barred is not None:
+            return replace(outcome, refusal=self.barred.reason, code=self.barred.code, fix=self.barred.fix)
+        if not self.ruled or outcome.found is None:
+            return outcome
+        key = request_key(self.declared)
+        own = [look for look in self.earlier or () if look.statement and look.same(key, {})]
+        if not own or any(look.same(key, outcome.behaviour) for look in own):
+            return outcome
+        reason = f"{CHOSEN_REASON}; the code of a candidate behaves otherwise than when this request was looked at before"
+        fix = "certify it under a name of its own, on data that came later"
+        return replace(outcome, found=None, refusal=reason, code=CHOSEN, fix=fix)
+
+    def summary(self, behaviour: Behaviours) -> dict[str, Any]:
         """Return what the certificate prints: looks at these data, and at others that share a part with them."""
         if self.book is None:
             return {}
-        book = replace(self.book, files=data.files)
-        earlier = book.looks() if self.earlier is None else self.earlier
-        return summary([*earlier, *book.sharing()], self.declared, book, behaviour)
+        earlier = self.book.records() if self.earlier is None else self.earlier
+        return summary(earlier, self.declared, self.book, behaviour)
 
-    def close(self, data: DataDigest, verdict: str, behaviour: Behaviours) -> None:
+    def close(self, verdict: str, behaviour: Behaviours) -> None:
         """Write down what was found, if the look was taken."""
-        if self.book is not None and self.earlier is not None:
-            replace(self.book, files=data.files).close(self.declared, self.when, verdict, behaviour)
+        if self.book is not None and self.opened:
+            self.book.close(self.declared, self.when, verdict, behaviour)
 
 
 @dataclass(frozen=True, slots=True)

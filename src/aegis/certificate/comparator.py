@@ -133,7 +133,7 @@ def compared_with(problem: Problem, comparator: Comparator, scope: Scope, severa
     logged = [name for name in names if name not in comparator.levels]
     wrote = AVERAGE if any(name in several for name in logged) else WROTE
     if not stated:
-        declared = all(problem.level(name).incumbent is not None for name in logged)
+        declared = all(name in comparator.words for name in logged)
         return f"the incumbent, which is {wrote}" if declared and wrote == WROTE else wrote
     words = {name: comparator.words.get(name, "") for name in stated}
     same = len(set(words.values())) == 1

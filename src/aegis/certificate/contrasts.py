@@ -1,4 +1,4 @@
-"""Where candidates differ from the legacy, as plain data for a report; a description, no claim."""
+"""Where candidates differ from their comparator, as plain data for a report; a description, no claim."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def differences(request: Request, batch: Batch) -> list[dict[str, Any]]:
                     ],
                     "actions": [str(value) for value in request.problem.level(part.level).actions.values],
                     "policy": part.policy.tolist(),
-                    "legacy": None if part.legacy is None else part.legacy.tolist(),
+                    "comparator": None if part.comparator is None else part.comparator.tolist(),
                 }
             )
     return found

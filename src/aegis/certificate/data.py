@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from aegis.certificate.rows import RowSums
 from aegis.logs import Source, part_digests, total_digest
+from aegis.problem import Batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,16 @@ class DataDigest:
         found = sums.files(len(self.files))
         rows = (None,) * len(self.files) if found is None else tuple(found)
         return replace(self, files=tuple({**file, "rows": own} for file, own in zip(self.files, rows, strict=True)))
+
+    def known_by(self, head: Sequence[Batch]) -> tuple[dict[str, Any], ...]:
+        """Return the parts with checksums of the rows in the head of the log, by which the ledger knows a log that grew.
+
+        Further columns that candidates read do not count, so that the checksums are the same whatever the candidate.
+        """
+        sums = RowSums()
+        for batch in head:
+            sums.add(replace(batch, extra={}))
+        return self.with_rows(sums).files
 
     @property
     def named(self) -> list[dict[str, str]]:

@@ -17,7 +17,7 @@ from aegis.certificate.adding import add
 from aegis.certificate.behaviour import code_modules
 from aegis.certificate.collected import Collected
 from aegis.certificate.request import Request
-from aegis.certificate.run import Look, opened, placed
+from aegis.certificate.run import Opening, opened, placed
 from aegis.certificate.sides import Sides
 from aegis.engine import Engine, give_back, mapped, sendable, sent_whole
 from aegis.errors import RefusedError
@@ -71,11 +71,12 @@ def gather(
     sides: Sides,
     auditor: Auditor,
     engine: Engine,
-    opening: Look | None = None,
+    opening: Opening | None = None,
     report: Callable[[int], None] | None = None,
 ) -> Collected:
     """Run the whole pass; `batches` are read as far as the head goes. The audit is complete when this returns, or refuses."""
-    head, _, whole = opened(request, batches, opening)
+    head, _, whole = opened(request, batches)
+    request = request if opening is None else opening(head)
     batches.close()
     auditor.place(head[0])
     found = placed(request, head, whole, sides)

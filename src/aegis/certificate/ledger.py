@@ -1,9 +1,10 @@
-"""The ledger of looks: which claims were ever tested on which data.
+"""The ledger: which requests were registered, and which looks were ever taken, on which data.
 
-A candidate that was chosen after seeing a result on some data needs other data: no arithmetic repairs that. The ledger cannot
-forbid it, but it makes it visible: every look is written down before a certified unit is opened, under the digest of the data,
-and every later certificate on the same data, or on data that share a part with them, prints the earlier ones. A ledger that is
-damaged stops nobody, and nothing in it is forgotten: see `aegis.certificate.looks`.
+A candidate that was chosen after seeing a result on some data needs other data: no arithmetic repairs that. Every look is
+therefore written down before a certified unit is opened, under the digest of the data. What the ledger holds of these
+data, and of data that share a part with them, decides at which risk a request is tested and whether it is
+(`aegis.certificate.family`). A damaged ledger is read as far as it can be, and nothing in it is forgotten:
+see `aegis.certificate.looks`.
 """
 
 from __future__ import annotations
@@ -13,15 +14,15 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from aegis.certificate.looks import Behaviours, Files, Look, read_looks
+from aegis.certificate.looks import REGISTER, Behaviours, Files, Look, read_looks, request_key
 from aegis.certificate.rows import begins_with
 from aegis.errors import OutputError
-from aegis.files import digest_of, locked, write_text
+from aegis.files import locked, write_text
 
 PATIENCE = 10.0  # seconds to wait for another process that writes into the folder
 FOLDER = "AEGIS_LEDGER"  # environment variable that names the folder
@@ -66,33 +67,52 @@ class Ledger:
         kept = [read_looks(path) for path in self.paths]
         return [look for item in kept for look in (*item.looks, *item.damaged)]
 
+    def records(self) -> list[Look]:
+        """Return every record of these data, and of data that share a part with them."""
+        return [*self.looks(), *self.sharing()]
+
+    def add(self, choose: Callable[[Sequence[Look]], Look | None]) -> list[Look]:
+        """Write down the record that `choose` makes of all earlier ones, and return these; nothing is written if it makes none.
+
+        The folder is held meanwhile, so that two processes cannot both be the first.
+        """
+        with _held(self.path.parent):
+            earlier = self.records()
+            made = choose(earlier)
+            if made is not None:
+                path = self._whole()
+                own = read_looks(path).looks
+                at = max([time.time_ns(), *(look.at + 1 for look in own)])
+                kept = [look for look in own if not (made.kind == look.kind == REGISTER and look.key == made.key)]
+                self._write(path, [*kept, replace(made, at=at)])
+        return earlier
+
     def open(self, declared: Mapping[str, Any], when: str) -> list[Look]:
         """Write down a look before it is taken and return the earlier ones, a repetition of this one among them."""
-        key = digest_of(dict(declared))
-        with _held(self.path.parent):
-            earlier, path = self.looks(), self._whole()
-            self._write(path, [*read_looks(path).looks, Look(key, when, dict(declared))])
-        return earlier
+        return self.add(lambda _: Look(request_key(declared), when, dict(declared)))
 
     def close(self, declared: Mapping[str, Any], when: str, verdict: str, behaviour: Behaviours | None = None) -> None:
         """Write down what a look found, and how the candidates that are code behaved."""
-        key = digest_of(dict(declared))
+        key = request_key(declared)
         with _held(self.path.parent):
             for path in self.paths:
                 kept = read_looks(path)
-                if kept.damaged or not any((look.key, look.when) == (key, when) for look in kept.looks):
-                    continue
-                done = [
-                    replace(look, verdict=verdict, behaviour=behaviour or {}) if (look.key, look.when) == (key, when) else look
-                    for look in kept.looks
+                places = [
+                    place
+                    for place, look in enumerate(kept.looks)
+                    if (look.key, look.when) == (key, when) and look.kind != REGISTER and look.verdict is None
                 ]
+                if kept.damaged or not places:
+                    continue
+                done = list(kept.looks)
+                done[places[-1]] = replace(done[places[-1]], verdict=verdict, behaviour=behaviour or {})
                 self._write(path, done)
 
     def sharing(self) -> list[Look]:
         """Return the looks at other data that share a part with these: a file, or the rows a file begins with.
 
-        What is damaged in the ledgers of other data may be about these: it counts. Other JSON that lies there, such as a
-        certificate, does not.
+        What is damaged in the ledgers of other data is mentioned, and counts if their files share a part with these or cannot
+        be read. Other JSON in the folder, such as a certificate, does not.
         """
         found: list[Look] = []
         own = self.paths
@@ -101,7 +121,9 @@ class Ledger:
                 continue
             kept = read_looks(path)
             shared = kept.files is None or any(_shared(one, other) for one in self.files for other in kept.files)
-            found += [replace(look, part=True) for look in (*(kept.looks if shared else ()), *kept.damaged)]
+            data = path.stem.partition("-")[0]
+            listed = (*(kept.looks if shared else ()), *kept.damaged)
+            found += [replace(look, part=True, data=data, elsewhere=not shared) for look in listed]
         return sorted(found, key=lambda look: look.when)
 
     def _whole(self) -> Path:
@@ -151,20 +173,24 @@ def summary(
     earlier: Sequence[Look], declared: Mapping[str, Any], ledger: Ledger, behaviour: Behaviours | None = None
 ) -> dict[str, Any]:
     """Return what a certificate prints about looks: how many there were, and which were other than this one."""
-    key = digest_of(dict(declared))
-    listed = [(look, look.same(key, behaviour or {})) for look in earlier]
+    key = request_key(declared)
+    listed = [(look, look.same(key, behaviour or {})) for look in earlier if look.kind != REGISTER]
     # A look with these claims that is not known to be this one counts for itself, others once however often they were repeated.
     others = [look.key for look, same in listed if not same]
     return {
         "number": 1 + others.count(key) + len(set(others) - {key}),
+        "registered": len({look.key for look in earlier if look.kind == REGISTER}),
         "earlier": [
             {
                 "when": look.when,
+                "kind": look.kind,
                 "candidates": look.declared.get("candidates", []),
                 "delta": look.declared.get("delta"),
+                "risk": look.risk,
                 "verdict": look.verdict,
                 "same": same,
                 "part": look.part,
+                **({"fixed_before": look.fixed_before} if look.fixed_before else {}),
                 **({"damaged": look.damaged} if look.damaged else {}),
             }
             for look, same in listed

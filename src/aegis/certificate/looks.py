@@ -1,7 +1,7 @@
-"""Looks as they are written down: one file of JSON for each data set, read as far as it can be.
+"""Looks and registered requests as the ledger stores them: one file of JSON for each data set, read as far as it can be.
 
 A file may be damaged: cut off, edited, half synchronised. Every look that can be read in it still counts, and every place that
-cannot be read counts as one look, which it was at least. Nothing is mended: the file stays as it is until somebody restores it.
+cannot be read counts as one look, which it was at least. Nothing is mended: the file stays as it is until you restore it.
 """
 
 from __future__ import annotations
@@ -14,20 +14,39 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from aegis.files import digest_of
+
 Behaviours = Mapping[str, Mapping[str, str]]  # by candidate and level
 Files = Sequence[Mapping[str, Any]]  # name, digest and, once they are known, checksums of the rows
 
 UNREADABLE = "cannot be read"  # in the place of a verdict
+CERTIFY, COMPARE, PLAN, REGISTER = "certify", "compare", "plan", "register"  # what a record in the ledger is of
+USUAL_RISK = 0.05  # of a look whose risk cannot be read
+_REFUSED = "refused"  # the verdict that shows no number
 _LOOK = re.compile(r'\{\s*"key"\s*:')  # as a look begins
 _DECODER = json.JSONDecoder()
 
 
+def request_key(declared: Mapping[str, Any]) -> str:
+    """Return the digest of a request: of everything in it but the risk that is asked for."""
+    return digest_of({name: value for name, value in declared.items() if name != "delta"})
+
+
+def identified(declared: Mapping[str, Any]) -> bool:
+    """Say whether a request can be known again: every candidate has a digest."""
+    return all(candidate.get("digest") is not None for candidate in declared.get("candidates", []))
+
+
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A look that was declared: what would be tested, when, and, once they are known, the verdict and how code behaved.
+    """A record of the ledger: what was declared, when and, once they are known, the verdict and how code behaved.
 
-    part: it was taken at data that share only a part with those of the ledger that was asked, or may do so. damaged: the file and
-    line that cannot be read, in words, if this stands for what was written there.
+    kind: a certificate, a comparison, a plan, or a request that was registered and not looked at. share: the risk it was tested
+    at, with how many requests and which sum of risks. at: nanoseconds since 1970, by which records of several files are
+    ordered; 0 if not known. fixed_before: the written declaration that the request was fixed before results. part: it was taken
+    at data that share only a part with those of the ledger that was asked, or may do so; data: at which. damaged: the file and
+    line that cannot be read, in words, if this stands for what was written there. elsewhere: it was written there about data that
+    share nothing with these.
     """
 
     key: str
@@ -37,6 +56,12 @@ class Look:
     behaviour: Behaviours = field(default_factory=dict)
     part: bool = False
     damaged: str = ""
+    kind: str = CERTIFY
+    share: Mapping[str, Any] = field(default_factory=dict)
+    at: int = 0
+    fixed_before: str = ""
+    data: str = ""
+    elsewhere: bool = False
 
     def plain(self) -> dict[str, Any]:
         """Return plain data."""
@@ -44,29 +69,71 @@ class Look:
         return {
             "key": self.key,
             "when": self.when,
+            "kind": self.kind,
             "declared": dict(self.declared),
             "verdict": self.verdict,
             "behaviour": named,
+            "share": dict(self.share),
+            "at": self.at,
+            "fixed_before": self.fixed_before,
         }
 
     @classmethod
     def of(cls, item: Any) -> Look:
-        """Return a look from plain data; ValueError, KeyError or TypeError if it is none."""
-        declared, behaviour = item["declared"], dict(item.get("behaviour") or {})
-        texts = [item["key"], item["when"], *([] if item["verdict"] is None else [item["verdict"]])]
+        """Return a look from plain data; ValueError, KeyError or TypeError if it is none. Earlier versions wrote fewer fields."""
+        declared, behaviour, share = item["declared"], dict(item.get("behaviour") or {}), dict(item.get("share") or {})
+        kind, declaration, at = item.get("kind", CERTIFY), item.get("fixed_before", ""), item.get("at", 0)
+        texts = [item["key"], item["when"], kind, declaration, *([] if item["verdict"] is None else [item["verdict"]])]
         mappings = [declared, *behaviour.values(), *declared.get("candidates", [])]
-        if not all(isinstance(text, str) for text in texts) or not all(isinstance(part, Mapping) for part in mappings):
+        numbers = [
+            at,
+            declared.get("delta", 0.0),
+            *(share[name] for name in ("asked", "risk", "sum", "requests") if name in share),
+        ]
+        if not (
+            all(isinstance(text, str) for text in texts)
+            and all(isinstance(part, Mapping) for part in mappings)
+            and all(isinstance(number, int | float) for number in numbers)
+        ):
             raise ValueError("not a look")
-        return cls(item["key"], item["when"], declared, item["verdict"], behaviour)
+        return cls(
+            request_key(declared),
+            item["when"],
+            declared,
+            item["verdict"],
+            behaviour,
+            kind=kind,
+            share=share,
+            at=int(at),
+            fixed_before=declaration,
+        )
+
+    @property
+    def result(self) -> bool:
+        """Say whether a number about a candidate was shown, or may have been: not by a registration or a refusal."""
+        return self.kind != REGISTER and self.verdict != _REFUSED and not self.elsewhere
+
+    @property
+    def statement(self) -> bool:
+        """Say whether it may have stated something at a risk: a certificate, or a place that cannot be read."""
+        return self.result and self.kind == CERTIFY
+
+    @property
+    def asked(self) -> float:
+        """Return the risk that was asked for."""
+        return float(self.declared.get("delta", USUAL_RISK))
+
+    @property
+    def risk(self) -> float:
+        """Return the risk of what was stated."""
+        return float(self.share.get("risk", self.asked)) if self.statement else 0.0
 
     def same(self, key: str, behaviour: Behaviours) -> bool:
         """Say whether a look under `key` repeats this one: the same claims about policies that are known to be the same.
 
         A policy that has no digest is never known to be; one that is code has to behave as it did.
         """
-        if self.key != key or self.part or self.damaged:
-            return False
-        if any(candidate.get("digest") is None for candidate in self.declared.get("candidates", [])):
+        if self.key != key or self.part or self.damaged or not identified(self.declared):
             return False
         both = set(self.behaviour) & set(behaviour)
         return all(dict(self.behaviour[name]) == dict(behaviour[name]) for name in both)

@@ -28,6 +28,7 @@ from aegis.logs.ahead import Beside
 from aegis.problem import Batch
 
 Look = Callable[[Batch], None]
+Opening = Callable[[Sequence[Batch]], Request]  # from the head of a log to the request as it is tested
 
 
 def collect(
@@ -36,14 +37,16 @@ def collect(
     sides: Sides,
     total_rows: int | None = None,
     looks: Sequence[Look] = (),
-    opening: Look | None = None,
+    opening: Opening | None = None,
 ) -> Collected:
     """Run the whole pass.
 
     total_rows: of the log, to foresee its units. looks: called with every batch, one after the other, in a thread, such as the
-    audit. opening: called with the first batch, when the candidates have answered for it and before anything is looked at.
+    audit. opening: called with the head of the log, when the candidates have answered for it and before anything is looked at;
+    returns the request with the risk that it may be tested at.
     """
-    head, rest, whole = opened(request, batches, opening)
+    head, rest, whole = opened(request, batches)
+    request = request if opening is None else opening(head)
     with Beside(partial(_look_at, looks)) as beside:  # what they have seen when something is refused stands beside the refusal
         for batch in head:
             beside.show(batch)
@@ -57,14 +60,12 @@ def collect(
         return found
 
 
-def opened(request: Request, batches: Iterator[Batch], opening: Look | None = None) -> tuple[list[Batch], Iterator[Batch], bool]:
+def opened(request: Request, batches: Iterator[Batch]) -> tuple[list[Batch], Iterator[Batch], bool]:
     """Return the head of a log, what follows, and whether the head is all; candidates have answered for its first batch."""
     head, rest, whole = head_of(batches)
     if not head:
         raise RefusedError("the log has no episodes: there is nothing to certify on")
     _try_policies(request, _sample(head))
-    if opening is not None:
-        opening(head[0])
     return head, rest, whole
 
 

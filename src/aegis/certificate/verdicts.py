@@ -9,6 +9,7 @@ from typing import Any
 
 from aegis.audit.overlap import CAPPED_NEEDS, is_full
 from aegis.certificate.certificate import CERTIFIED, NOT_YET, REFUSED, LevelResult, Verdict
+from aegis.certificate.family import Share
 from aegis.certificate.results import FORESEEABLE, THIN
 from aegis.certificate.units import unit_word
 from aegis.errors import counted
@@ -32,32 +33,34 @@ def judge(
     delta: float,
     fixes: Sequence[str],
     doubts: Mapping[tuple[str, tuple[str, ...]], Doubt] | None = None,
+    share: Share | None = None,
     assumed: Collection[str] = (),
 ) -> Verdict:
     """Return the verdict over all results: that of the scope with the largest certified gain, or of the one nearest to it.
 
-    doubts: by candidate and scope; a certified verdict says them in its own words. assumed: candidates without a training record,
-    which are assumed to have been fixed before the log was seen.
+    delta: the risk of these results. doubts: by candidate and scope; a certified verdict says them in its own words. share: how
+    the risk is shared with other requests on these data. assumed: candidates without a training record, which are assumed to have
+    been fixed before the log was seen.
     """
-    best = recommended(levels)
+    best, shared = recommended(levels), share or Share.alone(delta)
     word, unit = unit_word(problem), problem.reward.unit
     if best is None or best.verdict == REFUSED:
         reason = best.reason if best is not None else "there is nothing to certify"
         fix = fixes[0] if fixes else "see the findings"
         return Verdict(
             REFUSED,
-            f"Refused: {reason}",
+            f"Refused: {reason}{_declared(shared)}",
             None if best is None else best.candidate,
             () if best is None else best.scope,
             None, None, unit, 0 if best is None else best.units, word, delta, None, f"Do not hand over. {_sentence(fix)}",
         )  # fmt: skip
-    sentence, step = _certified(problem, best, word, delta) if best.verdict == CERTIFIED else _not_yet(problem, best, word, delta)
+    stated = _certified if best.verdict == CERTIFIED else _not_yet
+    sentence, step = stated(problem, best, word, shared)
     doubt = (doubts or {}).get((best.candidate, best.scope))
     if doubt is not None and best.verdict == CERTIFIED:
         sentence, step = sentence + _but(doubt), _first(doubt, step)
-    sentence += (
-        _fixed_before(best, assumed) + _wrong_by(problem, best) + _without_exploring(problem, best) + _others_refused(levels)
-    )
+    sentence += _fixed_before(best, assumed) + _wrong_by(problem, best) + _without_exploring(problem, best)
+    sentence += _others_refused(levels) + _declared(shared)
     return Verdict(
         best.verdict, sentence, best.candidate, best.scope, best.gain_lower, best.estimate, unit, best.units, word, delta,
         best.further_units, step,
@@ -116,6 +119,15 @@ def _others_refused(levels: Sequence[LevelResult]) -> str:
     if not count:
         return ""
     return f" {count} of {len(levels)} scopes {'is' if count == 1 else 'are'} refused: see the findings."
+
+
+def _declared(share: Share) -> str:
+    """Return a sentence with the declaration that a request was fixed before results."""
+    if not share.fixed_before:
+        return ""
+    return (
+        f' Declared in writing, and not checked: the request was fixed before any result on these data ("{share.fixed_before}").'
+    )
 
 
 def is_thin(level: LevelResult) -> bool:
@@ -196,11 +208,12 @@ def at_least(value: float | None, unit: str = "", upper: bool = False) -> str:
     return amount(float(exact.quantize(step, rounding=side)), unit)
 
 
-def _certified(problem: Problem, best: LevelResult, word: str, delta: float) -> tuple[str, str]:
+def _certified(problem: Problem, best: LevelResult, word: str, share: Share) -> tuple[str, str]:
     earns, more = ("earns", "more") if problem.reward.goal == "maximise" else ("costs", "less")
+    all_hold = f"{share.words} hold; " if share.requests > 1 else ""
     sentence = (
-        f"Certified: with probability at least {_percent(1 - delta)}, {best.candidate} at {_scope(best)} {earns} at least "
-        f"{at_least(best.gain_lower, problem.reward.unit)} {more} per {_per(problem)} than {_compared(best)} "
+        f"Certified: with probability at least {_percent(1 - share.total)}, {all_hold}{best.candidate} at {_scope(best)} "
+        f"{earns} at least {at_least(best.gain_lower, problem.reward.unit)} {more} per {_per(problem)} than {_compared(best)} "
         f"(estimate {amount(best.estimate, problem.reward.unit)}), on {counted(best.units, word)}."
     )
     return sentence, (
@@ -208,12 +221,13 @@ def _certified(problem: Problem, best: LevelResult, word: str, delta: float) -> 
     )
 
 
-def _not_yet(problem: Problem, best: LevelResult, word: str, delta: float) -> tuple[str, str]:
+def _not_yet(problem: Problem, best: LevelResult, word: str, share: Share) -> tuple[str, str]:
     unit = problem.reward.unit
+    of = f" (its share of {_percent(share.total)} for {share.words})" if share.requests > 1 else ""
     goal = f"more than {amount(best.margin, unit)} better" if best.margin else "better"
     sentence = (
-        f"Not yet: on {counted(best.units, word)} it is not certified at risk {_percent(delta)} that {best.candidate} at "
-        f"{_scope(best)} is {goal} than {_compared(best)}; its gain per {_per(problem)} is at least "
+        f"Not yet: on {counted(best.units, word)} it is not certified at risk {_percent(share.risk)}{of} that "
+        f"{best.candidate} at {_scope(best)} is {goal} than {_compared(best)}; its gain per {_per(problem)} is at least "
         f"{at_least(best.gain_lower, unit)} (estimate {amount(best.estimate, unit)})."
     )
     if is_thin(best):
@@ -225,15 +239,15 @@ def _not_yet(problem: Problem, best: LevelResult, word: str, delta: float) -> tu
         )
     if best.further_units is not None:
         return sentence, (
-            f"Keep the incumbent. Log about {counted(best.further_units, word, 'further ')} under it, if evidence goes on "
-            "growing "
-            "as it did, and certify the same candidate on the whole log again."
+            f"Keep the incumbent. Log about {counted(best.units + best.further_units, word, 'new ')} as before, if evidence goes "
+            "on growing as it did, and certify the same candidate on them alone, in a file of their own: that costs no further "
+            f"risk. The whole log again takes about {counted(best.further_units, word, 'further ')}, but it is a second "
+            f"look at these data: ask for the sum of both risks (--delta {_more_risk(share)})."
         )
     if best.units < FORESEEABLE:
         return sentence, (
-            f"Keep the incumbent. {counted(best.units, word)} {'is' if best.units == 1 else 'are'} too few to foresee "
-            "anything: log "
-            f"at least {FORESEEABLE}."
+            f"Keep the incumbent. {counted(best.units, word)} {'is' if best.units == 1 else 'are'} too few to foresee anything: "
+            f"log at least {FORESEEABLE} new ones, and certify on them alone, in a file of their own."
         )
     return sentence, (
         "Keep the incumbent. More of the same data would not do: take another candidate, closer to the legacy "
@@ -244,6 +258,11 @@ def _not_yet(problem: Problem, best: LevelResult, word: str, delta: float) -> tu
 def _compared(best: LevelResult) -> str:
     """Return who a candidate is compared with, and how the other levels act meanwhile."""
     return f"{best.comparator}, {best.others}" if best.others else best.comparator
+
+
+def _more_risk(share: Share) -> str:
+    """Return the risk to ask for, for a second look at the risk of this one."""
+    return f"{share.total + share.risk:.4g}"
 
 
 def _closer(problem: Problem, best: LevelResult) -> str:

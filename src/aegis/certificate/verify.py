@@ -8,8 +8,11 @@ from typing import Any
 
 from aegis.certificate.candidate import Candidate
 from aegis.certificate.certificate import KIND, Certificate
-from aegis.certificate.certify import certify
+from aegis.certificate.certify import Terms, issue
+from aegis.certificate.family import CHOSEN, SPENT, Share
+from aegis.certificate.request import Request
 from aegis.certificate.rows import changed_rows, reordered
+from aegis.errors import RefusedError
 from aegis.logs import Source
 from aegis.problem import Problem, parse_problem
 from aegis.problem.strict_yaml import write_yaml
@@ -85,24 +88,25 @@ def verify(
 ) -> Verification:
     """Recompute a stored certificate (`load_certificate`) on a log with the candidates it speaks of, in their order.
 
-    incumbent: the one that was given as a policy, if one was. Nothing is written down in a ledger: to compute the same again
-    is not another look.
+    incumbent: the one that was given as a policy, if one was. Nothing is written into a ledger: to compute the same again, at the
+    risk that it was tested at, is not another look.
     """
+    _check_looked_at(content)
     settings = content["settings"]
-    again = certify(
-        source,
+    request = Request.of(
+        source.problem,
         _named(candidates, content["candidates"]),
-        scopes=settings["scopes"] if settings["asked"] else None,
-        delta=settings["delta"],
-        method=settings["method"],
-        what=settings["what"],
-        fresh=settings["fresh"],
-        by=settings["by"],
-        ledger=False,
-        now=content["created"],
-        incumbent=incumbent,
-        others=settings.get("others", "log"),
+        settings["scopes"] if settings["asked"] else None,
+        settings["delta"],
+        settings["method"],
+        settings["what"],
+        settings["fresh"],
+        settings["by"],
+        incumbent,
+        settings.get("others", "log"),
     )
+    share = Share.of(settings["delta"], settings.get("risk"))
+    again = issue(source, request, Terms(ledger=False, share=share), now=content["created"])
     found = again.to_json()
     same_rows = _same_rows(content, found)
     differences = [*_digests(content, found), *_policies(content, found, same_rows), *_results(content, found)]
@@ -113,6 +117,13 @@ def verify(
             f"the certificate was issued by version {stated_version}, this is {__version__}: numbers may differ for that"
         )
     return Verification(tuple(differences), tuple(notes), again)
+
+
+def _check_looked_at(content: Mapping[str, Any]) -> None:
+    """Raise RefusedError if the ledger refused the request: there are no numbers, and computing them would be a look."""
+    for item in content["findings"]:
+        if item.get("code") in (CHOSEN, SPENT):
+            raise RefusedError(f"there is nothing to verify: {item['message']} [{item['code']}]; the log was not looked at")
 
 
 def _named(candidates: Sequence[Candidate], stated: Sequence[Mapping[str, Any]]) -> list[Candidate]:
@@ -192,6 +203,7 @@ def _notes(stated: Mapping[str, Any], found: Mapping[str, Any], same_rows: bool)
 def _results(stated: Mapping[str, Any], found: Mapping[str, Any]) -> list[Difference]:
     """Compare every number of the results, the sums of the sketches to the last bit, and name the first that differ."""
     differences: list[Difference] = []
+    stated = {**stated, "settings": {"risk": found["settings"]["risk"], **stated["settings"]}}  # earlier versions lack it
     for name in ("verdict", "summary", "splits", "counts", "settings", "assumptions", "blocking"):
         if stated[name] != found[name]:
             differences.append(Difference(name, _short(stated[name]), _short(found[name]), cause=name == "settings"))

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 COMMANDS = {
     "demo": ("demo", "Watch control being handed over on a simulated plant, and a policy certified from a log alone."),
     "simulate": ("simulate", "Write the log of a simulated plant under a legacy, or under a learning agent."),
-    "dataset": ("dataset", "Read a published data set (HeartSteps, Open Bandit, oats) as a log with its problem file."),
+    "dataset": (
+        "dataset",
+        "Read a published data set (HeartSteps, Open Bandit, oats, Hillstrom) as a log with its problem file.",
+    ),
     "init": ("init", "Draft a commented problem file from the columns of a log."),
     "convert": ("convert", "Take over a log of another library (Vowpal Wabbit DSJSON, obp), or hand one over to it."),
     "audit": ("audit", "Check whether a log is fit to certify from: findings, and what to do about each."),

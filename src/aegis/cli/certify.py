@@ -29,7 +29,7 @@ from aegis.errors import counted
 @click.option(
     "--scope", multiple=True, metavar="LEVEL", help="A level to hand over; repeat it for several at once. Default: all scopes."
 )
-@click.option("--delta", type=float, default=0.05, show_default=True, help="The risk, shared by everything that is claimed.")
+@click.option("--delta", type=float, default=0.05, show_default=True, help="The risk of all statements on these data together.")
 @click.option(
     "--method",
     type=Word("method"),
@@ -54,6 +54,8 @@ from aegis.errors import counted
 @click.option("--gain-only", is_flag=True, help="Claim gains only, no values: the risk is shared by fewer claims.")
 @click.option("--fresh", is_flag=True, help="A learned policy has seen none of this log: certify on all of it.")
 @click.option("--by", multiple=True, metavar="CONTEXT", help="Also look at groups of an outermost context; repeatable.")
+@click.option("--register", "registering", is_flag=True, help="Write the request into the ledger and look at no result.")
+@click.option("--fixed-before", metavar="REASON", help="Declare in writing that the request was fixed before any result.")
 @click.option("--out", type=options.Place(path_type=Path), metavar="FILE", help="Write the certificate (JSON).")
 @click.option("--report", type=options.Place(path_type=Path), metavar="FILE", help="Write a page to read (HTML).")
 @options.table("scope")
@@ -74,6 +76,8 @@ def command(
     gain_only: bool,
     fresh: bool,
     by: tuple[str, ...],
+    registering: bool,
+    fixed_before: str | None,
     out: Path | None,
     report: Path | None,
     table_file: Path | None,
@@ -88,24 +92,28 @@ def command(
     The incumbent acts if nothing is handed over: state it in the problem file, or with --incumbent. Where it is not stated, gains
     are over the policy that wrote the log, exploration included, and the verdict says so.
 
-    The verdict is certified, not yet (how many further episodes it would take) or refused (what is wrong and how to mend it). All
-    candidates and scopes are declared before the data are opened; every look is written down in a ledger.
+    The verdict is certified, not yet (how many further episodes it would take) or refused (what is wrong and how to mend it).
+    Every look is written down in a ledger. A request that comes after a result on the same data is refused, unless it was
+    registered before the first one (--register) or you declare in writing that it was fixed before (--fixed-before).
 
     \b
-    Exit codes: 0 certified, 3 not yet, 4 refused, 2 bad input.
+    Exit codes: 0 certified or registered, 3 not yet, 4 refused, 2 bad input.
 
     \b
     Examples:
       aegis certify log.parquet --problem problem.yaml --policy policy/
+      aegis certify log.parquet --problem problem.yaml --policy policy/ --register
       aegis certify log.csv --problem problem.yaml --policy columns:p_new --scope dose --report out.html
       aegis certify s3://bucket/logs/ --problem problem.yaml --policy policy/ --engine dask://10.0.0.7:8786
     """
-    from aegis.certificate import certify
+    from aegis.certificate import certify, register
     from aegis.cli.candidates import candidate_files, load_candidate
     from aegis.cli.extras import mlflow_extra
     from aegis.logs import Source, check_table_path, write_table
     from aegis.problem import load_problem
 
+    if registering and (out or report or table_file or mlflow):
+        raise click.UsageError("--register looks at no result: leave out --out, --report, --table and --mlflow")
     source = Source(log, load_problem(problem))
     candidates = [load_candidate(reference, source.problem, scope or None) for reference in references]
     inputs = [problem, *[part.path for part in source.files if part.path is not None], *candidate_files(references)]
@@ -114,22 +122,26 @@ def command(
         check_table_path(table_file)
     if mlflow:
         mlflow_extra()
-    certificate = certify(
-        source,
-        candidates,
-        scopes=[scope] if scope else None,
-        delta=delta,
-        method=method,
-        what=("gain",) if gain_only else ("gain", "value"),
-        fresh=fresh,
-        by=by,
-        ledger=ledger,
-        report=_progress(as_json),
-        engine=engine,
-        workers=workers,
-        incumbent=None if incumbent is None else load_candidate(incumbent, source.problem, None),
-        others=others,
-    )
+    asked: dict[str, Any] = {
+        "scopes": [scope] if scope else None,
+        "delta": delta,
+        "method": method,
+        "what": ("gain",) if gain_only else ("gain", "value"),
+        "fresh": fresh,
+        "by": by,
+        "fixed_before": fixed_before,
+        "ledger": ledger,
+        "incumbent": None if incumbent is None else load_candidate(incumbent, source.problem, None),
+        "others": others,
+    }
+    if registering:
+        registration = register(source, candidates, **asked)
+        if as_json:
+            print_json(registration.to_json())
+        else:
+            show_registration(registration)
+        return 0
+    certificate = certify(source, candidates, **asked, report=_progress(as_json), engine=engine, workers=workers)
     options.tell_who_read(source, engine)
     if out is not None:
         certificate.save(out)
@@ -149,6 +161,32 @@ def command(
         show(certificate)
         _paths({"certificate": out, "report": report, "table": table_file})
     return certificate.exit_code
+
+
+def show_registration(registration: Any) -> None:
+    """Print what was registered, how many requests there are on these data, and what each one's share of the risk is."""
+    screen, declared, share = console(), registration.declared, registration.share
+    names = ", ".join(str(item["name"]) for item in declared["candidates"])
+    scopes = "; ".join(" + ".join(scope) for scope in declared["scopes"])
+    word = "Already registered" if registration.already else "Registered"
+    lines = [
+        f"{word}: {names} at {scopes} ({', '.join(declared['what'])}, method {declared['method']}), risk {declared['delta']:g}."
+    ]
+    if registration.fixed_before:
+        lines.append(f'Declared in writing, and not checked: fixed before any result ("{registration.fixed_before}").')
+    lines.append(
+        f"{counted(registration.requests, 'requests')} on these data. "
+        + (
+            f"No risk is left for this one: {registration.reason}."
+            if share is None
+            else f"This one is tested at {share.risk:.4g}, its share of {share.total:.4g} for {share.words}."
+            if share.requests > 1
+            else f"It is tested at {share.risk:.4g}."
+        )
+    )
+    lines.append(f"No result was looked at. The same command without --register certifies. Ledger: {registration.ledger}")
+    for line in lines:
+        screen.print(line, soft_wrap=True, markup=False)
 
 
 def show(certificate: Any) -> None:

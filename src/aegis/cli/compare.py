@@ -27,11 +27,12 @@ from aegis.cli.show import console, print_json, table
 @click.option("--switch", type=float, default=10.0, show_default=True, help="SWITCH trusts its model above this weight.")
 @click.option("--largest-weight", type=float, metavar="W", help="Declare the largest weight, which classic bounds need.")
 @click.option("--posterior", is_flag=True, help="Also learn the posterior of the published bounds, with its divergences.")
-@click.option("--incumbent", metavar="POLICY", help="Several versions wrote the log: the policy that will act outside the scope.")
+@click.option("--incumbent", metavar="POLICY", help="Who acts if nothing is handed over; replaces what the problem states.")
+@click.option("--acting", metavar="POLICY", help="Several versions wrote the log: the policy that will act outside the scope.")
 @click.option("--fresh", is_flag=True, help="A learned policy has seen none of this log: compare on all of it.")
 @click.option("--plot", type=options.Place(path_type=Path), metavar="FILE", help="Draw all methods on a line each (SVG).")
 @options.table("number")
-@click.option("--ledger", type=options.Place(path_type=Path), metavar="FOLDER", help="Count the certificate as a look, there.")
+@click.option("--ledger", type=options.Place(path_type=Path), metavar="FOLDER", help="Where looks are written down.")
 @options.seed
 @options.as_json
 def command(
@@ -45,6 +46,7 @@ def command(
     largest_weight: float | None,
     posterior: bool,
     incumbent: str | None,
+    acting: str | None,
     fresh: bool,
     plot: Path | None,
     table_file: Path | None,
@@ -55,7 +57,8 @@ def command(
     """Show estimators and bounds side by side for one policy at one scope, on the units of LOG that certify would use.
 
     Certificates stand apart from everything that is none: estimates, bounds that hold only in the limit, and bounds whose
-    conditions are not met, each with the reason. What is chosen after seeing the numbers needs fresh data.
+    conditions are not met, each with the reason. What is chosen after seeing the numbers needs fresh data: the comparison is
+    written into the ledger as a result, after which only requests that were registered before are certified.
 
     \b
     Examples:
@@ -75,16 +78,16 @@ def command(
     settings = ComparisonSettings(clip, switch, largest_weight, posterior, seed=seed)
     source = Source(log, load_problem(problem))
     outside = [name for name in source.problem.names if name not in scope] if scope else []
-    acting = None if incumbent is None else load_candidate(incumbent, source.problem, outside)
     found = compare(
         source,
         load_candidate(reference, source.problem, scope or None),
         scope=scope or None,
         delta=delta,
         settings=settings,
-        incumbent=acting,
+        incumbent=None if incumbent is None else load_candidate(incumbent, source.problem, None),
+        acting=None if acting is None else load_candidate(acting, source.problem, outside),
         fresh=fresh,
-        ledger=False if ledger is None else ledger,
+        ledger=ledger,
     )
     if plot is not None:
         from aegis.cli.compare_chart import draw
@@ -111,7 +114,8 @@ def show(found: Any) -> None:
     worst = "cost" if costs else "value"
     screen.print(
         f"{found.candidate} at {' + '.join(found.scope)}, on {found.units} {found.unit_word}{unit and f', in{unit}'}. "
-        f"The legacy {'cost' if costs else 'earned'} {found.legacy.value:.4g}. The truth is not known.",
+        f"The log {'cost' if costs else 'earned'} {found.legacy.value:.4g}. Gains are over {found.comparator}. "
+        "The truth is not known.",
         soft_wrap=True, markup=False,
     )  # fmt: skip
     title = f"CERTIFICATES, every number at risk {found.each:g}"

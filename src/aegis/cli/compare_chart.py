@@ -41,8 +41,8 @@ def draw(found: Comparison, path: Path) -> None:
     unit = f", {found.unit}" if found.unit else ""
     rightwards = found.goal == "maximise"
     panels = [
-        (f"gain over the legacy{unit}", marks_of(found, "gain"), 0.0, True),
-        (f"{worst}{unit}", marks_of(found, "value"), found.legacy.value, rightwards),
+        (f"gain over the comparator{unit}", marks_of(found, "gain"), 0.0, True),
+        (f"{worst}{unit}", marks_of(found, "value"), (found.incumbent or found.legacy).value, rightwards),
     ]
     shapes, top = [], 0.0
     for title, marks, legacy, better_right in panels:
@@ -50,7 +50,8 @@ def draw(found: Comparison, path: Path) -> None:
         top += _height(marks)
     told = "Green: certificates, from the bound towards better. Grey: estimates with two standard errors. Dashed: none of these."
     more = (
-        "Vertical line: the legacy. A line over the whole width begins outside, at the number beside it. The truth is not known."
+        "Vertical line: the comparator. A line over the whole width begins outside, at the number beside it. The truth is not "
+        "known."
     )
     whole = tag(
         "svg",
@@ -88,7 +89,10 @@ def _panel(title: str, marks: Sequence[Mark], legacy: float, better_right: bool)
         shapes += [line(axis(tick), HEAD - 12.0, axis(tick), bottom, "axis"), label(axis(tick), bottom + 16.0, f"{tick:g}")]
     for place, mark in enumerate(marks):
         shapes += _line(mark, HEAD + STEP * place, axis, better_right)
-    shapes += [line(axis(legacy), HEAD - 14.0, axis(legacy), bottom + 2.0, "legacy"), label(axis(legacy), HEAD - 18.0, "legacy")]
+    shapes += [
+        line(axis(legacy), HEAD - 14.0, axis(legacy), bottom + 2.0, "legacy"),
+        label(axis(legacy), HEAD - 18.0, "comparator"),
+    ]
     return shapes
 
 

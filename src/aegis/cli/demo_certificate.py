@@ -42,6 +42,7 @@ def certify_from_log(folder: Path, seed: int, screen: Console | None) -> Story:
     from aegis.agents import CandidateSettings, learn
     from aegis.audit import audit_log
     from aegis.logs import Source, Split, draft_problem
+    from aegis.policies import with_incumbent
     from aegis.problem import load_problem
     from aegis.report import write_report
     from aegis.worlds import make_world
@@ -50,7 +51,9 @@ def certify_from_log(folder: Path, seed: int, screen: Console | None) -> Story:
     if folder.exists():
         shutil.rmtree(folder)  # made by an earlier demo, and made again now
     about = {"world": "plant", "legacy": LEGACY}
-    write_legacy_log(folder, world, world.legacy(LEGACY), EPISODES, seed, world.problem, about, lambda done, note: None)
+    legacy = world.legacy(LEGACY)
+    stated = with_incumbent(world.problem, legacy)
+    write_legacy_log(folder, world, legacy, EPISODES, seed, stated, about, lambda done, note: None)
     log, place = folder / LOG, folder / PROBLEM
     _tell(screen, f"\n[bold]From a log alone[/bold]  {EPISODES} episodes of a legacy that explores ({LEGACY})")
     draft = draft_problem(log)

@@ -1,4 +1,4 @@
-"""`aegis explain`: where a policy differs from the logged behaviour."""
+"""`aegis explain`: where a policy differs from the incumbent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from aegis.cli.values import Word
 
 TOP = 3  # bins shown for each level
 # Columns of the lookup table besides the variables; long words, because variables are often called level or action.
-LOOKUP = ("decision_level", "logged_decisions", "action_value", "policy_probability", "legacy_probability")
+LOOKUP = ("decision_level", "logged_decisions", "action_value", "policy_probability", "incumbent_probability")
 
 
 @click.command("explain")
@@ -48,7 +48,9 @@ def command(
     plot: Path | None,
     as_json: bool,
 ) -> None:
-    """Compare the policy in the folder POLICY with the behaviour in LOG: how often, how much, and in which contexts they differ.
+    """Compare the policy in the folder POLICY with the incumbent in LOG: how often, how much, and in which contexts they differ.
+
+    Where the problem states no incumbent, the policy that wrote the log stands for it.
 
     Looks at contexts and probabilities only, never at rewards, and by default at the side that the policy was learned from.
     Every level is read as if it alone were handed over.
@@ -119,8 +121,8 @@ def _write_lookup(path: Path, problem: Any, cells: list[Any]) -> None:
         for cell in cells:
             where = [cell.where.get(name, "") for name in variables]
             for index, value in enumerate(problem.level(cell.level).actions.values):
-                legacy = "" if cell.legacy is None else f"{cell.legacy[index]:.6g}"
-                writer.writerow([cell.level, *where, cell.decisions, value, f"{cell.policy[index]:.6g}", legacy])
+                other = "" if cell.comparator is None else f"{cell.comparator[index]:.6g}"
+                writer.writerow([cell.level, *where, cell.decisions, value, f"{cell.policy[index]:.6g}", other])
 
 
 def _plotter() -> Any:
@@ -139,11 +141,11 @@ def _plotter() -> Any:
 def _plain(found: Any) -> dict[str, Any]:
     return {
         "level": found.level,
-        "estimated": found.legacy is None,
+        "estimated": found.comparator is None,
         **_figures(found.overall),
         "bins": [{"variable": part.variable, "bin": part.label, **_figures(part.difference)} for part in found.bins],
         "policy": found.policy.tolist(),
-        "legacy": None if found.legacy is None else found.legacy.tolist(),
+        "comparator": None if found.comparator is None else found.comparator.tolist(),
     }
 
 
@@ -159,7 +161,7 @@ def _show(found: list[Any], batch: Any, side: str, written: list[Path]) -> None:
     screen = console()
     rows = []
     for level in found:
-        estimated = level.legacy is None
+        estimated = level.comparator is None
         rows.append([level.level, "all", *_words(level.overall, estimated)])
         rows += [["", f"{part.variable} {part.label}", *_words(part.difference, estimated)] for part in level.bins[:TOP]]
     heads = ["level", "contexts", "decisions", "favourite differs", "total variation"]
@@ -168,7 +170,7 @@ def _show(found: list[Any], batch: Any, side: str, written: list[Path]) -> None:
     screen.print(
         f"Below each level: the {TOP} context bins in which they differ most. Total variation: 0 is the same, 1 disjoint."
     )
-    if any(level.legacy is None for level in found):
+    if any(level.comparator is None for level in found):
         screen.print(
             "about: an estimate, because the log has the probability of the taken action only; with few decisions it is rough, "
             "and which bins come first is partly chance."

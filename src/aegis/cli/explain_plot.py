@@ -1,4 +1,4 @@
-"""The picture of `aegis explain`: what policy and legacy do on average, and where they differ."""
+"""The picture of `aegis explain`: what policy and incumbent do on average, and where they differ."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def _figure(found: list[LevelContrast], problem: Problem) -> Any:
         actions = problem.level(level.level).actions
         places = range(actions.count)
         left.bar([place + 0.2 for place in places], level.policy, width=0.4, label="policy")
-        if level.legacy is not None:
-            left.bar([place - 0.2 for place in places], level.legacy, width=0.4, label="legacy")
+        if level.comparator is not None:
+            left.bar([place - 0.2 for place in places], level.comparator, width=0.4, label="incumbent")
         step = max(1, actions.count // 10)
         left.set_xticks(list(places)[::step], [_short(value) for value in actions.values[::step]])
         left.set(title=f"{level.level}: {actions.column}", ylabel="mean probability")

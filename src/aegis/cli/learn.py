@@ -27,8 +27,11 @@ REWARDS = "rewards"  # the folder, inside the policy's, in which the reward mode
 @click.option(
     "--out", required=True, type=options.Place(path_type=Path), metavar="FOLDER", help="Gets the policy and its record."
 )
-@click.option("--kind", type=Word("kind"), default="greedy", show_default=True, metavar="NAME", help="greedy, planned or capped.")
+@click.option(
+    "--kind", type=Word("kind"), default="greedy", show_default=True, metavar="NAME", help="greedy, planned, capped or stepped."
+)
 @click.option("--cap", type=float, default=2.0, show_default=True, help="W: a capped policy raises no probability more than so.")
+@click.option("--step", type=float, default=0.3, show_default=True, help="Share of decisions a stepped policy takes over.")
 @click.option("--scope", multiple=True, metavar="LEVEL", help="Levels the policy acts at; repeatable. Default: all.")
 @click.option("--fraction", type=float, default=0.5, show_default=True, help="Share of the episodes to learn from.")
 @click.option(
@@ -49,6 +52,7 @@ def command(
     out: Path,
     kind: str,
     cap: float,
+    step: float,
     scope: tuple[str, ...],
     fraction: float,
     split_kind: str,
@@ -59,7 +63,8 @@ def command(
     """Fit models to one side of the split of LOG, write a candidate policy into FOLDER, leave the other side for certification.
 
     greedy plans with the posterior mean of a causal model; planned is a mixture of posterior draws; capped stays within W times
-    the legacy's probabilities, which certifies sooner for a smaller gain and is the choice where the legacy explores little.
+    the legacy's probabilities, which certifies sooner for a smaller gain and is the choice where the legacy explores little;
+    stepped leaves a share of the decisions to the incumbent and is greedy in the others, for a cautious deployment.
 
     \b
     Examples:
@@ -73,7 +78,7 @@ def command(
 
     if out.exists() and not out.is_dir():
         raise OutputError(f"--out {out} is a file; a policy is a folder: name a new one")
-    settings = CandidateSettings(kind, cap, particles, seed)
+    settings = CandidateSettings(kind, cap, particles, seed, step=step)
     split = Split(split_kind, fraction=fraction)
     source = Source(log, load_problem(problem))
     with _progress(as_json) as report:
@@ -133,9 +138,11 @@ def _show(record: dict[str, Any], problem: Any, out: Path) -> None:
         f"{record['episodes']} episodes ({record['decisions']} innermost decisions, {record['rewards_missing']} without reward) "
         f"on the prior side: a share of {split['fraction']:g}, taken {how}. The other side was not looked at."
     )
+    incumbent = record.get("incumbent_plug_in_value")
+    beside = "" if incumbent is None else f", and {incumbent:.4g}{unit} of the incumbent there"
     screen.print(
-        f"The legacy earned {record['legacy_value']:.4g}{unit} per decision there; the model expects "
-        f"{record['plug_in_value']:.4g}{unit} of the {record['kind']} policy at {', '.join(record['scope'])}. "
+        f"The log earned {record['legacy_value']:.4g}{unit} per decision on this side; the model expects "
+        f"{record['plug_in_value']:.4g}{unit} of the {record['kind']} policy at {', '.join(record['scope'])}{beside}. "
         f"This is a {record['plug_in_note']}."
     )
     for warning in record["warnings"]:

@@ -36,6 +36,7 @@ from aegis.errors import OutputError, SettingError
 @click.option("--policy", metavar="POLICY", help="The candidate, as for certify. Default: capped ones learned from the log.")
 @click.option("--whole", is_flag=True, help="Read all of LOG, which will not be certified, not only the side to learn from.")
 @click.option("--plot", type=options.Place(path_type=Path), metavar="FILE", help="Draw the episodes (.svg).")
+@click.option("--ledger", type=options.Place(path_type=Path), metavar="FOLDER", help="Where looks are written down.")
 @options.seed
 @options.as_json
 def command(
@@ -55,6 +56,7 @@ def command(
     policy: str | None,
     whole: bool,
     plot: Path | None,
+    ledger: Path | None,
     seed: int,
     as_json: bool,
 ) -> None:
@@ -62,7 +64,8 @@ def command(
 
     Without LOG from a guess: the gain that is hoped for, in the reward's units, and how much rewards vary. With the LOG of a
     pilot, from what it shows; by default only the side that 'aegis learn' would learn from is read, so that the rest can still
-    be certified. A plan is a forecast made by simulation, not a certificate.
+    be certified. With --whole, or a --policy that was not learned from this side, the plan is written into the ledger as a result
+    on LOG. A plan is a forecast made by simulation, not a certificate.
 
     \b
     Examples:
@@ -85,6 +88,12 @@ def command(
 
             candidate = load_candidate(policy, given, levels or None)
         split = None if whole else _split(source, candidate, Split)
+        if whole or (candidate is not None and not candidate.record.get("split")):  # certify would certify on what is read
+            from aegis.certificate.looks import PLAN
+            from aegis.certificate.registration import record_result
+
+            asked = {"candidates": [] if policy is None else [{"name": policy, "digest": None}], "levels": list(levels)}
+            record_result(source, PLAN, asked, ledger)
     elif policy is not None or whole:
         raise SettingError(
             f"{'--policy' if policy is not None else '--whole'} needs the LOG of a pilot; give one, or leave it out"
@@ -159,11 +168,9 @@ def _show_level(found: Any, level: Any) -> None:
         title = f"{level.level}: {found.unit_word} until half of all studies (nine in ten of them) have a certificate; {risk}"
         screen.print(title, soft_wrap=True, style="bold")
         screen.print(_pivot(level.rows, _episodes, f"{costly}{'' if level.cost_known else ' ≤'}{unit}"))
-        title = (
-            f"{level.level}: {what} over the exploring legacy (over the legacy without exploration){' in' if unit else ''}{unit}"
-        )
+        title = f"{level.level}: {what} over the incumbent, who does not explore{' in' if unit else ''}{unit}"
         screen.print(title, soft_wrap=True, style="bold")
-        screen.print(_pivot(level.rows, lambda row: _gain(row, level.cost_known)))
+        screen.print(_pivot(level.rows, lambda row: f"{row.gain:.3g}"))
     for note in level.notes:
         screen.print(f"note: {escape(note)}", soft_wrap=True)
     for why in dict.fromkeys(row.why for row in level.rows if row.why):
@@ -193,10 +200,6 @@ def _episodes(row: Any) -> str:
     if row.episodes is None:
         return "-"
     return f"{row.episodes} ({'never' if row.likely is None else row.likely})"
-
-
-def _gain(row: Any, cost_known: bool) -> str:
-    return f"{row.gain:.3g}" + (f" ({row.net:.3g})" if row.net is not None and cost_known else "")
 
 
 def _pivot(rows: Sequence[Any], cell: Callable[[Any], str], costs: str = "") -> Any:

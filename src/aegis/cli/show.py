@@ -18,8 +18,8 @@ BLOCKS = "▁▂▃▄▅▆▇█"
 
 
 def console(to_stderr: bool = False) -> Console:
-    """Return a console; results go to stdout, everything else to stderr."""
-    return Console(stderr=to_stderr, highlight=False)
+    """Return a console; results go to stdout, everything else to stderr. Names such as `policies:mens:` are no emoji."""
+    return Console(stderr=to_stderr, highlight=False, emoji=False)
 
 
 def print_json(value: Any) -> None:

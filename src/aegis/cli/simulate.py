@@ -83,6 +83,7 @@ def command(
       aegis simulate --world unified --shift N_Q --episodes 500 --out shifted/
     """
     from aegis.errors import SettingError
+    from aegis.policies import with_incumbent
     from aegis.worlds import make_world
 
     settings = options.parse_settings(overrides)
@@ -93,7 +94,8 @@ def command(
     behaviour = plant.legacy(legacy)
     about: dict[str, Any] = {"world": world, "preset": preset, "shift": shift, "settings": settings, "legacy": legacy}
     about["propensities"] = propensities
-    problem = _logged_problem(plant.problem, propensities)
+    stated = plant.problem if agent is not None else with_incumbent(plant.problem, behaviour)
+    problem = _logged_problem(stated, propensities)
     asked = {"scope": scope, "particles": particles, "features": features, "temper": temper, "nodes": nodes}
     if agent is not None:
         chosen = _agent(agent, plant.problem, particles, features, temper, nodes)

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 LISTED = {
     "world": ("unified", "additive", "linear", "plant", "clinic", "dosing"),
     "level world": ("unified", "additive", "linear", "plant", "clinic"),
-    "data set": ("list", "heartsteps", "open-bandit", "oats"),
+    "data set": ("list", "heartsteps", "open-bandit", "oats", "hillstrom"),
     "method": ("auto", "water-filled", "robust", "plain"),
-    "kind": ("greedy", "planned", "capped"),
+    "kind": ("greedy", "planned", "capped", "stepped"),
     "split": ("hash", "time"),
     "others": ("log", "incumbent"),
     "side": ("prior", "certify", "all"),

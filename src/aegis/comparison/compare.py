@@ -7,11 +7,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from aegis.certificate import certify
 from aegis.certificate.candidate import Candidate, Learned
-from aegis.certificate.certificate import REFUSED, Certificate
+from aegis.certificate.certificate import REFUSED
+from aegis.certificate.certify import Terms, issue
 from aegis.certificate.claims import scopes_of
+from aegis.certificate.comparator import Comparator
+from aegis.certificate.looks import COMPARE
 from aegis.certificate.measures import Measure, reward_measure
+from aegis.certificate.request import Request
 from aegis.certificate.units import unit_word
 from aegis.certificate.view import Models
 from aegis.comparison.adaptive import adaptive_posterior
@@ -52,7 +55,7 @@ from aegis.problem import Policy, Problem, Scope
 MODELLED = ("direct method", "doubly robust", "SWITCH")
 NOTES = (
     "Every bound holds at its own risk: the largest, picked after looking, is no certificate. 'aegis certify' issues one.",
-    "Seeing these numbers is a look at the certified units: what is chosen because of them needs fresh data.",
+    "Seeing these numbers is a result on these data: what is chosen because of them needs fresh data.",
 )
 
 
@@ -64,41 +67,47 @@ def compare(
     delta: float = 0.05,
     settings: ComparisonSettings | None = None,
     incumbent: Policy | Candidate | None = None,
+    acting: Policy | Candidate | None = None,
     fresh: bool = False,
-    ledger: str | Path | bool | None = False,
+    ledger: str | Path | bool | None = None,
     report: Callable[[int], None] | None = None,
 ) -> Comparison:
     """Return estimates and bounds by many methods for one candidate at one scope (all of its levels if None).
 
     All are made from the units that `certify` certifies on, at the risk it gives to each of its claims. settings: thresholds and
-    declarations. incumbent: the policy that acts outside the scope after deployment, if several versions of it wrote the log:
-    adds the published bound for such logs, with the full product of ratios. fresh: as in `certify`. ledger: False leaves no look
-    behind; a folder, or None for the user's own, makes the certificate in it a look like any other. Raises RefusedError where
-    `certify` refuses: numbers without their assumptions are not shown.
+    declarations. incumbent: as in `certify`. acting: the policy that acts outside the scope after deployment, if several versions
+    of it wrote the log: adds the published bound for such logs, with the full product of ratios. fresh: as in `certify`. ledger:
+    its folder; None for the user's own; False for none, as in a study by simulation. A comparison is no certificate and may
+    always be made. It is written down as a result: a certificate for a request that was not registered before is refused from
+    then on. Raises RefusedError where an assumption fails: numbers without their assumptions are not shown.
     """
     chosen, problem = settings or ComparisonSettings(), source.problem
     own = Candidate.of(candidate)
     levels = problem.scope(own.levels(problem) if scope is None else scope)
-    certificate = certify(source, own, scopes=[levels], delta=delta, fresh=fresh, ledger=ledger, report=report)
+    request = Request.of(problem, own, [levels], delta, fresh=fresh, incumbent=incumbent)
+    certificate = issue(source, request, Terms(ledger, COMPARE), report=report)
+    comparator = request.comparator
     result = certificate.level(*levels)
     if result.verdict == REFUSED:
         raise RefusedError(f"nothing is compared, because no certificate could be issued: {result.reason}")
-    measure, log = reward_measure(problem), CertifiedLog.of(source, [own], fresh)
+    stated = [] if incumbent is None else [Candidate.of(incumbent)]
+    measure, log = reward_measure(problem), CertifiedLog.of(source, [own, *stated], fresh)
     scopes = Scopes.of(problem, scopes_of(problem, None, own.levels(problem)), measure)
     found = Findings()
     reason = not_modelled(problem, own, levels, log.sample)
     modelled = None if reason else predictions(problem, own, levels, measure, log.prior)
     for method in MODELLED if reason else ():
         found.lacks(method, str(reason))
-    units, prior = _units(log, own, levels, measure, scopes, chosen, modelled)
+    units, prior = _units(log, own, levels, measure, scopes, chosen, modelled, comparator)
     share = next(test.delta for test in result.tests if test.what == "gain")
     seen = max(found_in.peaks["weight"] for found_in in (units, prior) if found_in is not None)
     limit = declared_limit(problem, own, levels, chosen.largest_weight).against(seen)
-    case = Case(units, prior, own.policy.weights, limit, share, _split_words(log), chosen.seed)
+    ratio = comparator.ratio(levels)
+    case = Case(units, prior, own.policy.weights, limit, share, _split_words(log), chosen.seed, ratio)
     ours = certified_bounds(result, found)
     evidence_bounds(case, found)
     _published(case, log, levels, measure, chosen, found)
-    _adaptive(case, source, own, incumbent, levels, measure, chosen, fresh, found)
+    _adaptive(case, source, own, acting, levels, measure, chosen, fresh, found)
     found.unmet(not_exact(problem, levels))
     found.bounds[:0] = ours  # a certificate heeds what was declared of them
     listed = _estimates(problem, measure, units, chosen, modelled, found)
@@ -118,8 +127,10 @@ def compare(
         tuple(item.shown(measure) for item in found.bounds),
         scopes.choices(case),
         tuple(found.missing),
-        (*NOTES, *_looks(certificate, ledger)),
+        (*NOTES, _looks(ledger)),
         asdict(chosen),
+        result.comparator,
+        _incumbent(measure, units) if comparator.stated(levels) else None,
     )
 
 
@@ -131,6 +142,7 @@ def _units(
     scopes: Scopes,
     settings: ComparisonSettings,
     modelled: Predictions | None,
+    comparator: Comparator,
 ) -> tuple[Units, Units | None]:
     """Return the series of certified and of prior units."""
     problem, policy = log.problem, candidate.policy
@@ -138,10 +150,11 @@ def _units(
     weight: Peaks = {"weight": lambda view: largest_weight(view, scope)}
     series = always if modelled is None else {**always, **model_series(scope, measure, modelled, settings.switch)}
     models = Models() if modelled is None else modelled.base
-    units = gather(problem, views_of(problem, policy, models, log.batches()), series, {**weight, **scopes.peaks()})
+    views = views_of(problem, policy, models, log.batches(), comparator)
+    units = gather(problem, views, series, {**weight, **scopes.peaks()})
     if log.prior is None:
         return units, None
-    return units, gather(problem, views_of(problem, policy, models, [log.prior]), always, weight)
+    return units, gather(problem, views_of(problem, policy, models, [log.prior], comparator), always, weight)
 
 
 def _published(
@@ -168,19 +181,19 @@ def _adaptive(
     case: Case,
     source: Source,
     candidate: Candidate,
-    incumbent: Policy | Candidate | None,
+    acting: Policy | Candidate | None,
     scope: Scope,
     measure: Measure,
     settings: ComparisonSettings,
     fresh: bool,
     found: Findings,
 ) -> None:
-    if incumbent is None:
+    if acting is None:
         if scope != Scope(source.problem.names):
-            found.lacks("PRISM, adaptive", "it needs the incumbent: the policy that will act outside the scope")
+            found.lacks("PRISM, adaptive", "it needs the policy that will act outside the scope (--acting)")
         return
-    acting = incumbent if isinstance(incumbent, Candidate) else Candidate.of(incumbent)
-    posterior = adaptive_posterior(source, candidate, acting, scope, measure, settings, fresh)
+    outside = acting if isinstance(acting, Candidate) else Candidate.of(acting)
+    posterior = adaptive_posterior(source, candidate, outside, scope, measure, settings, fresh)
     value_bounds(case, posterior, found)
 
 
@@ -214,13 +227,22 @@ def _legacy(measure: Measure, units: Units) -> Estimate:
     return Estimate("legacy", "value", measure.value(found.value), measure.gain(found.error), units.count)
 
 
+def _incumbent(measure: Measure, units: Units) -> Estimate:
+    found = mean_estimate(units["compared best"])
+    value = min(max(found.value, 0.0), 1.0)  # an estimate may leave the range, the value cannot
+    return Estimate("incumbent", "value", measure.value(value), measure.gain(found.error), units.count)
+
+
 def _split_words(log: CertifiedLog) -> str:
     split = log.split
     how = "by a hash of their ids" if split.kind == "hash" else f"in time, before {split.cut}"
     return f"a share alpha = {split.fraction:g} of the units, taken {how}"
 
 
-def _looks(certificate: Certificate, ledger: str | Path | bool | None) -> tuple[str, ...]:
+def _looks(ledger: str | Path | bool | None) -> str:
     if ledger is False:
-        return ("Nothing was written into the ledger of looks.",)
-    return (f"The certificate is a look: verdict '{certificate.verdict.verdict}', written into the ledger.",)
+        return "Nothing was written into the ledger of looks."
+    return (
+        "This comparison is written into the ledger as a result on these data. Requests that were registered before, and this "
+        "candidate at this scope if it is the first result, can still be certified; any other is refused (chosen-after-results)."
+    )

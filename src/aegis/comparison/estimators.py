@@ -62,14 +62,14 @@ def estimates(units: Units, totals: bool) -> tuple[dict[str, Mapping[str, Scaled
     """
     found: dict[str, Mapping[str, Scaled]] = {}
     missing: dict[str, str] = {}
-    legacy = units["legacy best"]
+    compared = units["compared best"]
     for method, (name, _) in MEANS.items():
         if name in units.series:
-            gains = units[PAIRED[name]] if name in PAIRED else units[name] - legacy
+            gains = units[PAIRED[name]] if name in PAIRED else units[name] - compared
             found[method] = {"value": mean_estimate(units[name]), "gain": mean_estimate(gains)}
         if method == "IPS":
             value = None if totals else self_normalised(units["value"], units["weight"])
-            gain = None if totals else self_normalised(units["value"], units["weight"], legacy)
+            gain = None if totals else self_normalised(units["value"], units["weight"], compared)
             if value is not None and gain is not None:
                 found["SNIPS"] = {"value": value, "gain": gain}
             elif totals:

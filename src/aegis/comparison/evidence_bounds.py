@@ -54,7 +54,8 @@ SMOOTHING = "logarithmic smoothing"
 class Case:
     """What every bound is made from: certified and prior units, the particle weights `[N]` of the candidate, B, and the risk.
 
-    split: in words, which units are prior ones. seed: of resamples.
+    split: in words, which units are prior ones. seed: of resamples. ratio: the largest mu / nu of the comparator, 1 if it is the
+    logger, None if it is not known.
     """
 
     units: Units
@@ -64,6 +65,7 @@ class Case:
     delta: float
     split: str
     seed: int
+    ratio: float | None = 1.0
 
     def prior_series(self, name: str) -> Array | None:
         """Return a series of the prior units, if there are any."""
@@ -80,7 +82,8 @@ class Quantity:
     shift: float
 
 
-QUANTITIES = (Quantity("value", "value", "particles", 0.0), Quantity("gain", "gain", "particle gains", 1.0))
+QUANTITIES = (Quantity("value", "value", "particles", 0.0), Quantity("gain", "lifted gain", "particle gains", 1.0))
+PAIRED = {"lifted gain": "gain"}  # what approximate bounds, which need no range, are computed from
 
 
 def evidence_bounds(case: Case, found: Findings) -> None:
@@ -136,7 +139,9 @@ def _sharp(case: Case, quantity: Quantity, found: Findings) -> None:
 
 def _classic(case: Case, quantity: Quantity, found: Findings) -> None:
     for method in RANGED:
-        if case.limit.known:
+        if quantity.what == "gain" and case.ratio is None:
+            found.lacks(method, "it needs the largest ratio of incumbent to logger: declare 'max_ratio' or 'epsilon'")
+        elif case.limit.known:
             found.take(method, partial(_ranged, case, quantity, method))
         else:
             found.lacks(method, f"it needs a declared largest weight: {case.limit.words}")
@@ -146,7 +151,8 @@ def _classic(case: Case, quantity: Quantity, found: Findings) -> None:
 
 
 def _ranged(case: Case, quantity: Quantity, method: str) -> Found:
-    span = (0.0 - quantity.shift, max(case.limit.weight - quantity.shift, 0.0))
+    most = case.limit.weight if quantity.what == "value" else max(case.limit.weight, case.ratio or 1.0)
+    span = (0.0 - quantity.shift, max(most - quantity.shift, 0.0))
     bound = lacking(RANGED[method](case.units[quantity.series], case.delta, span), case.limit.broken)
     return Found(method, quantity.what, bound, 0.0, {"range": list(span), "range_from": case.limit.words})
 
@@ -159,4 +165,5 @@ def _smoothed(case: Case, quantity: Quantity) -> Found:
 
 def _approximate(case: Case, quantity: Quantity, method: str) -> Found:
     rng = stream(case.seed, "compare", method, quantity.what)
-    return Found(method, quantity.what, APPROXIMATE[method](case.units[quantity.series], case.delta, rng))
+    series = PAIRED.get(quantity.series, quantity.series)
+    return Found(method, quantity.what, APPROXIMATE[method](case.units[series], case.delta, rng))

@@ -12,7 +12,7 @@ from aegis.errors import ModelError, SettingError
 from aegis.evidence import Bound
 from aegis.problem import Problem, Scope
 
-CLAIM = {"value": "the value of the candidate", "gain": "the gain of the candidate over the legacy"}
+CLAIM = {"value": "the value of the candidate", "gain": "the gain of the candidate over its comparator"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,7 +105,7 @@ def matched_bound(case: Case, posterior: Posterior, found: Findings) -> None:
 
 
 def gain_bounds(case: Case, posterior: Posterior, found: Findings) -> None:
-    """Add the published gain over the legacy, which never is a certificate."""
+    """Add the published gain over the comparator, which never is a certificate."""
     if posterior.peak > 0:
         found.take(f"{posterior.name}: gain, lam*, B observed", partial(_observed, case, posterior, published_gain))
     if posterior.limit.known:
@@ -166,7 +166,7 @@ def _computed(
 ) -> Found:
     shared = (case.delta, lam, largest, posterior.kl, posterior.weights, reading)
     gain = bound is published_gain
-    values = (posterior.values, case.units["legacy best"]) if gain else (posterior.values,)
+    values = (posterior.values, case.units["compared best"]) if gain else (posterior.values,)
     made: PublishedBound = bound(*values, *shared)
     made = replace(made, unmet=(*made.unmet, *posterior.unmet))
     how = f"{made.lam_from} on the certified units" if made.lam_from.startswith("closed form") else made.lam_from

@@ -88,7 +88,8 @@ class Comparison:
     """All methods on the same certified units.
 
     delta: the risk of gain, value and guards together, as `certify` shares it. each: the risk of every single bound below.
-    prior_units: how many placed bets and chose lam. legacy: what the legacy earned. verdict: of the certificate.
+    prior_units: how many placed bets and chose lam. legacy: what the log earned. verdict: of the certificate. comparator: who
+    gains are over, in words. incumbent: an estimate of what the comparator earns, None where that is the logger.
     """
 
     candidate: str
@@ -108,6 +109,8 @@ class Comparison:
     missing: tuple[Missing, ...]
     notes: tuple[str, ...]
     settings: Mapping[str, Any]
+    comparator: str = ""
+    incumbent: Estimate | None = None
 
     @property
     def certificates(self) -> tuple[LowerBound, ...]:
@@ -133,6 +136,8 @@ class Comparison:
         bounds, estimates = found.pop("bounds"), found.pop("estimates")
         labelled = [{**item, "certificate": False, "label": e.label} for item, e in zip(estimates, self.estimates, strict=True)]
         found["legacy"] = {**found["legacy"], "certificate": False, "label": self.legacy.label}
+        if self.incumbent is not None:
+            found["incumbent"] = {**found["incumbent"], "certificate": False, "label": self.incumbent.label}
         plain: dict[str, Any] = _plain(
             {
                 "kind": "aegis-comparison",

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from aegis.certificate.comparator import LOGGER, Comparator
 from aegis.certificate.measures import Measure
-from aegis.certificate.plain import legacy_values, plain_gains, plain_values
+from aegis.certificate.plain import both_sides, legacy_values, plain_gains, plain_values
 from aegis.certificate.units import Clusters
 from aegis.certificate.view import Models, View
 from aegis.comparison.direct import switched
@@ -60,14 +61,16 @@ class Particle:
 def basic_series(scope: Scope, measure: Measure, clip: float) -> dict[str, Callable[[View], Array]]:
     """Return what needs the probability of the action taken only.
 
-    A missing reward counts as what hurts the candidate: the worst in its value, in a gain the worst of both ends. 'legacy best'
-    counts it as the best, for gains that are differences of two means.
+    A missing reward counts as what hurts the candidate: the worst in its value, in a gain the worst of both ends. 'lifted
+    gain' is one of at least -1 whoever the comparator is. 'compared best' is what the comparator earns, missing rewards
+    counted as the best, for gains that are differences of two means.
     """
     return {
         "value": lambda view: plain_values(view, scope, measure),
         "gain": lambda view: plain_gains(view, scope, measure),
         "legacy": lambda view: legacy_values(view, measure),
-        "legacy best": lambda view: view.series(("legacy best", measure), lambda: view.observed(measure).high, view.level),
+        "lifted gain": lambda view: lifted_gains(view, scope, measure),
+        "compared best": lambda view: compared_best(view, scope, measure),
         "weight": lambda view: view.unit_weights(scope),
         "clipped": lambda view: clipped_values(view, scope, measure, clip),
         "clipped gain": lambda view: clipped_gains(view, scope, measure, clip),
@@ -85,6 +88,22 @@ def model_series(
     }
 
 
+def lifted_gains(view: View, scope: Scope, measure: Measure) -> Array:
+    """Return gains `[E]` of at least -1: over the logger the paired ones, over an incumbent both sides."""
+    if view.against(view.compared(scope)[1]) is None:
+        return plain_gains(view, scope, measure)
+    return both_sides(view, scope, measure) - 1.0
+
+
+def compared_best(view: View, scope: Scope, measure: Measure) -> Array:
+    """Return what the comparator earns `[E]`, missing rewards counted as the best: `u r` of an incumbent."""
+    found = view.against(scope)
+    if found is None:
+        return view.series(("legacy best", measure), lambda: view.observed(measure).high, view.level)
+    level = found.carrier(scope)
+    return found.series(("best", scope, measure), lambda: found.carrier_weights(scope) * found.below(measure, level).high, level)
+
+
 def clipped_values(view: View, scope: Scope, measure: Measure, clip: float) -> Array:
     """Return the nested mean `[E]` of `min(w, clip) r`; a missing reward counts as 0."""
     level = view.carrier(scope)
@@ -96,11 +115,11 @@ def clipped_values(view: View, scope: Scope, measure: Measure, clip: float) -> A
 
 
 def clipped_gains(view: View, scope: Scope, measure: Measure, clip: float) -> Array:
-    """Return the nested mean `[E]` of `(min(w, clip) - 1) r`; a missing reward counts as what hurts."""
-    level = view.carrier(scope)
+    """Return the nested mean `[E]` of `(min(w, clip) - u) r`; a missing reward counts as what hurts."""
+    level, found = view.carrier(scope), view.against(scope)
 
     def nodes() -> Array:
-        surplus = np.minimum(view.carrier_weights(scope), clip) - 1.0
+        surplus = np.minimum(view.carrier_weights(scope), clip) - (1.0 if found is None else found.carrier_weights(scope))
         return surplus * view.below(measure, level).worst(surplus)
 
     return view.series(("clipped gain", clip, scope, measure), nodes, level)
@@ -110,7 +129,7 @@ def particle_series(scope: Scope, measure: Measure) -> dict[str, Callable[[View]
     """Return value and gain of each particle of the candidate on its own, `[E, N]`."""
     return {
         "particles": lambda view: np.column_stack([plain_values(one, scope, measure) for one in _one_by_one(view)]),
-        "particle gains": lambda view: np.column_stack([plain_gains(one, scope, measure) for one in _one_by_one(view)]),
+        "particle gains": lambda view: np.column_stack([lifted_gains(one, scope, measure) for one in _one_by_one(view)]),
     }
 
 
@@ -122,7 +141,7 @@ def largest_weight(view: View, scope: Scope) -> float:
 
 def _one_by_one(view: View) -> Iterator[View]:
     for index in range(view.weights.size):
-        yield View(view.problem, view.batch, Particle(view, index), view.models)
+        yield View(view.problem, view.batch, Particle(view, index), view.models, view.comparator)
 
 
 def gather(problem: Problem, views: Iterable[View], series: Series, peaks: Peaks) -> Units:
@@ -147,14 +166,16 @@ def gather(problem: Problem, views: Iterable[View], series: Series, peaks: Peaks
     return Units({name: found if name in by_particle else found[:, 0] for name, found in whole.items()}, highest)
 
 
-def views_of(problem: Problem, policy: Policy, models: Models, batches: Iterable[Batch]) -> Iterator[View]:
+def views_of(
+    problem: Problem, policy: Policy, models: Models, batches: Iterable[Batch], comparator: Comparator = LOGGER
+) -> Iterator[View]:
     """Yield views of batches, in pieces whose full distributions fit into memory."""
     widest = max(level.actions.count for level in problem.levels) * policy.weights.size
     for batch in batches:
         rows = max(len(table) for table in batch.levels.values())
         pieces = min(max(1, -(-rows * widest // CELLS)), len(batch))
         for part in _parts(batch, pieces):
-            yield View(problem, part, policy, models)
+            yield View(problem, part, policy, models, comparator)
 
 
 def _parts(batch: Batch, pieces: int) -> Sequence[Batch]:

@@ -46,7 +46,7 @@ def published_gain(
     bound = published_bound(values, delta, lam, largest, kl, weights, reading, margin)
     legacy = float(unit_values(legacy_values).mean())
     value = bound.estimate - legacy - (kl + math.log(2.0 / delta)) / (bound.lam * bound.units)
-    claim = f"the gain over the legacy in {bound.claim}"
+    claim = f"the gain over the comparator in {bound.claim}"
     return replace(bound, method="published gain", value=value, unmet=(*bound.unmet, NO_UPPER), claim=claim)
 
 

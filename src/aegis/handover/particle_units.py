@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from aegis.certificate.comparator import Comparator
+from aegis.certificate.comparator import LOGGER, Comparator
 from aegis.certificate.measures import reward_measure
 from aegis.certificate.units import nested_means
 from aegis.certificate.view import Models, View
@@ -44,12 +44,14 @@ def logged_chances(level: str, batch: Batch) -> Array:
     return found
 
 
-def particle_gains(problem: Problem, policy: Policy, level: str, batch: Batch, particles: int, comparator: Comparator) -> Array:
+def particle_gains(
+    problem: Problem, policy: Policy, level: str, batch: Batch, particles: int, comparator: Comparator = LOGGER
+) -> Array:
     """Return `[E, N]`: the lifted gain of each episode under each particle of a policy."""
     return lifted_gains(problem, level, batch, particle_ratios(policy, level, batch, particles), comparator)
 
 
-def lifted_gains(problem: Problem, level: str, batch: Batch, ratios: Array, comparator: Comparator) -> Array:
+def lifted_gains(problem: Problem, level: str, batch: Batch, ratios: Array, comparator: Comparator = LOGGER) -> Array:
     """Return `[E, N]`: the nested mean of `w r + u (1 - r)` of each episode, for ratios w `[n, N]`: one plus the gain, at
     least 0.
 

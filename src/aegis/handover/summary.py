@@ -7,12 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from aegis.certificate.comparator import compared_with
 from aegis.certificate.measures import Measure, reward_measure
 from aegis.errors import InputError
 from aegis.handover.events import Alarm, Event, Flipped, Opened, Reverted, Unit, plain
 from aegis.handover.run import Handover
 from aegis.handover.state import Deployed
 from aegis.handover.turns import handed_over, last_change, turns
+from aegis.problem import Scope
 
 
 def summary(handover: Handover) -> dict[str, Any]:
@@ -102,7 +104,8 @@ def _verdict(handover: Handover) -> str:
     parts = [_held(handover, item, measure) for item in ordered]
     kept = [name for name in state.levels if state.at(name) is None]
     rest = f"; the legacy keeps {', '.join(map(repr, kept))}" if kept else ""
-    return f"Handed over: {' and '.join(parts)}{rest}. Probability of any wrong handover: at most {risk}."
+    beside = " Each gain is certified while the other levels act as they did then." if len(state.levels) > 1 else ""
+    return f"Handed over: {' and '.join(parts)}{rest}.{beside} Probability of any wrong handover: at most {risk}."
 
 
 def _held(handover: Handover, item: Deployed, measure: Measure) -> str:
@@ -110,8 +113,13 @@ def _held(handover: Handover, item: Deployed, measure: Measure) -> str:
     gain = f"{at_least(measure.gain(item.gain_lower))}{_unit(measure)}"
     since = _since(handover, item)
     if since == item.since:
-        return f"'{item.level}' since episode {since} (a gain of at least {gain})"
+        return f"'{item.level}' since episode {since} (a gain of at least {gain} over {compared(handover, item.level)})"
     return f"'{item.level}' since episode {since}, upgraded at {item.since} (at least {gain} more than the policy before)"
+
+
+def compared(handover: Handover, level: str) -> str:
+    """Return who a challenger at a level that the legacy controls is compared with."""
+    return compared_with(handover.problem, handover.comparator, Scope(level))
 
 
 def _since(handover: Handover, item: Deployed) -> int:
@@ -163,6 +171,7 @@ def _level(handover: Handover, measure: Measure, name: str) -> dict[str, Any]:
     handed = next((event.episode for event in flips if event.action == "handover"), None)
     return {
         "level": name,
+        "comparator": compared(handover, name),
         "control": "legacy" if now is None else "agent",
         "since": None if now is None else _since(handover, now),
         "policy_since": None if now is None else now.since,

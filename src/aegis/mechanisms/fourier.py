@@ -1,13 +1,16 @@
 """Random Fourier features (Rahimi and Recht 2007): a regression on them is a Gaussian process with an RBF kernel, cut to D terms.
 
 Posteriors are updated with 64-bit features. Planning evaluates the drawn functions at very many points and only compares
-values, so there trigonometry is done in 32 bits, which is many times faster and moves values by about 1e-6 of their scale.
+values, so there trigonometry is done in 32 bits, which is many times faster and moves values by about 1e-6 of their scale. How
+32-bit sums are rounded depends on how many points are evaluated together. `ExactFourier` is for values that must not depend on
+that, such as the predictions behind evidence.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -34,6 +37,12 @@ class Fourier(FeatureMap):
     frequencies: Array
     phases: Array
     linear_terms: bool = True
+    precision: ClassVar[type[np.floating[Any]]] = np.float32  # of trigonometry in `evaluate_each`
+
+    @property
+    def exact(self) -> ExactFourier:
+        """Return the same features with 64-bit trigonometry."""
+        return ExactFourier(self.frequencies, self.phases, self.linear_terms)
 
     @classmethod
     def draw(
@@ -111,11 +120,11 @@ class Fourier(FeatureMap):
 
         n + A angles instead of n x A, and one matrix product.
         """
-        wave = self._wave_weights(weights, None)
+        wave = self._waves(weights, None).astype(self.precision)
         other = inputs.copy()
         other[..., block] = 0.0
         u = self._angles(other)
-        v = (grid @ self.frequencies[block]).astype(np.float32)
+        v = (grid @ self.frequencies[block]).astype(self.precision)
         cos_v, sin_v = np.cos(v).T, np.sin(v).T
         cos_u = np.cos(u)
         sin_u = np.sin(u, out=u)
@@ -159,11 +168,11 @@ class Fourier(FeatureMap):
         curve += self.affine_part(inputs, weights)
         return curve
 
-    def _angles(self, inputs: Array) -> Floats:
+    def _angles(self, inputs: Array) -> npt.NDArray[np.floating[Any]]:
         """Return `inputs . frequencies + phases`, summed in 64 bits."""
         found = inputs @ self.frequencies
         found += self.phases
-        return found.astype(np.float32)
+        return found.astype(self.precision, copy=False)
 
     def _joined(self, cosines: Array, inputs: Array) -> Array:
         parts = [np.sqrt(2.0 / self.count) * cosines, np.ones((*inputs.shape[:-1], 1))]
@@ -173,11 +182,13 @@ class Fourier(FeatureMap):
         return np.exp(-0.5 * (np.square(sd) @ np.square(self.frequencies)))
 
     def _wave_weights(self, weights: Array, sd: Array | None) -> Floats:
+        """Return the weights of the cosines `[S, D, q]`, scaled and damped, in 32 bits."""
+        return self._waves(weights, sd).astype(np.float32)
+
+    def _waves(self, weights: Array, sd: Array | None) -> Array:
         """Return the weights of the cosines `[S, D, q]`, scaled and damped."""
         wave = np.sqrt(2.0 / self.count) * weights[:, : self.count]
-        if sd is not None:
-            wave = wave * self._damping(sd)[:, 0, :, None]
-        return wave.astype(np.float32)
+        return wave if sd is None else wave * self._damping(sd)[:, 0, :, None]
 
     def affine_part(self, inputs: Array, weights: Array) -> Array:
         """Return what intercept and linear terms add, `[S, 1 or n, q]`."""
@@ -191,6 +202,13 @@ def _taker(cell: npt.NDArray[np.int64], particles: int) -> Callable[[Array], Arr
         return lambda table: table[:, cell[0]]
     rows = np.arange(particles)[:, None]
     return lambda table: table[rows, cell]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ExactFourier(Fourier):
+    """Fourier features whose values on an action grid do not depend on how many points are evaluated together."""
+
+    precision: ClassVar[type[np.floating[Any]]] = np.float64
 
 
 def _chunks(count: int) -> Iterator[tuple[int, int]]:

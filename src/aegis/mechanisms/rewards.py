@@ -15,6 +15,7 @@ import numpy as np
 from aegis.errors import ModelError, PolicyError, SettingError, nearest
 from aegis.mechanisms.belief import build_belief
 from aegis.mechanisms.encoding import Scaling
+from aegis.mechanisms.fourier import Fourier
 from aegis.mechanisms.nig import NIG
 from aegis.mechanisms.packing import MECHANISM_CLASSES, Packed, pack, unpack
 from aegis.mechanisms.regression import Regression
@@ -91,6 +92,8 @@ class LevelRewards:
     def predict(self, level: str, batch: Batch) -> Array:
         """Return the predicted mean reward below each decision for every action, `[n, A]`, in logged units."""
         regression, actions = self._regression(level), self.problem.level(level).actions
+        if isinstance(regression.features, Fourier):  # what a row is predicted must not depend on the rows beside it
+            regression = replace(regression, features=regression.features.exact)
         function = regression.point(self.states[level])
         values = actions.as_rows(np.arange(actions.count, dtype=np.int32))
         rows = {name: found[None] for name, found in augmented(self.problem, batch, level).items()}

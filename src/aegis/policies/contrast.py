@@ -1,4 +1,4 @@
-"""Where a policy differs from the behaviour in a log: by level, by bin of the context, and as a lookup table.
+"""Where a policy differs from the incumbent in the contexts of a log: by level, by bin of the context, and as a lookup table.
 
 Each level is read as if it alone were handed over: a mixture counts with the weights of its particles, whatever was done above.
 """
@@ -12,6 +12,7 @@ import numpy as np
 
 from aegis.errors import choose
 from aegis.policies.bins import Binned, binned
+from aegis.policies.incumbent import StatedIncumbent
 from aegis.policies.smoothed import at_taken
 from aegis.policies.support import table_of, visible
 from aegis.problem import AnyArray, Array, Batch, Level, LevelTable, Policy, Problem
@@ -25,7 +26,7 @@ class Difference:
 
     total_variation: mean of half the summed absolute difference of the two distributions; where only the taken action's
     propensity was logged, its unbiased estimate, the mean of (1 - w)^+. favourite_differs: share of decisions in which the
-    policy's likeliest action is not among the legacy's likeliest; None if the legacy's distribution was not logged.
+    policy's likeliest action is not among the comparator's likeliest; None if the comparator's distribution is not known.
     """
 
     decisions: int
@@ -44,32 +45,36 @@ class BinDifference:
 
 @dataclass(frozen=True, slots=True)
 class LevelContrast:
-    """The difference at one level, overall and by bin, the largest first; mean probabilities `[A]` of both (legacy: or None)."""
+    """The difference at one level, overall and by bin, the largest first; mean probabilities `[A]` of both.
+
+    comparator: None where its distribution is not known.
+    """
 
     level: str
     overall: Difference
     bins: tuple[BinDifference, ...]
     policy: Array
-    legacy: Array | None
+    comparator: Array | None
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One row of a lookup table: bins by variable, how many decisions, mean probabilities `[A]` of policy and legacy."""
+    """One row of a lookup table: bins by variable, how many decisions, mean probabilities `[A]` of policy and comparator."""
 
     level: str
     where: dict[str, str]
     decisions: int
     policy: Array
-    legacy: Array | None
+    comparator: Array | None
 
 
 def contrast(problem: Problem, policy: Policy, batch: Batch, levels: Iterable[str], bins: int = 4) -> list[LevelContrast]:
-    """Return, level by level, where the policy differs from the logged behaviour in the contexts of a batch."""
+    """Return, level by level, where the policy differs from the incumbent in the contexts of a batch; else from the logger."""
     found = []
     for level in levels:
         table, chances = table_of(batch, level), level_chances(policy, level, batch)
-        apart, favourite = _apart(chances, problem.level(level), table)
+        other = comparator_chances(problem, level, batch)
+        apart, favourite = _apart(chances, other, problem.level(level), table)
         parts = [
             BinDifference(axis.name, label, _difference(axis.codes == code, apart, favourite))
             for axis in binned(problem, batch, level, None, bins)
@@ -77,9 +82,9 @@ def contrast(problem: Problem, policy: Policy, batch: Batch, levels: Iterable[st
             if (axis.codes == code).any()
         ]
         parts.sort(key=lambda part: -part.difference.total_variation)
-        legacy = None if table.mu_full is None else table.mu_full.mean(axis=0)
+        mean = None if other is None else other.mean(axis=0)
         everything = np.ones(len(table), dtype=bool)
-        found.append(LevelContrast(level, _difference(everything, apart, favourite), tuple(parts), chances.mean(axis=0), legacy))
+        found.append(LevelContrast(level, _difference(everything, apart, favourite), tuple(parts), chances.mean(axis=0), mean))
     return found
 
 
@@ -98,6 +103,7 @@ def lookup(
     found: list[Cell] = []
     for level in asked:
         table, chances = table_of(batch, level), level_chances(policy, level, batch)
+        other = comparator_chances(problem, level, batch)
         names = tuple(name for name in by if name in known[level]) if by else None
         axes = binned(problem, batch, level, names, bins)
         codes, places = _joint(axes, len(table))
@@ -109,7 +115,7 @@ def lookup(
                     {axis.name: axis.labels[axis.codes[first]] for axis in axes},
                     int(inside.sum()),
                     chances[inside].mean(axis=0),
-                    None if table.mu_full is None else table.mu_full[inside].mean(axis=0),
+                    None if other is None else other[inside].mean(axis=0),
                 )
             )
     return found
@@ -120,14 +126,22 @@ def level_chances(policy: Policy, level: str, batch: Batch) -> Array:
     return np.einsum("s,sna->na", policy.weights, policy.full(level, batch))
 
 
-def _apart(chances: Array, level: Level, table: LevelTable) -> tuple[Array, AnyArray | None]:
+def comparator_chances(problem: Problem, level: str, batch: Batch) -> Array | None:
+    """Return the distribution `[n, A]` of the incumbent at a level, of the logger if none is stated; None if it is not known."""
+    incumbent = StatedIncumbent(problem)
+    if level in incumbent.levels and not problem.level(level).actions.continuous:
+        return incumbent.full(level, batch)[0]
+    return table_of(batch, level).mu_full
+
+
+def _apart(chances: Array, other: Array | None, level: Level, table: LevelTable) -> tuple[Array, AnyArray | None]:
     """Return total variation `[n]` (or its estimate) and whether the favourites differ `[n]` (None if not known)."""
-    if table.mu_full is None:
+    if other is None:
         weight = at_taken(chances[None], level, table)[0] / table.mu_taken
         return np.maximum(1.0 - weight, 0.0), None
-    likeliest = table.mu_full >= table.mu_full.max(axis=1, keepdims=True) - TIE
+    likeliest = other >= other.max(axis=1, keepdims=True) - TIE
     favourite = chances.argmax(axis=1)
-    return 0.5 * np.abs(chances - table.mu_full).sum(axis=1), ~likeliest[np.arange(len(table)), favourite]
+    return 0.5 * np.abs(chances - other).sum(axis=1), ~likeliest[np.arange(len(table)), favourite]
 
 
 def _difference(chosen: AnyArray, apart: Array, favourite: AnyArray | None) -> Difference:

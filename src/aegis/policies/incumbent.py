@@ -143,10 +143,10 @@ def bare_rule(rule: Rule) -> Rule:
 
 def exploration_rate(rule: Rule) -> float:
     """Return the share of decisions in which a rule explores uniformly; 0 if it does not."""
-    kept = 1.0
-    while isinstance(rule, Epsilon):
-        kept, rule = kept * (1.0 - rule.epsilon), rule.rule
-    return 1.0 - kept
+    if not isinstance(rule, Epsilon):
+        return 0.0
+    inner = exploration_rate(rule.rule)
+    return rule.epsilon if inner == 0.0 else 1.0 - (1.0 - rule.epsilon) * (1.0 - inner)
 
 
 def _stated(level: Level, rule: Rule) -> Level:

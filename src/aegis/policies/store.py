@@ -94,7 +94,7 @@ def load_policy(folder: str | Path, problem: Problem, kinds: Mapping[str, type[S
 def load_stored(folder: str | Path, problem: Problem, kinds: Mapping[str, type[Storable]] = POLICIES) -> Storable:
     """Return what is stored in a folder for `problem`, a policy or not; raises PolicyError as `load_policy` does."""
     content = _read(Path(folder))
-    if content["problem"] != digest_of(dump_problem(problem)):
+    if content["problem"] != digest_of(_identity(problem)):
         raise PolicyError(
             f"the policy in {folder} was made for another problem; use the problem file it was learned with, or learn it again"
         )
@@ -124,13 +124,22 @@ def _taken_apart(policy: object) -> tuple[dict[str, Any], dict[str, AnyArray], s
     """Return a policy as plain data, the arrays of all its members by path, and the digest of its problem."""
     arrays: dict[str, AnyArray] = {}
     problem = problem_of(policy)
-    return _flatten(policy, "policy/", arrays, problem), arrays, digest_of(dump_problem(problem))
+    return _flatten(policy, "policy/", arrays, problem), arrays, digest_of(_identity(problem))
+
+
+def _identity(problem: Problem) -> dict[str, Any]:
+    """Return what of a problem decides what its policies do: who they are compared with does not."""
+    content = dump_problem(problem)
+    return {
+        **content,
+        "levels": [{key: item for key, item in level.items() if key != "incumbent"} for level in content["levels"]],
+    }
 
 
 def _flatten(item: object, path: str, arrays: dict[str, AnyArray], problem: Problem) -> dict[str, Any]:
     """Return an object and its members as plain data, putting their arrays into `arrays` under `path` and name."""
     own = getattr(item, "problem", problem)
-    if own is not problem and dump_problem(own) != dump_problem(problem):
+    if own is not problem and _identity(own) != _identity(problem):
         raise PolicyError(f"'{path}' is a {type(item).__name__} made for another problem than the whole policy; rebuild it")
     state = storable(item, f"'{path}'").state()
     for name, values in sorted(state.arrays.items()):

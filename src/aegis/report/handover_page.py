@@ -74,6 +74,7 @@ def render_handover(
         truth=truth,
         settings=settings,
         certificate=certificate,
+        comparators="; ".join(f"{item['level']}: {item['comparator']}" for item in content["levels"]),
         risk=risk(settings["delta"]),
         count=count,
         unit=measure.unit,

@@ -1,4 +1,4 @@
-"""What candidate and legacy do on average: two bars for each action, one solid, one an outline."""
+"""What candidate and comparator do on average: two bars for each action, one solid, one an outline."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LONGEST = 12
 
 
 def action_bars(name: str, title: str, actions: Sequence[str], policy: Sequence[float], legacy: Sequence[float] | None) -> Markup:
-    """Return the mean probabilities of all actions under the candidate and, where known, the legacy."""
+    """Return the mean probabilities of all actions under the candidate and, where known, its comparator."""
     across = Axis(0.0, float(len(actions)), LEFT, RIGHT)
     up = Axis(0.0, max([*policy, *(legacy or ()), 0.01]), BOTTOM, TOP)
     shapes = []
@@ -45,4 +45,4 @@ def _told(actions: Sequence[str], policy: Sequence[float], legacy: Sequence[floa
     if legacy is None:
         return "; ".join(f"{action}: {percent(share)}" for action, share in zip(actions, policy, strict=True))
     pairs = zip(actions, policy, legacy, strict=True)
-    return "; ".join(f"{action}: candidate {percent(share)}, legacy {percent(other)}" for action, share, other in pairs)
+    return "; ".join(f"{action}: candidate {percent(share)}, comparator {percent(other)}" for action, share, other in pairs)

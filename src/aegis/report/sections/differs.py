@@ -1,4 +1,4 @@
-"""Where the candidate acts otherwise than the legacy."""
+"""Where the candidate acts otherwise than its comparator."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def differs(document: Document) -> tuple[LevelDifference, ...]:
 
 def _difference(document: Document, place: int, item: Plain) -> LevelDifference:
     name = named(item.get("level")) + (f" ({item['candidate']})" if document.several and item.get("candidate") else "")
-    actions, policy, legacy = item.get("actions") or [], item.get("policy") or [], item.get("legacy")
+    actions, policy, legacy = item.get("actions") or [], item.get("policy") or [], item.get("comparator", item.get("legacy"))
     known = bool(actions) and len(actions) == len(policy) and (legacy is None or len(legacy) == len(actions))
     favourite = item.get("favourite_differs")
     return LevelDifference(

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from aegis.certificate.family import Share
 from aegis.report.document import Document, Plain
-from aegis.report.numbers import brief
+from aegis.report.numbers import brief, risk
 from aegis.report.words import ALERT, DOT, STOP, Face, face
 
 SEVERITIES = ("refused", "warning", "note")  # the gravest first
@@ -42,12 +43,17 @@ class LookLine:
 
 @dataclass(frozen=True, slots=True)
 class Looks:
-    """All looks; `others` are those that asked something else."""
+    """All looks; `others` are those that asked something else. share: how the risk is shared with them, in words.
+
+    fixed_before: the written declaration that the request was fixed before results.
+    """
 
     number: int
     earlier: tuple[LookLine, ...]
     others: int
     ledger: str
+    share: str = ""
+    fixed_before: str = ""
 
 
 def findings(document: Document) -> tuple[FindingLine, ...]:
@@ -62,7 +68,12 @@ def looks(document: Document) -> Looks | None:
     if not found:
         return None
     earlier = tuple(_look(item) for item in found.get("earlier") or ())
-    return Looks(found.get("number", 1), earlier, sum(not look.same for look in earlier), str(found.get("ledger") or ""))
+    share = Share.of(document.verdict["delta"], document.content["settings"].get("risk"))
+    words = ""
+    if share.requests > 1 and not document.refused:
+        words = f"This request was tested at risk {risk(share.risk)}; the risk of {share.words} is at most {risk(share.total)}."
+    others = sum(not look.same for look in earlier)
+    return Looks(found.get("number", 1), earlier, others, str(found.get("ledger") or ""), words, share.fixed_before)
 
 
 def _gravity(severity: str | None) -> int:

@@ -31,6 +31,7 @@ class Row:
 
     scope: str
     candidate: str
+    comparator: str
     main: bool
     face: Face
     reason: str
@@ -78,6 +79,7 @@ def _row(document: Document, level: Plain, gain: Gain, bar: Markup) -> Row:
     return Row(
         document.scope(level),
         level["candidate"],
+        _comparator(level),
         level is document.main,
         face(level["verdict"]),
         level["reason"],
@@ -92,6 +94,12 @@ def _row(document: Document, level: Plain, gain: Gain, bar: Markup) -> Row:
     )
 
 
+def _comparator(level: Plain) -> str:
+    """Return who the candidate is compared with, and how the other levels act; empty where nothing is compared."""
+    words = [str(level.get(name) or "") for name in ("comparator", "others")]
+    return ", ".join(word for word in words if word)
+
+
 def _value(document: Document, level: Plain) -> str:
     """Return the certified value: the largest cost where small is good, else the smallest earning."""
     lower = level["value_lower"]
@@ -103,8 +111,12 @@ def _value(document: Document, level: Plain) -> str:
 
 
 def _values(document: Document, level: Plain) -> str:
-    """Return what candidate and legacy are estimated to earn; empty if neither is."""
-    both = (("candidate", level["value_estimate"]), ("legacy", level["legacy_value"]))
+    """Return what candidate, incumbent and log are estimated to earn; empty if none is."""
+    both = (
+        ("candidate", level["value_estimate"]),
+        ("incumbent", level.get("incumbent_value")),
+        ("log", level["legacy_value"]),
+    )
     return ", ".join(f"{who} {document.amounts.show(value)}" for who, value in both if value is not None)
 
 

@@ -65,25 +65,27 @@ def _action(document: Document) -> str:
     if kind == CERTIFIED:
         return f"Yes: hand over {document.title(document.verdict)}"
     if kind == NOT_YET:
-        return "Keep the legacy for now: the evidence does not suffice yet"
+        return "Keep the incumbent for now: the evidence does not suffice yet"
     return "Do not hand over: nothing can be certified from this log as it is"
 
 
 def _tiles(document: Document) -> tuple[Tile, ...]:
     verdict, main = document.verdict, document.main or {}
-    legacy = main.get("legacy_value")
+    stated = main.get("incumbent_value")
+    value = main.get("legacy_value") if stated is None else stated
     doing = "costs" if document.minimise else "earns"
+    who = "the policy that wrote the log" if stated is None else "the incumbent"
     return (
         _gain(document, main),
         _estimate(document, main),
         _evidence(document, main),
         Tile("Risk", risk(verdict["delta"]), "", _risk(document), "at most"),
         Tile(
-            "Legacy value",
-            document.amounts.show(legacy),
-            document.measure if legacy is not None else "",
-            f"what the legacy {doing} {document.per}; {NOT_A_CERTIFICATE}",
-            exact=_exact(legacy),
+            "Value of the log" if stated is None else "Value of the incumbent",
+            document.amounts.show(value),
+            document.measure if value is not None else "",
+            f"what {who} {doing} {document.per}; {NOT_A_CERTIFICATE}",
+            exact=_exact(value),
         ),
     )
 

@@ -13,7 +13,7 @@ from aegis.validation.planner.play import Play
 from aegis.validation.planner.results import Row
 
 LIKELY = 0.9  # of all studies have their certificate by then
-NOTHING = "candidate and legacy agree: there is nothing to certify"
+NOTHING = "candidate and comparator agree: there is nothing to certify"
 NO_GAIN = "the candidate's gain does not exceed the margin"
 NO_GROWTH = "evidence would not grow: this candidate moves too much for what it gains; take a smaller cap or explore more"
 

@@ -1,14 +1,16 @@
 """A stylised level made from a guess: what a study looks like before there is any data.
 
 Actions earn evenly spaced rewards. The legacy has an action of its own, somewhere in that order, and explores uniformly; the
-candidate is the best one that its cap allows. How far the rewards lie apart, and where the legacy's own action is, follow from
-the guess: how much better the best action is than the legacy's own, and how much worse a random one.
+candidate is the best one that its cap allows, and is compared with the legacy's own action. How far the rewards lie apart, and
+where the legacy's own action is, follow from the guess: how much better the best action is than the legacy's own, and how much
+worse a random one.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from aegis.certificate.comparator import capped_variation
 from aegis.policies import cap
 from aegis.problem import Array
 from aegis.validation.planner.play import Play
@@ -57,7 +59,8 @@ def guessed_play(
     def pool(values: Array) -> Array:
         return np.asarray(values.reshape(units, decisions, -1).mean(axis=1))
 
-    return Play(logging, candidate, mean, mean, residual, 1.0 - 1.0 / limit, pool)
+    incumbent = (np.arange(actions) == own[:, None]).astype(np.float64)
+    return Play(logging, candidate, mean, mean, residual, capped_variation(limit, explore), pool, incumbent)
 
 
 def own_chances(scores: Array, place: float) -> Array:

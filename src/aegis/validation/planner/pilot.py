@@ -16,6 +16,7 @@ import numpy as np
 from aegis.certificate import Candidate
 from aegis.certificate.candidate import cap_of
 from aegis.certificate.claims import Claim
+from aegis.certificate.comparator import Comparator, capped_variation
 from aegis.certificate.measures import Measure
 from aegis.certificate.models import fit_models
 from aegis.certificate.parts import Reach, gain_parts
@@ -39,6 +40,7 @@ class Half:
 
     scores `[n, A]`: what the candidate ranks actions by, scaled. fixed `[n, A]`: its distribution if it does not depend on the
     legacy, else None. control, mean `[n, A]`: predictions of the other half and of this one. residual, action, reward `[n]`.
+    incumbent `[n, A]`: as the problem states it; None if it states none. rate: of exploration around it, None if not known.
     """
 
     behaviour: Behaviour
@@ -50,6 +52,25 @@ class Half:
     action: AnyArray
     reward: Array
     pool: Pool
+    incumbent: Array | None = None
+    rate: float | None = None
+
+    def comparator(self, explore: float | None) -> Array:
+        """Return who the candidate is compared with `[n, A]`.
+
+        As logged it is the stated incumbent, else the logger. With another rate of exploration it is known who explores: the
+        incumbent, else what the legacy does when it does not explore.
+        """
+        if self.incumbent is not None:
+            return self.incumbent
+        return self.behaviour.logged if explore is None else self.behaviour.own()
+
+    def largest(self, explore: float | None, limit: float) -> float:
+        """Return T_max of a candidate capped at a limit over the logger."""
+        if self.incumbent is None and explore is None:
+            return 1.0 - 1.0 / limit
+        rate = self.rate if explore is None else explore
+        return 1.0 if rate is None or self.fixed is not None else capped_variation(limit, rate)
 
     def candidate(self, logging: Array, limit: float) -> Array:
         """Return the candidate's distribution `[n, A]` beside a logging policy."""
@@ -58,7 +79,7 @@ class Half:
     def estimates(self) -> tuple[Array, Array]:
         """Return the gain of each unit `[U]` by this half's model and doubly robust, at the reference cap and as logged."""
         logged, rows = self.behaviour.logged, np.arange(len(self.action))
-        moved = self.candidate(logged, REFERENCE_CAP) - logged
+        moved = self.candidate(logged, REFERENCE_CAP) - self.comparator(None)
         surplus = moved[rows, self.action] / logged[rows, self.action]
         robust = (moved * self.control).sum(axis=1) + surplus * (self.reward - self.control[rows, self.action])
         plug_in = (moved * self.mean).sum(axis=1)
@@ -97,15 +118,17 @@ class PilotLevel:
         """Return what exploring at a rate costs, scaled: rate times the legacy's own reward minus that of a uniform choice."""
         lost = []
         for half in self.halves:
-            own, uniform = half.behaviour.own(), half.behaviour.uniform
+            uniform = half.behaviour.uniform
+            own = half.behaviour.own() if half.incumbent is None else half.incumbent
             lost.append(half.pool(1.0 + ((own - uniform) * half.mean).sum(axis=1)[:, None])[:, 0] - 1.0)
         return explore * float(np.concatenate(lost).mean())
 
     def _play(self, half: Half, explore: float | None, limit: float) -> Play:
         logging = half.behaviour.exploring(explore)
-        candidate = half.candidate(logging, limit)
-        largest = 1.0 - 1.0 / limit
-        return Play(logging, candidate, half.control, self._world(half), half.residual, largest, half.pool)
+        candidate, comparator = half.candidate(logging, limit), half.comparator(explore)
+        largest = half.largest(explore, limit)
+        world = self._world(half)
+        return Play(logging, candidate, half.control, world, half.residual, largest, half.pool, comparator)
 
     def _world(self, half: Half) -> Array:
         middle = (half.behaviour.logged * half.mean).sum(axis=1, keepdims=True)
@@ -183,7 +206,12 @@ def _half(
         else:
             fixed = path_full(given.policy, level, batch, Scope(level))
     residual = reward - control[np.arange(len(table)), table.action]
-    return Half(behaviour, scores, fixed, control, mean, residual, table.action, reward, _pool(problem, batch, level))
+    comparator = Comparator.of(problem)
+    incumbent = None
+    if comparator.policy is not None and level in comparator.levels:
+        incumbent = path_full(comparator.policy, level, batch)
+    pool, rate = _pool(problem, batch, level), comparator.rates.get(level)
+    return Half(behaviour, scores, fixed, control, mean, residual, table.action, reward, pool, incumbent, rate)
 
 
 def _pool(problem: Problem, batch: Batch, level: str) -> Pool:

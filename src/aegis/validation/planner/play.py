@@ -19,12 +19,12 @@ Pool = Callable[[Array], Array]
 
 @dataclass(frozen=True, slots=True)
 class Play:
-    """Decisions of one level, a logging policy and a candidate, and a world that answers.
+    """Decisions of one level, a logging policy, a candidate and the incumbent that it is compared with, and a world that answers.
 
-    logging, candidate `[n, A]`: distributions. control `[n, A]`: the prediction in [0, 1] that the bets use. mean `[n, A]`: what
-    an action earns in the world on average. residual `[n]`: by how much a reward differs from that, whatever the action. largest:
-    T_max of the candidate. pool: from factors of decisions `[n, J]` to those of the units they belong to `[U, J]`; a unit in
-    which nothing is at stake has the factor 1.
+    logging, candidate, comparator `[n, A]`: distributions. control `[n, A]`: the prediction in [0, 1] that the bets use. mean
+    `[n, A]`: what an action earns in the world on average. residual `[n]`: by how much a reward differs from that, whatever
+    the action. largest: T_max of the candidate. pool: from factors of decisions `[n, J]` to those of the units they belong to
+    `[U, J]`; a unit in which nothing is at stake has the factor 1.
     """
 
     logging: Array
@@ -34,6 +34,7 @@ class Play:
     residual: Array
     largest: float
     pool: Pool
+    comparator: Array
 
     @property
     def gain(self) -> float:
@@ -43,14 +44,14 @@ class Play:
     @property
     def moved(self) -> float:
         """Return the probability that the candidate moves from some actions to others, on average over units."""
-        return self._over_units(np.maximum(self.logging - self.candidate, 0.0).sum(axis=1))
+        return self._over_units(np.maximum(self.comparator - self.candidate, 0.0).sum(axis=1))
 
     def factors(self, bets: Array, repeats: int, rng: np.random.Generator) -> Array:
         """Return the factors `[repeats U, J]` of simulated units: the same contexts, new actions, rewards kept within [0, 1].
 
         Units come in an order without meaning.
         """
-        stakes, rows = gain_stakes(self.candidate, self.logging, self.logging), np.arange(len(self.logging))
+        stakes, rows = gain_stakes(self.candidate, self.comparator, self.logging), np.arange(len(self.logging))
         up, down = np.maximum(stakes.weights, 0.0), np.maximum(-stakes.weights, 0.0)
         kappa = up * self.control + down * (1.0 - self.control)
         target = (1.0 - FLOOR) / bets - stakes.worst[:, None]
@@ -76,7 +77,7 @@ class Play:
         return len(self.pool(np.ones((len(self.logging), 1))))
 
     def _gains(self) -> Array:
-        return np.asarray(((self.candidate - self.logging) * self.mean).sum(axis=1))
+        return np.asarray(((self.candidate - self.comparator) * self.mean).sum(axis=1))
 
     def _over_units(self, values: Array) -> float:
         return float(self.pool(1.0 + values[:, None]).mean() - 1.0)

@@ -13,8 +13,9 @@ class Row:
 
     explore: the rate; None means as the legacy logs now. cap: W, infinite for none. episodes: after how many certified units half
     of all such studies have their certificate; likely: nine in ten; None if not within reach, and `why` says so. gain: of the
-    candidate over the legacy with that exploration, in reward units per decision: what a certificate speaks of. cost: what
-    exploring at this rate costs per decision compared with not exploring, None if it is not known.
+    candidate over the incumbent, who does not explore, in reward units per decision: what a certificate speaks of. As the legacy
+    logs now, without a stated incumbent, it is over the legacy with its exploration. cost: what exploring at this rate costs per
+    decision compared with not exploring, None if it is not known.
     """
 
     explore: float | None
@@ -30,11 +31,6 @@ class Row:
         """Return what exploring costs until nine in ten studies have their certificate, in units of an episode's mean reward."""
         return None if self.cost is None or self.likely is None else self.cost * self.likely
 
-    @property
-    def net(self) -> float | None:
-        """Return the candidate's gain over the legacy without exploration: below 0, one had better not have explored."""
-        return None if self.cost is None else self.gain - self.cost
-
     def plain(self) -> dict[str, Any]:
         """Return plain data; a cap that is infinite is the word 'inf'."""
         return {
@@ -43,7 +39,6 @@ class Row:
             "episodes": self.episodes,
             "likely": self.likely,
             "gain": self.gain,
-            "net_gain": self.net,
             "cost": self.cost,
             "total_cost": self.total,
             "why": self.why,
