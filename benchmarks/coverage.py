@@ -78,7 +78,7 @@ def summarise(folder: Path) -> None:
         if outcomes:
             found[name] = _study(study, outcomes)
         elif name in before.get("studies", {}):
-            found[name] = before["studies"][name]
+            found[name] = {"made": before["made"], **before["studies"][name]}
     watched: dict[str, Any] = {}
     for name, gate in gates().items():
         runs = stored_runs(name, gate.key, folder)

@@ -41,9 +41,9 @@ def coverage_lines(content: Mapping[str, Any]) -> list[str]:
             ]
             for claim in study["claims"]
         ]
-        over = study.get("comparator", "logger")
+        over, day = study.get("comparator", "logger"), study.get("made", content["made"]).partition(";")[0]
         lines += [
-            f"**{name}**, gains over the {over}, {study['runs']} runs. Any claim at its share of the risk: {whole}.",
+            f"**{name}**, gains over the {over}, {study['runs']} runs, {day}. Any claim at its share of the risk: {whole}.",
             "",
             *table(head, rows),
             "",
