@@ -30,6 +30,7 @@ from coverage_studies import two_neighbours
 
 LEGACY = "constant:value=1,epsilon=0.4"
 LOW = "constant:value=-2,epsilon=0.4"  # so bad that a first handover comes soon
+HIGH = "constant:value=2,epsilon=0.4"  # the best, but for its exploration
 EPISODES, LONG = 150, 200
 LOG = 120
 
@@ -42,6 +43,11 @@ def swinging(level: Level, rows: Rows) -> Array:
 def worse(level: Level, rows: Rows) -> Array:
     """Do a little less than `swinging`."""
     return two_neighbours(level.actions.numbers, np.where(rows["T"] < 0, 2.0, -0.1))
+
+
+def highest(level: Level, rows: Rows) -> Array:
+    """Always take 2, the best there is."""
+    return two_neighbours(level.actions.numbers, np.full(len(rows["T"]), 2.0))
 
 
 def steady(level: Level, rows: Rows) -> Array:
@@ -133,6 +139,7 @@ def gates() -> dict[str, Gate | Identity]:
     return {
         "gate, exact null": Gate(swinging, exact),
         "gate, slightly worse": Gate(worse, single),
+        "gate, nothing beats the incumbent": Gate(highest, GateSettings(levels=("inner",), patience=1.0), HIGH),
         "gate, upgrade at the exact null": Gate(Climbing(), replace(single, wider=(math.inf,)), LOW, LONG, "upgrade"),
         "candidate equal to the incumbent": Identity(),
     }
