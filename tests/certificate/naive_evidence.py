@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tiny_episodes import Episode, Node, Tiny, TinyModel, draw, mean, signature
+from tiny_episodes import Episode, Node, Tiny, TinyModel, lost, mean
 
 ETA = 0.05
 Bounds = tuple[float, float]
@@ -34,7 +34,7 @@ class Naive:
         return self.tiny.names[node.level] in self.scope
 
     def lost(self, node: Node) -> bool:
-        return draw(self.tiny.seed, "lost", signature(node)) < self.missing
+        return lost(self.tiny, node, self.missing)
 
     def bounds(self, node: Node) -> Bounds:
         """Return the smallest and largest mean reward that may lie below a decision."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 from naive_evidence import ETA, Naive
-from tiny_episodes import Episode, Tiny, TinyModel, TinyPolicy
+from tiny_episodes import Episode, Tiny, TinyModel, TinyPolicy, hidden
 
 from aegis.certificate.filled import filled_gains, filled_values, joint_gains
 from aegis.certificate.measures import Measure, reward_measure
@@ -18,7 +18,7 @@ from aegis.certificate.plain import plain_gains, plain_values
 from aegis.certificate.robust import nested_gains, nested_values, scaled_gains, scaled_values
 from aegis.certificate.view import Models, View
 from aegis.evidence import Inner, Sketch, gain_grid
-from aegis.problem import Array, Batch, Scope
+from aegis.problem import Array, Scope
 
 TWO = Tiny(1, (1, 2), (2, 2), (2, 2))
 THREE = Tiny(1, (1, 1, 2), (2, 2, 2), (1, 2, 2))
@@ -56,7 +56,7 @@ class Setting:
         models = Models(rewards={measure.column: TinyModel(tiny)})
         for outer, inner in itertools.combinations(tiny.names, 2):
             models.below[measure.column, Scope((outer, inner))] = TinyModel(tiny, "below", scaled=True)
-        batch = _hidden(tiny, tiny.batch(episodes), episodes, missing)
+        batch = hidden(tiny, tiny.batch(episodes), episodes, missing)
         chance = np.array([p for p, _ in listed])
         return cls(tiny, chance, episodes, View(tiny.problem, batch, TinyPolicy(tiny), models), measure, missing)
 
@@ -80,25 +80,6 @@ class Setting:
         if ((full > 0) & (nu == 0)).any():
             return math.inf
         return float((full / np.where(nu > 0, nu, 1.0)).max()) * (1 + 1e-9)
-
-
-def _hidden(tiny: Tiny, batch: Batch, episodes: list[Episode], missing: float) -> Batch:
-    if not missing:
-        return batch
-    naive = Naive(tiny, frozenset(), TinyModel(tiny), TinyModel(tiny), missing)
-    lost: list[bool] = []
-
-    def enter(node: object) -> None:
-        if not node.children:  # type: ignore[attr-defined]
-            lost.append(naive.lost(node))  # type: ignore[arg-type]
-        for child in node.children:  # type: ignore[attr-defined]
-            enter(child)
-
-    for episode in episodes:
-        for node in episode:
-            enter(node)
-    observed = ~np.array(lost)
-    return replace(batch, reward=np.where(observed, batch.reward, np.nan), observed=observed)
 
 
 @pytest.fixture(scope="module", params=list(CASES))

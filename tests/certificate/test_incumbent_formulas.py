@@ -16,7 +16,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from naive_evidence import ETA, Naive
-from tiny_episodes import Episode, Tiny, TinyIncumbent, TinyModel, TinyPolicy
+from tiny_episodes import Episode, Tiny, TinyIncumbent, TinyModel, TinyPolicy, hidden
 
 from aegis.certificate.claims import METHODS
 from aegis.certificate.comparator import Closeness, Comparator
@@ -46,6 +46,12 @@ CASES = {
     "incumbent beyond the log": replace(WIDE, holes=True, incumbent="free"),
     "certain incumbent beyond the log": replace(WIDE, most=(1, 2), holes=True, sharp=True, incumbent="free"),
 }
+LOST = {  # the share of rewards that are missing, of further cases
+    "missing rewards": (replace(TWO, particles=2), 0.4),
+    "missing rewards, incumbent beyond the log": (replace(WIDE, holes=True, masks=True, incumbent="free"), 0.4),
+    "missing rewards, three levels": (THREE, 0.3),
+}
+ALL = {name: (tiny, 0.0) for name, tiny in CASES.items()} | LOST
 BETS = gain_grid(1.0).bets[:12:2]
 
 
@@ -58,9 +64,10 @@ class Setting:
     episodes: list[Episode]
     view: View
     measure: Measure
+    missing: float = 0.0
 
     @classmethod
-    def of(cls, tiny: Tiny, others: bool = False, products: float | None = None) -> Setting:
+    def of(cls, tiny: Tiny, missing: float = 0.0, others: bool = False, products: float | None = None) -> Setting:
         listed = tiny.episodes()
         episodes = [episode for _, episode in listed]
         measure = reward_measure(tiny.problem)
@@ -75,11 +82,12 @@ class Setting:
             products={} if products is None else dict.fromkeys(tiny.names, products),
             others=others,
         )
-        view = View(tiny.problem, tiny.batch(episodes), TinyPolicy(tiny), models, comparator)
-        return cls(tiny, np.array([p for p, _ in listed]), episodes, view, measure)
+        batch = hidden(tiny, tiny.batch(episodes), episodes, missing)
+        view = View(tiny.problem, batch, TinyPolicy(tiny), models, comparator)
+        return cls(tiny, np.array([p for p, _ in listed]), episodes, view, measure, missing)
 
     def naive(self, scope: Scope, others: bool = False) -> Naive:
-        return Naive(self.tiny, scope, TinyModel(self.tiny), TinyModel(self.tiny, "below"), others=others)
+        return Naive(self.tiny, scope, TinyModel(self.tiny), TinyModel(self.tiny, "below"), self.missing, others)
 
     @property
     def known(self) -> bool:
@@ -103,9 +111,9 @@ class Setting:
         return Inner(cap=float(caps.max()) * (1 + 1e-9)), Inner(step=min(1.0, float(steps.max()) + 1e-9))
 
 
-@pytest.fixture(scope="module", params=list(CASES))
+@pytest.fixture(scope="module", params=list(ALL))
 def setting(request: pytest.FixtureRequest) -> Setting:
-    return Setting.of(CASES[request.param])
+    return Setting.of(*ALL[request.param])
 
 
 def agrees(setting: Setting, found: Array, naive: Callable[[Episode], float]) -> None:
@@ -177,13 +185,13 @@ def test_doubted(setting: Setting, factor: float) -> None:
             np.testing.assert_allclose(gains, filled_gains(setting.view, scope, setting.measure, BETS), atol=1e-9)
 
 
-CORRECTED = [name for name, tiny in CASES.items() if tiny.incumbent == "mixed"]
+CORRECTED = [name for name, (tiny, _) in ALL.items() if tiny.incumbent == "mixed"]
 
 
 @pytest.mark.parametrize("case", CORRECTED)
 def test_other_levels_are_corrected_to_the_incumbent(case: str) -> None:
-    tiny = CASES[case]
-    setting = Setting.of(tiny, others=True)
+    tiny, missing = ALL[case]
+    setting = Setting.of(tiny, missing, others=True)
     ratios = dict(setting.view.comparator.ratios)
     for scope in setting.singles():
         gain, naive = tiny.gain_of(scope, others=True), setting.naive(scope, others=True)
@@ -199,7 +207,7 @@ def test_other_levels_are_corrected_to_the_incumbent(case: str) -> None:
         agrees(setting, both_sides(setting.view, scope, setting.measure), naive.both_sides)
         assert setting.chance @ plain_gains(setting.view, scope, setting.measure) <= gain + 1e-9
         assert setting.chance @ both_sides(setting.view, scope, setting.measure) <= 1 + gain + 1e-9
-        if not tiny.holes:
+        if not tiny.holes and not missing:
             np.testing.assert_allclose(average, 1 + bets * gain, atol=1e-9)
 
 
@@ -234,7 +242,7 @@ def averages(setting: Setting) -> list[tuple[str, float, float]]:
 
 
 def test_no_evidence_grows_faster_than_the_gain_over_the_incumbent(setting: Setting) -> None:
-    covered = not setting.tiny.holes
+    covered = not setting.tiny.holes and not setting.missing
     for name, average, most in averages(setting):
         assert average <= most + 1e-9, name
         if covered and name != "doubted":

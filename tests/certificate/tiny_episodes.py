@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -333,6 +333,30 @@ def places(batch: Batch, level: str) -> list[Place]:
         action = table.action[rows].tolist()
         found = [(*place, (c, a)) for place, c, a in zip(found, context, action, strict=True)]
     return found
+
+
+def lost(tiny: Tiny, node: Node, missing: float) -> bool:
+    """Say whether the reward of a decision is missing, if a share of them is."""
+    return draw(tiny.seed, "lost", signature(node)) < missing
+
+
+def hidden(tiny: Tiny, batch: Batch, episodes: list[Episode], missing: float) -> Batch:
+    """Return the batch of episodes without the rewards that are missing."""
+    if not missing:
+        return batch
+    gone: list[bool] = []
+
+    def enter(node: Node) -> None:
+        if not node.children:
+            gone.append(lost(tiny, node, missing))
+        for child in node.children:
+            enter(child)
+
+    for episode in episodes:
+        for node in episode:
+            enter(node)
+    observed = ~np.array(gone)
+    return replace(batch, reward=np.where(observed, batch.reward, np.nan), observed=observed)
 
 
 def signature(node: Node) -> Any:
