@@ -59,7 +59,8 @@ def gate_lines(content: Mapping[str, Any]) -> list[str]:
         [name, str(item["runs"]), f"{item['wrong']} ({100 * item['wrong'] / item['runs']:.1f} %)", str(item["other"])]
         for name, item in content["gates"].items()
     ]
-    return [*table(["gate or candidate", "runs", "wrongly handed over or certified", "otherwise"], rows), ""]
+    head = ["gate or candidate", "runs", "wrongly handed over or certified", "rightly handed over or refused as identical"]
+    return [*table(head, rows), ""]
 
 
 def tight_lines(content: Mapping[str, Any]) -> list[str]:

@@ -287,15 +287,15 @@ class Naive:
             nu, pi, mu = self.logged(node), self.candidate(node, trail[id(node)]), self.incumbent(node)
             guess, actions = self.guess(node), range(len(nu))
             z = [(pi[a] - mu[a]) / min(1.0, factor * nu[a]) if nu[a] > 0 else 0.0 for a in actions]
-            room = (1 - ETA) / bet - sum(max(mu[a] - pi[a], 0.0) for a in actions)
+            budget = (1 - ETA) / bet - sum(max(mu[a] - pi[a], 0.0) for a in actions)
             kappa = [max(z[a], 0.0) * guess[a] + max(-z[a], 0.0) * (1.0 - guess[a]) for a in actions]
 
             def cost(t: float) -> float:
                 staked_at = [max(t - kappa[a], 0.0) if nu[a] > 0 else 0.0 for a in actions]
-                beyond = sum(nu[a] * max(staked_at[a] - room, 0.0) for a in actions)
+                beyond = sum(nu[a] * max(staked_at[a] - budget, 0.0) for a in actions)
                 return sum(nu[a] * staked_at[a] for a in actions) + (factor**2 - 1.0) * beyond
 
-            t = largest(cost, room, min(kappa))
+            t = largest(cost, budget, min(kappa))
             a = node.action
             reward = self.worst(node, z[a])
             return ETA + bet * (max(t - kappa[a], 0.0) + max(z[a], 0.0) * reward + max(-z[a], 0.0) * (1.0 - reward))
@@ -375,16 +375,16 @@ def water(nu: list[float], kappa: list[float], target: float) -> float:
     return low
 
 
-def largest(cost: Callable[[float], float], room: float, low: float) -> float:
-    """Return the largest t with cost(t) <= room, by bisection; cost grows with t and is 0 at `low`. Nan if there is none."""
-    if room < 0:
+def largest(cost: Callable[[float], float], budget: float, low: float) -> float:
+    """Return the largest t with cost(t) <= budget, by bisection; cost grows with t and is 0 at `low`. Nan if there is none."""
+    if budget < 0:
         return math.nan
     high = low + 1.0
-    while cost(high) <= room:
+    while cost(high) <= budget:
         high = low + 2.0 * (high - low)
     for _ in range(200):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if cost(middle) <= room else (low, middle)
+        low, high = (middle, high) if cost(middle) <= budget else (low, middle)
     return low
 
 

@@ -105,12 +105,12 @@ levels:
 """
     )
 
-    def log(seed: int, size: int = 500, told: Problem = problem) -> Source:
+    def log(seed: int, size: int = 500, stated: Problem = problem) -> Source:
         rng = stream(seed, "beyond the log")
         a = drawn(np.tile(nu, (size, 1)), rng.random(size))
         reward = (rng.random(size) < mean[a]).astype(float)
         shown = {f"{name}{k}": np.full(size, law[k]) for name, law in (("p", nu), ("m", mu)) for k in range(3)}
-        return source({"id": np.arange(size), "a": a, "r": reward, **shown}, told)
+        return source({"id": np.arange(size), "a": a, "r": reward, **shown}, stated)
 
     candidate = Always(problem, pi)
     (batch,) = log(0, 4000).batches()
@@ -129,12 +129,12 @@ levels:
     (valve,) = problem.levels
     assert valve.incumbent is not None
     declared = replace(problem, levels=(replace(valve, incumbent=replace(valve.incumbent, max_ratio=2.0)),))
-    refused = checked(log(1, told=declared), Always(declared, pi))  # such a bound cannot be true
+    refused = checked(log(1, stated=declared), Always(declared, pi))  # such a bound cannot be true
     assert refused.verdict.verdict == "refused" and "cannot have the logged probability" in refused.levels[0].reason
 
 
 class Always:
-    """One distribution, whatever the context."""
+    """One distribution in every context."""
 
     def __init__(self, problem: Problem, chances: Sequence[float] | Array) -> None:
         self.problem, self.chances = problem, np.asarray(chances, dtype=np.float64)

@@ -421,7 +421,7 @@ def test_one_decision_with_doubtful_propensities(
 
 @pytest.mark.parametrize("case", ["explores around the incumbent", "incumbent beyond the log", "three levels"])
 def test_both_sides_with_the_least_weights(case: str) -> None:
-    """Whoever logs too small a probability makes weights too large; the least ones stay below under every true one."""
+    """A logged probability that is too small makes weights too large; the least weights stay below under every true one."""
     tiny = CASES[case]
     setting, factor = Setting.of(tiny), 1.5
     for scope in setting.singles():

@@ -1,4 +1,4 @@
-"""The truth of gains over the incumbent: from simulation alone, the same as by integration, and null where it is said to be."""
+"""The truth of gains over the incumbent: from simulation alone, the same as by integration, and null where a study claims so."""
 
 from __future__ import annotations
 

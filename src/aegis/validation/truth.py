@@ -67,7 +67,7 @@ class Oracle:
         error = min(direct, common)
         if self.incumbent is None:
             return Truth(value, value - self.legacy_value, error, error)  # the legacy's value is exact
-        # A candidate that asks the log is asked as if the legacy wrote it, whoever acts at the other levels.
+        # A candidate that asks the log is asked as if the legacy wrote it, also where the incumbent acts elsewhere.
         if self.others:
             acting_there = acting(candidate, self.legacy)
             own = self._means(Hybrid(self.world.problem, levels, acting_there, self.incumbent))
