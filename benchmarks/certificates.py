@@ -18,6 +18,7 @@ from aegis.agents import CandidateSettings, learn
 from aegis.certificate import Candidate
 from aegis.certificate.collected import Collected
 from aegis.certificate.collecting import Evidence, place_grid
+from aegis.certificate.comparator import Comparator
 from aegis.certificate.declaring import declare
 from aegis.certificate.request import Request
 from aegis.certificate.run import collect
@@ -27,6 +28,7 @@ from aegis.engine import map_parts, one_thread
 from aegis.files import write_text
 from aegis.logs import Source, Split
 from aegis.logs.tidy import to_table
+from aegis.policies import known_incumbent
 from aegis.problem import Batch, Policy, Problem
 from aegis.rng import stream
 from aegis.validation import Oracle, crossing, handed_over, wealth_path
@@ -44,7 +46,8 @@ TIGHT_DELTA = 0.05
 GAIN_DELTA = 0.0101
 CAPS = {"uniform": 2.0, "sign": 2.0, "constant": 1.5}
 EFFECTS = (2.0, 1.0, 0.5)
-MOST_UNITS = {2.0: 400, 1.0: 700, 0.5: 1400}  # of a run; what needs more is shown as such
+MOST_UNITS = {2.0: 800, 1.0: 1400, 0.5: 2800}  # of a run; what needs more is shown as such
+EXPLORING = ("sign", "constant")  # legacies whose incumbent is deterministic: the full policy is certified beside the capped one
 LEAST_TIGHT = {200: 0.84, 1000: 0.93, 5000: 0.97}
 MOST_MEDIANS = {
     "uniform": {2.0: 35, 1.0: 65, 0.5: 125},
@@ -66,9 +69,9 @@ class Trial:
     run: int
 
 
-def numbered(world: World) -> Problem:
-    """Return the world's problem with the episode number as its time, so that a log can be split at an episode."""
-    return replace(world.problem, time="number")
+def numbered(world: World, legacy: Policy) -> Problem:
+    """Return the world's problem with the incumbent stated, and the episode number as its time: a log is split at an episode."""
+    return replace(known_incumbent(world.problem, legacy), time="number")
 
 
 def log_of(world: World, policy: Policy, episodes: int, *key: str | int) -> Batch:
@@ -95,7 +98,8 @@ def tight(trial: Trial) -> dict[str, float]:
     Units of evidence are computed once; the grid, which depends on how many are expected, is placed anew for each number.
     """
     world = make_world("additive", f_a=trial.effect)
-    problem, legacy = numbered(world), world.legacy(LEGACIES[trial.legacy])
+    legacy = world.legacy(LEGACIES[trial.legacy])
+    problem = numbered(world, legacy)
     log = log_of(world, legacy, PRIOR + trial.most, "tight", trial.legacy, trial.run)
     candidate = learned(problem, log, CandidateSettings("planned", seed=trial.run), ("inner",))
     low, high = problem.reward.range or (0.0, 1.0)
@@ -124,20 +128,23 @@ def tight(trial: Trial) -> dict[str, float]:
 def units(trial: Trial) -> dict[str, float]:
     """Return after how many units the gain is certified, by method; infinite if not within the log."""
     world = make_world("additive", f_a=trial.effect)
-    problem, legacy = numbered(world), world.legacy(LEGACIES[trial.legacy])
+    legacy = world.legacy(LEGACIES[trial.legacy])
+    problem = numbered(world, legacy)
     scope = "inner"
     if trial.task == "outer":
         scope = "meta"
         before = log_of(world, legacy, PRIOR, "before", trial.legacy, trial.run)
         found = learn(Source(to_table(before, problem), problem), Split("hash", "half", 0.5), CandidateSettings(), ("inner",))
         legacy = handed_over(problem, found.policy, legacy, ("inner",))  # the controller in charge of this log
+        problem = numbered(world, legacy)
     log = log_of(world, legacy, PRIOR + trial.most, trial.task, trial.legacy, str(trial.effect), trial.run)
     candidate = learned(problem, log, CandidateSettings("capped", cap=trial.cap), (scope,))
     result = {}
     for method in METHODS:
         collected = certified(problem, candidate, log, scope, method)
         (item,) = collected.evidence
-        view = View(problem, log.take_episodes(np.arange(PRIOR, len(log))), candidate.policy, collected.models[0])
+        rest, comparator = log.take_episodes(np.arange(PRIOR, len(log))), Comparator.of(problem)
+        view = View(problem, rest, candidate.policy, collected.models[0], comparator)
         result[method] = float(crossing(wealth_path(item, view, 0.0), GAIN_DELTA) or np.inf)
     return result
 
@@ -153,6 +160,7 @@ def trials(runs: int) -> list[Trial]:
     for run in range(runs):
         found += [Trial("tight", name, 2.0, np.inf, max(SIZES), run) for name in LEGACIES]
         found += [Trial("inner", name, effect, CAPS[name], MOST_UNITS[effect], run) for name in LEGACIES for effect in EFFECTS]
+        found += [Trial("inner", name, effect, np.inf, MOST_UNITS[effect], run) for name in EXPLORING for effect in EFFECTS]
         found += [Trial("outer", "uniform", 2.0, cap, MOST_UNITS[2.0], run) for cap in (2.0, 1.5)]
     return found
 
@@ -189,7 +197,8 @@ def write(content: dict[str, Any]) -> None:
         "",
         *tight_lines(content),
         "",
-        f"Median units to a certified gain, one test at risk {GAIN_DELTA:g}, capped candidate:",
+        f"Median units to a certified gain over the incumbent (the legacy without its exploration), one test at risk "
+        f"{GAIN_DELTA:g}, candidate capped at W over the legacy (inf: the full policy):",
         "",
         *units_lines(content),
     ]

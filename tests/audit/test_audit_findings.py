@@ -217,6 +217,13 @@ def undeclared_atom() -> Log:
     return make_world("dosing").problem, clips.episodes(0, 60, clips.legacy("natural"), 3)
 
 
+def two_loggers() -> Log:
+    plant = make_world("additive")
+    one, other = (plant.episodes(0, 200, plant.legacy(name), 6) for name in ("natural", "uniform"))
+    turns = np.arange(200) % 2 == 0
+    return plant.problem, concat([one.take_episodes(turns), other.take_episodes(~turns)])
+
+
 FAULTS: dict[str, Callable[[], Log]] = {
     "no-propensity": no_propensity,
     "estimated-propensities": estimated,
@@ -252,6 +259,7 @@ FAULTS: dict[str, Callable[[], Log]] = {
     "few-units": lambda: base(12),
     "drift": drifting,
     "several-versions": versioned,
+    "several-loggers": two_loggers,
     "duplicated-rows": doubled,
     "duplicated-episodes": copied_episodes,
 }

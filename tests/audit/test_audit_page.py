@@ -20,6 +20,7 @@ from aegis.audit import (
     drift,
     held,
     history,
+    loggers,
     neighbours,
     pairs,
     propensities,
@@ -50,4 +51,5 @@ def test_numbers_on_the_page() -> None:
     assert (calibration.MOST_DECISIONS, thinning.STEP, cuts.MOST_EPISODES, drift.KEPT) == (524_288, 32, 256, 16_384)
     assert (neighbours.MOST_EPISODES, pairs.MOST_PAIRS, copies.MOST) == (16_384, 32_768, 16_384)
     assert (at_end.FEWEST, math.exp(at_end.CHANCE), math.exp(propensities.DOUBT)) == pytest.approx((20, 1000, 20))
+    assert (loggers.KEPT, loggers.SAME) == (1024, 0.001)
     assert cells.MOST_PAIRS == 128 and held.LAGS == (1, 2, 3, 4, 5, 6, 8, 12)

@@ -2,7 +2,19 @@
 
 from aegis.audit.auditing import audit_log
 from aegis.audit.auditor import Auditor
-from aegis.audit.codes import CODES, Code
+from aegis.audit.codes import CODES, SEVERAL_LOGGERS, Code
 from aegis.audit.finding import CAVEAT, SEVERITIES, Audit, Finding, Severity, Verdict
 
-__all__ = ["CAVEAT", "CODES", "SEVERITIES", "Audit", "Auditor", "Code", "Finding", "Severity", "Verdict", "audit_log"]
+__all__ = [
+    "CAVEAT",
+    "CODES",
+    "SEVERAL_LOGGERS",
+    "SEVERITIES",
+    "Audit",
+    "Auditor",
+    "Code",
+    "Finding",
+    "Severity",
+    "Verdict",
+    "audit_log",
+]

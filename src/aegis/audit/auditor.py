@@ -17,6 +17,7 @@ from aegis.audit.duplicates import Duplicates
 from aegis.audit.exact import ExactActions
 from aegis.audit.finding import Audit, Finding, finding
 from aegis.audit.lenient import Lenient
+from aegis.audit.loggers import Loggers
 from aegis.audit.neighbours import Neighbours
 from aegis.audit.overlap import Overlap
 from aegis.audit.propensities import Propensities
@@ -72,6 +73,7 @@ class Auditor:
         self._duplicates = Duplicates(problem)
         self._copies = Copies(problem, alpha, frozenset(atoms_of(self.problem)))
         self._exact = ExactActions(self.problem, self.scope)
+        self._loggers = Loggers(self.problem)
         self._drift = Drift(problem, alpha)
         self._overlap = None if policy is None else Overlap(self.problem, policy, self.scope, learned)
 
@@ -92,6 +94,7 @@ class Auditor:
         self._decisions += view.reward.size
         weights = {} if self._overlap is None else self._overlap.add(batch)
         self._exact.add(batch)
+        self._loggers.add(batch)
         self._carry_over.add(view, weights)
         for check in self._alone():
             check.add(view)
@@ -124,6 +127,7 @@ class Auditor:
             own.merge(more)
         self._carry_over.merge(other._carry_over)
         self._exact.merge(other._exact)
+        self._loggers.merge(other._loggers)
         if self._overlap is not None and other._overlap is not None:
             self._overlap.merge(other._overlap)
 
@@ -160,6 +164,7 @@ class Auditor:
             *self._clusters.findings(),
             *self._units(),
             *self._drift.findings(),
+            *self._loggers.findings(),
             *self._duplicates.findings(bool(repeated)),
             *self._copies.findings(),
             *([] if self._overlap is None else self._overlap.findings()),

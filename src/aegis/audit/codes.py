@@ -13,6 +13,8 @@ class Code:
     fix: str
 
 
+SEVERAL_LOGGERS = "several-loggers"  # what a gain is compared with is then an average, unless an incumbent is declared
+
 CODES: dict[str, Code] = {
     # ---- propensities
     "no-propensity": Code(
@@ -171,6 +173,11 @@ CODES: dict[str, Code] = {
     "several-versions": Code(
         "Several versions of the behaviour policy wrote the log; a gain is over their average.",
         "certify on the episodes of the version that would be replaced",
+    ),
+    SEVERAL_LOGGERS: Code(
+        "The logged propensities are not one function of the context: several policies took turns, or one changed.",
+        "declare who acts if nothing is handed over ('incumbent' in the problem file); without it gains are over the average of "
+        "the log",
     ),
     "duplicated-rows": Code(
         "Rows repeat the row before them more often than chance explains.",

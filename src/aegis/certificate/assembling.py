@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from aegis.audit import SEVERAL_LOGGERS
 from aegis.audit.doubtful import chance, doubtful_weights
 from aegis.audit.finding import SEVERITIES, Audit, Finding, finding
 from aegis.audit.overlap import is_full
@@ -142,7 +143,7 @@ SIZES = ("size-follows-action", "size-follows-reward")
 
 def _levels(request: Request, outcome: Outcome, findings: Sequence[Finding]) -> tuple[LevelResult, ...]:
     results = []
-    several = {item.level for item in findings if item.code == "several-loggers" and item.level is not None}
+    several = {item.level for item in findings if item.code == SEVERAL_LOGGERS and item.level is not None}
     for index, candidate in enumerate(request.candidates):
         for scope in request.scopes:
             refusals = [item for item in findings if item.severity == "refused" and _concerns(item, scope, request.problem)]

@@ -11,6 +11,7 @@ from aegis.handover.budget import allowance
 from aegis.handover.challengers import Challenger, make_challenger
 from aegis.handover.history import History
 from aegis.handover.hosts import Host, seed_for, steps
+from aegis.handover.settings import FULL, STEPS
 from aegis.handover.state import GateState
 from aegis.policies import Floored
 
@@ -26,7 +27,7 @@ def challengers_of(host: Host, history: History, state: GateState, changed: Mapp
     levels = [name for name in state.levels if state.at(name) is None or upgrades]
     prior, made, incumbent = history.phase(), [], history.comparator
     for level, proposal in host.propose(history, levels, seed_for(host, seed)).items():
-        for cap, new in steps(problem, legacy, level, proposal, caps_at(state, level)).items():
+        for cap, new in steps(problem, legacy, level, proposal, caps_at(state, level, level in incumbent.levels)).items():
             policy = Floored(problem, new, legacy, floor, [level])
             comparator = incumbent.at(level) if state.at(level) is None else None
             variation = largest_variation(level, cap, floor, comparator)
@@ -55,10 +56,10 @@ def largest_variation(level: str, cap: float, floor: float, comparator: Comparat
     return 1.0 if rate is None else (1.0 - floor) * capped_variation(cap, rate) + floor * rate
 
 
-def caps_at(state: GateState, level: str) -> tuple[float, ...]:
-    """Return the caps of challengers at a level."""
+def caps_at(state: GateState, level: str, explored: bool = False) -> tuple[float, ...]:
+    """Return the caps of challengers at a level; explored: the legacy there explores around a stated incumbent."""
     now = state.at(level)
     if now is None:
-        return state.settings.caps
+        return state.settings.caps or (FULL if explored else STEPS)
     least = math.inf if now.cap is None else now.cap
     return tuple(cap for cap in state.settings.wider if cap >= least)

@@ -11,6 +11,8 @@ from aegis.errors import SettingError, choose
 from aegis.policies.capped import check_limit
 
 MODES = ("live", "approve", "shadow")
+CAPS = ("caps", "wider")  # settings that are lists of caps
+STEPS, FULL = (1.5, 2.0, 3.0), (3.0, math.inf)
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,10 +21,11 @@ class GateSettings:
 
     delta: the probability with which anything worse than its comparison is ever put in control, over the whole life of the gate.
     first: k0, episodes before challengers are frozen for the first time; after a flip it starts again.
-    caps: W of the challengers at each freeze, at levels that the legacy controls. wider: W of those at levels that have been
-    handed over; what is narrower than the deployed policy is left out. patience: how long to wait for a larger cap, as a
-    multiple of the units that the first crossing took; 1 deploys at once. floor: share of decisions that a deployed
-    policy leaves to the legacy.
+    caps: W of the challengers at each freeze, at levels that the legacy controls; empty means those of STEPS, and of FULL where
+    the legacy explores around a stated incumbent: there a cap saves no episodes, and the full policy gains more. wider: W of
+    those at levels that have been handed over; what is narrower than the deployed policy is left out. patience: how long to
+    wait for a larger cap, as a multiple of the units that the first crossing took; 1 deploys at once. floor: share of
+    decisions that a deployed policy leaves to the legacy.
     generations: freezes whose tests are kept going at a time. upgrades: whether deployed policies are challenged too.
     levels: that may be handed over, all if empty. mode: 'live' flips when certified, 'approve' waits for an operator, 'shadow'
     only says that it would.
@@ -34,7 +37,7 @@ class GateSettings:
 
     delta: float = 0.05
     first: int = 14
-    caps: tuple[float, ...] = (1.5, 2.0, 3.0)
+    caps: tuple[float, ...] = ()
     wider: tuple[float, ...] = (3.0, 10.0, math.inf)
     patience: float = 1.2
     floor: float = 0.05
@@ -49,11 +52,11 @@ class GateSettings:
     alarm_floor: float = 0.01
 
     def __post_init__(self) -> None:
-        for name in ("caps", "wider", "levels"):
+        for name in (*CAPS, "levels"):
             if not isinstance(getattr(self, name), list | tuple):
                 raise SettingError(f"gate: '{name}' is a list, found {getattr(self, name)!r}")
-        object.__setattr__(self, "caps", tuple(check_limit(cap) for cap in self.caps))
-        object.__setattr__(self, "wider", tuple(check_limit(cap) for cap in self.wider))
+        for name in CAPS:
+            object.__setattr__(self, name, tuple(check_limit(cap) for cap in getattr(self, name)))
         object.__setattr__(self, "levels", tuple(self.levels))
         choose(self.mode, MODES, "mode of a gate")
         _within(self, "delta", 0.0, 1.0)
@@ -71,11 +74,11 @@ class GateSettings:
             raise SettingError(f"gate: a 'share' of {self.share:g} is of the first 'stage' episodes after a flip: give both")
         if not (_number(self.patience) and self.patience >= 1):
             raise SettingError(f"gate: 'patience' is a number from 1, found {self.patience!r}")
-        for name in ("caps", "wider"):
+        for name in CAPS:
             caps = getattr(self, name)
-            if not caps or len(set(caps)) < len(caps):
+            if (not caps and name != "caps") or len(set(caps)) < len(caps):
                 raise SettingError(f"gate: '{name}' are one or more different numbers from 1, found {list(caps)}")
-            if min(caps) == 1.0:
+            if caps and min(caps) == 1.0:
                 raise SettingError(f"gate: a cap of 1 is the legacy itself; leave it out of '{name}'")
 
     @classmethod
@@ -85,7 +88,7 @@ class GateSettings:
         for name in given:
             choose(name, known, "setting of a gate")
         found: dict[str, Any] = dict(given)
-        for name in ("caps", "wider"):
+        for name in CAPS:
             if isinstance(found.get(name), list | tuple):
                 found[name] = [math.inf if cap is None else cap for cap in found[name]]
         return cls(**found)
@@ -93,7 +96,7 @@ class GateSettings:
     def plain(self) -> dict[str, Any]:
         """Return plain data, from which `of` makes the same settings; no cap at all is None, since JSON has no infinity."""
         found = {item.name: getattr(self, item.name) for item in fields(self)}
-        for name in ("caps", "wider"):
+        for name in CAPS:
             found[name] = [None if math.isinf(cap) else cap for cap in found[name]]
         return {**found, "levels": list(self.levels)}
 

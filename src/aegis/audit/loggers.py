@@ -1,0 +1,220 @@
+"""Did one policy write the log? Then its propensities are one function of the context at each level.
+
+Several policies that take turns, or one that changes, may log the right probabilities, and nothing is wrong with such a log. But
+a gain is then over their average, unless an incumbent is declared. The check compares the first decisions of each level in every
+episode, so that a controller that follows earlier decisions of its episode is still one policy. It samples episodes by a hash of
+their ids: every order and every division of the log into parts gives the same sample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from aegis.audit.codes import SEVERAL_LOGGERS
+from aegis.audit.finding import Finding, finding
+from aegis.audit.nugget import RANKS, SINGLE, Measure, Nugget, nugget, repeated
+from aegis.audit.view import first_id
+from aegis.logs.keys import hashes
+from aegis.problem import AnyArray, Array, Batch, Hashes, Level, LevelTable, Problem, at_atom, augmented
+from aegis.problem.hashing import folded, spread
+
+KEPT = 1024  # episodes in the sample
+MOST_COLUMNS = 24  # of a context; in more of them no two are alike
+FEW_ACTIONS = 8  # so many are looked at one by one
+MOST_PARTS = 64  # into which probabilities of more actions are added up
+SAME = 1e-3  # total variation below which two distributions are one
+LEAST = 0.01  # mean difference between neighbours that is worth a word
+KEY, WHERE = "key", "where"
+Sample = dict[str, AnyArray]  # columns by name, one entry per decision, in the order of keys
+
+
+class Loggers:
+    """A sample of first decisions at each level: what they looked at, and with which probabilities they were taken."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.levels = [level for level in problem.levels if _logged(level)]
+        self.keys: Hashes = np.zeros(0, dtype=np.uint64)  # of the episodes in the sample
+        self.samples: dict[str, Sample] = {}
+
+    def add(self, batch: Batch) -> None:
+        """Add the episodes of a batch, as it is in the log."""
+        if not self.levels:
+            return
+        keys = _keys(batch.episode)
+        chosen = np.flatnonzero(keys < self.keys[-1]) if self.keys.size == KEPT else np.arange(keys.size)
+        if chosen.size > KEPT:
+            chosen = np.sort(chosen[np.argpartition(keys[chosen], KEPT)[:KEPT]])
+        if chosen.size:
+            part = batch.take_episodes(chosen)
+            self._keep(keys[chosen], {level.name: self._sample(level, part, keys[chosen]) for level in self.levels})
+
+    def merge(self, other: Loggers) -> None:
+        """Add what another part of the log holds."""
+        self._keep(other.keys, other.samples)
+
+    def findings(self) -> list[Finding]:
+        """Return a finding for each level at which the propensities are not one function of the context."""
+        return [item for level in self.levels if level.name in self.samples for item in self._level(level)]
+
+    def _keep(self, keys: Hashes, samples: Mapping[str, Sample]) -> None:
+        self.keys = np.sort(np.concatenate([self.keys, keys]))[:KEPT]
+        for name, sample in samples.items():
+            own = self.samples.get(name)
+            if own is not None and any(own[column].shape[1:] != values.shape[1:] for column, values in sample.items()):
+                continue  # batches that know different things of their propensities cannot be compared
+            joint = sample if own is None else {column: np.concatenate([own[column], sample[column]]) for column in sample}
+            order = np.argsort(joint[KEY], kind="stable")
+            order = order[joint[KEY][order] <= self.keys[-1]] if self.keys.size else order
+            self.samples[name] = {column: values[order] for column, values in joint.items()}
+
+    def _sample(self, level: Level, batch: Batch, keys: Hashes) -> Sample:
+        """Return the first decision of a level in each episode: its context as numbers and categories, and its propensities."""
+        table, owner = batch.levels[level.name], batch.episode_of(level.name)
+        rows = np.flatnonzero(np.concatenate([np.ones(min(1, owner.size), dtype=np.bool_), owner[1:] != owner[:-1]]))
+        kinds = {variable.name: variable.kind for each in self.problem.levels for variable in each.context}
+        kinds |= {each.actions.column: "real" if each.actions.numeric else "categorical" for each in self.problem.levels}
+        numbers: list[Array] = []
+        categories: list[AnyArray] = []
+        for name, values in augmented(self.problem, batch, level.name).items():
+            part = values[rows].reshape(rows.size, -1)
+            if kinds[name] == "categorical":
+                categories.append(part.astype(np.float64))
+            else:
+                numbers.append(part.astype(np.float64))
+        if level.actions.continuous and table.value is not None:
+            categories.append(at_atom(level.actions, table.value[rows]).astype(np.float64)[:, None])
+        if table.available is not None:
+            categories.append(_masks(table.available[rows]))
+        nothing = np.zeros((rows.size, 0))
+        return {
+            KEY: keys[owner[rows]],
+            "numbers": np.column_stack([nothing, *numbers]),
+            "categories": np.column_stack([nothing, *categories]),
+            "quantity": _distributions(table.mu_full[rows]) if table.mu_full is not None else table.mu_taken[rows][:, None],
+            "action": _taken(level, table, rows),
+            WHERE: _where(batch, level.name, rows),
+        }
+
+    def _level(self, level: Level) -> list[Finding]:
+        sample = self.samples[level.name]
+        known = np.isfinite(sample["numbers"]).all(axis=1) & (sample["quantity"].sum(axis=1) > 0)
+        sample = {name: values[known] for name, values in sample.items()}
+        full = sample["quantity"].shape[1] > 1
+        if sample["numbers"].shape[1] + sample["categories"].shape[1] >= MOST_COLUMNS:
+            return []
+        if self._exact(level):
+            left = _repeated(sample, full)
+        elif full:
+            left = _of_whole(level, sample)
+        else:
+            left, sample = _of_taken(level, sample)
+        if left is None or left.near < LEAST:
+            return []
+        one, other = (str(sample[WHERE][row]) for row in left.rows)
+        return [_finding(level, left, full, one, other)]
+
+    def _exact(self, level: Level) -> bool:
+        """Say whether a level looks at nothing but categories, and at actions that were declared one by one."""
+        levels = (*self.problem.above(level.name), level)
+        kinds = {variable.kind for each in levels for variable in each.context}
+        return kinds <= {"categorical"} and not any(each.actions.continuous for each in levels)
+
+
+def _repeated(sample: Sample, full: bool) -> Nugget | None:
+    """Return how propensities differ between contexts that are equal, and actions if only theirs are known."""
+    looks = np.column_stack([sample["numbers"], sample["categories"], *([] if full else [sample["action"]])])
+    if not len(looks):
+        return None
+    _, keys = np.unique(looks, axis=0, return_inverse=True) if looks.shape[1] else (None, np.zeros(len(looks)))
+    return repeated(np.ravel(keys), Measure(sample["quantity"] * (1.0 if full else 2.0), SAME))
+
+
+def _of_whole(level: Level, sample: Sample) -> Nugget | None:
+    """Return how whole distributions differ. On a fine grid of actions they jump from step to step, but cumulated sums do not."""
+    numbers, categories, full = sample["numbers"], sample["categories"], sample["quantity"]
+    left = nugget(numbers, categories, Measure(full, SAME))
+    if left is None or not level.actions.numeric:
+        return left
+    cumulated = np.cumsum(full, axis=1)[:, :-1] * (2.0 / (full.shape[1] - 1))
+    return left if nugget(numbers, categories, Measure(cumulated, SAME)) is not None else None
+
+
+def _of_taken(level: Level, sample: Sample) -> tuple[Nugget | None, Sample]:
+    """Return how probabilities of the action taken differ, and of which decisions: among those that took the same action first.
+
+    Numeric actions, if there are many, may also be compared with their neighbours: few decisions took the same one.
+    """
+    if not level.actions.continuous:
+        _, codes, counts = np.unique(sample["action"], return_inverse=True, return_counts=True)
+        part = {name: values[(counts > RANKS)[codes]] for name, values in sample.items()}
+        left = nugget(part["numbers"], part["categories"], Measure(2.0 * part["quantity"], SAME, SINGLE, part["action"]))
+        if left is not None or not level.actions.numeric or level.actions.count <= FEW_ACTIONS:
+            return left, part
+    numbers = np.column_stack([sample["numbers"], sample["action"]])
+    return nugget(numbers, sample["categories"], Measure(np.log(sample["quantity"]), SAME, SINGLE, relative=True)), sample
+
+
+def _logged(level: Level) -> bool:
+    """Say whether the propensities of a level were logged. Those in the problem file, and fitted ones, follow one rule."""
+    propensity, incumbent = level.propensity, level.comparator
+    if incumbent is not None and not incumbent.logged:
+        return False  # gains are over the stated incumbent, whoever wrote the log
+    return propensity is not None and not propensity.estimated and bool(propensity.column or propensity.columns)
+
+
+def _keys(ids: AnyArray) -> Hashes:
+    """Return a hash `[E]` of each id that depends on nothing else."""
+    if ids.dtype.kind in "iu":
+        return spread(ids.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
+    return hashes([pa.array(ids[name]) for name in ids.dtype.names] if ids.dtype.names else [pa.array(ids)])
+
+
+def _distributions(full: Array) -> Array:
+    """Return distributions `[n, A]`, the probabilities of neighbouring actions added up if there are many."""
+    if full.shape[1] <= MOST_PARTS:
+        return full
+    starts = np.linspace(0, full.shape[1], MOST_PARTS, endpoint=False).astype(np.int64)
+    return np.asarray(np.add.reduceat(full, starts, axis=1))
+
+
+def _masks(available: AnyArray) -> Array:
+    """Return which actions were available: a column for each `[n, A]` if they are few, else a hash `[n, 1]`."""
+    if available.shape[1] <= FEW_ACTIONS:
+        return available.astype(np.float64)
+    return (folded(np.zeros(len(available), dtype=np.uint64), available) >> np.uint64(11)).astype(np.float64)[:, None]
+
+
+def _taken(level: Level, table: LevelTable, rows: AnyArray) -> Array:
+    """Return the actions `[n]` as numbers, or as codes of labels."""
+    if table.value is not None:
+        return table.value[rows]
+    return level.actions.as_rows(table.action[rows]).astype(np.float64)
+
+
+def _where(batch: Batch, level: str, rows: AnyArray) -> AnyArray:
+    """Return in words where decisions of a level came from: file and row if they are known, else their episodes."""
+    if batch.places is None:
+        words = [f"episode {first_id(batch.episode, int(row))}" for row in batch.episode_of(level)[rows]]
+    else:
+        innermost = list(batch.levels)[-1]
+        below = np.searchsorted(batch.ancestors(innermost)[level], rows)
+        words = [batch.places.at(min(int(row), len(batch.levels[innermost]) - 1)) for row in below]
+    return np.array(words, dtype=object)
+
+
+def _finding(level: Level, left: Nugget, full: bool, one: str, other: str) -> Finding:
+    if full:
+        seen = f"probabilities at level '{level.name}' differ: total variation {left.near:.2g} between neighbours"
+    else:
+        what = "densities" if level.actions.continuous else "probabilities"
+        seen = f"{what} at level '{level.name}' differ: by {left.near:.2g} on average between neighbours with like actions"
+    message = (
+        f"at like contexts the logged {seen}, e.g. {one} against {other}; several policies wrote this log, or one "
+        "that changed or looks at something outside the context"
+    )
+    figures: dict[str, float | str] = {"near": left.near, "random": left.random, "share": left.share}
+    return finding(SEVERAL_LOGGERS, "warning", message, level.name, figures=figures)
