@@ -11,7 +11,7 @@ from aegis.policies import Legacy, StatedIncumbent, known_incumbent, stated_leve
 from aegis.problem import Incumbent, Policy, Problem, Scope
 from aegis.validation.acting import acting
 
-COMPARATORS = ("incumbent", "logger")
+COMPARATORS = ("incumbent", "logger")  # whom gains may be over
 
 
 def compared_problem(problem: Problem, legacy: Policy, comparator: str = "incumbent") -> Problem:
