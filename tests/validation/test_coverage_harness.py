@@ -72,6 +72,15 @@ def test_bounds_of_gains_over_the_incumbent_stay_below_the_truth_in_a_few_runs(n
         assert count == runs and violations <= most
 
 
+def test_evidence_for_more_than_is_possible_counts_as_a_violation() -> None:
+    """The value is close to the top of its range, and certify would refuse this log: the run is not left out."""
+    study = replace(
+        studies()["incumbent: linear, constant"], methods=("plain",), scopes=(("meta", "inner"),), oracle_episodes=500
+    )
+    value = next(outcome for outcome in coverage(study, [122]) if outcome.what == "value")
+    assert value.bound == 1.0 and value.truth < 1.0 and value.alone
+
+
 def test_gains_over_the_log_are_not_gains_over_the_incumbent() -> None:
     """Who does not explore earns more than the log: judged over the logger the same null is certified, and rightly so."""
     study = replace(studies()["incumbent: null, constant"], episodes=600, scopes=(("inner",),), methods=("auto",), what=("gain",))

@@ -19,7 +19,7 @@ from aegis.certificate.request import Request
 from aegis.certificate.run import collect
 from aegis.certificate.sides import Sides
 from aegis.certificate.view import View
-from aegis.errors import ModelError, SettingError
+from aegis.errors import ModelError, RefusedError, SettingError
 from aegis.problem import Batch, Guard, Level, Policy, Problem, Propensity, Scope
 from aegis.rng import stream
 from aegis.validation.incumbents import acting_incumbent, compared_problem
@@ -218,7 +218,10 @@ def _outcome(study: Study, run: int, method: str, item: Evidence, view: View, tr
         raise ModelError(f"run {run}: the path ends at a log wealth of {path[-1]}, the certificate has {final}")
     alone = crossing(path, study.delta) is not None
     shared = crossing(path, claim.delta) is not None
-    bound = blend.lower(study.delta, low, high)
+    try:
+        bound = blend.lower(study.delta, low, high)
+    except RefusedError:  # certify refuses evidence for more than is possible; the path above has counted it
+        bound = high
     return Outcome(run, method, _ordered(study, claim.scope), claim.what, truth, bound, alone, shared, blend.count, moved)
 
 
