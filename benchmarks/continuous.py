@@ -35,7 +35,7 @@ TITLE = "Continuous actions"
 def _prepared(name: str) -> tuple[Study, Oracle]:
     one_thread()
     study = study_of(name)
-    return study, Oracle(study.world, study.world.legacy(study.legacy), study.oracle_episodes)
+    return study, study.oracle()
 
 
 def some(task: tuple[str, int, int]) -> list[dict[str, Any]]:

@@ -14,8 +14,9 @@ from typing import Any
 
 from aegis.engine import Local, one_thread
 from aegis.files import digest_of, write_text
-from aegis.validation import Oracle, Outcome, Study, rates, replicate, run_tasks, timed, together
+from aegis.validation import Outcome, Study, Task, rates, replicate, run_tasks, timed, together
 from aegis.validation import stored as stored_runs
+from coverage_gates import gates
 from coverage_page import CERTIFICATES, COVERAGE, coverage_lines, rewrite_page
 from coverage_studies import studies
 from results import machine, record
@@ -39,14 +40,17 @@ class Named:
     def prepare(self) -> Callable[[int], list[dict[str, Any]]]:
         """Return what does one run."""
         study = studies()[self.name]
-        oracle = Oracle(study.world, study.world.legacy(study.legacy), study.oracle_episodes)
+        oracle = study.oracle()
         return lambda run: [asdict(outcome) for outcome in replicate(study, oracle, run)]
 
 
 def digest(study: Study) -> str:
     """Return what tells one study from another whose runs must not be mixed with its own."""
     learner = getattr(study.learner, "__name__", None) or repr(vars(study.learner))
-    return digest_of([repr(study.world), study.legacy, learner, study.episodes, study.delta, study.oracle_episodes, study.seed])
+    kept = [study.comparator, study.others, study.rated, study.totals, study.taken_only, study.guarded, study.clustered]
+    asked = [study.methods, study.scopes, study.what, study.known_gain]
+    size = [study.episodes, study.delta, study.oracle_episodes, study.seed]
+    return digest_of([repr(study.world), study.legacy, learner, *size, *kept, *asked])
 
 
 def stored(name: str, folder: Path) -> list[Outcome]:
@@ -57,37 +61,59 @@ def stored(name: str, folder: Path) -> list[Outcome]:
 
 def replicate_all(names: Iterable[str], runs: int, folder: Path, workers: int) -> None:
     """Run the runs of the studies that are missing, and say how far it is."""
-    run_tasks({name: Named(name) for name in names}, runs, folder, Local(workers), timed(lambda line: print(line, flush=True)))
+    watched = gates()
+    tasks: dict[str, Task] = {name: watched[name] if name in watched else Named(name) for name in names}
+    run_tasks(tasks, runs, folder, Local(workers), timed(lambda line: print(line, flush=True)))
 
 
 def summarise(folder: Path) -> None:
-    """Write the results of all runs there are as JSON, as a section of RESULTS.md and into the page on coverage."""
-    found: dict[str, object] = {}
+    """Write the results of all runs there are as JSON, as a section of RESULTS.md and into the page on coverage.
+
+    A study or a gate without runs in the folder keeps the results it had.
+    """
+    before = json.loads(COVERAGE.read_text(encoding="utf-8")) if COVERAGE.exists() else {}
+    found: dict[str, Any] = {}
     for name, study in studies().items():
         outcomes = stored(name, folder)
-        if not outcomes:
-            continue
-        claims = rates(outcomes, DELTA)
-        joint = together(outcomes)
-        found[name] = {
-            "world": study.world.name,
-            "legacy": study.legacy,
-            "episodes": study.episodes,
-            "runs": claims[0].runs,
-            "together": {method: {"violations": bad, "runs": runs} for method, (bad, runs) in joint.items()},
-            "claims": [claim.plain() for claim in claims],
-        }
-    content = {"delta": DELTA, "made": machine(), "studies": found}
+        if outcomes:
+            found[name] = _study(study, outcomes)
+        elif name in before.get("studies", {}):
+            found[name] = {"made": before["made"], **before["studies"][name]}
+    watched: dict[str, Any] = {}
+    for name, gate in gates().items():
+        runs = stored_runs(name, gate.key, folder)
+        if runs:
+            lines = [line for run in runs.values() for line in run]
+            wrong, other = (sum(line[key] for line in lines) for key in ("wrong", "other"))
+            watched[name] = {"runs": len(lines), "wrong": wrong, "other": other, "made": machine()}
+        elif name in before.get("gates", {}):
+            watched[name] = before["gates"][name]
+    content = {"delta": DELTA, "made": machine(), "studies": found, "gates": watched}
     write_text(COVERAGE, json.dumps(content, indent=1) + "\n")
     record("Coverage", "python benchmarks/coverage.py", coverage_lines(content))
     if CERTIFICATES.exists():
         rewrite_page()
 
 
+def _study(study: Study, outcomes: list[Outcome]) -> dict[str, Any]:
+    """Return the results of a study as plain data."""
+    claims, joint = rates(outcomes, DELTA), together(outcomes)
+    return {
+        "world": study.world.name,
+        "legacy": study.legacy,
+        "comparator": study.comparator,
+        "episodes": study.episodes,
+        "runs": claims[0].runs,
+        "made": machine(),
+        "together": {method: {"violations": bad, "runs": runs} for method, (bad, runs) in joint.items()},
+        "claims": [claim.plain() for claim in claims],
+    }
+
+
 def main() -> None:
     """Run what is missing and write the tables."""
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--study", action="append", choices=list(studies()), help="only this one; may be repeated")
+    options.add_argument("--study", action="append", choices=[*studies(), *gates()], help="only this one; may be repeated")
     options.add_argument("--runs", type=int, default=1000)
     options.add_argument("--workers", type=int, default=2)
     options.add_argument("--folder", type=Path, default=FOLDER, help="where single runs are kept")
@@ -96,7 +122,7 @@ def main() -> None:
     given = options.parse_args()
     one_thread()
     if not given.table:
-        replicate_all(given.study or list(studies()), given.runs, given.folder, given.workers)
+        replicate_all(given.study or [*studies(), *gates()], given.runs, given.folder, given.workers)
     if not given.no_table:
         summarise(given.folder)
 

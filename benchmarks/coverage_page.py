@@ -27,7 +27,7 @@ def coverage_lines(content: Mapping[str, Any]) -> list[str]:
             f"{method} {item['violations']} of {item['runs']} (p {_p(item, content['delta']):.2g})"
             for method, item in study["together"].items()
         )
-        head = ["method", "scope", "claim", "ever above the truth", "p", "median bound", "median truth", "mean abs(w - 1)"]
+        head = ["method", "scope", "claim", "ever above the truth", "p", "median bound", "median truth", "mean abs(w - u)"]
         rows = [
             [
                 claim["method"],
@@ -41,8 +41,26 @@ def coverage_lines(content: Mapping[str, Any]) -> list[str]:
             ]
             for claim in study["claims"]
         ]
-        lines += [f"**{name}**, {study['runs']} runs. Any claim at its share of the risk: {whole}.", "", *table(head, rows), ""]
-    return lines
+        over, day = study.get("comparator", "logger"), study.get("made", content["made"]).partition(";")[0]
+        lines += [
+            f"**{name}**, gains over the {over}, {study['runs']} runs, {day}. Any claim at its share of the risk: {whole}.",
+            "",
+            *table(head, rows),
+            "",
+        ]
+    return lines + gate_lines(content)
+
+
+def gate_lines(content: Mapping[str, Any]) -> list[str]:
+    """Return what must not be handed over or certified, and how often it was."""
+    if not content.get("gates"):
+        return []
+    rows = [
+        [name, str(item["runs"]), f"{item['wrong']} ({100 * item['wrong'] / item['runs']:.1f} %)", str(item["other"])]
+        for name, item in content["gates"].items()
+    ]
+    head = ["gate or candidate", "runs", "wrongly handed over or certified", "rightly handed over or refused as identical"]
+    return [*table(head, rows), ""]
 
 
 def tight_lines(content: Mapping[str, Any]) -> list[str]:
@@ -67,17 +85,29 @@ def units_lines(content: Mapping[str, Any]) -> list[str]:
 
 def summary_lines(content: Mapping[str, Any]) -> list[str]:
     """Return one line per study: its worst claim, and how often a whole certificate was wrong."""
-    head = ["study", "runs", "worst claim", "how often (p)", "whole certificate: water-filled, doubly robust, plain"]
+    head = [
+        "study",
+        "gains over",
+        "runs",
+        "worst claim",
+        "how often (p)",
+        "whole certificate: water-filled, doubly robust, plain",
+    ]
     rows = []
     for name, study in content["studies"].items():
         worst = max(study["claims"], key=lambda claim: claim["violations"])
         rate = 100 * worst["violations"] / worst["runs"]
         shares = ", ".join(
             f"{100 * study['together'][method]['violations'] / study['together'][method]['runs']:.1f} %"
+            if method in study["together"]
+            else "-"
             for method in ("auto", "robust", "plain")
         )
         said = f"{worst['what']} at {' + '.join(worst['scope'])}, {METHODS[worst['method']]}"
-        rows.append([name, str(study["runs"]), said, f"{rate:.1f} % ({worst['p_value']:.2g})", shares])
+        over = study.get("comparator", "logger")
+        rows.append(
+            [name.removeprefix("incumbent: "), over, str(study["runs"]), said, f"{rate:.1f} % ({worst['p_value']:.2g})", shares]
+        )
     return table(head, rows)
 
 
@@ -93,6 +123,7 @@ def numbers() -> str:
         "",
         *summary_lines(coverage),
         "",
+        *gate_lines(coverage),
         "### Lower bound of a value as a share of the value",
         "",
         f"{certificates['made']}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -44,9 +45,19 @@ def null(means: tuple[float, float]) -> Callable[[Problem, Batch, int], tuple[Ca
     """Return the learner of a fixed candidate whose mean action follows the sign of the task T, which no reward depends on.
 
     means: of the inner action where T < 0 and where T >= 0. T is symmetric around 0, so that on the additive world the gain at
-    the inner level is f_a times the mean of the two, minus the legacy's; at the outer level it is 0 under a uniform legacy.
+    the inner level is f_a times the mean of the two, minus the comparator's; at the outer level it is 0 under a uniform legacy.
     """
     return _Null(means)
+
+
+def beside_sign(problem: Problem, log: Batch, run: int) -> tuple[Candidate, Sides]:
+    """Return a fixed candidate that does what the incumbent 'sign' does where T < 0, and its opposite elsewhere."""
+    return Candidate(Function(problem, always_lowest, ["inner"])), Sides(())
+
+
+def always_lowest(level: Level, rows: Rows) -> Array:
+    """Take the smallest action, in every context: what 'sign' does where T < 0, if there are few actions."""
+    return two_neighbours(level.actions.numbers, np.full(len(rows["T"]), level.actions.numbers.min()))
 
 
 class _Null:
@@ -75,7 +86,12 @@ def two_neighbours(values: Array, means: Array) -> Array:
 
 
 def studies() -> dict[str, Study]:
-    """Return all studies by name."""
+    """Return all studies by name: gains over the logger, then gains over the incumbent, who does not explore."""
+    return {**over_logger(), **over_incumbent()}
+
+
+def over_logger() -> dict[str, Study]:
+    """Return the studies of gains over the policy that wrote the log, exploration included."""
     additive = make_world("additive", inner_steps=5)
     found = {f"additive, {name}": Study(additive, spec, all_kinds, 240, oracle_episodes=4000) for name, spec in LEGACIES.items()}
     found["unified stress, natural"] = Study(
@@ -93,4 +109,50 @@ def studies() -> dict[str, Study]:
         found[f"slightly worse, {name}"] = Study(
             additive, LEGACIES[name], null(worse), 200, scopes=(("inner",),), known_gain=None
         )
-    return found
+    return {name: replace(study, comparator="logger") for name, study in found.items()}
+
+
+def over_incumbent() -> dict[str, Study]:
+    """Return the studies of gains over the incumbent: the legacy without its exploration.
+
+    Nulls and slightly worse candidates are so against the incumbent. Under 'constant' they are better than the log, because
+    exploring costs there.
+    """
+    additive, few = make_world("additive", inner_steps=5), make_world("additive", inner_steps=3, inner_points=5)
+    clinic = make_world("clinic")
+    one_and_both, constant, sign = (("inner",), ("meta", "inner")), "constant:value=1,epsilon=0.4", "sign:epsilon=0.4"
+    learned = Study(additive, LEGACIES["sign"], all_kinds, 240, oracle_episodes=4000, scopes=one_and_both)
+    clusters = Study(clinic, "natural:epsilon=0.3", by_reward, 240, oracle_episodes=4000, clustered=True)
+    swing = Study(few, constant, null((2.0, 0.0)), 150, known_gain=0.0, scopes=one_and_both)
+    opposite = replace(swing, legacy=sign, learner=null((1.0, -1.0)))
+    inner: tuple[tuple[str, ...], ...] = (("inner",),)
+    return {
+        "incumbent: additive, sign": learned,
+        "incumbent: linear, constant": replace(
+            learned, world=make_world("linear", inner_steps=5), legacy="constant:value=3,epsilon=0.2", learner=by_reward
+        ),
+        "incumbent: clinic in clusters, natural": clusters,
+        "incumbent: clinic in clusters, totals": replace(clusters, totals=True, what=("gain",)),
+        "incumbent: unified, other levels corrected": replace(
+            learned,
+            world=make_world("unified", inner_steps=3),
+            legacy="natural:epsilon=0.3",
+            learner=by_reward,
+            scopes=(("inner",), ("meta",)),
+            others="incumbent",
+            methods=("auto", "plain"),
+            what=("gain",),
+        ),
+        "incumbent: null, constant": swing,
+        "incumbent: null with a guard, sign": replace(opposite, guarded=True),
+        "incumbent: slightly worse, constant": replace(swing, learner=null((2.0, -0.1)), scopes=inner, known_gain=None),
+        "incumbent: slightly worse, sign": replace(opposite, learner=null((1.0, -1.1)), scopes=inner, known_gain=None),
+        "incumbent: null without a rate, constant": replace(swing, rated=False, methods=("robust", "plain"), what=("gain",)),
+        "incumbent: null, taken only, sign": replace(opposite, taken_only=True, methods=("plain",)),
+        "incumbent: null, taken only, without a rate, constant": replace(
+            swing, taken_only=True, rated=False, methods=("plain",), what=("gain",)
+        ),
+        "incumbent: nothing at stake, sign": replace(
+            swing, world=replace(few, f_a=0.0), legacy=sign, learner=beside_sign, scopes=inner
+        ),
+    }

@@ -31,7 +31,15 @@ def trials() -> dict[str, Trial]:
     """Return all trials by name; the world comes first."""
     return {
         f"{world}, {size}": make_trial(
-            world, LEGACY, CANDIDATE, episodes=size, prior=PRIOR, delta=DELTA, judged=JUDGED, only_end=True
+            world,
+            LEGACY,
+            CANDIDATE,
+            episodes=size,
+            prior=PRIOR,
+            delta=DELTA,
+            judged=JUDGED,
+            only_end=True,
+            comparator="logger",  # as the stored widths were measured
         )
         for size in SIZES
         for world in WORLDS

@@ -1,4 +1,6 @@
-"""The formulas of values, gains and bets, transcribed for one episode at a time in plain loops (theory sections 1 and 5).
+"""The formulas of values, gains and bets, transcribed for one episode at a time in plain loops (theory sections 1, 5 and 12).
+
+The comparator mu is `Tiny.base`, which is the logging policy nu (`Tiny.mu`) unless the problem has an incumbent of its own.
 
 Nothing is shared with the library; levels of water are found by bisection, scales by trying every action and reward.
 """
@@ -9,7 +11,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tiny_episodes import Episode, Node, Tiny, TinyModel, draw, mean, signature
+from tiny_episodes import Episode, Node, Tiny, TinyModel, lost, mean
 
 ETA = 0.05
 Bounds = tuple[float, float]
@@ -24,6 +26,7 @@ class Naive:
     model: TinyModel
     below: TinyModel
     missing: float = 0.0
+    others: bool = False  # levels outside the scope are corrected to the incumbent
 
     # ---- what is known ---------------------------------------------------------------------------------------------
 
@@ -31,7 +34,7 @@ class Naive:
         return self.tiny.names[node.level] in self.scope
 
     def lost(self, node: Node) -> bool:
-        return draw(self.tiny.seed, "lost", signature(node)) < self.missing
+        return lost(self.tiny, node, self.missing)
 
     def bounds(self, node: Node) -> Bounds:
         """Return the smallest and largest mean reward that may lie below a decision."""
@@ -80,6 +83,25 @@ class Naive:
             total += share
         return total
 
+    def compared(self, nodes: list[Node]) -> float:
+        """Return u: the product of mu/nu at the decisions in scope, and at all others if they are corrected."""
+        found = 1.0
+        for node in nodes:
+            if self.others or self.inside(node):
+                found *= self.incumbent(node)[node.action] / self.logged(node)[node.action]
+        return found
+
+    def deployed(self, nodes: list[Node]) -> float:
+        """Return w: that of the candidate in scope, times that of the incumbent elsewhere if other levels are corrected."""
+        outside = [node for node in nodes if not self.inside(node)]
+        found = self.product(nodes)
+        for node in outside if self.others else ():
+            found *= self.incumbent(node)[node.action] / self.logged(node)[node.action]
+        return found
+
+    def incumbent(self, node: Node) -> list[float]:
+        return self.tiny.base(node.level, node.place)
+
     def logged(self, node: Node) -> list[float]:
         return self.tiny.mu(node.level, node.place)
 
@@ -89,13 +111,30 @@ class Naive:
     # ---- plain -----------------------------------------------------------------------------------------------------
 
     def plain(self, episode: Episode, gain: bool) -> float:
-        """Return the nested mean of w r, or of (w - 1) r."""
-        shift = 1.0 if gain else 0.0
-        trail = trails(episode)
+        """Return the nested mean of w r, or of (w - u) r."""
+        led = histories(episode) if self.tiny.carry else trails(episode)
 
         def at(node: Node) -> float:
-            weight = self.product([*trail[id(node)], node]) - shift
+            nodes = [*led[id(node)], node]
+            weight = self.deployed(nodes) - self.compared(nodes) if gain else self.product(nodes)
             return weight * (self.worst(node, weight) if gain else self.bounds(node)[0])
+
+        return self.nested(episode, at, len(self.tiny.names) - 1)
+
+    def whole(self, episode: Episode) -> float:
+        """Return (prod w - prod u) r of a reward that belongs to the episode."""
+        nodes = everything(episode)
+        return (self.product(nodes) - self.compared(nodes)) * self.tiny.unit_reward(episode)
+
+    def both_sides(self, episode: Episode) -> float:
+        """Return the nested mean of w r + u (1 - r)."""
+        led = histories(episode) if self.tiny.carry else trails(episode)
+
+        def at(node: Node) -> float:
+            nodes = [*led[id(node)], node]
+            w, u = self.deployed(nodes), self.compared(nodes)
+            reward = self.worst(node, w - u)
+            return w * reward + u * (1.0 - reward)
 
         return self.nested(episode, at, len(self.tiny.names) - 1)
 
@@ -103,14 +142,14 @@ class Naive:
 
     def scaled(self, episode: Episode, c: float, gain: bool) -> float:
         """Return the unit value with the control variate scaled so that nothing falls below -c."""
-        shift = 1.0 if gain else 0.0
         trail = trails(episode)
 
         def at(node: Node) -> float:
             nu, pi, guess = self.logged(node), self.candidate(node, trail[id(node)]), self.guess(node)
+            mu = self.incumbent(node) if gain else [0.0] * len(nu)
             logged = [a for a in range(len(nu)) if nu[a] > 0]
-            weight = {a: pi[a] / nu[a] - shift for a in logged}
-            average = sum((pi[a] - shift * nu[a]) * guess[a] for a in logged)
+            weight = {a: (pi[a] - mu[a]) / nu[a] for a in logged}
+            average = sum((pi[a] - mu[a]) * guess[a] for a in logged)
             control = {a: average - weight[a] * guess[a] for a in logged}
             scale = 1.0
             for a in logged:
@@ -151,6 +190,42 @@ class Naive:
         value = mean([y(node) for node in episode])
         return value - self.nested(episode, reward, leaf) if gain else value
 
+    def nested_sides(self, episode: Episode, cut: float) -> float:
+        """Return y_L of what the candidate earns plus y_L of what the incumbent fails to earn, minus 1."""
+        leaf, trail = len(self.tiny.names) - 1, trails(episode)
+
+        def reward(node: Node) -> float:
+            nodes = [*trail[id(node)], node]
+            return self.worst(node, self.product(nodes) - self.compared(nodes))
+
+        def y(node: Node, failing: bool) -> float:
+            if node.level == leaf:
+                below = 1.0 - reward(node) if failing else reward(node)
+            else:
+                below = mean([y(child, failing) for child in node.children])
+            if not self.inside(node):
+                return below
+
+            def acts(other: Node) -> list[float]:
+                return self.incumbent(other) if failing else self.candidate(other, trail[id(other)])
+
+            nu, pi, guess = self.logged(node), acts(node), self.guess(node)
+            above = 1.0
+            for other in trail[id(node)]:
+                if self.inside(other):
+                    above *= acts(other)[other.action] / self.logged(other)[other.action]
+            total, own = 0.0, 0.0
+            for a in range(len(nu)):
+                if nu[a] == 0:
+                    continue
+                weight, wanted = pi[a] / nu[a] * above, 1.0 - guess[a] if failing else guess[a]
+                held = wanted if weight == 0 else min(wanted, cut / weight)
+                total += pi[a] * held
+                own = held if a == node.action else own
+            return pi[node.action] / nu[node.action] * (below - own) + total
+
+        return mean([y(node, False) for node in episode]) + mean([y(node, True) for node in episode]) - 1.0
+
     # ---- water-filled ----------------------------------------------------------------------------------------------
 
     def filled(self, episode: Episode, bet: float, gain: bool) -> float:
@@ -161,8 +236,9 @@ class Naive:
             nu, guess = self.logged(node), self.guess(node)
             known = earlier[id(node)] if self.tiny.carry else trail[id(node)]
             before = self.product(earlier[id(node)]) if self.tiny.carry else 1.0
+            compared = self.compared(earlier[id(node)]) if self.tiny.carry else 1.0
             pi = [before * p for p in self.candidate(node, known)]
-            mu = nu if gain else [0.0] * len(nu)
+            mu = [compared * p for p in self.incumbent(node)] if gain else [0.0] * len(nu)
             z = [(pi[a] - mu[a]) / nu[a] if nu[a] > 0 else 0.0 for a in range(len(nu))]
             worst = sum(max(mu[a] - pi[a], 0.0) for a in range(len(nu)))
             room = (1 - ETA) / bet - worst
@@ -170,15 +246,71 @@ class Naive:
 
         return self.nested(episode, at, self._only())
 
-    def joint(self, episode: Episode, bet: float, inner_cap: float) -> float:
-        """Return the factor of an episode under one bet for a scope of two levels."""
+    def corrected(self, episode: Episode, bet: float, most: dict[str, float]) -> float:
+        """Return the factor for a scope of one level while the incumbent acts at all others; most: by level the largest mu/nu."""
+        trail, level = trails(episode), self._only()
+        above = math.prod(most[name] for name in self.tiny.names[:level])
+        below = math.prod(most[name] for name in self.tiny.names[level + 1 :])
+
+        def ratio(node: Node) -> float:
+            return self.incumbent(node)[node.action] / self.logged(node)[node.action]
+
+        def bounds(node: Node) -> Bounds:
+            """Return the limits of the mean of u r / C below a decision, u of the decisions further in."""
+            if self.tiny.carries_reward(node.level):
+                low, high = self.bounds(node)
+            else:
+                parts = [bounds(child) for child in node.children]
+                low, high = mean([part[0] for part in parts]), mean([part[1] for part in parts])
+            own = 1.0 if node.level == level else ratio(node)
+            return own * low, own * high
+
+        def at(node: Node) -> float:
+            nu, pi, mu = self.logged(node), self.candidate(node, trail[id(node)]), self.incumbent(node)
+            z = [(pi[a] - mu[a]) / nu[a] if nu[a] > 0 else 0.0 for a in range(len(nu))]
+            worst = sum(max(mu[a] - pi[a], 0.0) for a in range(len(nu)))
+            low, high = bounds(node)
+            reward = (low if z[node.action] > 0 else high) / below
+            large = bet * above * below
+            guess = [g / below for g in self.guess(node)]
+            factor = ETA + large * staked(nu, z, guess, node.action, reward, (1 - ETA) / large - worst)
+            u = math.prod(ratio(other) for other in trail[id(node)])
+            return 1.0 + u / above * (factor - 1.0)
+
+        return self.nested(episode, at, level)
+
+    def doubted(self, episode: Episode, bet: float, factor: float) -> float:
+        """Return the factor of one level against the incumbent where logged probabilities are wrong by up to a factor."""
+        trail = trails(episode)
+
+        def at(node: Node) -> float:
+            nu, pi, mu = self.logged(node), self.candidate(node, trail[id(node)]), self.incumbent(node)
+            guess, actions = self.guess(node), range(len(nu))
+            z = [(pi[a] - mu[a]) / min(1.0, factor * nu[a]) if nu[a] > 0 else 0.0 for a in actions]
+            budget = (1 - ETA) / bet - sum(max(mu[a] - pi[a], 0.0) for a in actions)
+            kappa = [max(z[a], 0.0) * guess[a] + max(-z[a], 0.0) * (1.0 - guess[a]) for a in actions]
+
+            def cost(t: float) -> float:
+                staked_at = [max(t - kappa[a], 0.0) if nu[a] > 0 else 0.0 for a in actions]
+                beyond = sum(nu[a] * max(staked_at[a] - budget, 0.0) for a in actions)
+                return sum(nu[a] * staked_at[a] for a in actions) + (factor**2 - 1.0) * beyond
+
+            t = largest(cost, budget, min(kappa))
+            a = node.action
+            reward = self.worst(node, z[a])
+            return ETA + bet * (max(t - kappa[a], 0.0) + max(z[a], 0.0) * reward + max(-z[a], 0.0) * (1.0 - reward))
+
+        return self.nested(episode, at, self._only())
+
+    def joint(self, episode: Episode, bet: float, inner_cap: float, inner_step: float = 1.0) -> float:
+        """Return the factor of an episode under one bet for a scope of two levels, caps and steps against the incumbent."""
         trail = trails(episode)
         outer_level, inner_level = (level for level, name in enumerate(self.tiny.names) if name in self.scope)
-        stakes: dict[int, tuple[float, float]] = {}
+        stakes: dict[int, tuple[float, float, float]] = {}
 
         def enter(node: Node) -> None:
             if node.level == outer_level:
-                stakes[id(node)] = self._outer(node, trail[id(node)], bet, inner_cap)
+                stakes[id(node)] = self._outer(node, trail[id(node)], bet, inner_cap, inner_step)
             for child in node.children:
                 enter(child)
 
@@ -187,25 +319,32 @@ class Naive:
 
         def at(node: Node) -> float:
             outer = next(other for other in trail[id(node)] if other.level == outer_level)
-            stake, above = stakes[id(outer)]
-            nu, pi = self.logged(node), self.candidate(node, trail[id(node)])
-            z = [above * pi[a] / nu[a] - 1.0 if nu[a] > 0 else 0.0 for a in range(len(nu))]
-            worst = sum(max(nu[a] - above * pi[a], 0.0) for a in range(len(nu)))
+            stake, w, u = stakes[id(outer)]
+            nu, pi, mu = self.logged(node), self.candidate(node, trail[id(node)]), self.incumbent(node)
+            z = [(w * pi[a] - u * mu[a]) / nu[a] if nu[a] > 0 else 0.0 for a in range(len(nu))]
+            worst = sum(max(u * mu[a] - w * pi[a], 0.0) for a in range(len(nu)))
             room = (stake - ETA) / bet - worst
             return ETA + bet * staked(nu, z, self.guess(node), node.action, self.worst(node, z[node.action]), room)
 
         return self.nested(episode, at, inner_level)
 
-    def _outer(self, node: Node, known: list[Node], bet: float, inner_cap: float) -> tuple[float, float]:
-        nu, pi = self.logged(node), self.candidate(node, known)
-        under_candidate, under_legacy = self.below.guess(node.level, node.place), self.guess(node)
-        share = 1.0 - 1.0 / inner_cap
-        tau = [max(share, 1.0 - pi[a] / nu[a]) if nu[a] > 0 else math.nan for a in range(len(nu))]
-        kappa = [tau[a] + pi[a] / nu[a] * under_candidate[a] - under_legacy[a] if nu[a] > 0 else math.inf for a in range(len(nu))]
-        worst = sum(max(nu[a] * share, nu[a] - pi[a]) for a in range(len(nu)))
+    def _outer(self, node: Node, known: list[Node], bet: float, cap: float, step: float) -> tuple[float, float, float]:
+        nu, pi, mu = self.logged(node), self.candidate(node, known), self.incumbent(node)
+        under_candidate, under_comparator = self.below.guess(node.level, node.place), self.guess(node)
+
+        def needed(u: float, w: float) -> float:
+            return max(u - (1.0 - step) * w, 0.0) if step < 1.0 else max(u * (1.0 - 1.0 / cap), u - w)
+
+        w = [pi[a] / nu[a] if nu[a] > 0 else math.nan for a in range(len(nu))]
+        u = [mu[a] / nu[a] if nu[a] > 0 else math.nan for a in range(len(nu))]
+        tau = [needed(u[a], w[a]) if nu[a] > 0 else math.nan for a in range(len(nu))]
+        kappa = [
+            tau[a] + w[a] * under_candidate[a] - u[a] * under_comparator[a] if nu[a] > 0 else math.inf for a in range(len(nu))
+        ]
+        worst = sum(needed(mu[a], pi[a]) for a in range(len(nu)))
         t = water(nu, kappa, (1 - ETA) / bet - worst)
         a = node.action
-        return ETA + bet * (tau[a] + max(t - kappa[a], 0.0)), pi[a] / nu[a]
+        return ETA + bet * (tau[a] + max(t - kappa[a], 0.0)), w[a], u[a]
 
     def _only(self) -> int:
         (name,) = self.scope
@@ -234,6 +373,33 @@ def water(nu: list[float], kappa: list[float], target: float) -> float:
         else:
             high = middle
     return low
+
+
+def largest(cost: Callable[[float], float], budget: float, low: float) -> float:
+    """Return the largest t with cost(t) <= budget, by bisection; cost grows with t and is 0 at `low`. Nan if there is none."""
+    if budget < 0:
+        return math.nan
+    high = low + 1.0
+    while cost(high) <= budget:
+        high = low + 2.0 * (high - low)
+    for _ in range(200):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if cost(middle) <= budget else (low, middle)
+    return low
+
+
+def everything(episode: Episode) -> list[Node]:
+    """Return all decisions of an episode, depth first."""
+    found: list[Node] = []
+
+    def enter(node: Node) -> None:
+        found.append(node)
+        for child in node.children:
+            enter(child)
+
+    for node in episode:
+        enter(node)
+    return found
 
 
 def trails(episode: Episode) -> dict[int, list[Node]]:

@@ -10,15 +10,15 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 from naive_evidence import ETA, Naive
-from tiny_episodes import Episode, Tiny, TinyModel, TinyPolicy
+from tiny_episodes import Episode, Tiny, TinyModel, TinyPolicy, hidden
 
 from aegis.certificate.filled import filled_gains, filled_values, joint_gains
 from aegis.certificate.measures import Measure, reward_measure
 from aegis.certificate.plain import plain_gains, plain_values
 from aegis.certificate.robust import nested_gains, nested_values, scaled_gains, scaled_values
 from aegis.certificate.view import Models, View
-from aegis.evidence import Sketch, gain_grid
-from aegis.problem import Array, Batch, Scope
+from aegis.evidence import Inner, Sketch, gain_grid
+from aegis.problem import Array, Scope
 
 TWO = Tiny(1, (1, 2), (2, 2), (2, 2))
 THREE = Tiny(1, (1, 1, 2), (2, 2, 2), (1, 2, 2))
@@ -56,7 +56,7 @@ class Setting:
         models = Models(rewards={measure.column: TinyModel(tiny)})
         for outer, inner in itertools.combinations(tiny.names, 2):
             models.below[measure.column, Scope((outer, inner))] = TinyModel(tiny, "below", scaled=True)
-        batch = _hidden(tiny, tiny.batch(episodes), episodes, missing)
+        batch = hidden(tiny, tiny.batch(episodes), episodes, missing)
         chance = np.array([p for p, _ in listed])
         return cls(tiny, chance, episodes, View(tiny.problem, batch, TinyPolicy(tiny), models), measure, missing)
 
@@ -80,25 +80,6 @@ class Setting:
         if ((full > 0) & (nu == 0)).any():
             return math.inf
         return float((full / np.where(nu > 0, nu, 1.0)).max()) * (1 + 1e-9)
-
-
-def _hidden(tiny: Tiny, batch: Batch, episodes: list[Episode], missing: float) -> Batch:
-    if not missing:
-        return batch
-    naive = Naive(tiny, frozenset(), TinyModel(tiny), TinyModel(tiny), missing)
-    lost: list[bool] = []
-
-    def enter(node: object) -> None:
-        if not node.children:  # type: ignore[attr-defined]
-            lost.append(naive.lost(node))  # type: ignore[arg-type]
-        for child in node.children:  # type: ignore[attr-defined]
-            enter(child)
-
-    for episode in episodes:
-        for node in episode:
-            enter(node)
-    observed = ~np.array(lost)
-    return replace(batch, reward=np.where(observed, batch.reward, np.nan), observed=observed)
 
 
 @pytest.fixture(scope="module", params=list(CASES))
@@ -157,7 +138,7 @@ def test_water_filled_at_two_levels(setting: Setting) -> None:
         if len(scope) != 2:
             continue
         cap = setting.inner_cap(scope)
-        gains = joint_gains(setting.view, scope, setting.measure, cap, BETS)
+        gains = joint_gains(setting.view, scope, setting.measure, Inner(cap), BETS)
         assert np.nanmin(gains) >= ETA * (1 - 1e-12)
         naive = setting.naive(scope)
         for j in range(0, BETS.size, 3):
@@ -184,7 +165,7 @@ def test_no_evidence_grows_faster_than_the_truth(setting: Setting) -> None:
             found += [("nested value", setting.chance @ nested_values(view, scope, measure, cut), value) for cut in (0.25, 1.0)]
         if len(scope) == 2:
             for cap in (setting.inner_cap(scope), math.inf):
-                factors = setting.chance @ joint_gains(view, scope, measure, cap, BETS)
+                factors = setting.chance @ joint_gains(view, scope, measure, Inner(cap), BETS)
                 assert np.isfinite(factors).all()
                 found += [("joint", factor, 1 + bet * gain) for factor, bet in zip(factors, BETS, strict=True)]
     for name, average, truth in found:
@@ -254,6 +235,6 @@ def test_a_broken_inner_cap_kills_joint_bets() -> None:
     setting = Setting.of(replace(TWO, seed=2))
     scope = Scope(setting.tiny.names)
     cap = setting.inner_cap(scope)
-    assert np.isfinite(joint_gains(setting.view, scope, setting.measure, cap, BETS)).all()
-    cheated = joint_gains(setting.view, scope, setting.measure, 1 + 0.2 * (cap - 1), BETS / 0.3)
+    assert np.isfinite(joint_gains(setting.view, scope, setting.measure, Inner(cap), BETS)).all()
+    cheated = joint_gains(setting.view, scope, setting.measure, Inner(1 + 0.2 * (cap - 1)), BETS / 0.3)
     assert np.isnan(cheated).any()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -49,7 +49,11 @@ class Tiny:
     """contexts, actions, most: how many there are, how many decisions there can be below one parent; outermost level first.
 
     holes: some actions are never logged. masks: some are not available. carry: earlier decisions change later contexts and
-    rewards. sharp: the candidate is certain of its action, models predict 0 or 1.
+    rewards. sharp: the candidate is certain of its action, models predict 0 or 1; so is an incumbent.
+
+    incumbent: who acts if nothing is handed over. "": the logging policy `mu`; "mixed": a policy of its own, around which the
+    logger explores in a share `explored` of its decisions; "free": one that has nothing to do with the logger, so that it may do
+    what is never logged.
     """
 
     seed: int
@@ -63,6 +67,8 @@ class Tiny:
     sharp: bool = False
     per: str = "decision"
     goal: str = "maximise"
+    incumbent: str = ""
+    explored: float = 0.4
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -87,12 +93,25 @@ class Tiny:
         return [a != closed for a in range(count)]
 
     def mu(self, level: int, place: Place) -> list[float]:
-        found = self._chances("mu", level, place)
-        if self.holes:
-            open_actions = [a for a, value in enumerate(found) if value > 0]
-            if len(open_actions) > 1 and draw(self.seed, "hole", level, place) < 0.6:
-                found[open_actions[int(draw(self.seed, "which", level, place) * len(open_actions))]] = 0.0
-        return distribution(found)
+        found = distribution(self._without_hole(self._chances("mu", level, place), level, place))
+        if self.incumbent != "mixed":
+            return found
+        return [(1 - self.explored) * b + self.explored * q for b, q in zip(self.base(level, place), found, strict=True)]
+
+    def base(self, level: int, place: Place) -> list[float]:
+        """Return the incumbent's distribution."""
+        if not self.incumbent:
+            return self.mu(level, place)
+        found = self._chances("base", level, place)
+        found = found if self.incumbent == "free" else self._without_hole(found, level, place)
+        return distribution([float(chance == max(found)) for chance in found] if self.sharp else found)
+
+    def _without_hole(self, found: list[float], level: int, place: Place) -> list[float]:
+        """Return chances without the action that is never logged, if there is one."""
+        open_actions = [a for a, value in enumerate(found) if value > 0]
+        hole = self.holes and len(open_actions) > 1 and draw(self.seed, "hole", level, place) < 0.6
+        closed = open_actions[int(draw(self.seed, "which", level, place) * len(open_actions))] if hole else None
+        return [0.0 if a == closed else value for a, value in enumerate(found)]
 
     def pi(self, particle: int, level: int, place: Place) -> list[float]:
         found = self._chances(f"pi{particle}", level, place)
@@ -175,14 +194,28 @@ class Tiny:
 
         return mean([below(node) for node in episode])
 
-    def value_of(self, scope: Scope, unit: Callable[[Episode], float] | None = None) -> float:
-        """Return what the hybrid earns: the candidate, one particle for each episode, in scope, the logging policy elsewhere."""
+    def gain_of(self, scope: Scope, unit: Callable[[Episode], float] | None = None, others: bool = False) -> float:
+        """Return the gain over the incumbent at a scope; others: it acts at the other levels too, else the logging policy."""
         earned = unit or self.unit_reward
+
+        def acting(level: int, place: Place) -> list[float]:
+            return self.base(level, place) if others or self.names[level] in scope else self.mu(level, place)
+
+        compared = sum(p * earned(episode) for p, episode in self.episodes(acting))
+        return self.value_of(scope, unit, others) - compared
+
+    def value_of(self, scope: Scope, unit: Callable[[Episode], float] | None = None, others: bool = False) -> float:
+        """Return what the hybrid earns: the candidate, one particle for each episode, in scope, the logging policy elsewhere.
+
+        others: the incumbent acts elsewhere.
+        """
+        earned = unit or self.unit_reward
+        elsewhere = self.base if others else self.mu
         total = 0.0
         for particle, share in enumerate(self.shares):
 
             def acting(level: int, place: Place, n: int = particle) -> list[float]:
-                return self.pi(n, level, place) if self.names[level] in scope else self.mu(level, place)
+                return self.pi(n, level, place) if self.names[level] in scope else elsewhere(level, place)
 
             total += share * sum(p * earned(episode) for p, episode in self.episodes(acting))
         return total
@@ -249,6 +282,26 @@ class TinyPolicy:
 
 
 @dataclass(frozen=True)
+class TinyIncumbent:
+    """The incumbent of a tiny problem."""
+
+    tiny: Tiny
+
+    @property
+    def weights(self) -> Array:
+        return np.ones(1)
+
+    def full(self, level: str, batch: Batch) -> Array:
+        depth = self.tiny.names.index(level)
+        found = [self.tiny.base(depth, place) for place in places(batch, level)]
+        return np.array(found).reshape(1, -1, self.tiny.actions[depth])
+
+    def taken(self, level: str, batch: Batch) -> Array:
+        action = batch.levels[level].action
+        return self.full(level, batch)[:, np.arange(len(action)), action]
+
+
+@dataclass(frozen=True)
 class TinyModel:
     """Predictions without any relation to the truth, in the units of the reward; `scaled` gives them in [0, 1] instead."""
 
@@ -280,6 +333,30 @@ def places(batch: Batch, level: str) -> list[Place]:
         action = table.action[rows].tolist()
         found = [(*place, (c, a)) for place, c, a in zip(found, context, action, strict=True)]
     return found
+
+
+def lost(tiny: Tiny, node: Node, missing: float) -> bool:
+    """Say whether the reward of a decision is missing, if a share of them is."""
+    return draw(tiny.seed, "lost", signature(node)) < missing
+
+
+def hidden(tiny: Tiny, batch: Batch, episodes: list[Episode], missing: float) -> Batch:
+    """Return the batch of episodes without the rewards that are missing."""
+    if not missing:
+        return batch
+    gone: list[bool] = []
+
+    def enter(node: Node) -> None:
+        if not node.children:
+            gone.append(lost(tiny, node, missing))
+        for child in node.children:
+            enter(child)
+
+    for episode in episodes:
+        for node in episode:
+            enter(node)
+    observed = ~np.array(gone)
+    return replace(batch, reward=np.where(observed, batch.reward, np.nan), observed=observed)
 
 
 def signature(node: Node) -> Any:

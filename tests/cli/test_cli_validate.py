@@ -89,6 +89,26 @@ def test_the_table_and_going_on(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert code == 2 and "other settings: plant; move it away" in err
 
 
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ((), "Gains are over the incumbent (the rule 'constant'), while the other levels act as in the log."),
+        (
+            ("--comparator", "logger"),
+            "Gains are over the policy that wrote the log, exploration included, while the other levels",
+        ),
+    ],
+)
+def test_the_second_line_says_over_whom_gains_are(
+    words: tuple[str, ...], expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ("--legacy", "constant:value=1.6,epsilon=0.2", "--bound", "plain", *words)
+    code, out, _ = run(*SMALL, *asked, capsys=capsys)
+    assert code == 0 and out.splitlines()[1].startswith(expected)
+    code, out, _ = run(*SMALL, *asked, "--json", capsys=capsys)
+    assert code == 0 and f"Gains are over {json.loads(out)['comparator']}.".startswith(expected)
+
+
 def test_the_headline_says_how_much_the_runs_can_tell(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(*SMALL, "--bound", "plain", "--runs", 1, capsys=capsys)
     assert code == 0 and out.startswith("Too few runs to tell whether 2 certificates hold: 1 run on 'additive'")

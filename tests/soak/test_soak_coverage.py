@@ -12,13 +12,18 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
+from scipy.stats import binom
+
 from aegis.validation import excess, rates, together
+from aegis.validation import stored as stored_runs
 from coverage import DELTA, FOLDER, replicate_all, stored
+from coverage_gates import gates
 from coverage_studies import studies
 
 pytestmark = pytest.mark.soak
 RUNS = 1000
-SIGNIFICANT = 0.001  # some two hundred claims are tested
+SIGNIFICANT = 0.001  # some three hundred claims are tested
+MOST = int(binom.ppf(0.99, RUNS, DELTA))  # of a thousand: 66
 
 
 @pytest.mark.parametrize("name", studies())
@@ -34,3 +39,22 @@ def test_no_bound_exceeds_the_truth_more_often_than_promised(name: str) -> None:
     if name.startswith("additive"):
         inner = next(rate for rate in found if (rate.method, rate.scope, rate.what) == ("auto", ("inner",), "value"))
         assert inner.bound > 0.3 * inner.truth
+
+
+@pytest.mark.parametrize("name", [name for name in studies() if name.startswith("incumbent: ")])
+def test_gains_over_the_incumbent_exceed_the_truth_in_at_most_so_many_runs(name: str) -> None:
+    replicate_all([name], RUNS, FOLDER, workers=1)
+    outcomes = [outcome for outcome in stored(name, FOLDER) if outcome.run < RUNS]
+    for rate in rates(outcomes, DELTA):
+        assert rate.runs == RUNS and rate.violations <= MOST, rate
+    assert all(violations <= MOST for violations, _ in together(outcomes).values())
+
+
+@pytest.mark.parametrize("name", gates())
+def test_nothing_is_handed_over_without_a_gain_over_the_incumbent(name: str) -> None:
+    replicate_all([name], RUNS, FOLDER, workers=1)
+    found = [item for run, items in stored_runs(name, gates()[name].key, FOLDER).items() if run < RUNS for item in items]
+    assert len(found) == RUNS
+    assert sum(item["wrong"] for item in found) <= (0 if "equal" in name else MOST)
+    if "equal" in name:
+        assert all(item["other"] for item in found)

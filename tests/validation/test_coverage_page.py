@@ -7,11 +7,13 @@ import sys
 from pathlib import Path
 
 import pytest
+from scipy.stats import binom
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
 from certificates import LEAST_TIGHT, MOST_MEDIANS, MOST_OUTER  # noqa: E402
+from coverage_gates import gates  # noqa: E402
 from coverage_page import CERTIFICATES, COVERAGE, coverage_lines, numbers, tight_lines, units_lines  # noqa: E402
 from coverage_studies import studies  # noqa: E402
 
@@ -31,6 +33,7 @@ def test_the_tables_hold_the_stored_numbers(lines: list[str]) -> None:
 
 def test_every_study_was_run() -> None:
     assert set(coverage["studies"]) == set(studies())
+    assert set(coverage["gates"]) == set(gates())
 
 
 def test_no_claim_was_violated_more_often_than_promised() -> None:
@@ -39,6 +42,23 @@ def test_no_claim_was_violated_more_often_than_promised() -> None:
             assert claim["p_value"] > 0.001, (name, claim)
         if name.startswith("null"):
             assert min(claim["moved"] for claim in study["claims"]) >= 0.5
+
+
+def test_gains_over_the_incumbent_were_above_the_truth_in_at_most_so_many_runs() -> None:
+    over = {name: study for name, study in coverage["studies"].items() if study.get("comparator") == "incumbent"}
+    assert set(over) == {name for name in studies() if name.startswith("incumbent: ")}
+    for name, study in over.items():
+        for claim in study["claims"]:
+            assert claim["violations"] <= binom.ppf(0.99, claim["runs"], coverage["delta"]), (name, claim)
+        for item in study["together"].values():
+            assert item["violations"] <= binom.ppf(0.99, item["runs"], coverage["delta"])
+
+
+def test_no_gate_handed_over_without_a_gain_more_often_than_promised() -> None:
+    for name, item in coverage["gates"].items():
+        assert item["wrong"] <= (0 if "equal" in name else binom.ppf(0.99, item["runs"], coverage["delta"])), name
+    equal = coverage["gates"]["candidate equal to the incumbent"]
+    assert equal["other"] == equal["runs"]  # refused as identical, each of them
 
 
 def test_bounds_are_as_tight_as_they_should_be() -> None:

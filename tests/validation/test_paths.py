@@ -26,9 +26,10 @@ def test_a_path_passes_through_the_evidence_of_the_certificate(method: str, clus
     study = Study(WORLD, "sign:epsilon=0.3", null((0.4, -0.4)), 120, clustered=clustered)
     log = study.log(WORLD.legacy(study.legacy), 3)
     candidate, sides = study.learner(study.problem, log, 3)
-    found = collect(Request.of(study.problem, candidate, None, 0.05, method), iter([log]), sides)
+    request = Request.of(study.problem, candidate, None, 0.05, method)
+    found = collect(request, iter([log]), sides)
     kept = log.take_episodes(found.sides.certified(study.problem, log))
-    view = View(study.problem, kept, candidate.policy, found.models[0])
+    view = View(study.problem, kept, candidate.policy, found.models[0], request.comparator)
     for item in found.evidence:
         path = wealth_path(item, view, 0.05)
         blend = item.blend

@@ -83,12 +83,13 @@ def test_keys_tell_trials_apart() -> None:
         key(scope=("meta",)),
         key(scope=("meta", "inner")),
         key(only_end=True),
+        key(legacy="sign:epsilon=0.3", comparator="logger"),
         key(seed=2),
     ]
     assert len(set(keys)) == len(keys)
     parts = make_trial(WORLD, "uniform", "capped", **QUICK).parts
     other = make_trial(WORLD, "sign:epsilon=0.3", "capped", **{**QUICK, "delta": 0.1}).parts
-    assert {name for name in parts if parts[name] != other[name]} == {"legacy", "delta"}
+    assert {name for name in parts if parts[name] != other[name]} == {"legacy", "delta", "comparator"}
     assert "f_a" in parts["plant"]
     assert key() == keys[0]
     assert make_trial(Faulty(), WORLD.legacy("uniform"), "capped", **QUICK).key != keys[0]

@@ -96,7 +96,7 @@ def gain_parts(problem: Problem, scope: Scope, measure: Measure, reach: Reach, m
     if method in ("auto", "water-filled") and fillable(problem, scope, reach):
         largest = _largest(problem, scope, reach)
         return (_filled_gain(problem, scope, measure, reach, largest),) if largest > 0 else ()
-    plain = plain_gain(scope, measure, comparator)
+    plain = plain_gain(scope, measure, comparator, doubtful=_several_decisions(problem, comparator.compared(problem, scope)))
     if method == "plain" or not robustable(problem, scope, reach):
         return (plain,)
     most = comparator.ratio(scope)
@@ -135,10 +135,10 @@ def fillable(problem: Problem, scope: Scope, reach: Reach) -> bool:
     Where decisions carry over, the incumbent's weight of what went before must be bounded; where other levels are corrected, so
     must its ratios there.
     """
-    if not reach.full or not _rewards_below(problem, scope):
-        return False
     comparator = reach.comparator
     wide = comparator.compared(problem, scope)
+    if not reach.full or not _rewards_below(problem, wide):
+        return False
     if wide != scope and (len(scope) > 1 or problem.carry_over != "none" or comparator.ratio(Scope(wide - scope)) is None):
         return False
     if problem.carry_over != "none" and any(name not in comparator.products for name in comparator.levels & scope):
@@ -150,6 +150,11 @@ def robustable(problem: Problem, scope: Scope, reach: Reach) -> bool:
     """Say whether the doubly robust term applies."""
     corrected = reach.comparator.compared(problem, scope) != scope
     return reach.full and _rewards_below(problem, scope) and problem.carry_over == "none" and not corrected
+
+
+def _several_decisions(problem: Problem, scope: Scope) -> bool:
+    """Say whether several in-scope decisions of one level lead to one reward."""
+    return problem.carry_over != "none" or not _rewards_below(problem, scope)
 
 
 def _rewards_below(problem: Problem, scope: Scope) -> bool:
@@ -167,7 +172,7 @@ def plain_gain(
 
     Over the logger it is at least -1; over an incumbent at least -sup mu/nu, if that is known. If it is not, or if
     propensities are doubtful or may be wrong by factors, both sides are estimated, which needs no bound and stays valid with
-    the least weights.
+    the least weights. So they are where weights are products over several decisions of a level, which sup mu/nu does not bound.
     """
     wide = Scope(scope | comparator.levels) if comparator.others else scope
     name = PLAIN + (LOWERED if factors else "")

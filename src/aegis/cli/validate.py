@@ -48,6 +48,13 @@ holds. false: runs in which a gain was certified, of those without one. width: m
 @click.option("--prior", type=click.IntRange(min=20), default=100, show_default=True, help="Learned from before, in each run.")
 @click.option("--judged", type=click.IntRange(min=100), help="Episodes that tell what a candidate really earns. Default: enough.")
 @click.option("--delta", type=float, default=0.05, show_default=True, help="The risk of each bound.")
+@click.option(
+    "--comparator",
+    type=click.Choice(["incumbent", "logger"]),
+    default="incumbent",
+    show_default=True,
+    help="Whom gains are over: the legacy without its exploration, where that is known, or the policy that writes the log.",
+)
 @click.option("--bound", "bounds", multiple=True, metavar="NAME", help="Only this bound, as the table calls it; repeatable.")
 @click.option("--workers", type=click.IntRange(min=1), default=1, show_default=True, help="Processes.")
 @options.engine
@@ -69,6 +76,7 @@ def command(
     prior: int,
     judged: int | None,
     delta: float,
+    comparator: str,
     bounds: tuple[str, ...],
     workers: int,
     engine: str,
@@ -106,7 +114,8 @@ def command(
     running: Any = load_plant(plant) if plant is not None else make_world(world, preset=preset, **settings)
     acting = load_legacy(legacy or "uniform", running)
     chosen = _candidate(candidate, running.problem, scope)
-    trial = make_trial(running, acting, chosen, scope or None, episodes, prior, delta, bounds or None, seed, judged=judged)
+    more = {"judged": judged, "comparator": comparator}
+    trial = make_trial(running, acting, chosen, scope or None, episodes, prior, delta, bounds or None, seed, **more)
     words = {"plant": plant or world, "legacy": legacy or "uniform", "candidate": candidate}
     with _resumable(out), contextlib.ExitStack() as stack:
         result = run_validation(trial, words, runs, out, engine_of(engine, workers), _reporting(stack, as_json))
@@ -131,6 +140,7 @@ def show(result: Any) -> None:
         style="bold red" if bad else "bold green" if result.holds else "bold yellow",
         soft_wrap=True,
     )
+    screen.print(f"Gains are over {about['comparator']}.", soft_wrap=True, markup=False)
     head = ["bound", "of", "end", "ever", "p", "false", "width", "units", "verdict"]
     screen.print(table("Certificates", head, [_cells(row) for row in good]))
     others = [row for row in result.rows if not row.certificate]

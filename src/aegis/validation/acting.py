@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from aegis.policies import Capped, Hybrid, Logged, Mixture
+from aegis.policies import Capped, Floored, Hybrid, Logged, Mixture, StatedIncumbent
 from aegis.problem import Policy, Problem
 
 
@@ -14,6 +14,11 @@ def acting(policy: Policy, legacy: Policy) -> Policy:
         return legacy
     if isinstance(policy, Capped):
         return Capped(policy.problem, policy.model, acting(policy.legacy, legacy), policy.limit, policy.levels)
+    if isinstance(policy, StatedIncumbent):  # at a level where none is stated it is the policy that wrote the log
+        return Hybrid(policy.problem, policy.levels, policy, legacy)
+    if isinstance(policy, Floored):
+        new, kept = acting(policy.new, legacy), acting(policy.legacy, legacy)
+        return Floored(policy.problem, new, kept, policy.share, policy.levels)
     if isinstance(policy, Hybrid):
         return Hybrid(policy.problem, policy.scope, acting(policy.new, legacy), acting(policy.legacy, legacy))
     if isinstance(policy, Mixture):

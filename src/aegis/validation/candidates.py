@@ -24,18 +24,22 @@ STEPS = 30
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a learner may look at before the runs begin. scope: the levels that change hands, outermost first."""
+    """What a learner may look at before the runs begin.
+
+    scope: the levels that change hands, outermost first. stated: the problem with its incumbents, if they are known.
+    """
 
     plant: Plant
     legacy: Policy
     scope: tuple[str, ...]
     judge: Judge
     seed: int
+    stated: Problem | None = None
 
     @property
     def problem(self) -> Problem:
-        """Return the plant's problem."""
-        return self.plant.problem
+        """Return the problem that is certified."""
+        return self.plant.problem if self.stated is None else self.stated
 
 
 @runtime_checkable
@@ -64,7 +68,7 @@ class Fixed:
 
 @dataclass(frozen=True, slots=True)
 class Null:
-    """A candidate that acts quite differently from the legacy and gains nothing, or next to nothing less.
+    """A candidate that acts quite differently from its comparator and gains nothing over it, or next to nothing less.
 
     What a model learned from a pilot log thinks best is done in some contexts and what it thinks worst in the others, never more
     than `cap` times as likely as under the legacy. A hash of the context, which says nothing about rewards, decides which; the
@@ -97,8 +101,8 @@ def null_share(gain: Callable[[float], float]) -> float:
     below, above = gain(low), gain(high)
     if below > 0:
         raise SettingError(
-            "no null candidate was found: even what the reward model thinks worst seems to be better than the legacy; validate "
-            "with another candidate, or at another scope"
+            "no null candidate was found: even what the reward model thinks worst seems to be better than the comparator; "
+            "validate with another candidate, or at another scope"
         )
     if above <= 0:
         return high

@@ -12,14 +12,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from aegis.certificate import Candidate
+from aegis.certificate.claims import WHAT
 from aegis.certificate.collecting import Evidence
+from aegis.certificate.measures import reward_measure
 from aegis.certificate.request import Request
 from aegis.certificate.run import collect
 from aegis.certificate.sides import Sides
 from aegis.certificate.view import View
-from aegis.errors import ModelError, SettingError
-from aegis.problem import Batch, Policy, Problem, Scope
+from aegis.errors import ModelError, RefusedError, SettingError
+from aegis.problem import Batch, Guard, Level, Policy, Problem, Propensity, Scope
 from aegis.rng import stream
+from aegis.validation.incumbents import acting_incumbent, compared_problem
 from aegis.validation.paths import crossing, wealth_path
 from aegis.validation.truth import EPISODES, Oracle, Truth
 from aegis.worlds import World
@@ -29,6 +32,7 @@ DOUBT = 2.0  # standard errors of the truth that count against the certificate
 AGREE = 1e-5  # how far two ways of adding up one log wealth may lie apart, by rounding of sums
 CLUSTER = "household"
 MOST_REPEATS = 3
+SHORTFALL = "shortfall"  # the guard of a guarded study
 
 # From a problem, the episodes of the prior side and a seed to a candidate and the sides it was learned with.
 Learner = Callable[[Problem, Batch, int], tuple[Candidate, Sides]]
@@ -38,9 +42,15 @@ Learner = Callable[[Problem, Batch, int], tuple[Candidate, Sides]]
 class Study:
     """What is replicated. learner(problem, log, run): a candidate, and the sides of the log it leaves to certify on.
 
+    comparator: whom gains are over, the 'incumbent' (the legacy without its exploration) or the 'logger'. others: how levels
+    outside a scope act, as in the 'log' or as the 'incumbent'. rated: whether the problem states how much the legacy explores,
+    which bounds mu / nu.
+
     known_gain: the candidate's true gain at every scope in reward units where it is known beforehand, such as 0. clustered:
     every episode is repeated one to three times under new ids and the copies make one cluster: utterly dependent episodes,
-    so that evidence which took episodes for independent units would be far too strong.
+    so that evidence which took episodes for independent units would be far too strong. totals: the largest size of clusters is
+    declared, and gains are sums over a cluster divided by it. taken_only: the log holds the probability of the action taken
+    only. guarded: what rewards fall short of the best is a guard as well, whose true gain is that of the reward. what: claims.
     """
 
     world: World
@@ -54,20 +64,56 @@ class Study:
     known_gain: float | None = None
     clustered: bool = False
     seed: int = 1
+    comparator: str = "incumbent"
+    others: str = "log"
+    rated: bool = True
+    totals: bool = False
+    taken_only: bool = False
+    guarded: bool = False
+    what: tuple[str, ...] = WHAT
 
     def __post_init__(self) -> None:
+        if self.totals and (not self.clustered or "value" in self.what):
+            raise SettingError("totals are of clusters, and of gains only")
         if self.episodes < 2 or self.oracle_episodes < 2:
             raise SettingError(f"a study has two episodes or more, found {self.episodes} and {self.oracle_episodes}")
 
     @property
     def problem(self) -> Problem:
-        """Return the problem that is certified: the world's, with clusters if there are any."""
-        return replace(self.world.problem, cluster=CLUSTER) if self.clustered else self.world.problem
+        """Return the problem that is certified: the world's, with the incumbents, clusters and guards of the study."""
+        found = compared_problem(self.world.problem, self.world.legacy(self.legacy), self.comparator)
+        if not self.rated:
+            found = replace(found, levels=tuple(_unrated(level) for level in found.levels))
+        if self.taken_only:
+            found = replace(found, levels=tuple(_taken_only(level) for level in found.levels))
+        if self.clustered:
+            found = replace(found, cluster=CLUSTER, cluster_most=MOST_REPEATS if self.totals else None)
+        if self.guarded:
+            low, high = reward_measure(found).low, reward_measure(found).high
+            found = replace(found, guards=(Guard(SHORTFALL, (0.0, high - low), 0.0),))
+        return found
+
+    @property
+    def share(self) -> float:
+        """Return what a total of a cluster is on average, as a share of the gain of one episode."""
+        return (1 + MOST_REPEATS) / 2 / MOST_REPEATS if self.totals else 1.0
+
+    def oracle(self) -> Oracle:
+        """Return who knows the truth about candidates."""
+        legacy = self.world.legacy(self.legacy)
+        incumbent = acting_incumbent(self.problem, legacy)
+        return Oracle(
+            self.world, legacy, self.oracle_episodes, incumbent=incumbent, others=incumbent is not None and self.others != "log"
+        )
 
     def log(self, legacy: Policy, run: int) -> Batch:
         """Return the log of a run."""
         seed = int(stream(self.seed, "coverage", run).integers(2**62))
         batch = self.world.episodes(0, self.episodes, legacy, seed)
+        if self.taken_only:
+            batch = replace(batch, levels={name: replace(table, mu_full=None) for name, table in batch.levels.items()})
+        if self.guarded and batch.reward is not None:
+            batch = replace(batch, guards={SHORTFALL: reward_measure(self.world.problem).high - batch.reward})
         return repeated(batch, stream(self.seed, "repeats", run)) if self.clustered else batch
 
 
@@ -76,7 +122,8 @@ class Outcome:
     """One claim in one run, scaled to rewards in [0, 1].
 
     bound: at the end, at risk delta for this claim alone. alone, shared: did it ever exceed the truth on the way, at risk
-    delta, and at the share of delta that the certificate gives it? moved: the mean of |w - 1|, how far the candidate goes.
+    delta, and at the share of delta that the certificate gives it? moved: the mean of |w - u|, u the comparator's ratio (1 where
+    that is the logger): how far the candidate goes.
     """
 
     run: int
@@ -96,7 +143,7 @@ def coverage(study: Study, runs: Sequence[int], report: Callable[[int], None] | 
 
     report: told each run when it is done.
     """
-    oracle = Oracle(study.world, study.world.legacy(study.legacy), study.oracle_episodes)
+    oracle = study.oracle()
     found: list[Outcome] = []
     for run in runs:
         found += replicate(study, oracle, run)
@@ -112,16 +159,18 @@ def replicate(study: Study, oracle: Oracle, run: int) -> list[Outcome]:
     truths: dict[Scope, Truth] = {}
     found = []
     for method in study.methods:
-        request = Request.of(problem, candidate, study.scopes, study.delta, method)
+        request = Request.of(problem, candidate, study.scopes, study.delta, method, study.what, others=study.others)
         collected = collect(request, iter([log]), sides)
         kept = log.take_episodes(collected.sides.certified(problem, log))
-        view = View(problem, kept, candidate.policy, collected.models[0])
+        view = View(problem, kept, candidate.policy, collected.models[0], request.comparator)
         for item in collected.evidence:
             scope = item.claim.scope
             if scope not in truths:
                 truths[scope] = _truth(study, oracle, candidate, scope)
-            moved = float(np.abs(view.node_weights(scope) - 1.0).mean())
-            found.append(_outcome(study, run, method, item, view, _scaled(item, truths[scope]), moved))
+            against = view.against(scope)
+            moved = view.node_weights(scope) - (1.0 if against is None else against.node_weights(scope))
+            truth = study.share * _scaled(item, truths[scope])
+            found.append(_outcome(study, run, method, item, view, truth, float(np.abs(moved).mean())))
     return found
 
 
@@ -132,10 +181,21 @@ def repeated(batch: Batch, rng: np.random.Generator) -> Batch:
     return replace(copies, episode=np.arange(len(copies), dtype=np.int64), cluster=np.repeat(batch.episode, times))
 
 
+def _unrated(level: Level) -> Level:
+    """Return a level whose incumbent is stated without how much the logger explores around it."""
+    own = level.incumbent
+    return level if own is None or own.logged else replace(level, incumbent=replace(own, epsilon=None))
+
+
+def _taken_only(level: Level) -> Level:
+    """Return a level whose log holds the probability of the action taken only."""
+    return replace(level, propensity=Propensity(column=f"{level.name}_propensity"))
+
+
 def _truth(study: Study, oracle: Oracle, candidate: Candidate, scope: Scope) -> Truth:
     if study.known_gain is None:
         return oracle.truth(candidate.policy, scope)
-    return Truth(oracle.legacy_value + study.known_gain, study.known_gain, 0.0, 0.0)
+    return Truth(oracle.compared_value(scope) + study.known_gain, study.known_gain, 0.0, 0.0)
 
 
 def _scaled(item: Evidence, truth: Truth) -> float:
@@ -143,7 +203,8 @@ def _scaled(item: Evidence, truth: Truth) -> float:
     measure = item.claim.measure
     if item.claim.what == "value":
         return float(measure.scaled(np.array([truth.value]))[0]) - DOUBT * truth.error / measure.width
-    return (truth.gain if measure.goal == "maximise" else -truth.gain) / measure.width - DOUBT * truth.gain_error / measure.width
+    better = truth.gain if measure.guard or measure.goal == "maximise" else -truth.gain  # a guard falls as the reward grows
+    return better / measure.width - DOUBT * truth.gain_error / measure.width
 
 
 def _outcome(study: Study, run: int, method: str, item: Evidence, view: View, truth: float, moved: float) -> Outcome:
@@ -157,7 +218,10 @@ def _outcome(study: Study, run: int, method: str, item: Evidence, view: View, tr
         raise ModelError(f"run {run}: the path ends at a log wealth of {path[-1]}, the certificate has {final}")
     alone = crossing(path, study.delta) is not None
     shared = crossing(path, claim.delta) is not None
-    bound = blend.lower(study.delta, low, high)
+    try:
+        bound = blend.lower(study.delta, low, high)
+    except RefusedError:  # certify refuses evidence for more than is possible; the path above has counted it
+        bound = high
     return Outcome(run, method, _ordered(study, claim.scope), claim.what, truth, bound, alone, shared, blend.count, moved)
 
 

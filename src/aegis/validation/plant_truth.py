@@ -11,6 +11,7 @@ import numpy as np
 
 from aegis.certificate.units import Clusters
 from aegis.errors import SettingError
+from aegis.policies import Hybrid
 from aegis.problem import Array, Batch, Plant, Policy, Scope
 from aegis.validation.acting import handed_over
 from aegis.validation.truth import Oracle, Truth
@@ -24,28 +25,35 @@ class Judge(Protocol):
     """Something that knows what a policy really earns."""
 
     def truth(self, candidate: Policy, scope: Iterable[str]) -> Truth:
-        """Return value and gain of the candidate at `scope` with the legacy elsewhere."""
+        """Return the value of the candidate at `scope` with the legacy elsewhere, and its gain over the comparator."""
         ...
 
 
-def judge_of(plant: Plant, legacy: Policy, episodes: int) -> Judge:
-    """Return the judge of a plant: equations where they are known, long runs with rewards as they come elsewhere."""
-    return Oracle(plant, legacy, episodes) if isinstance(plant, World) else LongRuns(plant, legacy, episodes)
+def judge_of(plant: Plant, legacy: Policy, episodes: int, incumbent: Policy | None = None) -> Judge:
+    """Return the judge of a plant: equations where they are known, long runs with rewards as they come elsewhere.
+
+    incumbent: who acts if nothing is handed over, and so whom gains are over; None if that is the legacy.
+    """
+    kind = Oracle if isinstance(plant, World) else LongRuns
+    return kind(plant, legacy, episodes, incumbent=incumbent)  # type: ignore[arg-type]
 
 
 @dataclass(slots=True)
 class LongRuns:
     """Values of policies by running them on a plant for many episodes, each under the same seed.
 
-    The difference to the legacy is taken unit by unit where both had as many: a plant that draws its noise from seed and
-    episode number alone, as it should, then shows a gain with less noise.
+    The difference to the comparator is taken unit by unit where both had as many: a plant that draws its noise from seed and
+    episode number alone, as it should, then shows a gain with less noise. incumbent: the comparator at the levels in scope, the
+    legacy acting elsewhere; None if the comparator is the legacy.
     """
 
     plant: Plant
     legacy: Policy
     episodes: int
     seed: int = SEED
+    incumbent: Policy | None = None
     _legacy: Array = field(init=False)
+    _compared: dict[Scope, Array] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         self._legacy = self._units(self.legacy)
@@ -56,12 +64,20 @@ class LongRuns:
         return float(self._legacy.mean())
 
     def truth(self, candidate: Policy, scope: Iterable[str]) -> Truth:
-        """Return value and gain of the candidate at `scope` with the legacy elsewhere."""
-        own = self._units(handed_over(self.plant.problem, candidate, self.legacy, Scope(scope)))
+        """Return the value of the candidate at `scope` with the legacy elsewhere, and its gain over the comparator."""
+        levels = Scope(scope)
+        own, base = self._units(handed_over(self.plant.problem, candidate, self.legacy, levels)), self._comparator(levels)
         value, error = float(own.mean()), _error(own)
-        paired = own.size == self._legacy.size
-        gain_error = _error(own - self._legacy) if paired else math.hypot(error, _error(self._legacy))
-        return Truth(value, value - self.legacy_value, error, gain_error)
+        gain_error = _error(own - base) if own.size == base.size else math.hypot(error, _error(base))
+        return Truth(value, value - float(base.mean()), error, gain_error)
+
+    def _comparator(self, scope: Scope) -> Array:
+        """Return the units `[U]` of the comparator at a scope; found once."""
+        if self.incumbent is None:
+            return self._legacy
+        if scope not in self._compared:
+            self._compared[scope] = self._units(Hybrid(self.plant.problem, scope, self.incumbent, self.legacy))
+        return self._compared[scope]
 
     def _units(self, policy: Policy) -> Array:
         """Return the mean reward `[U]` of every unit of a long run."""

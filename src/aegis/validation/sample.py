@@ -20,11 +20,12 @@ from aegis.validation.traces import Counts
 class Sample:
     """Units of one claim, scaled to rewards in [0, 1].
 
-    values `[U]`: what is bounded, w r of a 'value' and (w - 1) r of a 'gain'. shift: added to make them at least 0. earned `[U]`:
+    values `[U]`: what is bounded, w r of a 'value' and (w - u) r of a 'gain', u = 1 where the comparator is the logger.
+    shift: added to make them at least 0. earned `[U]`:
     w r. weights `[U]`: the largest weight in each unit. particles `[U, N]`: `values` of each particle by itself, which act with
     probabilities `shares` `[N]`. prior `[P]`, prior_earned `[P]`: the same of units that were set apart. largest: B, a limit of
     the weights that is known beforehand. counts: the numbers of units to look at. rng: for bounds that draw. centre: the octave
-    of the bet that is best on the prior units, for as many units as there will be.
+    of the bet that is best on the prior units, for as many units as there will be. ratio: the largest u.
     """
 
     what: str
@@ -39,6 +40,7 @@ class Sample:
     delta: float
     counts: Counts
     rng: np.random.Generator
+    ratio: float = 1.0
     centre: int = field(init=False)
 
     def __post_init__(self) -> None:
@@ -47,7 +49,7 @@ class Sample:
     @property
     def shift(self) -> float:
         """Return what makes values at least 0 if added."""
-        return 1.0 if self.what == "gain" else 0.0
+        return self.ratio if self.what == "gain" else 0.0
 
     @property
     def high(self) -> float:
@@ -56,12 +58,13 @@ class Sample:
 
     @property
     def range(self) -> tuple[float, float]:
-        """Return the declared range of the values."""
-        return -self.shift, self.largest - self.shift
+        """Return the declared range of the values. Without exploration u = 1; with it u may be as small as 0."""
+        least = 1.0 if self.what == "gain" and self.ratio == 1.0 else 0.0
+        return -self.shift, self.largest - least
 
     @property
     def legacy(self) -> Array:
-        """Return what the legacy earned in each unit, `[U]`; only of a gain."""
+        """Return what each unit says the comparator earns, `[U]`; only of a gain."""
         return self.earned - self.values
 
 

@@ -16,11 +16,12 @@ from aegis.certificate.measures import Measure, reward_measure
 from aegis.errors import RefusedError, SettingError, choose
 from aegis.evidence.sketch import check_delta
 from aegis.files import digest_of
-from aegis.problem import Batch, Plant, Policy, Scope
+from aegis.problem import Batch, Plant, Policy, Problem, Scope
 from aegis.rng import stream
 from aegis.validation.bounds import BOUNDS
 from aegis.validation.candidates import Candidates, Setting
 from aegis.validation.coverage import DOUBT
+from aegis.validation.incumbents import acting_incumbent, compared_problem, compared_words
 from aegis.validation.plant_truth import Judge, judge_of
 from aegis.validation.runner import Found
 from aegis.validation.sample import Sample, declared_largest
@@ -66,7 +67,7 @@ class Trial:
 
     scope: the levels that change hands, outermost first. episodes: certified in a run. prior: learned from beforehand. judged:
     episodes behind the truth about a candidate, enough for it if None. bounds: names, all if None. only_end: no look on the way.
-    seed: of everything.
+    seed: of everything. comparator: whom gains are over, 'incumbent' (where it is known) or 'logger'.
     """
 
     plant: Plant
@@ -82,6 +83,8 @@ class Trial:
     claims: tuple[str, ...] = WHAT
     only_end: bool = False
     seed: int = 1
+    comparator: str = "incumbent"
+    problem: Problem = field(init=False)
     _names: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -96,6 +99,7 @@ class Trial:
         for name in self.claims:
             choose(name, WHAT, "claim")
         reward_measure(self.plant.problem)  # refuses a reward without a range
+        object.__setattr__(self, "problem", compared_problem(self.plant.problem, self.legacy, self.comparator))
         object.__setattr__(self, "_names", self.bounds or (*OURS, *BOUNDS))
 
     @property
@@ -109,7 +113,12 @@ class Trial:
     def key(self) -> str:
         """Return the digest of everything that a run depends on."""
         settings = [self.scope, self.episodes, self.prior, self.delta, self.judging, self._names, self.claims, self.only_end]
-        return digest_of([__version__, self.identity, repr(self.learner), settings, self.seed])
+        return digest_of([__version__, self.identity, repr(self.learner), settings, self.seed, self.over])
+
+    @property
+    def over(self) -> str:
+        """Return over whom gains are, in words."""
+        return compared_words(self.problem, self.scope)
 
     @property
     def parts(self) -> dict[str, str]:
@@ -128,13 +137,14 @@ class Trial:
             "bounds": ", ".join(self._names),
             "claims": ", ".join(self.claims),
             "looks": "at the end" if self.only_end else "on the way",
+            "comparator": self.over,
             "seed": str(self.seed),
         }
 
     def prepare(self) -> Callable[[int], Found]:
         """Return what does one run: the outcomes of all bounds as plain data, or why the run was refused."""
-        judge = judge_of(self.plant, self.legacy, self.judging)
-        make = self.learner.prepare(Setting(self.plant, self.legacy, self.scope, judge, self.seed))
+        judge = judge_of(self.plant, self.legacy, self.judging, acting_incumbent(self.problem, self.legacy))
+        make = self.learner.prepare(Setting(self.plant, self.legacy, self.scope, judge, self.seed, self.problem))
         truths = _Truths(judge, self.scope)
 
         def run(number: int) -> Found:
@@ -150,7 +160,7 @@ class Trial:
         return run
 
     def _outcomes(self, candidate: Candidate, prior: Batch, rest: Batch, truth: Truth, number: int) -> Iterator[Outcome]:
-        problem, scope = self.plant.problem, Scope(self.scope)
+        problem, scope = self.problem, Scope(self.scope)
         ours = [name for name in OURS if name in self._names]
         claims = our_claims(problem, candidate, scope, rest.take_episodes(np.arange(2)), self.delta, ours, self.claims)
         certified = Certified(problem, candidate, scope, prior, rest, claims)
@@ -160,7 +170,8 @@ class Trial:
         for name, claim, trace in certified.traces():
             yield self._outcome(name, claim.what, trace, certified.measure, truth, margin, null)
         others = [name for name in BOUNDS if name in self._names]
-        for what in self.claims if others else ():
+        # Without a bound of mu / nu plain gains have no lower limit, which all other bounds need.
+        for what in [what for what in self.claims if others and (what == "value" or certified.ratio is not None)]:
             sample = self._sample(certified, what, number)
             for name in others:
                 trace_or_none = BOUNDS[name].trace(sample) if what in BOUNDS[name].claims else None
@@ -206,6 +217,7 @@ class Trial:
             self.delta,
             looks(values.size, self.only_end),
             stream(self.seed, "bounds", number),
+            certified.ratio or 1.0,
         )
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from aegis.certificate import Candidate
 from aegis.certificate.claims import Claim
 from aegis.certificate.collecting import Evidence, place_grid
+from aegis.certificate.comparator import Comparator
 from aegis.certificate.declaring import declare
 from aegis.certificate.measures import Measure, reward_measure
 from aegis.certificate.models import fit_models
@@ -31,7 +32,8 @@ AT_ONCE = 2**15  # innermost decisions looked at together, so that memory stays 
 class Certified:
     """A candidate on the units it is certified on and on those set apart before them; what it is asked is asked once.
 
-    claims: by our bounds' names, each at risk delta; those that do not apply are left out.
+    claims: by our bounds' names, each at risk delta; those that do not apply are left out. Candidates are compared with whom the
+    problem states.
     """
 
     problem: Problem
@@ -40,10 +42,12 @@ class Certified:
     prior: Batch
     rest: Batch
     claims: Sequence[tuple[str, Claim]]
+    comparator: Comparator = field(init=False)
     _models: Models = field(init=False)
     _views: dict[str, list[View]] = field(init=False)
 
     def __post_init__(self) -> None:
+        self.comparator = Comparator.of(self.problem)
         self._models = fit_models(self.problem, self.candidate, [claim for _, claim in self.claims], self.prior)
         self._views = {"prior": self._seen(self.prior), "rest": self._seen(self.rest)}
 
@@ -54,18 +58,23 @@ class Certified:
 
     def traces(self) -> Iterator[tuple[str, Claim, Wealth]]:
         """Yield our bounds with the claims they bound."""
-        prior = View(self.problem, self.prior, self.candidate.policy, self._models)
+        prior = View(self.problem, self.prior, self.candidate.policy, self._models, self.comparator)
         units = len(np.unique(self.rest.episode if self.rest.cluster is None else self.rest.cluster))
         for name, claim in self.claims:
             item = Evidence.start(claim, tuple(place_grid(part, claim, prior, units) for part in claim.parts), self.problem)
             yield name, claim, _trace(name, item, self._views["rest"])
 
+    @property
+    def ratio(self) -> float | None:
+        """Return the largest mu / nu of comparator and logger along a path: plain gains are at least minus that."""
+        return self.comparator.ratio(self.scope)
+
     def plain(self, what: str, side: str = "rest", particle: int | None = None) -> Array:
-        """Return the plain values `[U]` of the units of a side: w r, or (w - 1) r. particle: of this one alone."""
-        compute, base = (plain_values, 0.0) if what == "value" else (plain_gains, 1.0)
+        """Return the plain values `[U]` of the units of a side: w r, or (w - u) r. particle: of this one alone."""
+        compute, base = (plain_values, 0.0) if what == "value" else (plain_gains, self.ratio or 1.0)
         views = self._views[side]
         if particle is not None:
-            views = [View(self.problem, view.batch, Particle(view, particle), Models()) for view in views]
+            views = [View(self.problem, view.batch, Particle(view, particle), Models(), self.comparator) for view in views]
         episodes = np.concatenate([compute(view, self.scope, self.measure) for view in views]) + base
         return _united(self.problem, episodes, self._batch(side).cluster, base) - base
 
@@ -93,7 +102,7 @@ class Certified:
         rows = max(len(table) for table in batch.levels.values())
         pieces = min(len(batch), math.ceil(rows * policy.weights.size / AT_ONCE))
         parts = [batch] if pieces == 1 else [batch.take_episodes(p) for p in np.array_split(np.arange(len(batch)), pieces)]
-        return [View(self.problem, part, policy, self._models) for part in parts]
+        return [View(self.problem, part, policy, self._models, self.comparator) for part in parts]
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,7 @@ def validate(
     workers: int = 1,
     engine: str = "local",
     seed: int = 1,
+    comparator: str = "incumbent",
     report: Report | None = None,
 ) -> Validation:
     """Measure by replication how often every bound is wrong, how wide it is and when it certifies a gain.
@@ -53,14 +54,17 @@ def validate(
     plant: the name of a world, a world, or any `Plant`. legacy: what the world calls it (`sign:epsilon=0.3`), or a policy.
     candidate: 'capped', 'greedy' or 'planned', learned anew in every run; 'null', which gains nothing; 'capped:cap=3'; or a
     policy of your own. scope: the levels that change hands, the innermost if None. Each run simulates `prior` episodes to learn
-    from and `episodes` to certify on; `judged` others tell what the candidate really earns (None: enough of them).
+    from and `episodes` to certify on; `judged` others tell what the candidate really earns (None: enough of them). comparator:
+    whom gains are over, the 'incumbent' (the legacy without its exploration, where that is known) or the 'logger'.
 
     out: a folder in which runs are kept, so that the same call goes on where it was interrupted; it also gets the result as
     validation.json. report: told runs done, runs to do and a name. workers: how many
     processes. engine: local, dask or dask://host:port. Results depend neither on these nor on interruptions.
     Raises SettingError, PolicyError, InputError or OutputError for what does not fit, RefusedError if no run could be certified.
     """
-    trial = make_trial(plant, legacy, candidate, scope, episodes, prior, delta, bounds, seed, judged=judged)
+    trial = make_trial(
+        plant, legacy, candidate, scope, episodes, prior, delta, bounds, seed, judged=judged, comparator=comparator
+    )
     words = {"plant": described(plant), "legacy": described(legacy), "candidate": described(candidate)}
     return run_validation(trial, words, runs, None if out is None else Path(out), engine_of(engine, workers), report)
 
@@ -71,6 +75,7 @@ def run_validation(
     """Do the runs of a trial that are missing and judge all of them. words: for plant, legacy and candidate, to be shown."""
     found = run_tasks({NAME: trial}, runs, folder, engine, report)[NAME]
     about = {**words, "scope": list(trial.scope), "episodes": trial.episodes, "prior": trial.prior, "seed": trial.seed}
+    about["comparator"] = trial.over
     result = verdict(found, trial.delta, about)
     if folder is not None:
         write_text(folder / RESULT, json.dumps(result.to_json(), indent=1) + "\n")
