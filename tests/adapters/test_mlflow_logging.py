@@ -8,7 +8,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import one_level
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -16,7 +18,7 @@ from aegis.adapters.mlflow_logging import log_certificate
 from aegis.certificate import Certificate, certify, load_certificate
 from aegis.cli import main
 from aegis.errors import InputError, LogError
-from aegis.policies import FullColumns
+from aegis.policies import Legacy, Uniform
 from aegis.problem import save_problem
 from aegis.report import write_report
 
@@ -46,7 +48,7 @@ class Tracker:
 @pytest.fixture(scope="module")
 def certificate() -> Certificate:
     source = one_level.source_of(300)
-    policy = FullColumns(source.problem, {"drug": ["p_none", "p_a", "p_b"]})  # the legacy itself: not yet, for ever
+    policy = Legacy(source.problem, {"drug": Uniform()})
     return certify(source, policy, ledger=False)
 
 
@@ -102,10 +104,13 @@ def test_without_mlflow_it_is_said_what_to_install(certificate: Certificate, mon
 
 
 def test_the_option_of_certify(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    pq.write_table(one_level.table_of(200), tmp_path / "log.parquet")
+    table = one_level.table_of(200)
+    for name in ("even_none", "even_a", "even_b"):
+        table = table.append_column(name, pa.array(np.full(len(table), 1 / 3)))
+    pq.write_table(table, tmp_path / "log.parquet")
     save_problem(one_level.problem_of(), tmp_path / "problem.yaml")
     log = [str(tmp_path / "log.parquet"), "--problem", str(tmp_path / "problem.yaml")]
-    arguments = ["certify", *log, "--policy", "full-columns:p_none,p_a,p_b", "--json", "--mlflow"]
+    arguments = ["certify", *log, "--policy", "full-columns:even_none,even_a,even_b", "--json", "--mlflow"]
     monkeypatch.setattr("aegis.cli.extras.MLFLOW", ("a_package_that_nobody_has",))
     with pytest.raises(SystemExit) as stop:
         main(arguments)

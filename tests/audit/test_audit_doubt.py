@@ -130,8 +130,8 @@ def test_weights_that_are_never_below_one_are_refused(factor: float, count: int,
     chance = np.where(action == 1, 0.3, 0.7)
     table = rows_of(action, 0.9 + 0.1 * rng.random(count), x=rng.normal(size=count), p=chance, q=np.minimum(factor * chance, 1))
     found = certify(Source(table, problem), TargetColumns(problem, {"dose": "q"}), what=("gain",), ledger=False)
-    assert (found.verdict.verdict == "refused") == refused
-    assert not refused or "those of a policy average one" in found.verdict.sentence
+    assert ("those of a policy average one" in found.verdict.sentence) == refused
+    assert found.verdict.verdict == "refused" and ("identical" in found.verdict.sentence) == (factor == 1.0)
 
 
 def test_a_policy_whose_actions_were_nearly_always_taken_is_not_refused() -> None:

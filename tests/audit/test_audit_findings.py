@@ -273,6 +273,8 @@ BY_CERTIFICATE = {
     "nothing-certified",
     "no-fingerprints",
     "other-method",
+    "identical",
+    "incumbent-unreached",
 }  # found while certifying
 
 

@@ -126,7 +126,7 @@ def test_a_refused_log_shows_no_number(place: Path, capsys: pytest.CaptureFixtur
 
 
 def test_ledger_and_incumbent(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    more = ["--ledger", tmp_path / "looks", "--incumbent", place / "policy", "--largest-weight", 50]
+    more = ["--ledger", tmp_path / "looks", "--acting", place / "policy", "--largest-weight", 50]
     code, out, err = compare(place, "--scope", "inner", *more, capsys=capsys)
     assert code == 0, err
     assert len(list((tmp_path / "looks").glob("*.json"))) == 1

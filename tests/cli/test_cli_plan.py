@@ -52,7 +52,7 @@ def test_a_plan_for_costs(place: Path, tmp_path: Path, capsys: pytest.CaptureFix
     assert code == 0
     assert "the best action costs 2 less than the legacy's own, a random one costs 1 more" in out
     assert "the legacy costs the middle of the range" in out and "costs vary by 2" in out
-    assert "inner: saving over the exploring legacy" in out and "exploring adds" in out
+    assert "inner: saving over the incumbent, without exploration" in out and "exploring adds" in out
     assert "to the mean cost of each of them" in out and "earns" not in out
 
 
@@ -88,7 +88,7 @@ def test_the_table_of_a_pilot(place: Path, capsys: pytest.CaptureFixture[str]) -
     assert code == 0
     assert "on the side to learn from; the rest of the log was not looked at" in out
     assert "as logged" in out and "the exploration in the log is enough" in out
-    assert "over the legacy without exploration" in out
+    assert "over the legacy with this exploration, as no incumbent is stated" in out
 
 
 def test_a_legacy_without_exploration(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -118,6 +118,7 @@ def test_values_are_those_that_exist() -> None:
     from aegis.adapters.dsjson_survey import SKIPPED, UNOBSERVED
     from aegis.agents.candidates import CANDIDATES
     from aegis.certificate.claims import METHODS
+    from aegis.certificate.request import OTHERS
     from aegis.cli.handover_made import EXTERNAL
     from aegis.experiments import names
     from aegis.handover.hosts import HOSTS
@@ -132,6 +133,7 @@ def test_values_are_those_that_exist() -> None:
         "method": set(METHODS),
         "kind": set(CANDIDATES),
         "split": set(split.KINDS),
+        "others": set(OTHERS),
         "side": {*split.SIDES, "all"},
         "mode": set(MODES),
         "engine": {"local", "dask"},

@@ -46,7 +46,9 @@ def test_verdict_table_flips_ledger_and_files(tmp_path: Path, capsys: pytest.Cap
     code, out, err = aegis("handover", *QUICK, "--out", tmp_path / "run", capsys=capsys)
     assert code == 0
     words = " ".join(out.split())
-    flip = re.search(r"Handed over: 'inner' since episode (\d+) \(a gain of at least [\d.]+\); the legacy keeps 'meta'", words)
+    flip = re.search(
+        r"Handed over: 'inner' since episode (\d+) \(a gain of at least [\d.]+ over [^)]+\); the legacy keeps", words
+    )
     assert flip is not None
     assert "Probability of any wrong handover: at most 0.05" in words
     for part in ("legacy", "who acts now", "best possible", "Flips", "W = 2", "Risk spent: 0.0", "of 0.05 by", "report.html"):

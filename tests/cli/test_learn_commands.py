@@ -20,7 +20,7 @@ from aegis.planning import load_policy, load_rewards
 from aegis.policies import load_record
 from aegis.problem import load_problem
 
-EXPLAINED = ["logged_decisions", "action_value", "policy_probability", "legacy_probability"]
+EXPLAINED = ["logged_decisions", "action_value", "policy_probability", "incumbent_probability"]
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:

@@ -266,7 +266,7 @@ def test_events_that_do_not_follow_one_another():
         ({"generations": 0}, "whole number from 1"),
         ({"patience": 0.9}, "from 1"),
         ({"patience": math.inf}, "from 1"),
-        ({"caps": []}, "one or more"),
+        ({"wider": []}, "one or more"),
         ({"caps": [2, 2.0]}, "different"),
         ({"caps": [1, 2]}, "the legacy itself"),
         ({"caps": 2}, "is a list"),

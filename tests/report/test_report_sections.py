@@ -41,7 +41,7 @@ def cells(page: Element, title: str, column: str) -> list[Element]:
     ("make", "word", "style", "says"),
     [
         (certified, "Certified", "certified", "Yes: hand over dose"),
-        (not_yet, "Not yet", "not-yet", "Keep the legacy for now"),
+        (not_yet, "Not yet", "not-yet", "Keep the incumbent for now"),
         (refused, "Refused", "refused", "Do not hand over"),
     ],
 )
@@ -72,7 +72,7 @@ def test_the_five_numbers_are_those_of_the_certificate() -> None:
     certificate = certified()
     page = page_of(certificate)
     gain, estimate = tile(page, "Certified gain").one(".value"), tile(page, "Estimated gain").one(".value")
-    legacy = tile(page, "Legacy value").one(".value")
+    legacy = tile(page, "Value of the log").one(".value")
     assert exact(gain) == certificate.verdict.gain_lower and gain.text == "at least +1.234 EUR"
     assert exact(estimate) == certificate.verdict.estimate and estimate.text == "+2.050 EUR"
     assert exact(legacy) == 11.406 and legacy.text == "11.406 EUR"
@@ -80,7 +80,7 @@ def test_the_five_numbers_are_those_of_the_certificate() -> None:
     assert tile(page, "Risk").one(".value").text == "at most 5 %"
     assert "95 %" in tile(page, "Certified gain").text and "per decision at \u2018dose\u2019" in tile(page, "Certified gain").text
     assert "at most 1 of 20 analyses" in tile(page, "Risk").text
-    assert LABEL in tile(page, "Estimated gain").text and LABEL in tile(page, "Legacy value").text
+    assert LABEL in tile(page, "Estimated gain").text and LABEL in tile(page, "Value of the log").text
 
 
 def test_not_yet_says_how_far_it_is() -> None:
@@ -100,7 +100,7 @@ def test_no_bound_of_a_refused_certificate_is_shown() -> None:
         assert digits not in text
     page = read(text)
     assert tile(page, "Certified gain").one(".value").text == "none"
-    assert {item.one("strong").text for item in cells(page, "Level by level", "Gain over the legacy")} == {"none certified"}
+    assert {item.one("strong").text for item in cells(page, "Level by level", "Gain")} == {"none certified"}
     assert cells(page, "Gains in parts of the data", "Verdict")[0].text == "Refused"
     assert not page.all(".bound-line") and not section(page, "Level by level").one("tbody").all(".bound")
     assert "Nothing is drawn" in section(page, "How the evidence grew").text
@@ -128,7 +128,7 @@ def test_a_refused_scope_of_a_certified_certificate_shows_no_bound_either() -> N
 def test_every_estimate_is_labelled() -> None:
     for make in KINDS.values():
         page = page_of(make())
-        for cell in page.all(lambda item: item.attributes.get("data-label") in ("Gain over the legacy", "Value")):
+        for cell in page.all(lambda item: item.attributes.get("data-label") in ("Gain", "Value")):
             for note in cell.all(".small"):
                 assert LABEL in note.text
         for picture in page.all("desc"):
@@ -145,7 +145,7 @@ def test_rows_hold_the_numbers_of_their_scope_the_main_one_first() -> None:
     assert "main-row" in rows[0].attributes["class"] and "class" not in rows[1].attributes
     for row, scope in zip(rows, (("dose",), ("recipe",), ("recipe", "dose")), strict=True):
         result = certificate.level(*scope)
-        cell = row.all(lambda item: item.attributes.get("data-label") == "Gain over the legacy")[0]
+        cell = row.all(lambda item: item.attributes.get("data-label") == "Gain")[0]
         assert exact(cell.one("strong")) == result.gain_lower
         shown = number(cell.one("strong").text.removeprefix("at least ").removeprefix("+"))
         assert result.gain_lower is not None and shown <= result.gain_lower < shown + 0.001
@@ -183,7 +183,7 @@ def test_costs_are_at_most_and_rounded_up() -> None:
     page = page_of(minimise())
     assert cells(page, "Level by level", "Value")[0].one("strong").text == "at most 4 322.0"
     assert tile(page, "Certified gain").one(".value").text == "at least +123.4 kWh"
-    assert "costs per episode" in tile(page, "Legacy value").text
+    assert "costs per episode" in tile(page, "Value of the log").text
     assert tile(page, "Evidence").one(".value").text == "812 clusters"
     assert "means less than under the legacy" in section(page, "Level by level").text
 
@@ -235,12 +235,12 @@ def test_weights_name_what_blocks_and_show_the_main_scope_first() -> None:
 
 def test_differences_and_subgroups_are_shown() -> None:
     page = page_of(certified())
-    part = section(page, "Where the candidate differs from the legacy")
+    part = section(page, "Where the candidate differs from its comparator")
     assert [item.text for item in part.all("h3")] == ["dose", "recipe"]  # the level handed over first
     assert "47.2 %" in part.text and "38.8 %" in part.text and "4 000" in part.text
     assert "temperature: above 82.5" in part.text
     assert part.all(".meter")[0].children[0].attributes == {"style": "width: 81.0%"}
-    groups = cells(page, "Gains in parts of the data", "Gain over the legacy")
+    groups = cells(page, "Gains in parts of the data", "Gain over the comparator")
     assert [item.one("strong").text for item in groups] == ["at least +0.521", "at least \u22120.212", "at least \u22121.700"]
     worse = [("looks worse here" in item.text) for item in cells(page, "Gains in parts of the data", "Verdict")]
     assert worse == [False, False, True]

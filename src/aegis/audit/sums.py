@@ -35,7 +35,7 @@ def scaled(values: Array, limits: tuple[float, float] | None) -> Array:
     which is reported too, all numbers are drawn together into (-1, 1).
     """
     if limits is None:
-        return values / (1.0 + np.abs(values))
+        return np.copysign(1.0 - 1.0 / (1.0 + np.abs(values)), values)  # the order stays, whatever rounding does
     low, high = limits
     half = high / 2.0 - low / 2.0  # of a range that may be wider than the largest number
     return np.clip((np.clip(values, low, high) / 2.0 - low / 2.0) / half, 0.0, 1.0)

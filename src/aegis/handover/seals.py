@@ -21,6 +21,7 @@ from aegis.problem import AnyArray, Array, Batch, Policy
 LOOKED_AT = 256  # decisions, at most, unless a single episode has more
 FILES, NONE = " files ", "none"  # between the digest of the answers and that of the files
 SAME = 1e-9  # by how much an answer may differ when it is asked for again
+CLOSE = 1e-5  # of the largest answer: sums in 32 bits depend on the order of the rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,8 @@ def check_timeless(asked: object, answer: Callable[[Batch], Array], level: str, 
         raise PolicyError(
             f"{where}: asked about the same contexts in episodes of other numbers, it raised {type(error).__name__}: {error}"
         ) from error
-    off = ~(np.abs(after - before[rows]).max(axis=1, initial=0.0) <= SAME)
+    close = CLOSE * max(1.0, float(np.abs(before).max(initial=0.0)))
+    off = ~(np.abs(after - before[rows]).max(axis=1, initial=0.0) <= close)
     if off.any():
         row = int(np.argmax(off))
         raise PolicyError(

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-
 INCUMBENT = "the incumbent, without exploration"
 EXPLORING = "the legacy with this exploration, as no incumbent is stated"
 
