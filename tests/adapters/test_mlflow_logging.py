@@ -18,7 +18,7 @@ from aegis.adapters.mlflow_logging import log_certificate
 from aegis.certificate import Certificate, certify, load_certificate
 from aegis.cli import main
 from aegis.errors import InputError, LogError
-from aegis.policies import Legacy, Uniform
+from aegis.policies import Constant, Legacy
 from aegis.problem import save_problem
 from aegis.report import write_report
 
@@ -48,7 +48,7 @@ class Tracker:
 @pytest.fixture(scope="module")
 def certificate() -> Certificate:
     source = one_level.source_of(300)
-    policy = Legacy(source.problem, {"drug": Uniform()})
+    policy = Legacy(source.problem, {"drug": Constant("none")})
     return certify(source, policy, ledger=False)
 
 
@@ -105,12 +105,12 @@ def test_without_mlflow_it_is_said_what_to_install(certificate: Certificate, mon
 
 def test_the_option_of_certify(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     table = one_level.table_of(200)
-    for name in ("even_none", "even_a", "even_b"):
-        table = table.append_column(name, pa.array(np.full(len(table), 1 / 3)))
+    for name, chance in (("always", 1.0), ("never", 0.0), ("nor_this", 0.0)):
+        table = table.append_column(name, pa.array(np.full(len(table), chance)))
     pq.write_table(table, tmp_path / "log.parquet")
     save_problem(one_level.problem_of(), tmp_path / "problem.yaml")
     log = [str(tmp_path / "log.parquet"), "--problem", str(tmp_path / "problem.yaml")]
-    arguments = ["certify", *log, "--policy", "full-columns:even_none,even_a,even_b", "--json", "--mlflow"]
+    arguments = ["certify", *log, "--policy", "full-columns:always,never,nor_this", "--json", "--mlflow"]
     monkeypatch.setattr("aegis.cli.extras.MLFLOW", ("a_package_that_nobody_has",))
     with pytest.raises(SystemExit) as stop:
         main(arguments)

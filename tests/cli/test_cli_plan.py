@@ -88,7 +88,7 @@ def test_the_table_of_a_pilot(place: Path, capsys: pytest.CaptureFixture[str]) -
     assert code == 0
     assert "on the side to learn from; the rest of the log was not looked at" in out
     assert "as logged" in out and "the exploration in the log is enough" in out
-    assert "over the legacy with this exploration, as no incumbent is stated" in out
+    assert "over the incumbent, without exploration" in out
 
 
 def test_a_legacy_without_exploration(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

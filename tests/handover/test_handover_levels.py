@@ -26,7 +26,7 @@ def test_one_level() -> None:
     assert order(run) == ["watering"]
 
 
-@pytest.mark.parametrize(("world", "legacy", "episodes"), [("additive", "uniform", 260), ("plant", "natural:epsilon=0.3", 330)])
+@pytest.mark.parametrize(("world", "legacy", "episodes"), [("additive", "uniform", 260), ("plant", "natural:epsilon=0.3", 600)])
 def test_every_level_of_a_world_is_handed_over(world: str, legacy: str, episodes: int) -> None:
     plant = make_world(world)
     host = Causal("polynomial", Greedy(), {"polynomial": MODELS["polynomial"]})

@@ -185,7 +185,7 @@ def test_costs_are_at_most_and_rounded_up() -> None:
     assert tile(page, "Certified gain").one(".value").text == "at least +123.4 kWh"
     assert "costs per episode" in tile(page, "Value of the log").text
     assert tile(page, "Evidence").one(".value").text == "812 clusters"
-    assert "means less than under the legacy" in section(page, "Level by level").text
+    assert "means less than under the policy it is compared with" in section(page, "Level by level").text
 
 
 def test_a_path_ends_at_the_certified_bound() -> None:
