@@ -1,4 +1,4 @@
-"""Incumbents in logs: columns that say what it means to do, or how likely; what is wrong with them is named by file, row and column."""
+"""Incumbents in logs: what they mean to do, or how likely; what is wrong is named by file, row and column."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_an_action_that_is_not_available_is_named() -> None:
     problem = problem_of("{base: meant}", "{column: p}", "available: [can_low, can_mid, can_high]")
     masks = {"can_low": [True] * 3, "can_mid": [True] * 3, "can_high": [False, False, True]}
     table = table_of(meant=["high", "mid", "mid"], p=[0.5, 0.5, 0.5], **masks)
-    with pytest.raises(LogError, match="row 1, column 'meant'.*the incumbent's action 'high' is not available"):
+    with pytest.raises(LogError, match=r"row 1, column 'meant'.*the incumbent's action 'high' is not available"):
         Source(table, problem).read()
 
 
