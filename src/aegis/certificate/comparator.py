@@ -89,7 +89,7 @@ class Comparator:
         """Say whether the comparator differs from the logger at a level of a scope."""
         return bool(self.levels & scope)
 
-    def compared(self, problem: Problem, scope: Scope) -> Scope:
+    def compared(self, scope: Scope) -> Scope:
         """Return the levels whose ratios enter a gain: those in scope, and others if they are corrected."""
         return Scope(scope | self.levels) if self.others else scope
 

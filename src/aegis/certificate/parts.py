@@ -96,7 +96,7 @@ def gain_parts(problem: Problem, scope: Scope, measure: Measure, reach: Reach, m
     if method in ("auto", "water-filled") and fillable(problem, scope, reach):
         largest = _largest(problem, scope, reach)
         return (_filled_gain(problem, scope, measure, reach, largest),) if largest > 0 else ()
-    plain = plain_gain(scope, measure, comparator, doubtful=_several_decisions(problem, comparator.compared(problem, scope)))
+    plain = plain_gain(scope, measure, comparator, doubtful=_several_decisions(problem, comparator.compared(scope)))
     if method == "plain" or not robustable(problem, scope, reach):
         return (plain,)
     most = comparator.ratio(scope)
@@ -136,7 +136,7 @@ def fillable(problem: Problem, scope: Scope, reach: Reach) -> bool:
     must its ratios there.
     """
     comparator = reach.comparator
-    wide = comparator.compared(problem, scope)
+    wide = comparator.compared(scope)
     if not reach.full or not _rewards_below(problem, wide):
         return False
     if wide != scope and (len(scope) > 1 or problem.carry_over != "none" or comparator.ratio(Scope(wide - scope)) is None):
@@ -148,7 +148,7 @@ def fillable(problem: Problem, scope: Scope, reach: Reach) -> bool:
 
 def robustable(problem: Problem, scope: Scope, reach: Reach) -> bool:
     """Say whether the doubly robust term applies."""
-    corrected = reach.comparator.compared(problem, scope) != scope
+    corrected = reach.comparator.compared(scope) != scope
     return reach.full and _rewards_below(problem, scope) and problem.carry_over == "none" and not corrected
 
 
@@ -174,7 +174,7 @@ def plain_gain(
     propensities are doubtful or may be wrong by factors, both sides are estimated, which needs no bound and stays valid with
     the least weights. So they are where weights are products over several decisions of a level, which sup mu/nu does not bound.
     """
-    wide = Scope(scope | comparator.levels) if comparator.others else scope
+    wide = comparator.compared(scope)
     name = PLAIN + (LOWERED if factors else "")
     if not comparator.stated(wide):
         return Part(name, "values", 1.0, partial(_plain_gains, scope, measure, factors or {}, 1.0))
@@ -195,7 +195,7 @@ def _lowered_gains(problem: Problem, scope: Scope, measure: Measure, reach: Reac
     factors, comparator = problem.wrong_by(scope), reach.comparator
     filled = method in ("auto", "water-filled") and len(scope) == 1 and fillable(problem, scope, reach)
     filled = filled and not (comparator.stated(scope) and problem.carry_over != "none")
-    filled = filled and comparator.compared(problem, scope) == scope
+    filled = filled and comparator.compared(scope) == scope
     largest = 1.0
     if filled and problem.carry_over == "none":
         # Against a stated incumbent the worst case does not depend on the propensities.
@@ -211,7 +211,7 @@ def _lowered_gains(problem: Problem, scope: Scope, measure: Measure, reach: Reac
 
 
 def _filled_gain(problem: Problem, scope: Scope, measure: Measure, reach: Reach, largest: float) -> Part:
-    others = Scope(reach.comparator.compared(problem, scope) - scope)
+    others = Scope(reach.comparator.compared(scope) - scope)
     if others:
         most = reach.comparator.ratio(others) or 1.0
         return Part(f"{FILLED}, corrected", "gain", 0.0, partial(_corrected_gains, scope, measure, most), largest * most)

@@ -101,7 +101,7 @@ def level_result(
 
 def _exploration(request: Request, moments: Moments, measure: Measure, scope: Scope) -> tuple[float | None, float | None]:
     """Return estimates of what a stated incumbent earns and of what it earns more than the log, which explores."""
-    if not request.comparator.stated(request.comparator.compared(request.problem, scope)):
+    if not request.comparator.stated(request.comparator.compared(scope)):
         return None, None
     incumbent = moments.mean("incumbent")
     return (

@@ -104,7 +104,7 @@ class View:
 
     def compared(self, scope: Scope) -> tuple[View, Scope]:
         """Return what is deployed and the levels whose ratios count: levels outside the scope join if they are corrected."""
-        wide = self.comparator.compared(self.problem, scope)
+        wide = self.comparator.compared(scope)
         if wide == scope or self.comparator.policy is None:
             return self, scope
         key = "+".join(sorted(scope))

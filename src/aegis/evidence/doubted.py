@@ -34,6 +34,7 @@ with (*) for b = (t - kappa)^+ and C - T in the place of C. Under nu' the last t
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -72,19 +73,9 @@ def doubted_filled(
     """
     check_factor(factor)
     check_decisions(logging, action, reward)
-    size = max(1, AT_ONCE // logging.shape[1])
-    pieces = []
-    for start in range(0, max(1, len(logging)), size):
-        part = slice(start, start + size)
-        surplus, nu, guess = weights[part] - 1.0, logging[part], np.clip(prediction[part], 0.0, 1.0)
-        up, down = np.maximum(surplus, 0.0), np.maximum(-surplus, 0.0)
-        kappa = up * guess + down * (1.0 - guess)
-        level = doubted_levels(kappa, down, nu, (1.0 - floor) / bets, factor)
-        rows, taken, r = np.arange(len(nu)), action[part], reward[part]
-        earned = up[rows, taken] * r + down[rows, taken] * (1.0 - r)
-        stake = np.maximum(level - kappa[rows, taken][:, None], 0.0) + earned[:, None]
-        pieces.append(floor + bets * stake)
-    return np.concatenate(pieces) if len(pieces) > 1 else pieces[0]
+    up, down = np.maximum(weights - 1.0, 0.0), np.maximum(1.0 - weights, 0.0)
+    room = np.broadcast_to((1.0 - floor) / bets, (len(logging), bets.size))
+    return _staked(Sides(up, down, down, room), logging, prediction, action, reward, bets, factor, floor)
 
 
 def doubted_compared(
@@ -104,17 +95,41 @@ def doubted_compared(
     """
     check_factor(factor)
     check_decisions(logging, action, reward)
+    up = least_weights(np.maximum(candidate - comparator, 0.0), logging, factor)
+    down = least_weights(np.maximum(comparator - candidate, 0.0), logging, factor)
     worst = np.maximum(comparator - candidate, 0.0).sum(axis=1)
+    room = (1.0 - floor) / bets - worst[:, None]
+    return _staked(Sides(up, down, np.zeros_like(up), room), logging, prediction, action, reward, bets, factor, floor)
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """Stakes on each action `[n, A]`: up on its reward, down on what it fails to earn, least in any case; room `[n, J]`: C."""
+
+    up: Array
+    down: Array
+    least: Array
+    room: Array
+
+
+def _staked(
+    sides: Sides,
+    logging: Array,
+    prediction: Array,
+    action: npt.NDArray[np.integer],
+    reward: Array,
+    bets: Array,
+    factor: float,
+    floor: float,
+) -> Array:
+    """Return the factors `[n, J]`, a few decisions at a time."""
     size = max(1, AT_ONCE // logging.shape[1])
     pieces = []
     for start in range(0, max(1, len(logging)), size):
         part = slice(start, start + size)
-        nu, guess = logging[part], np.clip(prediction[part], 0.0, 1.0)
-        up = least_weights(np.maximum(candidate[part] - comparator[part], 0.0), nu, factor)
-        down = least_weights(np.maximum(comparator[part] - candidate[part], 0.0), nu, factor)
+        up, down, nu, guess = sides.up[part], sides.down[part], logging[part], np.clip(prediction[part], 0.0, 1.0)
         kappa = up * guess + down * (1.0 - guess)
-        room = (1.0 - floor) / bets - worst[part][:, None]
-        level = doubted_levels(kappa, np.zeros_like(kappa), nu, room, factor)
+        level = doubted_levels(kappa, sides.least[part], nu, sides.room[part], factor)
         rows, taken, r = np.arange(len(nu)), action[part], reward[part]
         earned = up[rows, taken] * r + down[rows, taken] * (1.0 - r)
         stake = np.maximum(level - kappa[rows, taken][:, None], 0.0) + earned[:, None]
