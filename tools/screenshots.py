@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 FIGURES = ROOT / "docs" / "figures"
 SHOWN = ("audit", "certify", "verify")  # the commands in the picture; those between are run as well
 COLUMNS = 120
-WIDTH, ROWS = 1000, 2  # of the page, and rows of its table of levels after which it is cut off
+WIDTH, ROWS = 1000, 1  # of the page, and rows of its table of levels after which it is cut off
 ARGUMENTS = ("--no-sandbox", "--headless=new", "--disable-gpu", "--no-first-run", "--disable-background-networking")
 
 # Drawn without fonts from elsewhere: a picture in a README may load nothing.
