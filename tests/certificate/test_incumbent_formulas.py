@@ -466,3 +466,14 @@ def test_caps_against_the_incumbent_bound_what_joint_bets_need(seed: int) -> Non
     grid = gain_grid(reach.total_variation())
     factors = joint_gains(setting.view, Scope(setting.tiny.names), setting.measure, reach.inner, grid.bets)
     assert np.isfinite(factors).all() and factors.min() >= ETA * (1 - 1e-12)
+
+
+def test_max_product_does_not_cover_what_is_never_logged() -> None:
+    """Histories that the log never shows drop out of the incumbent's weight: its worst case would be understated."""
+    tiny = Tiny(40, (1, 1), (3, 3), (1, 2), carry=True, holes=True, incumbent="free")
+    measure = reward_measure(tiny.problem)
+    comparator = Comparator(TinyIncumbent(tiny), Scope(tiny.names), products=dict.fromkeys(tiny.names, 1e3))
+    batch = tiny.batch([episode for _, episode in tiny.episodes()])
+    view = View(tiny.problem, batch, TinyPolicy(tiny), Models({measure.column: TinyModel(tiny)}), comparator)
+    with pytest.raises(RefusedError, match="an action here that the log never takes"):
+        filled_gains(view, Scope("fast"), measure, gain_grid(50.0).bets[:1])

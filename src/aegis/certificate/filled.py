@@ -20,6 +20,9 @@ from aegis.policies import path_full, sequential_full
 from aegis.problem import Array, Scope
 
 
+NEVER = 1e-6  # probability of an incumbent at actions that the log never takes, beyond rounding
+
+
 def filled_gains(
     view: View, scope: Scope, measure: Measure, bets: Array, widened: float = 1.0, within: Within | None = None
 ) -> Array:
@@ -139,7 +142,16 @@ def _comparator(view: View, level: str, scope: Scope) -> Array:
             f"{before.max():.4g} "
             f"times as likely as the log, more than 'max_product' ({most:g}) promises; declare the largest product that can occur"
         )
-    return before[:, None] * path_full(found, level, view.batch)
+    full, logged = path_full(found, level, view.batch), view.logging(level)
+    never = ((full > NEVER) & (logged <= 0)).any(axis=1)
+    if never.any():
+        row = int(view.batch.first_rows(level)[int(np.argmax(never))])
+        raise RefusedError(
+            f"{view.batch.where(row)}, level '{level}': the incumbent would take an action here that the log never takes, so "
+            "that no "
+            "'max_product' bounds what it makes of an episode; correct 'incumbent', or leave 'max_product' out"
+        )
+    return before[:, None] * full
 
 
 def _choice(view: View, level: str, scope: Scope) -> Choice:
