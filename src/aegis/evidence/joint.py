@@ -44,7 +44,7 @@ class Inner:
         """
         if self.step < 1.0:
             return np.maximum((comparator - (1.0 - self.step) * candidate) * HAIR, 0.0)
-        share = (1.0 - 1.0 / self.cap) * HAIR
+        share = min(1.0, (1.0 - 1.0 / self.cap) * HAIR)
         return np.maximum(comparator * share, (comparator - candidate) * HAIR)
 
 
