@@ -195,7 +195,7 @@ def test_levels_outermost_first_with_who_is_in_control_why_and_what_happens_next
     level = gate["levels"][1]
     assert "The agent is in control" in inner and f"Episode {level['since']}" in inner
     assert "Approved by Ada: “it looks right”" in inner and level["next"] in inner
-    over = "the incumbent, which is the policy that wrote the log, exploration included"
+    over = "the policy that wrote the log, exploration included"
     gain = float(re.findall(rf"it gains at least \+([0-9.]+) over {over}", inner)[0])
     assert 0.999 * level["gain_lower"] <= gain <= level["gain_lower"] and "5 % of its decisions" in inner
     assert page.locator("#bound-1-title").count() == 1 and "threshold 0" in text(page, LEVEL.format("meta"))

@@ -82,7 +82,7 @@ class Comparator:
     def at(self, level: str) -> Comparator:
         """Return the comparator of one level alone; elsewhere candidates act beside the policies that are in control."""
         if level not in self.levels:
-            return Comparator()
+            return Comparator(words={name: text for name, text in self.words.items() if name == level})
         return replace(self, levels=Scope(level))
 
     def stated(self, scope: Scope) -> bool:
