@@ -19,7 +19,6 @@ from aegis.evidence import Choice, Inner, Stakes, gain_stakes, inner_factors, ou
 from aegis.policies import path_full, sequential_full
 from aegis.problem import Array, Scope
 
-
 NEVER = 1e-6  # probability of an incumbent at actions that the log never takes, beyond rounding
 
 
