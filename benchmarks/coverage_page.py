@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -111,6 +112,14 @@ def summary_lines(content: Mapping[str, Any]) -> list[str]:
     return table(head, rows)
 
 
+def earlier_words(coverage: Mapping[str, Any]) -> str:
+    """Return which studies were not run on the day of the page; nothing if there is none."""
+    today = coverage["made"].partition(";")[0]
+    days = Counter(study.get("made", coverage["made"]).partition(";")[0] for study in coverage["studies"].values())
+    found = ", ".join(f"{days[day]} on {day}" for day in sorted(days) if day != today)
+    return f". Run before and not run again: {found} ([each with its day](../benchmarks/RESULTS.md#coverage))" if found else ""
+
+
 def numbers() -> str:
     """Return all numbers of the page, from the stored results."""
     coverage, certificates = (json.loads(path.read_text(encoding="utf-8")) for path in (COVERAGE, CERTIFICATES))
@@ -119,7 +128,7 @@ def numbers() -> str:
         "",
         "### How often a bound was ever above the truth",
         "",
-        f"Promised: at most {100 * coverage['delta']:g} %. {coverage['made']}",
+        f"Promised: at most {100 * coverage['delta']:g} %. {coverage['made']}{earlier_words(coverage)}",
         "",
         *summary_lines(coverage),
         "",

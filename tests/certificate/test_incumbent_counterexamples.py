@@ -44,16 +44,21 @@ def checked(log: Source, candidate: Policy, **asked: object) -> Certificate:
 # ---- (a) a controller that explores, and the candidate is the controller ---------------------------------------------------
 
 
-CONTROLLER = """
+VALVE = """
 episode: id
 reward: {{column: r, range: [0, 1]}}
 levels:
   - name: valve
     context: [x]
     action: {{column: a, values: [0, 1, 2]}}
-    propensity: {{base: meant, epsilon: 0.2}}
+    propensity: {{{propensity}}}
     {incumbent}
 """
+
+
+def controller_problem(incumbent: str = "") -> Problem:
+    """Return the problem of a controller that draws an action at random in a fifth of its decisions."""
+    return parse_problem(VALVE.format(propensity="base: meant, epsilon: 0.2", incumbent=incumbent))
 
 
 def meant(x: Array) -> Array:
@@ -76,12 +81,12 @@ def controlled(problem: Problem, seed: int, size: int = 800) -> Source:
 
 
 def test_a_controller_is_no_better_than_itself() -> None:
-    problem = parse_problem(CONTROLLER.format(incumbent=""))
+    problem = controller_problem()
     candidate = Function(problem, controller)
     for seed in range(3):
         (level,) = checked(controlled(problem, seed), candidate).levels
         assert level.verdict == "refused" and "[identical]" in level.reason
-    over_log = parse_problem(CONTROLLER.format(incumbent="incumbent: {policy: logged}"))
+    over_log = controller_problem("incumbent: {policy: logged}")
     (level,) = checked(controlled(over_log, 0), Function(over_log, controller)).levels
     assert level.verdict == "certified" and level.gain_lower > 0.02  # what the controller has without any candidate
     assert "exploration included" in level.comparator
@@ -196,7 +201,7 @@ def test_c_branches_of_the_variation_meet() -> None:
 
 
 def test_c_a_cap_against_the_logger_is_none_against_the_incumbent() -> None:
-    problem = parse_problem(CONTROLLER.format(incumbent=""))
+    problem = controller_problem()
     comparator = Comparator.of(problem)
     logged = Capped(problem, Preference(), Logged(problem), 2.0)
     found = closeness(logged, "valve", comparator)
@@ -308,17 +313,12 @@ def test_d_the_claim_is_about_what_was_asked_for() -> None:
 # ---- (e) several policies wrote the log ------------------------------------------------------------------------------------
 
 
-MIXED = """
-episode: id
-reward: {{column: r, range: [0, 1]}}
-levels:
-  - name: valve
-    context: [x]
-    action: {{column: a, values: [0, 1, 2]}}
-    propensity: {{columns: [p0, p1, p2]}}
-    {incumbent}
-"""
 LEGACY, PILOT, MEANS = (np.array(p) for p in ((0.8, 0.1, 0.1), (0.1, 0.8, 0.1), (0.7, 0.3, 0.6)))
+
+
+def logged_by_two(incumbent: str) -> Problem:
+    """Return the problem of a log that carries the probabilities of all actions."""
+    return parse_problem(VALVE.format(propensity="columns: [p0, p1, p2]", incumbent=incumbent))
 
 
 def mixed(problem: Problem, seed: int, size: int = 300) -> Source:
@@ -333,8 +333,8 @@ def mixed(problem: Problem, seed: int, size: int = 300) -> Source:
 
 def test_e_a_pilot_in_the_log_makes_no_candidate_better_than_the_legacy() -> None:
     """The candidate earns .6: more than the average of the log (.51), less than the legacy (.65)."""
-    stated = parse_problem(MIXED.format(incumbent="incumbent: {columns: [m0, m1, m2]}"))
-    average = parse_problem(MIXED.format(incumbent="incumbent: {policy: logged}"))
+    stated = logged_by_two("incumbent: {columns: [m0, m1, m2]}")
+    average = logged_by_two("incumbent: {policy: logged}")
     assert pytest.approx(0.65) == LEGACY @ MEANS and pytest.approx(2 * 0.51) == (LEGACY + PILOT) @ MEANS
     runs = 40
     wrong = sum(
@@ -426,6 +426,6 @@ def test_h_joint_steps_multiply() -> None:
 
 
 def test_h_the_logger_is_a_step_from_its_incumbent() -> None:
-    problem = parse_problem(CONTROLLER.format(incumbent=""))
+    problem = controller_problem()
     found = closeness(Logged(problem), "valve", Comparator.of(problem))
     assert (found.step, found.variation) == (0.2, 0.2)

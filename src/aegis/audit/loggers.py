@@ -162,7 +162,7 @@ def _logged(level: Level) -> bool:
     """Say whether the propensities of a level were logged. Those in the problem file, and fitted ones, follow one rule."""
     propensity, incumbent = level.propensity, level.comparator
     if incumbent is not None and not incumbent.logged:
-        return False  # gains are over the stated incumbent, whoever wrote the log
+        return False  # gains are over the stated incumbent, however many policies logged
     return propensity is not None and not propensity.estimated and bool(propensity.column or propensity.columns)
 
 

@@ -62,7 +62,7 @@ def basic_series(scope: Scope, measure: Measure, clip: float) -> dict[str, Calla
     """Return what needs the probability of the action taken only.
 
     A missing reward counts as what hurts the candidate: the worst in its value, in a gain the worst of both ends. 'lifted
-    gain' is one of at least -1 whoever the comparator is. 'compared best' is what the comparator earns, missing rewards
+    gain' is one of at least -1 for any comparator. 'compared best' is what the comparator earns, missing rewards
     counted as the best, for gains that are differences of two means.
     """
     return {
