@@ -70,14 +70,14 @@ class Setting:
         return make_world(self.world) if self.effect is None else make_world(self.world, f_a=self.effect)
 
 
-SIGN, CONSTANT = "sign:epsilon=0.3", "constant:value=1.6,epsilon=0.2"
+SIGN, CONSTANT = "sign:epsilon=0.3", "constant:value=0.4,epsilon=0.2"
 SETTINGS = (
     Setting("additive", 2.0, "uniform", "inner", 2.0, 100, 1.0),
     Setting("additive", 0.5, "uniform", "inner", 2.0, 300, 1.0),
     Setting("additive", 2.0, SIGN, "inner", UNCAPPED, 400, 0.3),
     Setting("additive", 0.5, SIGN, "inner", UNCAPPED, 1600, 0.3),
-    Setting("additive", 2.0, CONSTANT, "inner", UNCAPPED, 600, 0.2),
-    Setting("additive", 0.5, CONSTANT, "inner", UNCAPPED, 2400, 0.2),
+    Setting("additive", 2.0, CONSTANT, "inner", UNCAPPED, 1200, 0.2),
+    Setting("additive", 0.5, CONSTANT, "inner", UNCAPPED, 4800, 0.2),
     Setting("additive", 2.0, "uniform", "meta", 2.0, 300, 1.0, True),
     Setting("additive", 2.0, "uniform", "meta", 1.5, 300, 1.0, True),
     Setting("clinic", None, "natural", "dose", 2.0, 300, None),
