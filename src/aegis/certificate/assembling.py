@@ -23,6 +23,7 @@ from aegis.certificate.claims import margin_of
 from aegis.certificate.collected import Collected
 from aegis.certificate.data import DataDigest
 from aegis.certificate.family import Share
+from aegis.certificate.incumbent_ratios import UNREACHED
 from aegis.certificate.looks import USUAL_RISK, Behaviours
 from aegis.certificate.measures import guard_measures, reward_measure
 from aegis.certificate.methods import other_methods
@@ -146,7 +147,8 @@ def _levels(request: Request, outcome: Outcome, findings: Sequence[Finding]) -> 
     several = {item.level for item in findings if item.code == SEVERAL_LOGGERS and item.level is not None}
     for index, candidate in enumerate(request.candidates):
         for scope in request.scopes:
-            refusals = [item for item in findings if item.severity == "refused" and _concerns(item, scope, request.problem)]
+            levels = request.comparator.compared(scope)
+            refusals = [item for item in findings if item.severity == "refused" and _concerns(item, levels, request.problem)]
             if outcome.found is not None:
                 results.append(level_result(request, outcome.found, index, scope, refusals, several))
             else:
@@ -247,9 +249,10 @@ def _unreached(found: Collected) -> list[Finding]:
     for agreement in found.agreements.values():
         for level in agreement.decisions:
             shares[level] = max(shares.get(level, 0.0), agreement.share(level))
-    return [
+    rows = [item for ratios in found.ratios.values() if (item := ratios.finding()) is not None]
+    return rows + [
         finding(
-            "incumbent-unreached",
+            UNREACHED,
             "warning",
             f"at '{level}' the incumbent gives {100 * share:.3g} % of its probability to actions that the log never takes: "
             "they count "

@@ -27,10 +27,12 @@ AVERAGE = "the average of the log, which several policies wrote"
 class Comparator:
     """Who a candidate is compared with.
 
-    policy: answers for mu; None if that is the logger at every level. levels: where it is stated. ratios: by level the largest
-    mu / nu, from the design or declared. products: by level the largest product of these over one episode. rates: by level
-    epsilon of `nu = (1 - epsilon) mu + epsilon q`. words: by level who it is. others: whether levels outside the scope are
-    corrected to the incumbent too; otherwise they act as in the log.
+    policy: answers for mu; None if that is the logger at every level. levels: where it is stated. ratios: by level whose whole
+    distribution is logged the largest mu / nu, from the design or declared, which every row is checked for. promised: the same
+    by level of which only the probability of the action taken is logged. It can be checked at those actions alone, so that no
+    bound rests on it. products: by level the largest product of these over one episode. rates: by level epsilon of
+    `nu = (1 - epsilon) mu + epsilon q`. words: by level who it is. others: whether levels outside the scope are corrected to the
+    incumbent too; otherwise they act as in the log.
     """
 
     policy: Policy | None = None
@@ -40,6 +42,7 @@ class Comparator:
     rates: Mapping[str, float] = field(default_factory=dict)
     words: Mapping[str, str] = field(default_factory=dict)
     others: bool = False
+    promised: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
     def of(cls, problem: Problem, stated: Policy | None = None, others: bool = False) -> Comparator:
@@ -49,10 +52,12 @@ class Comparator:
             return cls(stated, Scope(problem.names), words=words, others=others)
         levels = stated_levels(problem)
         own = {level.name: level for level in problem.levels if level.name in levels}
+        bounds = {name: level.ratio_bound for name, level in own.items() if level.ratio_bound is not None}
+        whole = {name for name, level in own.items() if level.propensity is None or level.propensity.full}
         return cls(
             policy=StatedIncumbent(problem) if levels else None,
             levels=levels,
-            ratios={name: level.ratio_bound for name, level in own.items() if level.ratio_bound is not None},
+            ratios={name: bound for name, bound in bounds.items() if name in whole},
             products={
                 name: level.comparator.max_product
                 for name, level in own.items()
@@ -61,6 +66,7 @@ class Comparator:
             rates={name: level.exploration for name, level in own.items() if level.exploration is not None},
             words={level.name: level.comparator.words for level in problem.levels if level.comparator is not None},
             others=others,
+            promised={name: bound for name, bound in bounds.items() if name not in whole},
         )
 
     def plain(self) -> dict[str, Any]:
@@ -94,7 +100,7 @@ class Comparator:
         return Scope(scope | self.levels) if self.others else scope
 
     def ratio(self, scope: Scope) -> float | None:
-        """Return the largest product of mu / nu along a path through a scope; None if it is not known at a level."""
+        """Return the largest product of mu / nu along a path through a scope; None if it is not known for sure at a level."""
         stated = self.levels & scope
         if any(name not in self.ratios for name in stated):
             return None
@@ -105,7 +111,7 @@ class Comparator:
 
         taken `[n]`, full `[n, A]` or None: mu of the decisions of a level.
         """
-        table, most = batch.levels[level], self.ratios.get(level)
+        table, most = batch.levels[level], self.ratios.get(level, self.promised.get(level))
         if table.available is not None and full is not None:
             masked = ((full > ROUND_OFF) & ~table.available).any(axis=1)
             if masked.any():

@@ -103,10 +103,10 @@ def _exploration(request: Request, moments: Moments, measure: Measure, scope: Sc
     """Return estimates of what a stated incumbent earns and of what it earns more than the log, which explores."""
     if not request.comparator.stated(request.comparator.compared(scope)):
         return None, None
-    incumbent = moments.mean("incumbent")
+    over_log = moments.mean("value") - moments.mean("legacy")
     return (
-        _finite(measure.value(min(max(incumbent, 0.0), 1.0))),
-        _finite(measure.gain(incumbent - moments.mean("legacy"))),
+        _finite(measure.value(min(max(moments.mean("incumbent"), 0.0), 1.0))),
+        _finite(measure.gain(over_log - moments.mean("gain"))),
     )
 
 
