@@ -48,7 +48,8 @@ CODES: dict[str, Code] = {
     "weights-below-one": Code(
         "Weights of some actions average below one: they are not always possible, or their propensities are too high.",
         "if every available action can be taken in every context, declare its lowest probability as propensity 'least' (it is "
-        "then tested); otherwise candidates that need these actions will look worse than they are",
+        "then tested); otherwise gains of candidates that need these actions, and gains over an incumbent that takes them, come "
+        "out smaller than they are",
     ),
     "propensities-not-sequential": Code(
         "Given the earlier decisions of an episode the propensities are off; given the actions above they may be right.",

@@ -20,7 +20,8 @@ from aegis.problem import Array, Batch, Incumbent, Policy, Problem, Scope
 
 ROUND_OFF = 1e-6  # of logged probabilities
 WROTE = "the policy that wrote the log, exploration included"
-AVERAGE = "the average of the log, which several policies wrote"
+AVERAGE = "the average of the log, which several policies wrote, or one that changed"
+INCUMBENT, LOG, MIXED = "incumbent", "log", "average of the log"  # what a result compares with, as far as it is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +46,10 @@ class Comparator:
     promised: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, problem: Problem, stated: Policy | None = None, others: bool = False) -> Comparator:
-        """Return the comparator that a problem states; `stated`: a policy that acts at every level instead."""
+    def of(cls, problem: Problem, stated: Policy | None = None, others: bool = False, name: str = "") -> Comparator:
+        """Return the comparator that a problem states; `stated`: a policy that acts at every level instead, and its name."""
         if stated is not None:
-            words = dict.fromkeys(problem.names, "the incumbent that was given")
+            words = dict.fromkeys(problem.names, f"the policy '{name}'" if name else "the policy that was given")
             return cls(stated, Scope(problem.names), words=words, others=others)
         levels = stated_levels(problem)
         own = {level.name: level for level in problem.levels if level.name in levels}
@@ -147,6 +148,24 @@ def compared_with(problem: Problem, comparator: Comparator, scope: Scope, severa
     if not logged:
         return f"the incumbent ({who})"
     return f"the incumbent at {_quoted(stated)} ({who}) and {wrote}, at {_quoted(logged)}"
+
+
+def standing(comparator: Comparator, scope: Scope, several: Collection[str] = ()) -> str:
+    """Return whether a scope is compared with the incumbent at every level, with the log, or with an average of policies.
+
+    several: levels that several policies logged, or one that changed. There the log is no single policy, whatever is declared of
+    it.
+    """
+    logged = scope - comparator.levels
+    if logged & set(several):
+        return MIXED
+    return INCUMBENT if all(name in comparator.words for name in logged) else LOG
+
+
+def explores(comparator: Comparator, scope: Scope, several: Collection[str] = ()) -> bool:
+    """Say whether the log is known to differ from a stated incumbent by its exploration alone."""
+    stated = comparator.levels & comparator.compared(scope)
+    return all(name in comparator.rates for name in stated) and not scope & set(several)
 
 
 def others_act(problem: Problem, comparator: Comparator, scope: Scope) -> str:

@@ -12,7 +12,7 @@ from aegis.certificate.certificate import CERTIFIED, NOT_YET, REFUSED, GuardResu
 from aegis.certificate.claims import margin_of
 from aegis.certificate.collected import Collected
 from aegis.certificate.collecting import Evidence, Moments
-from aegis.certificate.comparator import compared_with, others_act
+from aegis.certificate.comparator import compared_with, explores, others_act, standing
 from aegis.certificate.measures import Measure
 from aegis.certificate.request import Request
 from aegis.certificate.sensitivity import sensitivity
@@ -93,6 +93,9 @@ def level_result(
         comparator,
         others_act(problem, request.comparator, scope),
         *_exploration(request, moments, measure, scope),
+        standing(request.comparator, scope, several),
+        explores(request.comparator, scope, several),
+        unreached(found, index, scope),
         sensitivity(request, found, [item for item in own if item.claim.what != "value"])
         if verdict == CERTIFIED
         else Sensitivity(None, f"not certified: {_reason(gain, guards)}"),
@@ -108,6 +111,13 @@ def _exploration(request: Request, moments: Moments, measure: Measure, scope: Sc
         _finite(measure.value(min(max(moments.mean("incumbent"), 0.0), 1.0))),
         _finite(measure.gain(over_log - moments.mean("gain"))),
     )
+
+
+def unreached(found: Collected, index: int, scope: Scope) -> float:
+    """Return the largest share of the incumbent's probability, at any level of a scope, on actions that the log never takes."""
+    agreement = found.agreements[index, scope]
+    known = [agreement.share(level) for level in agreement.decisions]
+    return max([*known, *(ratios.missing for name, ratios in found.ratios.items() if name in scope)], default=0.0)
 
 
 def subgroup_results(request: Request, found: Collected, levels: Sequence[LevelResult]) -> list[dict[str, Any]]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from aegis.audit.overlap import CAPPED_NEEDS, is_full
 from aegis.certificate.certificate import CERTIFIED, NOT_YET, REFUSED, LevelResult, Verdict
+from aegis.certificate.comparator import LOG, MIXED
 from aegis.certificate.family import Share
 from aegis.certificate.results import FORESEEABLE, THIN
 from aegis.certificate.units import unit_word
@@ -17,6 +18,8 @@ from aegis.problem import Problem
 
 SMALL = 3.0  # a largest weight that capping would not lower by much
 SAME = 1e-9  # by which weights may differ from one
+NOTHING = 1e-9  # share of a gain that is as good as none of it
+MANY = 10_000_000  # units beyond which a forecast says no more than that
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +94,18 @@ def _fixed_before(best: LevelResult, assumed: Collection[str]) -> str:
 
 
 def _without_exploring(problem: Problem, best: LevelResult) -> str:
-    """Return the gain over the log as it was written, and the part of it that comes from no longer exploring; estimates."""
+    """Return the gain over the log as it was written, and the part of it that the incumbent has as well; estimates."""
     if best.exploration is None or best.estimate is None:
         return ""
-    unit = problem.reward.unit
-    over = f" Estimated over the log as it was written, exploration included: {amount(best.estimate + best.exploration, unit)}"
-    if best.exploration < 0:
-        return f"{over}; the incumbent earns {amount(-best.exploration, unit)} less than the log did."
-    return f"{over}, of which {amount(best.exploration, unit)} comes from no longer exploring."
+    unit, whole, part = problem.reward.unit, best.estimate + best.exploration, best.exploration
+    over = f" Estimated over the log as it was written: {amount(whole, unit)}"
+    most = "; the incumbent counts as earning the most where the log never acts" if best.unreached > 0 else ""
+    if amount(abs(part), "") == "0" or abs(part) < NOTHING * max(abs(whole), abs(best.estimate)):
+        return f"{over}; the incumbent earns as much as the log did{most}."
+    if not 0 < part <= whole:
+        return f"{over}; the incumbent earns {amount(abs(part), unit)} {'more' if part > 0 else 'less'} than the log did{most}."
+    why = "comes from no longer exploring" if best.explored else "is the difference between the incumbent and the log"
+    return f"{over}, of which {amount(part, unit)} {why}{most}."
 
 
 def _wrong_by(problem: Problem, best: LevelResult) -> str:
@@ -195,6 +202,11 @@ def amount(value: float | None, unit: str) -> str:
     return f"{value:.4g} {unit}".rstrip()
 
 
+def about(number: int, things: str, before: str = "") -> str:
+    """Return a forecast of how many things it takes: about 20 new episodes; a number beyond all use is not written out."""
+    return f"more than {MANY // 10**6} million {before}{things}" if number > MANY else f"about {counted(number, things, before)}"
+
+
 def at_least(value: float | None, unit: str = "", upper: bool = False) -> str:
     """Return a lower bound with its unit, rounded down (an upper one: up), so that no text promises more than was certified."""
     if value is None or value == 0:
@@ -211,11 +223,34 @@ def _certified(problem: Problem, best: LevelResult, word: str, share: Share) -> 
     sentence = (
         f"Certified: with probability at least {_percent(1 - share.total)}, {all_hold}{best.candidate} at {_scope(best)} "
         f"{earns} at least {at_least(best.gain_lower, problem.reward.unit)} {more} per {_per(problem)} than {_compared(best)} "
-        f"(estimate {amount(best.estimate, problem.reward.unit)}), on {counted(best.units, word)}."
+        f"({_estimate(best, problem.reward.unit)}), on {counted(best.units, word)}."
     )
-    return sentence, (
-        f"Deploy {best.candidate} at {_scope(best)} unchanged. Keep logging propensities, so that the gain can be monitored."
-    )
+    return sentence, _deploy(best)
+
+
+def _deploy(best: LevelResult) -> str:
+    """Return what to do with a certified candidate: who it is better than decides whether it may be handed over."""
+    deploy = f"eploy {best.candidate} at {_scope(best)} unchanged. Keep logging propensities, so that the gain can be monitored."
+    state = "state the incumbent ('incumbent' in the problem file, or --incumbent) and certify against it on a log that came later"
+    if best.against == MIXED:
+        return (
+            f"Before you hand over, {state}. {best.candidate} is better than the average of the log. Whether it is better than "
+            "the policy that acts if nothing is handed over is not certified."
+        )
+    if best.against == LOG:
+        return (
+            f"If the policy that wrote the log, exploration included, is what acts if nothing is handed over, d{deploy} If your "
+            f"controller does not explore then, do not hand over yet: {state}."
+        )
+    return f"D{deploy}"
+
+
+def _estimate(best: LevelResult, unit: str) -> str:
+    """Return the estimate; a bound above it needs a word."""
+    text = f"estimate {amount(best.estimate, unit)}"
+    if best.estimate is None or best.gain_lower is None or best.gain_lower <= best.estimate:
+        return text
+    return f"{text}, a mean in which all units count alike; the bound bets on them and may lie above it"
 
 
 def _not_yet(problem: Problem, best: LevelResult, word: str, share: Share) -> tuple[str, str]:
@@ -225,7 +260,7 @@ def _not_yet(problem: Problem, best: LevelResult, word: str, share: Share) -> tu
     sentence = (
         f"Not yet: on {counted(best.units, word)} it is not certified at risk {_percent(share.risk)}{of} that "
         f"{best.candidate} at {_scope(best)} is {goal} than {_compared(best)}; its gain per {_per(problem)} is at least "
-        f"{at_least(best.gain_lower, unit)} (estimate {amount(best.estimate, unit)})."
+        f"{at_least(best.gain_lower, unit)} ({_estimate(best, unit)})."
     )
     if is_thin(best):
         effective = best.weights["effective_units"]
@@ -236,9 +271,9 @@ def _not_yet(problem: Problem, best: LevelResult, word: str, share: Share) -> tu
         )
     if best.further_units is not None:
         return sentence, (
-            f"Keep the incumbent. Log about {counted(best.units + best.further_units, word, 'new ')} as before, if evidence goes "
+            f"Keep the incumbent. Log {about(best.units + best.further_units, word, 'new ')} as before, if evidence goes "
             "on growing as it did, and certify the same candidate on them alone, in a file of their own: that costs no further "
-            f"risk. The whole log again takes about {counted(best.further_units, word, 'further ')}, but it is a second "
+            f"risk. The whole log again takes {about(best.further_units, word, 'further ')}, but it is a second "
             f"look at these data: ask for the sum of both risks (--delta {_more_risk(share)})."
         )
     if best.units < FORESEEABLE:

@@ -197,9 +197,10 @@ def show(certificate: Any) -> None:
     screen.print(verdict.sentence, style=colour, soft_wrap=True)
     screen.print(f"What to do: {verdict.next_step}", soft_wrap=True)
     unit = f", in {verdict.unit}" if verdict.unit else ""
+    compared = list(dict.fromkeys(level.comparator for level in certificate.levels if level.comparator))
+    who = compared[0] if len(compared) == 1 else "its comparator (named below)" if compared else "the comparator"
     title = (
-        f"Gain over the comparator on {counted(verdict.units, verdict.unit_word)}{unit}; all bounds at once at risk "
-        f"{verdict.delta:g}"
+        f"Gain over {who} on {counted(verdict.units, verdict.unit_word)}{unit}; all bounds at once at risk {verdict.delta:g}"
     )
     costs = certificate.problem["reward"].get("goal") == "minimise"
     columns = ["scope", "verdict", "gain ≥", "estimate", "cost ≤" if costs else "value ≥", "log", "further"]
@@ -214,7 +215,7 @@ def show(certificate: Any) -> None:
             screen.print(f"  {_place(certificate, level)}: {_survives(level)}", soft_wrap=True, markup=False)
     for item in certificate.diagnostics.get("unsmoothed", ()):
         screen.print(f"  {_exact(item)}", soft_wrap=True, markup=False)
-    for comparator in dict.fromkeys(level.comparator for level in certificate.levels if level.comparator):
+    for comparator in compared if len(compared) > 1 else ():
         places = [" + ".join(level.scope) for level in certificate.levels if level.comparator == comparator]
         screen.print(f"  compared with {comparator}: {'; '.join(dict.fromkeys(places))}", soft_wrap=True, markup=False)
     if any(level.verdict == "not yet" for level in certificate.levels):
@@ -227,7 +228,7 @@ def show(certificate: Any) -> None:
 
 
 def _row(certificate: Any, level: Any) -> list[str]:
-    from aegis.certificate.verdicts import at_least
+    from aegis.certificate.verdicts import MANY, at_least
 
     costs = certificate.problem["reward"].get("goal") == "minimise"
     numbers = [
@@ -236,7 +237,7 @@ def _row(certificate: Any, level: Any) -> list[str]:
         "-" if level.value_lower is None else at_least(level.value_lower, upper=costs),
         "-" if level.legacy_value is None else f"{level.legacy_value:.4g}",
     ]
-    further = "-" if level.further_units is None else str(level.further_units)
+    further = "-" if level.further_units is None else ">10 million" if level.further_units > MANY else str(level.further_units)
     return [_place(certificate, level), level.verdict, *numbers, further]
 
 
