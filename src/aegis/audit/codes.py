@@ -13,6 +13,8 @@ class Code:
     fix: str
 
 
+IMPOSSIBLE = "incumbent-impossible"  # of a stated incumbent that the log contradicts
+MOVING = "follows-moving-log"  # of a candidate that is capped by, or falls back on, probabilities of several policies
 SEVERAL_LOGGERS = "several-loggers"  # what a gain is compared with is then an average, unless an incumbent is declared
 
 CODES: dict[str, Code] = {
@@ -82,6 +84,14 @@ CODES: dict[str, Code] = {
     "identical": Code(
         "A candidate gives the same probabilities as its comparator on every certified decision: there is no gain to certify.",
         "keep the incumbent; if the two should differ, check that the policy is the one you meant",
+    ),
+    IMPOSSIBLE: Code(
+        "Under the stated incumbent a logged action cannot have the logged probability, or it is not available there.",
+        "correct 'incumbent' in the problem file, or the propensities",
+    ),
+    MOVING: Code(
+        "A candidate follows the logged probabilities, which are not those of one policy: deployed, it is not one policy either.",
+        "state the incumbent and learn a candidate that stays close to it (aegis learn --kind stepped), or a greedy one",
     ),
     "incumbent-unreached": Code(
         "The stated incumbent takes actions that the log never takes; they count as if the incumbent earned the most there.",

@@ -11,13 +11,14 @@ import numpy as np
 import pyarrow as pa
 
 from aegis.audit import SEVERAL_LOGGERS
+from aegis.audit.codes import MOVING
 from aegis.audit.doubtful import chance, doubtful_weights
 from aegis.audit.finding import SEVERITIES, Audit, Finding, finding
 from aegis.audit.overlap import is_full
 from aegis.audit.randomisation import NO_DENSITY
 from aegis.certificate.assumptions import assumptions, codes_about
 from aegis.certificate.balance import doubtful, log_evidence, mean_weight
-from aegis.certificate.candidate import Candidate
+from aegis.certificate.candidate import Candidate, follows_log
 from aegis.certificate.certificate import REFUSED, Assumption, Certificate, LevelResult
 from aegis.certificate.claims import margin_of
 from aegis.certificate.collected import Collected
@@ -193,7 +194,9 @@ def _concerns(item: Finding, scope: Scope, problem: Problem) -> bool:
 
 def _own_findings(request: Request, outcome: Outcome, looks: Mapping[str, Any], share: Share) -> list[Finding]:
     found = []
-    if outcome.refusal is not None and outcome.code != CANNOT:
+    if outcome.refusal is not None and outcome.code in {item.code for item in outcome.audit.findings}:
+        pass  # the audit has found it as well
+    elif outcome.refusal is not None and outcome.code != CANNOT:
         found.append(finding(outcome.code, "refused", outcome.refusal, fix=outcome.fix))
     elif outcome.refusal is not None and not outcome.audit.refused:
         found.append(finding(CANNOT, "refused", outcome.refusal, fix=_after_semicolon(outcome.refusal)))
@@ -226,6 +229,7 @@ def _own_findings(request: Request, outcome: Outcome, looks: Mapping[str, Any], 
             name, evidence = request.candidates[index].name, log_evidence(balance)
             found.append(doubtful_weights(name, request.named(scope), mean_weight(balance), evidence))
     if outcome.found is not None:
+        found += _moving(request, outcome.audit)
         found += other_methods(request, outcome.found.claims)
         found += _unreached(outcome.found)
     if outcome.found is not None and outcome.found.certified_episodes == 0:
@@ -241,6 +245,24 @@ def _given(incumbent: Candidate) -> dict[str, str | None]:
 def _assumed(request: Request) -> list[str]:
     """Return the candidates without a training record, which are assumed to have been fixed before the log was seen."""
     return [candidate.name for candidate in request.candidates if not candidate.record and candidate.frozen is None]
+
+
+def _moving(request: Request, audit: Audit) -> list[Finding]:
+    """Return a refusal for each level at which a candidate follows logged probabilities that are not those of one policy."""
+    several = {item.level for item in audit.findings if item.code == SEVERAL_LOGGERS}
+    levels = {name for scope in request.scopes for name in scope} & several
+    return [
+        finding(
+            MOVING,
+            "refused",
+            f"level '{name}': {candidate.name} follows the logged probabilities, such as a cap does, and several policies wrote "
+            "them, or one that changed: deployed, the candidate is not one policy, and no gain of it can be certified",
+            name,
+        )
+        for candidate in (() if request.frozen is not None else request.candidates)
+        for name in sorted(levels)
+        if follows_log(candidate.policy, name)
+    ]
 
 
 def _unreached(found: Collected) -> list[Finding]:

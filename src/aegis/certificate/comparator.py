@@ -12,13 +12,11 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
-from aegis.errors import RefusedError
+from aegis.audit.incumbent_fit import impossible
 from aegis.policies import Capped, Floored, Hybrid, Logged, Mixture, StatedIncumbent, stated_levels
+from aegis.policies.incumbent import misfit
 from aegis.problem import Array, Batch, Incumbent, Policy, Problem, Scope
 
-ROUND_OFF = 1e-6  # of logged probabilities
 WROTE = "the policy that wrote the log, exploration included"
 AVERAGE = "the average of the log, which several policies wrote, or one that changed"
 INCUMBENT, LOG, MIXED = "incumbent", "log", "average of the log"  # what a result compares with, as far as it is known
@@ -112,22 +110,10 @@ class Comparator:
 
         taken `[n]`, full `[n, A]` or None: mu of the decisions of a level.
         """
-        table, most = batch.levels[level], self.ratios.get(level, self.promised.get(level))
-        if table.available is not None and full is not None:
-            masked = ((full > ROUND_OFF) & ~table.available).any(axis=1)
-            if masked.any():
-                raise _impossible(level, batch, int(np.argmax(masked)), "it would take an action that is not available there")
-        if most is None:
-            return
-        wrong = taken > most * table.mu_taken * (1.0 + ROUND_OFF) + ROUND_OFF
-        if full is not None and table.mu_full is not None:
-            wrong = wrong | (full > most * table.mu_full * (1.0 + ROUND_OFF) + ROUND_OFF).any(axis=1)
-        if wrong.any():
-            row = int(np.argmax(wrong))
-            text = (
-                f"its probability exceeds the logged one more than {most:.4g} times, which was declared or follows from 'epsilon'"
-            )
-            raise _impossible(level, batch, row, text)
+        most = self.ratios.get(level, self.promised.get(level))
+        found = misfit(level, batch, taken, full, most)
+        if found is not None:
+            raise impossible(level, batch, *found)
 
 
 LOGGER = Comparator()  # candidates are compared with the policy that wrote the log
@@ -181,14 +167,6 @@ def others_act(problem: Problem, comparator: Comparator, scope: Scope) -> str:
 
 def _quoted(names: Sequence[str]) -> str:
     return " and ".join(f"'{name}'" for name in names)
-
-
-def _impossible(level: str, batch: Batch, decision: int, why: str) -> RefusedError:
-    row = int(batch.first_rows(level)[decision])
-    return RefusedError(
-        f"{batch.where(row)}, level '{level}': under the stated incumbent the logged action cannot have the logged probability: "
-        f"{why}; correct 'incumbent' or the propensities"
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,7 +98,7 @@ def _without_exploring(problem: Problem, best: LevelResult) -> str:
     if best.exploration is None or best.estimate is None:
         return ""
     unit, whole, part = problem.reward.unit, best.estimate + best.exploration, best.exploration
-    over = f" Estimated over the log as it was written: {amount(whole, unit)}"
+    over = f" Estimated over the log as it was written{', exploration included' if best.explored else ''}: {amount(whole, unit)}"
     most = "; the incumbent counts as earning the most where the log never acts" if best.unreached > 0 else ""
     if amount(abs(part), "") == "0" or abs(part) < NOTHING * max(abs(whole), abs(best.estimate)):
         return f"{over}; the incumbent earns as much as the log did{most}."

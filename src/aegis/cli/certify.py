@@ -222,9 +222,9 @@ def show(certificate: Any) -> None:
         screen.print(certificate.blocking, soft_wrap=True)
     for found in certificate.findings:
         if found["severity"] != "note":
-            screen.print(
-                f"{found['severity']} [{found['code']}]: {found['message']}; {found['fix']}", soft_wrap=True, markup=False
-            )
+            once = found["fix"].lower() in verdict.next_step.lower()  # a remedy is printed once
+            text = found["message"] if once else f"{found['message']}; {found['fix']}"
+            screen.print(f"{found['severity']} [{found['code']}]: {text}", soft_wrap=True, markup=False)
 
 
 def _row(certificate: Any, level: Any) -> list[str]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from aegis.certificate.comparator import ROUND_OFF
+from aegis.policies.incumbent import ROUND_OFF
 from aegis.errors import nearest
 from aegis.handover.gate import ACTIONS
 from aegis.problem import Level, Problem, Variable
