@@ -83,7 +83,8 @@ CODES: dict[str, Code] = {
     # ---- comparator
     "identical": Code(
         "A candidate gives the same probabilities as its comparator on every certified decision: there is no gain to certify.",
-        "keep the incumbent; if the two should differ, check that the policy is the one you meant",
+        "keep the incumbent: the two are one policy in this log; if they should differ, check that the policy is the one you "
+        "meant and that its probabilities are not those of the log",
     ),
     IMPOSSIBLE: Code(
         "Under the stated incumbent a logged action cannot have the logged probability, or it is not available there.",

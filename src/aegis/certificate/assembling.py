@@ -11,14 +11,14 @@ import numpy as np
 import pyarrow as pa
 
 from aegis.audit import SEVERAL_LOGGERS
-from aegis.audit.codes import MOVING
+from aegis.audit.codes import CODES, MOVING
 from aegis.audit.doubtful import chance, doubtful_weights
 from aegis.audit.finding import SEVERITIES, Audit, Finding, finding
 from aegis.audit.overlap import is_full
 from aegis.audit.randomisation import NO_DENSITY
 from aegis.certificate.assumptions import assumptions, codes_about
 from aegis.certificate.balance import doubtful, log_evidence, mean_weight
-from aegis.certificate.candidate import Candidate, follows_log
+from aegis.certificate.candidate import Candidate
 from aegis.certificate.certificate import REFUSED, Assumption, Certificate, LevelResult
 from aegis.certificate.claims import margin_of
 from aegis.certificate.collected import Collected
@@ -68,7 +68,7 @@ def assemble(
     every = [*_own_findings(request, outcome, looks, share), *audited]
     findings = sorted(every, key=lambda item: SEVERITIES.index(item.severity))  # gravest first
     levels = _levels(request, outcome, findings)
-    findings = sorted([*_identical(request, levels), *findings], key=lambda item: SEVERITIES.index(item.severity))
+    findings = sorted([*_of_candidates(levels), *findings], key=lambda item: SEVERITIES.index(item.severity))
     weights = [] if found is None else _weights(request, found)
     fixes = [item.fix for item in findings if item.severity == "refused"]
     return Certificate(
@@ -168,17 +168,13 @@ def _without(request: Request, scope: Scope) -> str:
     return f"there is no propensity of {listed([repr(name) for name in missing])} [no-propensity]"
 
 
-def _identical(request: Request, levels: Sequence[LevelResult]) -> list[Finding]:
-    """Return a finding for each result that is refused because the candidate does what its comparator does."""
-    fix = (
-        "keep the incumbent: the two are one policy in this log; if they should differ, check that the policy is the one you "
-        "meant "
-        "and that its probabilities are not those of the log"
-    )
+def _of_candidates(levels: Sequence[LevelResult]) -> list[Finding]:
+    """Return a finding for each result that is refused for what its candidate does: a comparator's actions, or a moving log's."""
     return [
-        finding(IDENTICAL, "refused", level.reason.removesuffix(f" [{IDENTICAL}]"), fix=fix)
+        finding(code, "refused", level.reason.removesuffix(f" [{code}]"), fix=CODES[code].fix)
+        for code in (IDENTICAL, MOVING)
         for level in levels
-        if level.verdict == REFUSED and level.reason.endswith(f"[{IDENTICAL}]")
+        if level.verdict == REFUSED and level.reason.endswith(f"[{code}]")
     ]
 
 
@@ -229,7 +225,6 @@ def _own_findings(request: Request, outcome: Outcome, looks: Mapping[str, Any], 
             name, evidence = request.candidates[index].name, log_evidence(balance)
             found.append(doubtful_weights(name, request.named(scope), mean_weight(balance), evidence))
     if outcome.found is not None:
-        found += _moving(request, outcome.audit)
         found += other_methods(request, outcome.found.claims)
         found += _unreached(outcome.found)
     if outcome.found is not None and outcome.found.certified_episodes == 0:
@@ -245,24 +240,6 @@ def _given(incumbent: Candidate) -> dict[str, str | None]:
 def _assumed(request: Request) -> list[str]:
     """Return the candidates without a training record, which are assumed to have been fixed before the log was seen."""
     return [candidate.name for candidate in request.candidates if not candidate.record and candidate.frozen is None]
-
-
-def _moving(request: Request, audit: Audit) -> list[Finding]:
-    """Return a refusal for each level at which a candidate follows logged probabilities that are not those of one policy."""
-    several = {item.level for item in audit.findings if item.code == SEVERAL_LOGGERS}
-    levels = {name for scope in request.scopes for name in scope} & several
-    return [
-        finding(
-            MOVING,
-            "refused",
-            f"level '{name}': {candidate.name} follows the logged probabilities, such as a cap does, and several policies wrote "
-            "them, or one that changed: deployed, the candidate is not one policy, and no gain of it can be certified",
-            name,
-        )
-        for candidate in (() if request.frozen is not None else request.candidates)
-        for name in sorted(levels)
-        if follows_log(candidate.policy, name)
-    ]
 
 
 def _unreached(found: Collected) -> list[Finding]:

@@ -7,7 +7,9 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from aegis.audit import Finding
+from aegis.audit.codes import MOVING
 from aegis.certificate.balance import effective_units, mean_weight, unbalanced
+from aegis.certificate.candidate import follows_log
 from aegis.certificate.certificate import CERTIFIED, NOT_YET, REFUSED, GuardResult, LevelResult, Sensitivity, Station, Test
 from aegis.certificate.claims import margin_of
 from aegis.certificate.collected import Collected
@@ -36,6 +38,18 @@ def identical(request: Request, found: Collected, index: int, scope: Scope, comp
     )
 
 
+def follows_moving_log(request: Request, index: int, scope: Scope, several: Collection[str]) -> str:
+    """Return why a candidate is refused that follows logged probabilities which are not those of one policy; empty if none is."""
+    candidate = request.candidates[index]
+    levels = [name for name in request.named(scope) if name in several and follows_log(candidate.policy, name)]
+    if not levels or request.frozen is not None:
+        return ""
+    return (
+        f"{candidate.name} follows the logged probabilities at {', '.join(map(repr, levels))}, such as a cap does, and several "
+        "policies wrote them, or one that changed: deployed, the candidate is not one policy, and no gain of it can be certified"
+    )
+
+
 def level_result(
     request: Request, found: Collected, index: int, scope: Scope, refusals: Sequence[Finding], several: Collection[str] = ()
 ) -> LevelResult:
@@ -52,6 +66,9 @@ def level_result(
     if refusals:
         reason = "; ".join(f"{item.message} [{item.code}]" for item in refusals)
         return refused_result(candidate.name, names, delta, margin, reason, _units(own))
+    moving = follows_moving_log(request, index, scope, several)
+    if moving:
+        return refused_result(candidate.name, names, delta, margin, f"{moving} [{MOVING}]", _units(own))
     comparator = compared_with(problem, request.comparator, scope, several)
     same = identical(request, found, index, scope, comparator)
     if same:

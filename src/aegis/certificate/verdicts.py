@@ -231,7 +231,9 @@ def _certified(problem: Problem, best: LevelResult, word: str, share: Share) -> 
 def _deploy(best: LevelResult) -> str:
     """Return what to do with a certified candidate: who it is better than decides whether it may be handed over."""
     deploy = f"eploy {best.candidate} at {_scope(best)} unchanged. Keep logging propensities, so that the gain can be monitored."
-    state = "state the incumbent ('incumbent' in the problem file, or --incumbent) and certify against it on a log that came later"
+    state = (
+        "state the incumbent ('incumbent' in the problem file, or --incumbent) and certify against it on a log that came later"
+    )
     if best.against == MIXED:
         return (
             f"Before you hand over, {state}. {best.candidate} is better than the average of the log. Whether it is better than "

@@ -12,7 +12,7 @@ import click
 from aegis.cli import options
 from aegis.cli.show import console, print_json, table
 from aegis.cli.values import Word
-from aegis.errors import counted
+from aegis.errors import RefusedError, counted
 
 
 @click.command("certify")
@@ -97,7 +97,7 @@ def command(
     registered before the first one (--register) or you declare in writing that it was fixed before (--fixed-before).
 
     \b
-    Exit codes: 0 certified or registered, 3 not yet, 4 refused, 2 bad input.
+    Exit codes: 0 certified or registered, 3 not yet, 4 refused or registered without any risk left, 2 bad input.
 
     \b
     Examples:
@@ -140,7 +140,7 @@ def command(
             print_json(registration.to_json())
         else:
             show_registration(registration)
-        return 0
+        return 0 if registration.share is not None else RefusedError.exit_code
     certificate = certify(source, candidates, **asked, report=_progress(as_json), engine=engine, workers=workers)
     options.tell_who_read(source, engine)
     if out is not None:
@@ -169,6 +169,8 @@ def show_registration(registration: Any) -> None:
     names = ", ".join(str(item["name"]) for item in declared["candidates"])
     scopes = "; ".join(" + ".join(scope) for scope in declared["scopes"])
     word = "Already registered" if registration.already else "Registered"
+    if share is None:
+        word = f"{word}, but it cannot be tested"
     lines = [
         f"{word}: {names} at {scopes} ({', '.join(declared['what'])}, method {declared['method']}), risk {declared['delta']:g}."
     ]
@@ -177,14 +179,15 @@ def show_registration(registration: Any) -> None:
     lines.append(
         f"{counted(registration.requests, 'requests')} on these data. "
         + (
-            f"No risk is left for this one: {registration.reason}."
+            f"{registration.reason[:1].upper()}{registration.reason[1:]}."
             if share is None
             else f"This one is tested at {share.risk:.4g}, its share of {share.total:.4g} for {share.words}."
             if share.requests > 1
             else f"It is tested at {share.risk:.4g}."
         )
     )
-    lines.append(f"No result was looked at. The same command without --register certifies. Ledger: {registration.ledger}")
+    todo = "The same command without --register certifies." if share is not None else "Certifying it is refused (risk-spent)."
+    lines.append(f"No result was looked at. {todo} Ledger: {registration.ledger}")
     for line in lines:
         screen.print(line, soft_wrap=True, markup=False)
 
@@ -199,9 +202,7 @@ def show(certificate: Any) -> None:
     unit = f", in {verdict.unit}" if verdict.unit else ""
     compared = list(dict.fromkeys(level.comparator for level in certificate.levels if level.comparator))
     who = compared[0] if len(compared) == 1 else "its comparator (named below)" if compared else "the comparator"
-    title = (
-        f"Gain over {who} on {counted(verdict.units, verdict.unit_word)}{unit}; all bounds at once at risk {verdict.delta:g}"
-    )
+    title = f"Gain over {who} on {counted(verdict.units, verdict.unit_word)}{unit}; all bounds at once at risk {verdict.delta:g}"
     costs = certificate.problem["reward"].get("goal") == "minimise"
     columns = ["scope", "verdict", "gain ≥", "estimate", "cost ≤" if costs else "value ≥", "log", "further"]
     screen.print(table(title, columns, [_row(certificate, level) for level in certificate.levels]))

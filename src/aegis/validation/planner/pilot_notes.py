@@ -20,7 +20,7 @@ def no_gain(level: str, found: PilotLevel, measure: Measure, counts: bool) -> st
     if not counts:
         return told
     return (
-        f"{told}; what is counted on is {found.counted * width:.3g}, as in the table. Take the numbers for a guess, or give the "
+        f"{told}; what is counted on is {found.counted * width + 0.0:.3g}, as in the table. Take the numbers for a guess, or give the "
         "gain that is hoped for (--gain)"
     )
 
