@@ -120,8 +120,10 @@ class Collected:
         """Make clusters, which are whole only now, into units; RefusedError if candidates have seen what is certified."""
         for item in (*self.evidence, *self.balances.values()):
             item.close()
-        for each in (*self.moments.values(), *self.ratios.values()):
-            each.close()
+        for moments in self.moments.values():
+            moments.close()
+        for ratios in self.ratios.values():
+            ratios.close()
         for recognised in self.recognised:
             recognised.check()
 

@@ -19,7 +19,7 @@ from aegis.certificate.collecting import Evidence, Moments
 from aegis.certificate.measures import Measure
 from aegis.certificate.parts import SLACK, Part
 from aegis.certificate.request import Request
-from aegis.certificate.units import Clusters, nested_means
+from aegis.certificate.units import Clusters
 from aegis.certificate.view import View
 from aegis.errors import counted
 from aegis.evidence import value_grid
@@ -97,8 +97,8 @@ class IncumbentRatios:
             return finding(
                 UNREACHED,
                 "refused",
-                f"{mean}. That refutes the promise ('max_ratio' or 'epsilon' of the incumbent, or 'least' of the propensity) that "
-                "the log takes every action of the incumbent",
+                f"{mean}. That refutes the promise ('max_ratio' or 'epsilon' of the incumbent, or 'least' of the propensity) "
+                "that the log takes every action of the incumbent",
                 self.level,
                 fix="leave the promise out, so that these actions count as if the incumbent earned the most there; or explore "
                 "around the incumbent; or correct 'incumbent' in the problem file",

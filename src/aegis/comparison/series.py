@@ -89,7 +89,7 @@ def model_series(
 
 
 def paired_gains(view: View, scope: Scope, measure: Measure) -> Array:
-    """Return paired gains `[E]`; both sides where the log may not reach all that the incumbent does, which counts at its worst."""
+    """Return paired gains `[E]`; both sides where the log may not reach all that the incumbent does, where it earns 1."""
     return both_sides(view, scope, measure) - 1.0 if _unreached(view, scope) else plain_gains(view, scope, measure)
 
 

@@ -18,7 +18,6 @@ from aegis.policies.state import State
 from aegis.policies.support import one_hot, table_of, visible
 from aegis.problem import AnyArray, Array, Batch, Incumbent, Level, LevelTable, Policy, Problem, Scope, augmented
 
-
 ROUND_OFF = 1e-6  # of logged probabilities
 
 
