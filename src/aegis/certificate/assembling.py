@@ -70,9 +70,10 @@ def assemble(
     levels = _levels(request, outcome, findings)
     findings = sorted([*_of_candidates(levels), *findings], key=lambda item: SEVERITIES.index(item.severity))
     weights = [] if found is None else _weights(request, found)
+    moving = {item.level for item in findings if item.code == SEVERAL_LOGGERS and item.level is not None}
     fixes = [item.fix for item in findings if item.severity == "refused"]
     return Certificate(
-        judge(problem, levels, request.delta, fixes, _doubts(request, found), share, _assumed(request)),
+        judge(problem, levels, request.delta, fixes, _doubts(request, found), share, _assumed(request), moving),
         levels,
         tuple(item.plain() for item in findings),
         _assumptions(request, outcome),
@@ -81,6 +82,7 @@ def assemble(
             levels,
             [level.name for level in problem.levels if level.actions.continuous],
             [level.name for level in problem.levels if not is_full(problem, level.name)],
+            moving,
         ),
         _counts(found),
         tuple(_candidate(request, candidate, outcome.behaviour) for candidate in request.candidates),

@@ -19,6 +19,7 @@ from aegis.problem import Problem
 SMALL = 3.0  # a largest weight that capping would not lower by much
 SAME = 1e-9  # by which weights may differ from one
 NOTHING = 1e-9  # share of a gain that is as good as none of it
+STEPPED = "a stepped candidate (aegis learn --kind stepped), close to a stated incumbent,"
 MANY = 10_000_000  # units beyond which a forecast says no more than that
 
 
@@ -38,12 +39,13 @@ def judge(
     doubts: Mapping[tuple[str, tuple[str, ...]], Doubt] | None = None,
     share: Share | None = None,
     assumed: Collection[str] = (),
+    moving: Collection[str] = (),
 ) -> Verdict:
     """Return the verdict over all results: that of the scope with the largest certified gain, or of the one nearest to it.
 
     delta: the risk of these results. doubts: by candidate and scope; a certified verdict says them in its own words. share: how
     the risk is shared with other requests on these data. assumed: candidates without a training record, which are assumed to have
-    been fixed before the log was seen.
+    been fixed before the log was seen. moving: levels that several policies logged, where no candidate can be capped.
     """
     best, shared = recommended(levels), share or Share.alone(delta)
     word, unit = unit_word(problem), problem.reward.unit
@@ -57,8 +59,10 @@ def judge(
             () if best is None else best.scope,
             None, None, unit, 0 if best is None else best.units, word, delta, None, f"Do not hand over. {_sentence(fix)}",
         )  # fmt: skip
-    stated = _certified if best.verdict == CERTIFIED else _not_yet
-    sentence, step = stated(problem, best, word, shared)
+    if best.verdict == CERTIFIED:
+        sentence, step = _certified(problem, best, word, shared)
+    else:
+        sentence, step = _not_yet(problem, best, word, shared, _closer(problem, best, moving))
     doubt = (doubts or {}).get((best.candidate, best.scope))
     if doubt is not None and best.verdict == CERTIFIED:
         sentence, step = sentence + _but(doubt), _first(doubt, step)
@@ -158,11 +162,13 @@ def blocking_level(
     levels: Sequence[LevelResult],
     intervals: Collection[str] = (),
     taken_only: Collection[str] = (),
+    moving: Collection[str] = (),
 ) -> str:
     """Return a sentence on which level's weights stand in the way of the scopes that are not certified.
 
     intervals: the levels whose actions are one, where no candidate can be capped. taken_only: those of whose actions only the
-    probability of the one taken is known, where none can be capped before that of all is.
+    probability of the one taken is known, where none can be capped before that of all is. moving: those that several policies
+    logged, where a cap would follow each in turn.
     """
     waiting = [level for level in levels if level.verdict == NOT_YET]
     single = [item for item in weights if item.get("level") and item.get("ess_share") is not None]
@@ -186,6 +192,8 @@ def blocking_level(
         return f"{text}."
     if worst["level"] in intervals:
         return f"{text}. A wider 'bandwidth' makes them smaller."
+    if worst["level"] in moving:
+        return f"{text}. {STEPPED[:1].upper()}{STEPPED[1:]} keeps them small."
     needs = f"; {CAPPED_NEEDS}" if worst["level"] in taken_only else ""
     return f"{text}. A capped candidate (aegis learn --kind capped) keeps them small{needs}."
 
@@ -255,7 +263,7 @@ def _estimate(best: LevelResult, unit: str) -> str:
     return f"{text}, a mean in which all units count alike; the bound bets on them and may lie above it"
 
 
-def _not_yet(problem: Problem, best: LevelResult, word: str, share: Share) -> tuple[str, str]:
+def _not_yet(problem: Problem, best: LevelResult, word: str, share: Share, closer: str) -> tuple[str, str]:
     unit = problem.reward.unit
     of = f" (its share of {_percent(share.total)} for {share.words})" if share.requests > 1 else ""
     goal = f"more than {amount(best.margin, unit)} better" if best.margin else "better"
@@ -269,7 +277,7 @@ def _not_yet(problem: Problem, best: LevelResult, word: str, share: Share) -> tu
         return sentence, (
             f"Keep the incumbent. The log hardly contains decisions like those of {best.candidate}: {counted(best.units, word)} "
             f"tell as much of it as about {effective:.2g} of its own would, too few to foresee how many more it would take. Take "
-            f"a candidate closer to the legacy ({_closer(problem, best)}), or let the legacy explore more."
+            f"a candidate closer to the legacy ({closer}), or let the legacy explore more."
         )
     if best.further_units is not None:
         return sentence, (
@@ -285,7 +293,7 @@ def _not_yet(problem: Problem, best: LevelResult, word: str, share: Share) -> tu
         )
     return sentence, (
         "Keep the incumbent. More of the same data would not do: take another candidate, closer to the legacy "
-        f"({_closer(problem, best)}), explore more, or declare a narrower reward range if it is true."
+        f"({closer}), explore more, or declare a narrower reward range if it is true."
     )
 
 
@@ -299,8 +307,10 @@ def _more_risk(share: Share) -> str:
     return f"{share.total + share.risk:.4g}"
 
 
-def _closer(problem: Problem, best: LevelResult) -> str:
+def _closer(problem: Problem, best: LevelResult, moving: Collection[str]) -> str:
     """Return how to come closer to the legacy."""
+    if set(best.scope) & set(moving):
+        return "aegis learn --kind stepped, around a stated incumbent; several policies wrote the log, so that a cap is none"
     if any(problem.level(name).actions.continuous for name in best.scope):
         return "one that chooses nearer to what the legacy chooses, or a wider 'bandwidth'"
     how = "aegis learn --kind capped, with a smaller --cap if it is capped already"
