@@ -16,7 +16,7 @@ ARROWS: dict[str, set[str]] = {
     "logs": {"problem"},
     "mechanisms": {"problem"},
     "planning": {"problem", "policies", "mechanisms"},
-    "agents": {"problem", "policies", "logs", "mechanisms", "planning"},
+    "agents": {"audit", "problem", "policies", "logs", "mechanisms", "planning"},
     "audit": {"problem", "logs", "policies", "evidence"},
     "certificate": {"audit", "problem", "logs", "policies", "evidence", "mechanisms"},
     "comparison": {"certificate", "agents", "audit", "problem", "logs", "policies", "evidence", "mechanisms"},

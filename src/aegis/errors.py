@@ -55,9 +55,16 @@ class OutputError(InputError):
 
 
 class RefusedError(AegisError):
-    """An assumption that a certificate rests on does not hold in the data."""
+    """An assumption that a certificate rests on does not hold in the data.
+
+    code: of the finding that it makes, if it has one of its own. message, fix: what is wrong, and what would repair it.
+    """
 
     exit_code = 4
+
+    def __init__(self, message: str, code: str = "", fix: str = "") -> None:
+        super().__init__(f"{message}; {fix}" if fix else message)
+        self.message, self.code, self.fix = message, code, fix
 
 
 class ModelError(AegisError):

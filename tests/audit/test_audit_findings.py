@@ -275,6 +275,8 @@ BY_CERTIFICATE = {
     "other-method",
     "identical",
     "incumbent-unreached",
+    "follows-moving-log",
+    "incumbent-impossible",
 }  # found while certifying
 
 

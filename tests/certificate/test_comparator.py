@@ -52,7 +52,8 @@ def test_sentences_name_the_comparator() -> None:
     assert f"than the incumbent, which is {WROTE}" in declared.verdict.sentence
     own = issued(stated("{action: 2}"), scopes=scope)
     assert "than the incumbent (always '2'), while the other levels act as in the log" in own.verdict.sentence
-    assert "Estimated over the log as it was written, exploration included" in own.verdict.sentence
+    assert "Estimated over the log as it was written: " in own.verdict.sentence
+    assert "is the difference between the incumbent and the log" in own.verdict.sentence  # no rate of exploration is known
     assert "The candidate is assumed fixed before this log was seen" in own.verdict.sentence
     level = own.levels[0]
     assert level.incumbent_value - level.legacy_value == pytest.approx(level.exploration, abs=1e-12)
@@ -90,7 +91,9 @@ def test_a_promise_that_a_row_breaks_is_refused_by_name(incumbent: str, full: bo
     assert (
         "level 'dose': under the stated incumbent the logged action cannot have the logged probability" in found.verdict.sentence
     )
-    assert "row" in found.verdict.sentence and "correct 'incumbent' or the propensities" in found.findings[0]["fix"]
+    assert "row" in found.verdict.sentence and "correct 'incumbent' in the problem file" in found.findings[0]["fix"]
+    assert [item["code"] for item in found.findings if item["severity"] == "refused"] == ["incumbent-impossible"]
+    assert "correct 'incumbent'" not in found.verdict.sentence  # the remedy is what to do, and stands there
 
 
 def never_logged() -> pa.Table:
@@ -123,7 +126,7 @@ def test_a_policy_may_be_given_as_the_incumbent(tmp_path: Path) -> None:
     given = certify(Source(TABLE, problem), better_policy(problem), incumbent=legacy, ledger=False)
     for one, other in zip(over_the_log.levels, given.levels, strict=True):
         if len(one.scope) == 1:
-            assert other.comparator == "the incumbent (the incumbent that was given)"
+            assert other.comparator == "the incumbent (the policy that was given)"
             # The policy that wrote the log, given as a policy: the same estimate; the bets know less of it beforehand.
             assert other.estimate == pytest.approx(one.estimate, rel=0.2)
     given.save(tmp_path / "certificate.json")
@@ -135,16 +138,13 @@ def test_a_policy_may_be_given_as_the_incumbent(tmp_path: Path) -> None:
     assert again.holds, [str(item) for item in again.differences]
 
 
-def test_taken_probabilities_are_enough_and_a_declared_ratio_sharpens() -> None:
-    rough = stated("{action: 2}", full=False)
-    sharp = stated("{action: 2, max_ratio: 4}", full=False)
+def test_taken_probabilities_are_enough_and_no_bound_rests_on_a_promise_about_the_others() -> None:
     columns = {"dose": "new_dose"}
-    bounds = []
-    for problem in (rough, sharp):
+    results = []
+    for problem in (stated("{action: 2}", full=False), stated("{action: 2, max_ratio: 4}", full=False)):
         found = certify(Source(TABLE, problem), TargetColumns(problem, columns), scopes=[["dose"]], ledger=False)
-        bounds.append((found.levels[0].method, found.levels[0].estimate))
-    assert [method for method, _ in bounds] == ["plain, both sides", "plain"]
-    assert bounds[0][1] == bounds[1][1]
+        results.append((found.levels[0].method, found.levels[0].estimate, found.levels[0].gain_lower))
+    assert results[0] == results[1] and results[0][0] == "plain, both sides"
 
 
 def test_other_levels_are_corrected_where_it_is_asked_for() -> None:

@@ -11,12 +11,14 @@ import numpy as np
 
 from aegis.agents.candidates import CandidateSettings, check_carry_over, make_candidate, plan_from, plannable
 from aegis.agents.fitting import Fitted, Report, episode_means, fit
+from aegis.audit.incumbent_fit import check_incumbent
+from aegis.audit.loggers import Loggers
 from aegis.errors import PolicyError, SettingError
 from aegis.files import digest_of
 from aegis.logs import Source, Split, learning_record
 from aegis.mechanisms import LevelRewards, ModelSettings
 from aegis.planning import Greedy
-from aegis.policies import StatedIncumbent, path_full
+from aegis.policies import StatedIncumbent, path_full, stated_levels
 from aegis.problem import Array, Batch, Policy, Problem, Scope, dump_problem
 from aegis.version import __version__
 
@@ -65,6 +67,7 @@ def learn(
         raise SettingError(f"a candidate acts somewhere: name at least one level of {', '.join(problem.names)}")
     check_carry_over(problem, controlled, chosen)
     placed = source.placed(split or Split())
+    _check_log(source, placed, controlled, chosen)
     fitted = fit(source, placed, controlled, models, report)
     policy = make_candidate(problem, fitted, controlled, chosen)
     judged = _some(source, placed)
@@ -89,11 +92,37 @@ def plug_in_value(
 
 
 def _incumbent_value(problem: Problem, fitted: Fitted, scope: Scope, settings: CandidateSettings, batch: Batch) -> float | None:
-    """Return what the fitted model expects the incumbent to earn in the same contexts; None if its distribution is not known."""
+    """Return what the fitted model expects the incumbent to earn in the same contexts; None if it is not stated there."""
+    level = next(name for name in problem.names if name in scope)
+    if level not in stated_levels(problem):
+        return None
     try:
         return plug_in_value(problem, fitted, StatedIncumbent(problem), scope, settings, batch)
     except PolicyError:
         return None
+
+
+def _check_log(source: Source, split: Split, scope: Scope, settings: CandidateSettings) -> None:
+    """Raise RefusedError where the stated incumbent does not fit a row of the prior side, PolicyError where no cap can be set.
+
+    A cap over logged probabilities needs one policy that wrote them: capped by several in turn, a candidate is not one policy.
+    """
+    problem, capped = source.problem, settings.kind == "capped"
+    if not capped and not stated_levels(problem):
+        return
+    loggers = Loggers(problem)
+    for batch in source.batches(side="prior", split=split):
+        check_incumbent(problem, batch)
+        if capped:
+            loggers.add(batch)
+    for item in loggers.findings():
+        if item.level in scope:
+            known = item.level in stated_levels(problem)
+            raise PolicyError(
+                f"{item.message}; a capped candidate would follow them, and deployed it would not be one policy: "
+                + ("" if known else "state the incumbent ('incumbent' in the problem file), then ")
+                + "learn kind 'stepped' (--kind stepped), which stays close to the stated incumbent; or kind 'greedy'"
+            )
 
 
 def _model_values(problem: Problem, fitted: Fitted, scope: Scope, settings: CandidateSettings, level: str, batch: Batch) -> Array:

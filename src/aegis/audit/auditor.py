@@ -16,6 +16,7 @@ from aegis.audit.drift import PART, Drift
 from aegis.audit.duplicates import Duplicates
 from aegis.audit.exact import ExactActions
 from aegis.audit.finding import Audit, Finding, finding
+from aegis.audit.incumbent_fit import IncumbentFit
 from aegis.audit.lenient import Lenient
 from aegis.audit.loggers import Loggers
 from aegis.audit.neighbours import Neighbours
@@ -74,6 +75,7 @@ class Auditor:
         self._copies = Copies(problem, alpha, frozenset(atoms_of(self.problem)))
         self._exact = ExactActions(self.problem, self.scope)
         self._loggers = Loggers(self.problem)
+        self._incumbent = IncumbentFit(self.problem)
         self._drift = Drift(problem, alpha)
         self._overlap = None if policy is None else Overlap(self.problem, policy, self.scope, learned)
 
@@ -95,6 +97,7 @@ class Auditor:
         weights = {} if self._overlap is None else self._overlap.add(batch)
         self._exact.add(batch)
         self._loggers.add(batch)
+        self._incumbent.add(batch)
         self._carry_over.add(view, weights)
         for check in self._alone():
             check.add(view)
@@ -128,6 +131,7 @@ class Auditor:
         self._carry_over.merge(other._carry_over)
         self._exact.merge(other._exact)
         self._loggers.merge(other._loggers)
+        self._incumbent.merge(other._incumbent)
         if self._overlap is not None and other._overlap is not None:
             self._overlap.merge(other._overlap)
 
@@ -165,6 +169,7 @@ class Auditor:
             *self._units(),
             *self._drift.findings(),
             *self._loggers.findings(),
+            *self._incumbent.findings(),
             *self._duplicates.findings(bool(repeated)),
             *self._copies.findings(),
             *([] if self._overlap is None else self._overlap.findings()),

@@ -13,6 +13,8 @@ class Code:
     fix: str
 
 
+IMPOSSIBLE = "incumbent-impossible"  # of a stated incumbent that the log contradicts
+MOVING = "follows-moving-log"  # of a candidate that is capped by, or falls back on, probabilities of several policies
 SEVERAL_LOGGERS = "several-loggers"  # what a gain is compared with is then an average, unless an incumbent is declared
 
 CODES: dict[str, Code] = {
@@ -48,7 +50,8 @@ CODES: dict[str, Code] = {
     "weights-below-one": Code(
         "Weights of some actions average below one: they are not always possible, or their propensities are too high.",
         "if every available action can be taken in every context, declare its lowest probability as propensity 'least' (it is "
-        "then tested); otherwise candidates that need these actions will look worse than they are",
+        "then tested); otherwise gains of candidates that need these actions, and gains over an incumbent that takes them, come "
+        "out smaller than they are",
     ),
     "propensities-not-sequential": Code(
         "Given the earlier decisions of an episode the propensities are off; given the actions above they may be right.",
@@ -80,7 +83,16 @@ CODES: dict[str, Code] = {
     # ---- comparator
     "identical": Code(
         "A candidate gives the same probabilities as its comparator on every certified decision: there is no gain to certify.",
-        "keep the incumbent; if the two should differ, check that the policy is the one you meant",
+        "keep the incumbent: the two are one policy in this log; if they should differ, check that the policy is the one you "
+        "meant and that its probabilities are not those of the log",
+    ),
+    IMPOSSIBLE: Code(
+        "Under the stated incumbent a logged action cannot have the logged probability, or it is not available there.",
+        "correct 'incumbent' in the problem file, or the propensities",
+    ),
+    MOVING: Code(
+        "A candidate follows the logged probabilities, which are not those of one policy: deployed, it is not one policy either.",
+        "state the incumbent and learn a candidate that stays close to it (aegis learn --kind stepped), or a greedy one",
     ),
     "incumbent-unreached": Code(
         "The stated incumbent takes actions that the log never takes; they count as if the incumbent earned the most there.",

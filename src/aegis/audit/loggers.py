@@ -160,9 +160,7 @@ def _of_taken(level: Level, sample: Sample) -> tuple[Nugget | None, Sample]:
 
 def _logged(level: Level) -> bool:
     """Say whether the propensities of a level were logged. Those in the problem file, and fitted ones, follow one rule."""
-    propensity, incumbent = level.propensity, level.comparator
-    if incumbent is not None and not incumbent.logged:
-        return False  # gains are over the stated incumbent, however many policies logged
+    propensity = level.propensity
     return propensity is not None and not propensity.estimated and bool(propensity.column or propensity.columns)
 
 
@@ -216,5 +214,8 @@ def _finding(level: Level, left: Nugget, full: bool, one: str, other: str) -> Fi
         f"at like contexts the logged {seen}, e.g. {one} against {other}; several policies wrote this log, or one "
         "that changed or looks at something outside the context"
     )
+    stated = level.comparator is not None and not level.comparator.logged
+    message += "; gains are over the stated incumbent all the same" if stated else ""
     figures: dict[str, float | str] = {"near": left.near, "random": left.random, "share": left.share}
-    return finding(SEVERAL_LOGGERS, "warning", message, level.name, figures=figures)
+    fix = "none for a gain over the stated incumbent; a candidate must not be capped by such probabilities" if stated else None
+    return finding(SEVERAL_LOGGERS, "note" if stated else "warning", message, level.name, fix=fix, figures=figures)

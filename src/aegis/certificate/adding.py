@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from aegis.certificate.collected import Collected, alone
 from aegis.certificate.estimates import episode_estimates
+from aegis.certificate.parts import BOTH_SIDES
 from aegis.certificate.recognising import recognise
 from aegis.certificate.request import Request
 from aegis.certificate.view import View
@@ -60,13 +61,16 @@ def _add_view(request: Request, found: Collected, index: int, view: View, certif
         item.add(values, cluster, certified if claim.group is None else _both(claim.group.members(view.batch), certified))
         if claim.what == "gain" and claim.group is None:
             robust = request.problem.carry_over == "none" and any(part.modelled for part in claim.parts)
-            estimates = episode_estimates(view, claim.scope, claim.measure, robust)
+            sides = any(part.name.startswith(BOTH_SIDES) for part in claim.parts)
+            estimates = episode_estimates(view, claim.scope, claim.measure, robust, sides)
             found.moments[index, claim.scope].add(estimates, cluster, certified)
             weights = view.node_weights(claim.scope)
             found.spreads[index, claim.scope].add(weights if certified is None else weights[rows[view.level]])
             found.agreements[index, claim.scope].add(view, claim.scope, rows)
             balance = found.balances[index, claim.scope]
             balance.add(balance.compute(view), cluster, certified)
+    for ratios in found.ratios.values() if index == 0 else ():
+        ratios.add(view, certified)
     for (position, name), spread in found.level_spreads.items():
         if position == index and spread is not found.spreads.get((index, alone(request.problem, name))):
             weights = level_weights(view, view.batch, name)

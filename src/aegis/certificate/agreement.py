@@ -31,15 +31,16 @@ class Agreement:
     def add(self, view: View, scope: Scope, rows: Mapping[str | None, AnyArray]) -> None:
         """Add the decisions of a view; rows: by level which of them count, all where a level is not named."""
         found, batch = view.against(scope), view.batch
+        wide = view.comparator.compared(scope)
         for level in batch.levels:
-            if level not in scope:
+            known = batch.levels[level].mu_full is not None
+            seen = view.against(wide) if known and level in wide & view.comparator.levels else None
+            if seen is not None:
+                self._reach(level, path_full(seen, level, batch), view.logging(level), rows.get(level))
+            if self.differs or level not in scope:
                 continue
             stated = found is not None and level in view.comparator.levels
-            full = level in view._full and batch.levels[level].mu_full is not None
-            if stated and full and found is not None:
-                self._reach(level, path_full(found, level, batch), view.logging(level), rows.get(level))
-            if self.differs:
-                continue
+            full = level in view._full and known
             if full:
                 mu = path_full(found, level, batch) if stated and found is not None else view.logging(level)
                 apart = np.abs(path_full(view, level, batch, scope) - mu).max(axis=1) > SAME

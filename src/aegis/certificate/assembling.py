@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from aegis.audit import SEVERAL_LOGGERS
+from aegis.audit.codes import CODES, MOVING
 from aegis.audit.doubtful import chance, doubtful_weights
 from aegis.audit.finding import SEVERITIES, Audit, Finding, finding
 from aegis.audit.overlap import is_full
@@ -23,6 +24,7 @@ from aegis.certificate.claims import margin_of
 from aegis.certificate.collected import Collected
 from aegis.certificate.data import DataDigest
 from aegis.certificate.family import Share
+from aegis.certificate.incumbent_ratios import UNREACHED
 from aegis.certificate.looks import USUAL_RISK, Behaviours
 from aegis.certificate.measures import guard_measures, reward_measure
 from aegis.certificate.methods import other_methods
@@ -66,11 +68,12 @@ def assemble(
     every = [*_own_findings(request, outcome, looks, share), *audited]
     findings = sorted(every, key=lambda item: SEVERITIES.index(item.severity))  # gravest first
     levels = _levels(request, outcome, findings)
-    findings = sorted([*_identical(request, levels), *findings], key=lambda item: SEVERITIES.index(item.severity))
+    findings = sorted([*_of_candidates(levels), *findings], key=lambda item: SEVERITIES.index(item.severity))
     weights = [] if found is None else _weights(request, found)
+    moving = {item.level for item in findings if item.code == SEVERAL_LOGGERS and item.level is not None}
     fixes = [item.fix for item in findings if item.severity == "refused"]
     return Certificate(
-        judge(problem, levels, request.delta, fixes, _doubts(request, found), share, _assumed(request)),
+        judge(problem, levels, request.delta, fixes, _doubts(request, found), share, _assumed(request), moving),
         levels,
         tuple(item.plain() for item in findings),
         _assumptions(request, outcome),
@@ -79,6 +82,7 @@ def assemble(
             levels,
             [level.name for level in problem.levels if level.actions.continuous],
             [level.name for level in problem.levels if not is_full(problem, level.name)],
+            moving,
         ),
         _counts(found),
         tuple(_candidate(request, candidate, outcome.behaviour) for candidate in request.candidates),
@@ -146,7 +150,8 @@ def _levels(request: Request, outcome: Outcome, findings: Sequence[Finding]) -> 
     several = {item.level for item in findings if item.code == SEVERAL_LOGGERS and item.level is not None}
     for index, candidate in enumerate(request.candidates):
         for scope in request.scopes:
-            refusals = [item for item in findings if item.severity == "refused" and _concerns(item, scope, request.problem)]
+            levels = request.comparator.compared(scope)
+            refusals = [item for item in findings if item.severity == "refused" and _concerns(item, levels, request.problem)]
             if outcome.found is not None:
                 results.append(level_result(request, outcome.found, index, scope, refusals, several))
             else:
@@ -165,17 +170,13 @@ def _without(request: Request, scope: Scope) -> str:
     return f"there is no propensity of {listed([repr(name) for name in missing])} [no-propensity]"
 
 
-def _identical(request: Request, levels: Sequence[LevelResult]) -> list[Finding]:
-    """Return a finding for each result that is refused because the candidate does what its comparator does."""
-    fix = (
-        "keep the incumbent: the two are one policy in this log; if they should differ, check that the policy is the one you "
-        "meant "
-        "and that its probabilities are not those of the log"
-    )
+def _of_candidates(levels: Sequence[LevelResult]) -> list[Finding]:
+    """Return a finding for each result that is refused for what its candidate does: a comparator's actions, or a moving log's."""
     return [
-        finding(IDENTICAL, "refused", level.reason.removesuffix(f" [{IDENTICAL}]"), fix=fix)
+        finding(code, "refused", level.reason.removesuffix(f" [{code}]"), fix=CODES[code].fix)
+        for code in (IDENTICAL, MOVING)
         for level in levels
-        if level.verdict == REFUSED and level.reason.endswith(f"[{IDENTICAL}]")
+        if level.verdict == REFUSED and level.reason.endswith(f"[{code}]")
     ]
 
 
@@ -191,7 +192,9 @@ def _concerns(item: Finding, scope: Scope, problem: Problem) -> bool:
 
 def _own_findings(request: Request, outcome: Outcome, looks: Mapping[str, Any], share: Share) -> list[Finding]:
     found = []
-    if outcome.refusal is not None and outcome.code != CANNOT:
+    if outcome.refusal is not None and outcome.code in {item.code for item in outcome.audit.findings}:
+        pass  # the audit has found it as well
+    elif outcome.refusal is not None and outcome.code != CANNOT:
         found.append(finding(outcome.code, "refused", outcome.refusal, fix=outcome.fix))
     elif outcome.refusal is not None and not outcome.audit.refused:
         found.append(finding(CANNOT, "refused", outcome.refusal, fix=_after_semicolon(outcome.refusal)))
@@ -247,9 +250,10 @@ def _unreached(found: Collected) -> list[Finding]:
     for agreement in found.agreements.values():
         for level in agreement.decisions:
             shares[level] = max(shares.get(level, 0.0), agreement.share(level))
-    return [
+    rows = [item for ratios in found.ratios.values() if (item := ratios.finding()) is not None]
+    return rows + [
         finding(
-            "incumbent-unreached",
+            UNREACHED,
             "warning",
             f"at '{level}' the incumbent gives {100 * share:.3g} % of its probability to actions that the log never takes: "
             "they count "

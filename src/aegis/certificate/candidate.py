@@ -11,7 +11,19 @@ from aegis.certificate.behaviour import code_digest, is_code
 from aegis.certificate.comparator import Closeness, Comparator, closeness
 from aegis.certificate.frozen import FrozenTests
 from aegis.errors import AegisError, PolicyError
-from aegis.policies import Capped, FullColumns, Function, Hybrid, Mixture, TargetColumns, columns_read, policy_digest
+from aegis.policies import (
+    Capped,
+    Floored,
+    FullColumns,
+    Function,
+    Hybrid,
+    Logged,
+    Mixture,
+    StatedIncumbent,
+    TargetColumns,
+    columns_read,
+    policy_digest,
+)
 from aegis.problem import Batch, Policy, Problem, RewardModel
 
 
@@ -116,3 +128,21 @@ def cap_of(policy: Policy, level: str) -> float:
     if isinstance(policy, Hybrid):
         return cap_of(policy.new if level in policy.scope else policy.legacy, level)
     return math.inf
+
+
+def follows_log(policy: Policy, level: str) -> bool:
+    """Say whether what a policy does at a level depends on the probabilities logged in the same row, by a cap or a floor."""
+    if isinstance(policy, Logged):
+        return True
+    if isinstance(policy, StatedIncumbent):
+        return level not in policy.levels
+    if isinstance(policy, Capped):
+        return follows_log(policy.legacy, level)
+    if isinstance(policy, Floored):
+        kept = level in policy.levels and policy.share > 0 and follows_log(policy.legacy, level)
+        return kept or follows_log(policy.new, level)
+    if isinstance(policy, Mixture):
+        return any(follows_log(member, level) for member in policy.policies)
+    if isinstance(policy, Hybrid):
+        return follows_log(policy.new if level in policy.scope else policy.legacy, level)
+    return False

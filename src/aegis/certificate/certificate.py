@@ -79,8 +79,11 @@ class LevelResult:
     """What is certified of a candidate at a scope: gains are over the comparator.
 
     comparator: who the candidate is compared with, in words. others: how the other levels act meanwhile, in words.
-    legacy_value: what the log earned. incumbent_value, exploration: estimates of what the comparator earns, and of the part of
-    the gain over the log that comes from no longer exploring; None where the comparator is the policy that wrote the log.
+    against: whether that is the `incumbent`, the `log` (the policy that wrote it) or the `average of the log`. legacy_value: what
+    the log earned. incumbent_value, exploration: estimates of what the comparator earns, and of how much more than the log; None
+    where the comparator is the policy that wrote the log. explored: the log differs from the incumbent by its exploration alone,
+    as far as is known. unreached: the share of the incumbent's probability on actions that the log never takes. There it is
+    taken to earn the most, so that both estimates are the largest possible.
     """
 
     candidate: str
@@ -106,6 +109,9 @@ class LevelResult:
     others: str = ""
     incumbent_value: float | None = None
     exploration: float | None = None
+    against: str = ""
+    explored: bool = False
+    unreached: float = 0.0
     sensitivity: Sensitivity = Sensitivity(None, "nothing is certified that could survive")
 
 

@@ -241,8 +241,11 @@ def _run(source: Source, log: _Rows, request: Request, data: DataDigest, looking
             found = gather(request, log.batches, pieces, sides, auditor, log.engine, looking.open, report)
     except RefusedError as error:
         # An audit that saw nothing has nothing to say.
-        reason = _without_propensity(request) or str(error)
-        return Outcome(None, auditor.result() if looking.opened else Audit.of([], {}), reason, data)
+        reason, audit = _without_propensity(request), auditor.result() if looking.opened else Audit.of([], {})
+        if reason or not error.code:
+            return Outcome(None, audit, reason or str(error), data)
+        first = next((item.message for item in audit.findings if item.code == error.code), error.message)
+        return Outcome(None, audit, first, data, error.code, error.fix)
     return Outcome(found, auditor.result(), None, data.with_rows(rows))
 
 

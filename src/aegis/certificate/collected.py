@@ -13,6 +13,7 @@ from aegis.certificate.behaviour import Behaviour
 from aegis.certificate.claims import Claim
 from aegis.certificate.collecting import Evidence, Moments
 from aegis.certificate.estimates import SERIES
+from aegis.certificate.incumbent_ratios import IncumbentRatios, start_ratios
 from aegis.certificate.measures import reward_measure
 from aegis.certificate.overlap import Spread
 from aegis.certificate.recognising import Recognised, recognisers
@@ -27,7 +28,10 @@ from aegis.problem import Problem, Scope
 
 @dataclass(slots=True)
 class Collected:
-    """What one pass found: evidence by claim; estimates and weights by (candidate, scope) and (candidate, level)."""
+    """What one pass found: evidence by claim; estimates and weights by (candidate, scope) and (candidate, level).
+
+    ratios: of the incumbent, by level of which only the probability of the action taken is logged.
+    """
 
     claims: tuple[Claim, ...]
     evidence: list[Evidence]
@@ -36,6 +40,7 @@ class Collected:
     level_spreads: dict[tuple[int, str], Spread]
     balances: dict[tuple[int, Scope], Evidence]
     agreements: dict[tuple[int, Scope], Agreement]
+    ratios: dict[str, IncumbentRatios]
     sides: Sides
     models: list[Models]
     described: dict[str, Any]
@@ -64,6 +69,7 @@ class Collected:
             {(index, name): spreads.get((index, alone(request.problem, name)), Spread()) for index, name in levels},
             {(index, scope): start_balance(request.problem, index, scope, reward) for index, scope in pairs},
             {pair: Agreement() for pair in pairs},
+            start_ratios(request, reward),
             sides,
             [],
             {},
@@ -94,6 +100,8 @@ class Collected:
             self.spreads[pair].merge(other.spreads[pair])
             self.balances[pair].merge(other.balances[pair])
             self.agreements[pair].merge(other.agreements[pair])
+        for name, ratios in other.ratios.items():
+            self.ratios[name].merge(ratios)
         shared = {id(spread) for spread in self.spreads.values()}
         for place, spread in other.level_spreads.items():
             if id(self.level_spreads[place]) not in shared:
@@ -114,6 +122,8 @@ class Collected:
             item.close()
         for moments in self.moments.values():
             moments.close()
+        for ratios in self.ratios.values():
+            ratios.close()
         for recognised in self.recognised:
             recognised.check()
 

@@ -12,25 +12,26 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy as np
-
-from aegis.errors import RefusedError
+from aegis.audit.incumbent_fit import impossible
 from aegis.policies import Capped, Floored, Hybrid, Logged, Mixture, StatedIncumbent, stated_levels
+from aegis.policies.incumbent import misfit
 from aegis.problem import Array, Batch, Incumbent, Policy, Problem, Scope
 
-ROUND_OFF = 1e-6  # of logged probabilities
 WROTE = "the policy that wrote the log, exploration included"
-AVERAGE = "the average of the log, which several policies wrote"
+AVERAGE = "the average of the log, which several policies wrote, or one that changed"
+INCUMBENT, LOG, MIXED = "incumbent", "log", "average of the log"  # what a result compares with, as far as it is known
 
 
 @dataclass(frozen=True, slots=True)
 class Comparator:
     """Who a candidate is compared with.
 
-    policy: answers for mu; None if that is the logger at every level. levels: where it is stated. ratios: by level the largest
-    mu / nu, from the design or declared. products: by level the largest product of these over one episode. rates: by level
-    epsilon of `nu = (1 - epsilon) mu + epsilon q`. words: by level who it is. others: whether levels outside the scope are
-    corrected to the incumbent too; otherwise they act as in the log.
+    policy: answers for mu; None if that is the logger at every level. levels: where it is stated. ratios: by level whose whole
+    distribution is logged the largest mu / nu, from the design or declared, which every row is checked for. promised: the same
+    by level of which only the probability of the action taken is logged. It can be checked at those actions alone, so that no
+    bound rests on it. products: by level the largest product of these over one episode. rates: by level epsilon of
+    `nu = (1 - epsilon) mu + epsilon q`. words: by level who it is. others: whether levels outside the scope are corrected to the
+    incumbent too; otherwise they act as in the log.
     """
 
     policy: Policy | None = None
@@ -40,19 +41,22 @@ class Comparator:
     rates: Mapping[str, float] = field(default_factory=dict)
     words: Mapping[str, str] = field(default_factory=dict)
     others: bool = False
+    promised: Mapping[str, float] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, problem: Problem, stated: Policy | None = None, others: bool = False) -> Comparator:
-        """Return the comparator that a problem states; `stated`: a policy that acts at every level instead."""
+    def of(cls, problem: Problem, stated: Policy | None = None, others: bool = False, name: str = "") -> Comparator:
+        """Return the comparator that a problem states; `stated`: a policy that acts at every level instead, and its name."""
         if stated is not None:
-            words = dict.fromkeys(problem.names, "the incumbent that was given")
+            words = dict.fromkeys(problem.names, f"the policy '{name}'" if name else "the policy that was given")
             return cls(stated, Scope(problem.names), words=words, others=others)
         levels = stated_levels(problem)
         own = {level.name: level for level in problem.levels if level.name in levels}
+        bounds = {name: level.ratio_bound for name, level in own.items() if level.ratio_bound is not None}
+        whole = {name for name, level in own.items() if level.propensity is None or level.propensity.full}
         return cls(
             policy=StatedIncumbent(problem) if levels else None,
             levels=levels,
-            ratios={name: level.ratio_bound for name, level in own.items() if level.ratio_bound is not None},
+            ratios={name: bound for name, bound in bounds.items() if name in whole},
             products={
                 name: level.comparator.max_product
                 for name, level in own.items()
@@ -61,6 +65,7 @@ class Comparator:
             rates={name: level.exploration for name, level in own.items() if level.exploration is not None},
             words={level.name: level.comparator.words for level in problem.levels if level.comparator is not None},
             others=others,
+            promised={name: bound for name, bound in bounds.items() if name not in whole},
         )
 
     def plain(self) -> dict[str, Any]:
@@ -94,7 +99,7 @@ class Comparator:
         return Scope(scope | self.levels) if self.others else scope
 
     def ratio(self, scope: Scope) -> float | None:
-        """Return the largest product of mu / nu along a path through a scope; None if it is not known at a level."""
+        """Return the largest product of mu / nu along a path through a scope; None if it is not known for sure at a level."""
         stated = self.levels & scope
         if any(name not in self.ratios for name in stated):
             return None
@@ -105,22 +110,10 @@ class Comparator:
 
         taken `[n]`, full `[n, A]` or None: mu of the decisions of a level.
         """
-        table, most = batch.levels[level], self.ratios.get(level)
-        if table.available is not None and full is not None:
-            masked = ((full > ROUND_OFF) & ~table.available).any(axis=1)
-            if masked.any():
-                raise _impossible(level, batch, int(np.argmax(masked)), "it would take an action that is not available there")
-        if most is None:
-            return
-        wrong = taken > most * table.mu_taken * (1.0 + ROUND_OFF) + ROUND_OFF
-        if full is not None and table.mu_full is not None:
-            wrong = wrong | (full > most * table.mu_full * (1.0 + ROUND_OFF) + ROUND_OFF).any(axis=1)
-        if wrong.any():
-            row = int(np.argmax(wrong))
-            text = (
-                f"its probability exceeds the logged one more than {most:.4g} times, which was declared or follows from 'epsilon'"
-            )
-            raise _impossible(level, batch, row, text)
+        most = self.ratios.get(level, self.promised.get(level))
+        found = misfit(level, batch, taken, full, most)
+        if found is not None:
+            raise impossible(level, batch, *found)
 
 
 LOGGER = Comparator()  # candidates are compared with the policy that wrote the log
@@ -143,6 +136,24 @@ def compared_with(problem: Problem, comparator: Comparator, scope: Scope, severa
     return f"the incumbent at {_quoted(stated)} ({who}) and {wrote}, at {_quoted(logged)}"
 
 
+def standing(comparator: Comparator, scope: Scope, several: Collection[str] = ()) -> str:
+    """Return whether a scope is compared with the incumbent at every level, with the log, or with an average of policies.
+
+    several: levels that several policies logged, or one that changed. There the log is no single policy, whatever is declared of
+    it.
+    """
+    logged = scope - comparator.levels
+    if logged & set(several):
+        return MIXED
+    return INCUMBENT if all(name in comparator.words for name in logged) else LOG
+
+
+def explores(comparator: Comparator, scope: Scope, several: Collection[str] = ()) -> bool:
+    """Say whether the log is known to differ from a stated incumbent by its exploration alone."""
+    stated = comparator.levels & comparator.compared(scope)
+    return all(name in comparator.rates for name in stated) and not scope & set(several)
+
+
 def others_act(problem: Problem, comparator: Comparator, scope: Scope) -> str:
     """Return how the levels outside a scope act while a candidate acts in it, for a sentence; empty if there are none."""
     outside = [name for name in problem.names if name not in scope]
@@ -156,14 +167,6 @@ def others_act(problem: Problem, comparator: Comparator, scope: Scope) -> str:
 
 def _quoted(names: Sequence[str]) -> str:
     return " and ".join(f"'{name}'" for name in names)
-
-
-def _impossible(level: str, batch: Batch, decision: int, why: str) -> RefusedError:
-    row = int(batch.first_rows(level)[decision])
-    return RefusedError(
-        f"{batch.where(row)}, level '{level}': under the stated incumbent the logged action cannot have the logged probability: "
-        f"{why}; correct 'incumbent' or the propensities"
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -55,6 +55,14 @@ def both_sides(view: View, scope: Scope, measure: Measure) -> Array:
     return view.series(("both sides", scope, measure), nodes, level)
 
 
+def unearned(view: View, scope: Scope, measure: Measure) -> Array:
+    """Return the nested mean `[E]` of `w (1 - r)`: what a policy fails to earn, nothing where the log never acts."""
+    level = view.carrier(scope)
+    return view.series(
+        ("unearned", scope, measure), lambda: view.carrier_weights(scope) * (1.0 - view.below(measure, level).low), level
+    )
+
+
 def compared_values(view: View, scope: Scope, measure: Measure) -> Array:
     """Return `[E]`: an estimate of what the comparator earns, `u r`; what the units earned where that is the logger."""
     _, wide = view.compared(scope)

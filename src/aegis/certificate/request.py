@@ -88,8 +88,9 @@ class Request:
         """Return who candidates are compared with."""
         if self.frozen is not None:
             return self.frozen.comparator
-        stated = None if self.stated is None else self.stated.policy
-        return Comparator.of(self.problem, stated, self.others == "incumbent")
+        if self.stated is None:
+            return Comparator.of(self.problem, others=self.others == "incumbent")
+        return Comparator.of(self.problem, self.stated.policy, self.others == "incumbent", self.stated.reference)
 
     @property
     def frozen(self) -> FrozenTests | None:

@@ -7,12 +7,14 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from aegis.audit import Finding
+from aegis.audit.codes import MOVING
 from aegis.certificate.balance import effective_units, mean_weight, unbalanced
+from aegis.certificate.candidate import follows_log
 from aegis.certificate.certificate import CERTIFIED, NOT_YET, REFUSED, GuardResult, LevelResult, Sensitivity, Station, Test
 from aegis.certificate.claims import margin_of
 from aegis.certificate.collected import Collected
 from aegis.certificate.collecting import Evidence, Moments
-from aegis.certificate.comparator import compared_with, others_act
+from aegis.certificate.comparator import compared_with, explores, others_act, standing
 from aegis.certificate.measures import Measure
 from aegis.certificate.request import Request
 from aegis.certificate.sensitivity import sensitivity
@@ -36,6 +38,18 @@ def identical(request: Request, found: Collected, index: int, scope: Scope, comp
     )
 
 
+def follows_moving_log(request: Request, index: int, scope: Scope, several: Collection[str]) -> str:
+    """Return why a candidate is refused that follows logged probabilities which are not those of one policy; empty if none is."""
+    candidate = request.candidates[index]
+    levels = [name for name in request.named(scope) if name in several and follows_log(candidate.policy, name)]
+    if not levels or request.frozen is not None:
+        return ""
+    return (
+        f"{candidate.name} follows the logged probabilities at {', '.join(map(repr, levels))}, such as a cap does, and several "
+        "policies wrote them, or one that changed: deployed, the candidate is not one policy, and no gain of it can be certified"
+    )
+
+
 def level_result(
     request: Request, found: Collected, index: int, scope: Scope, refusals: Sequence[Finding], several: Collection[str] = ()
 ) -> LevelResult:
@@ -52,6 +66,9 @@ def level_result(
     if refusals:
         reason = "; ".join(f"{item.message} [{item.code}]" for item in refusals)
         return refused_result(candidate.name, names, delta, margin, reason, _units(own))
+    moving = follows_moving_log(request, index, scope, several)
+    if moving:
+        return refused_result(candidate.name, names, delta, margin, f"{moving} [{MOVING}]", _units(own))
     comparator = compared_with(problem, request.comparator, scope, several)
     same = identical(request, found, index, scope, comparator)
     if same:
@@ -93,6 +110,9 @@ def level_result(
         comparator,
         others_act(problem, request.comparator, scope),
         *_exploration(request, moments, measure, scope),
+        standing(request.comparator, scope, several),
+        explores(request.comparator, scope, several),
+        unreached(found, index, scope),
         sensitivity(request, found, [item for item in own if item.claim.what != "value"])
         if verdict == CERTIFIED
         else Sensitivity(None, f"not certified: {_reason(gain, guards)}"),
@@ -103,11 +123,18 @@ def _exploration(request: Request, moments: Moments, measure: Measure, scope: Sc
     """Return estimates of what a stated incumbent earns and of what it earns more than the log, which explores."""
     if not request.comparator.stated(request.comparator.compared(scope)):
         return None, None
-    incumbent = moments.mean("incumbent")
+    over_log = moments.mean("value") - moments.mean("legacy")
     return (
-        _finite(measure.value(min(max(incumbent, 0.0), 1.0))),
-        _finite(measure.gain(incumbent - moments.mean("legacy"))),
+        _finite(measure.value(min(max(moments.mean("incumbent"), 0.0), 1.0))),
+        _finite(measure.gain(over_log - moments.mean("gain"))),
     )
+
+
+def unreached(found: Collected, index: int, scope: Scope) -> float:
+    """Return the largest share of the incumbent's probability, at any level of a scope, on actions that the log never takes."""
+    agreement = found.agreements[index, scope]
+    known = [agreement.share(level) for level in agreement.decisions]
+    return max([*known, *(ratios.missing for name, ratios in found.ratios.items() if name in scope)], default=0.0)
 
 
 def subgroup_results(request: Request, found: Collected, levels: Sequence[LevelResult]) -> list[dict[str, Any]]:

@@ -74,6 +74,11 @@ def nested_gains(view: View, scope: Scope, measure: Measure, cut: float) -> Arra
     return _nested(view, scope, reward, measure, cut) - legacy
 
 
+def nested_failures(view: View, scope: Scope, measure: Measure, cut: float) -> Array:
+    """Return y_L of 1 - r `[E]`: what a policy fails to earn, nothing where the log never acts. A missing reward counts as 0."""
+    return _nested(view, scope, 1.0 - view.observed(measure).low, measure, cut, failing=True)
+
+
 def _nested(view: View, scope: Scope, reward: Array, measure: Measure, cut: float, failing: bool = False) -> Array:
     """Return y_L `[E]` of rewards `[m]`; failing: they are 1 - r, and so are their predictions."""
     batch = view.batch

@@ -42,7 +42,7 @@ def sensitivity(request: Request, found: Collected, items: Sequence[Evidence]) -
     policy, models = request.candidates[index].policy, found.models[index]
     comparator = request.comparator
     # Beside the units of a gate stand episodes that other policies wrote, of which nothing is promised. They only place bets.
-    placing = comparator if request.frozen is None else replace(comparator, ratios={})
+    placing = comparator if request.frozen is None else replace(comparator, ratios={}, promised={})
     prior = None if held.prior is None else View(problem, held.prior, policy, models, placing)
     trials = [Trial.of(item, prior, held.foreseen, comparator, problem.carry_over != "none") for item in items]
     filled = trials[0].filled

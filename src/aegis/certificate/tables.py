@@ -31,6 +31,7 @@ SCHEMAS: dict[str, pa.Schema] = {
             "exploration": _REAL,
             "comparator": _TEXT,
             "others": _TEXT,
+            "against": _TEXT,
             "units": _WHOLE,
             "further_units": _WHOLE,
             "delta": _REAL,

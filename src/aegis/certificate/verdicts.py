@@ -9,6 +9,7 @@ from typing import Any
 
 from aegis.audit.overlap import CAPPED_NEEDS, is_full
 from aegis.certificate.certificate import CERTIFIED, NOT_YET, REFUSED, LevelResult, Verdict
+from aegis.certificate.comparator import LOG, MIXED
 from aegis.certificate.family import Share
 from aegis.certificate.results import FORESEEABLE, THIN
 from aegis.certificate.units import unit_word
@@ -17,6 +18,9 @@ from aegis.problem import Problem
 
 SMALL = 3.0  # a largest weight that capping would not lower by much
 SAME = 1e-9  # by which weights may differ from one
+NOTHING = 1e-9  # share of a gain that is as good as none of it
+STEPPED = "a stepped candidate (aegis learn --kind stepped), close to a stated incumbent,"
+MANY = 10_000_000  # units beyond which a forecast says no more than that
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +39,13 @@ def judge(
     doubts: Mapping[tuple[str, tuple[str, ...]], Doubt] | None = None,
     share: Share | None = None,
     assumed: Collection[str] = (),
+    moving: Collection[str] = (),
 ) -> Verdict:
     """Return the verdict over all results: that of the scope with the largest certified gain, or of the one nearest to it.
 
     delta: the risk of these results. doubts: by candidate and scope; a certified verdict says them in its own words. share: how
     the risk is shared with other requests on these data. assumed: candidates without a training record, which are assumed to have
-    been fixed before the log was seen.
+    been fixed before the log was seen. moving: levels that several policies logged, where no candidate can be capped.
     """
     best, shared = recommended(levels), share or Share.alone(delta)
     word, unit = unit_word(problem), problem.reward.unit
@@ -54,8 +59,10 @@ def judge(
             () if best is None else best.scope,
             None, None, unit, 0 if best is None else best.units, word, delta, None, f"Do not hand over. {_sentence(fix)}",
         )  # fmt: skip
-    stated = _certified if best.verdict == CERTIFIED else _not_yet
-    sentence, step = stated(problem, best, word, shared)
+    if best.verdict == CERTIFIED:
+        sentence, step = _certified(problem, best, word, shared)
+    else:
+        sentence, step = _not_yet(problem, best, word, shared, _closer(problem, best, moving))
     doubt = (doubts or {}).get((best.candidate, best.scope))
     if doubt is not None and best.verdict == CERTIFIED:
         sentence, step = sentence + _but(doubt), _first(doubt, step)
@@ -91,14 +98,18 @@ def _fixed_before(best: LevelResult, assumed: Collection[str]) -> str:
 
 
 def _without_exploring(problem: Problem, best: LevelResult) -> str:
-    """Return the gain over the log as it was written, and the part of it that comes from no longer exploring; estimates."""
+    """Return the gain over the log as it was written, and the part of it that the incumbent has as well; estimates."""
     if best.exploration is None or best.estimate is None:
         return ""
-    unit = problem.reward.unit
-    over = f" Estimated over the log as it was written, exploration included: {amount(best.estimate + best.exploration, unit)}"
-    if best.exploration < 0:
-        return f"{over}; the incumbent earns {amount(-best.exploration, unit)} less than the log did."
-    return f"{over}, of which {amount(best.exploration, unit)} comes from no longer exploring."
+    unit, whole, part = problem.reward.unit, best.estimate + best.exploration, best.exploration
+    over = f" Estimated over the log as it was written{', exploration included' if best.explored else ''}: {amount(whole, unit)}"
+    most = "; the incumbent counts as earning the most where the log never acts" if best.unreached > 0 else ""
+    if amount(abs(part), "") == "0" or abs(part) < NOTHING * max(abs(whole), abs(best.estimate)):
+        return f"{over}; the incumbent earns as much as the log did{most}."
+    if not 0 < part <= whole:
+        return f"{over}; the incumbent earns {amount(abs(part), unit)} {'more' if part > 0 else 'less'} than the log did{most}."
+    why = "comes from no longer exploring" if best.explored else "is the difference between the incumbent and the log"
+    return f"{over}, of which {amount(part, unit)} {why}{most}."
 
 
 def _wrong_by(problem: Problem, best: LevelResult) -> str:
@@ -151,11 +162,13 @@ def blocking_level(
     levels: Sequence[LevelResult],
     intervals: Collection[str] = (),
     taken_only: Collection[str] = (),
+    moving: Collection[str] = (),
 ) -> str:
     """Return a sentence on which level's weights stand in the way of the scopes that are not certified.
 
     intervals: the levels whose actions are one, where no candidate can be capped. taken_only: those of whose actions only the
-    probability of the one taken is known, where none can be capped before that of all is.
+    probability of the one taken is known, where none can be capped before that of all is. moving: those that several policies
+    logged, where a cap would follow each in turn.
     """
     waiting = [level for level in levels if level.verdict == NOT_YET]
     single = [item for item in weights if item.get("level") and item.get("ess_share") is not None]
@@ -179,6 +192,8 @@ def blocking_level(
         return f"{text}."
     if worst["level"] in intervals:
         return f"{text}. A wider 'bandwidth' makes them smaller."
+    if worst["level"] in moving:
+        return f"{text}. {STEPPED[:1].upper()}{STEPPED[1:]} keeps them small."
     needs = f"; {CAPPED_NEEDS}" if worst["level"] in taken_only else ""
     return f"{text}. A capped candidate (aegis learn --kind capped) keeps them small{needs}."
 
@@ -193,6 +208,11 @@ def amount(value: float | None, unit: str) -> str:
     if value is None:
         return "unknown"
     return f"{value:.4g} {unit}".rstrip()
+
+
+def about(number: int, things: str, before: str = "") -> str:
+    """Return a forecast of how many things it takes: about 20 new episodes; a number beyond all use is not written out."""
+    return f"more than {MANY // 10**6} million {before}{things}" if number > MANY else f"about {counted(number, things, before)}"
 
 
 def at_least(value: float | None, unit: str = "", upper: bool = False) -> str:
@@ -211,34 +231,59 @@ def _certified(problem: Problem, best: LevelResult, word: str, share: Share) -> 
     sentence = (
         f"Certified: with probability at least {_percent(1 - share.total)}, {all_hold}{best.candidate} at {_scope(best)} "
         f"{earns} at least {at_least(best.gain_lower, problem.reward.unit)} {more} per {_per(problem)} than {_compared(best)} "
-        f"(estimate {amount(best.estimate, problem.reward.unit)}), on {counted(best.units, word)}."
+        f"({_estimate(best, problem.reward.unit)}), on {counted(best.units, word)}."
     )
-    return sentence, (
-        f"Deploy {best.candidate} at {_scope(best)} unchanged. Keep logging propensities, so that the gain can be monitored."
-    )
+    return sentence, _deploy(best)
 
 
-def _not_yet(problem: Problem, best: LevelResult, word: str, share: Share) -> tuple[str, str]:
+def _deploy(best: LevelResult) -> str:
+    """Return what to do with a certified candidate: who it is better than decides whether it may be handed over."""
+    deploy = f"eploy {best.candidate} at {_scope(best)} unchanged. Keep logging propensities, so that the gain can be monitored."
+    state = (
+        "state the incumbent ('incumbent' in the problem file, or --incumbent) and certify against it on a log that came later"
+    )
+    if best.against == MIXED:
+        return (
+            f"Before you hand over, {state}. {best.candidate} is better than the average of the log. Whether it is better than "
+            "the policy that acts if nothing is handed over is not certified."
+        )
+    if best.against == LOG:
+        return (
+            f"If the policy that wrote the log, exploration included, is what acts if nothing is handed over, d{deploy} If your "
+            f"controller does not explore then, do not hand over yet: {state}."
+        )
+    return f"D{deploy}"
+
+
+def _estimate(best: LevelResult, unit: str) -> str:
+    """Return the estimate; a bound above it needs a word."""
+    text = f"estimate {amount(best.estimate, unit)}"
+    if best.estimate is None or best.gain_lower is None or best.gain_lower <= best.estimate:
+        return text
+    return f"{text}, a mean in which all units count alike; the bound bets on them and may lie above it"
+
+
+def _not_yet(problem: Problem, best: LevelResult, word: str, share: Share, closer: str) -> tuple[str, str]:
     unit = problem.reward.unit
     of = f" (its share of {_percent(share.total)} for {share.words})" if share.requests > 1 else ""
     goal = f"more than {amount(best.margin, unit)} better" if best.margin else "better"
     sentence = (
         f"Not yet: on {counted(best.units, word)} it is not certified at risk {_percent(share.risk)}{of} that "
         f"{best.candidate} at {_scope(best)} is {goal} than {_compared(best)}; its gain per {_per(problem)} is at least "
-        f"{at_least(best.gain_lower, unit)} (estimate {amount(best.estimate, unit)})."
+        f"{at_least(best.gain_lower, unit)} ({_estimate(best, unit)})."
     )
     if is_thin(best):
         effective = best.weights["effective_units"]
         return sentence, (
             f"Keep the incumbent. The log hardly contains decisions like those of {best.candidate}: {counted(best.units, word)} "
             f"tell as much of it as about {effective:.2g} of its own would, too few to foresee how many more it would take. Take "
-            f"a candidate closer to the legacy ({_closer(problem, best)}), or let the legacy explore more."
+            f"a candidate closer to the legacy ({closer}), or let the legacy explore more."
         )
     if best.further_units is not None:
         return sentence, (
-            f"Keep the incumbent. Log about {counted(best.units + best.further_units, word, 'new ')} as before, if evidence goes "
+            f"Keep the incumbent. Log {about(best.units + best.further_units, word, 'new ')} as before, if evidence goes "
             "on growing as it did, and certify the same candidate on them alone, in a file of their own: that costs no further "
-            f"risk. The whole log again takes about {counted(best.further_units, word, 'further ')}, but it is a second "
+            f"risk. The whole log again takes {about(best.further_units, word, 'further ')}, but it is a second "
             f"look at these data: ask for the sum of both risks (--delta {_more_risk(share)})."
         )
     if best.units < FORESEEABLE:
@@ -248,7 +293,7 @@ def _not_yet(problem: Problem, best: LevelResult, word: str, share: Share) -> tu
         )
     return sentence, (
         "Keep the incumbent. More of the same data would not do: take another candidate, closer to the legacy "
-        f"({_closer(problem, best)}), explore more, or declare a narrower reward range if it is true."
+        f"({closer}), explore more, or declare a narrower reward range if it is true."
     )
 
 
@@ -262,8 +307,10 @@ def _more_risk(share: Share) -> str:
     return f"{share.total + share.risk:.4g}"
 
 
-def _closer(problem: Problem, best: LevelResult) -> str:
+def _closer(problem: Problem, best: LevelResult, moving: Collection[str]) -> str:
     """Return how to come closer to the legacy."""
+    if set(best.scope) & set(moving):
+        return "aegis learn --kind stepped, around a stated incumbent; several policies wrote the log, so that a cap is none"
     if any(problem.level(name).actions.continuous for name in best.scope):
         return "one that chooses nearer to what the legacy chooses, or a wider 'bandwidth'"
     how = "aegis learn --kind capped, with a smaller --cap if it is capped already"

@@ -102,6 +102,14 @@ class View:
                 self.comparator.check(level, self.batch, path_taken(found, level, found.batch), full)
         return found
 
+    def over_log(self) -> View:
+        """Return the same candidate on the same episodes with the logger as its comparator."""
+        if self.comparator.policy is None:
+            return self
+        if "log" not in self._against:
+            self._against["log"] = replace(self, comparator=LOGGER, _series={}, _doubted={}, _against={})
+        return self._against["log"]
+
     def compared(self, scope: Scope) -> tuple[View, Scope]:
         """Return what is deployed and the levels whose ratios count: levels outside the scope join if they are corrected."""
         wide = self.comparator.compared(scope)

@@ -12,7 +12,7 @@ import click
 from aegis.cli import options
 from aegis.cli.show import console, print_json, table
 from aegis.cli.values import Word
-from aegis.errors import counted
+from aegis.errors import RefusedError, counted
 
 
 @click.command("certify")
@@ -97,7 +97,7 @@ def command(
     registered before the first one (--register) or you declare in writing that it was fixed before (--fixed-before).
 
     \b
-    Exit codes: 0 certified or registered, 3 not yet, 4 refused, 2 bad input.
+    Exit codes: 0 certified or registered, 3 not yet, 4 refused or registered without any risk left, 2 bad input.
 
     \b
     Examples:
@@ -140,7 +140,7 @@ def command(
             print_json(registration.to_json())
         else:
             show_registration(registration)
-        return 0
+        return 0 if registration.share is not None else RefusedError.exit_code
     certificate = certify(source, candidates, **asked, report=_progress(as_json), engine=engine, workers=workers)
     options.tell_who_read(source, engine)
     if out is not None:
@@ -169,6 +169,8 @@ def show_registration(registration: Any) -> None:
     names = ", ".join(str(item["name"]) for item in declared["candidates"])
     scopes = "; ".join(" + ".join(scope) for scope in declared["scopes"])
     word = "Already registered" if registration.already else "Registered"
+    if share is None:
+        word = f"{word}, but it cannot be tested"
     lines = [
         f"{word}: {names} at {scopes} ({', '.join(declared['what'])}, method {declared['method']}), risk {declared['delta']:g}."
     ]
@@ -177,14 +179,15 @@ def show_registration(registration: Any) -> None:
     lines.append(
         f"{counted(registration.requests, 'requests')} on these data. "
         + (
-            f"No risk is left for this one: {registration.reason}."
+            f"{registration.reason[:1].upper()}{registration.reason[1:]}."
             if share is None
             else f"This one is tested at {share.risk:.4g}, its share of {share.total:.4g} for {share.words}."
             if share.requests > 1
             else f"It is tested at {share.risk:.4g}."
         )
     )
-    lines.append(f"No result was looked at. The same command without --register certifies. Ledger: {registration.ledger}")
+    todo = "The same command without --register certifies." if share is not None else "Certifying it is refused (risk-spent)."
+    lines.append(f"No result was looked at. {todo} Ledger: {registration.ledger}")
     for line in lines:
         screen.print(line, soft_wrap=True, markup=False)
 
@@ -197,10 +200,9 @@ def show(certificate: Any) -> None:
     screen.print(verdict.sentence, style=colour, soft_wrap=True)
     screen.print(f"What to do: {verdict.next_step}", soft_wrap=True)
     unit = f", in {verdict.unit}" if verdict.unit else ""
-    title = (
-        f"Gain over the comparator on {counted(verdict.units, verdict.unit_word)}{unit}; all bounds at once at risk "
-        f"{verdict.delta:g}"
-    )
+    compared = list(dict.fromkeys(level.comparator for level in certificate.levels if level.comparator))
+    who = compared[0] if len(compared) == 1 else "its comparator (named below)" if compared else "the comparator"
+    title = f"Gain over {who} on {counted(verdict.units, verdict.unit_word)}{unit}; all bounds at once at risk {verdict.delta:g}"
     costs = certificate.problem["reward"].get("goal") == "minimise"
     columns = ["scope", "verdict", "gain ≥", "estimate", "cost ≤" if costs else "value ≥", "log", "further"]
     screen.print(table(title, columns, [_row(certificate, level) for level in certificate.levels]))
@@ -214,20 +216,20 @@ def show(certificate: Any) -> None:
             screen.print(f"  {_place(certificate, level)}: {_survives(level)}", soft_wrap=True, markup=False)
     for item in certificate.diagnostics.get("unsmoothed", ()):
         screen.print(f"  {_exact(item)}", soft_wrap=True, markup=False)
-    for comparator in dict.fromkeys(level.comparator for level in certificate.levels if level.comparator):
+    for comparator in compared if len(compared) > 1 else ():
         places = [" + ".join(level.scope) for level in certificate.levels if level.comparator == comparator]
         screen.print(f"  compared with {comparator}: {'; '.join(dict.fromkeys(places))}", soft_wrap=True, markup=False)
     if any(level.verdict == "not yet" for level in certificate.levels):
         screen.print(certificate.blocking, soft_wrap=True)
     for found in certificate.findings:
         if found["severity"] != "note":
-            screen.print(
-                f"{found['severity']} [{found['code']}]: {found['message']}; {found['fix']}", soft_wrap=True, markup=False
-            )
+            once = found["fix"].lower() in verdict.next_step.lower()  # a remedy is printed once
+            text = found["message"] if once else f"{found['message']}; {found['fix']}"
+            screen.print(f"{found['severity']} [{found['code']}]: {text}", soft_wrap=True, markup=False)
 
 
 def _row(certificate: Any, level: Any) -> list[str]:
-    from aegis.certificate.verdicts import at_least
+    from aegis.certificate.verdicts import MANY, at_least
 
     costs = certificate.problem["reward"].get("goal") == "minimise"
     numbers = [
@@ -236,7 +238,7 @@ def _row(certificate: Any, level: Any) -> list[str]:
         "-" if level.value_lower is None else at_least(level.value_lower, upper=costs),
         "-" if level.legacy_value is None else f"{level.legacy_value:.4g}",
     ]
-    further = "-" if level.further_units is None else str(level.further_units)
+    further = "-" if level.further_units is None else ">10 million" if level.further_units > MANY else str(level.further_units)
     return [_place(certificate, level), level.verdict, *numbers, further]
 
 

@@ -60,25 +60,30 @@ def command(
       aegis explain policy/ log.parquet --problem problem.yaml
       aegis explain policy/ log.parquet --problem problem.yaml --lookup table.csv --by acidity --by temperature
     """
+    from aegis.audit.incumbent_fit import check_incumbent
+    from aegis.certificate.comparator import Comparator, compared_with
     from aegis.planning import load_policy
     from aegis.policies import contrast, load_record
     from aegis.policies import lookup as cells_of
-    from aegis.problem import load_problem
+    from aegis.problem import Scope, load_problem
 
     given = load_problem(problem)
     loaded, record = load_policy(policy, given), load_record(policy)
     draw = _plotter() if plot is not None else None
     batch, chosen = _episodes(log, given, record, side, episodes)
     levels = [name for name in given.names if name in record.get("scope", given.names)]
+    check_incumbent(given, batch)
     found = contrast(given, loaded, batch, levels, bins)
+    whom = {name: compared_with(given, Comparator.of(given), Scope(name)) for name in levels}
     if lookup is not None:
         _write_lookup(lookup, given, cells_of(given, loaded, batch, levels, by, bins))
     if plot is not None and draw is not None:
         draw(found, given, plot)
     if as_json:
-        print_json({"side": chosen, "episodes": len(batch), "levels": [_plain(level) for level in found]})
+        listed = [_plain(level, whom[level.level]) for level in found]
+        print_json({"side": chosen, "episodes": len(batch), "levels": listed})
         return
-    _show(found, batch, chosen, [path for path in (lookup, plot) if path is not None])
+    _show(found, batch, chosen, whom, [path for path in (lookup, plot) if path is not None])
 
 
 def _episodes(log: tuple[Path | str, ...], problem: Any, record: dict[str, Any], side: str | None, most: int) -> tuple[Any, str]:
@@ -138,9 +143,10 @@ def _plotter() -> Any:
     return draw
 
 
-def _plain(found: Any) -> dict[str, Any]:
+def _plain(found: Any, compared: str) -> dict[str, Any]:
     return {
         "level": found.level,
+        "compared_with": compared,
         "estimated": found.comparator is None,
         **_figures(found.overall),
         "bins": [{"variable": part.variable, "bin": part.label, **_figures(part.difference)} for part in found.bins],
@@ -157,7 +163,7 @@ def _figures(difference: Any) -> dict[str, Any]:
     }
 
 
-def _show(found: list[Any], batch: Any, side: str, written: list[Path]) -> None:
+def _show(found: list[Any], batch: Any, side: str, whom: dict[str, str], written: list[Path]) -> None:
     screen = console()
     rows = []
     for level in found:
@@ -166,7 +172,11 @@ def _show(found: list[Any], batch: Any, side: str, written: list[Path]) -> None:
         rows += [["", f"{part.variable} {part.label}", *_words(part.difference, estimated)] for part in level.bins[:TOP]]
     heads = ["level", "contexts", "decisions", "favourite differs", "total variation"]
     where = "the whole log" if side == "all" else f"the {side} side"
-    screen.print(table(f"Where the policy differs from the logged behaviour, {len(batch)} episodes of {where}", heads, rows))
+    same = len(set(whom.values())) == 1
+    who = next(iter(whom.values())) if same else "its comparator, named below"
+    screen.print(table(f"Where the policy differs from {who}, {len(batch)} episodes of {where}", heads, rows))
+    for name, text in {} if same else whom.items():
+        screen.print(f"  '{name}': compared with {text}", soft_wrap=True, markup=False)
     screen.print(
         f"Below each level: the {TOP} context bins in which they differ most. Total variation: 0 is the same, 1 disjoint."
     )

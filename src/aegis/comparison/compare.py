@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from aegis.certificate.candidate import Candidate, Learned
-from aegis.certificate.certificate import REFUSED
+from aegis.certificate.certificate import REFUSED, LevelResult
 from aegis.certificate.certify import Terms, issue
 from aegis.certificate.claims import scopes_of
 from aegis.certificate.comparator import Comparator
@@ -127,7 +127,7 @@ def compare(
         tuple(item.shown(measure) for item in found.bounds),
         scopes.choices(case),
         tuple(found.missing),
-        (*NOTES, _looks(ledger)),
+        (*NOTES, *_unreached(result), _looks(ledger, request, own, fresh, incumbent is not None)),
         asdict(chosen),
         result.comparator,
         _incumbent(measure, units) if comparator.stated(levels) else None,
@@ -239,10 +239,25 @@ def _split_words(log: CertifiedLog) -> str:
     return f"a share alpha = {split.fraction:g} of the units, taken {how}"
 
 
-def _looks(ledger: str | Path | bool | None) -> str:
+def _unreached(result: LevelResult) -> list[str]:
+    """Return a note where the incumbent acts and the log never does."""
+    if not result.unreached:
+        return []
+    return [
+        f"{100 * result.unreached:.2g} % of the incumbent's probability lies on actions that the log never takes. It counts as "
+        "earning the most there, in every gain and in its value: gains come out smaller than they are (incumbent-unreached)."
+    ]
+
+
+def _looks(ledger: str | Path | bool | None, request: Request, own: Candidate, fresh: bool, given: bool) -> str:
+    """Return what the ledger allows from now on, with the one request that is the same as this comparison."""
     if ledger is False:
         return "Nothing was written into the ledger of looks."
+    scopes = " ".join(f"--scope {name}" for name in request.named(request.scopes[0]))
+    more = f"{' --fresh' if fresh else ''}{' with the same --incumbent' if given else ''}"
     return (
-        "This comparison is written into the ledger as a result on these data. Requests that were registered before, and this "
-        "candidate at this scope if it is the first result, can still be certified; any other is refused (chosen-after-results)."
+        "This comparison is written into the ledger as a result on these data. Requests that were registered before it can still "
+        f"be certified. If it is the first result, so can this one: aegis certify --policy {own.reference or own.name} {scopes}"
+        f"{more}, that is gain and value by method auto, without --gain-only, --method, --by or --others. Any other request is "
+        "refused (chosen-after-results)."
     )

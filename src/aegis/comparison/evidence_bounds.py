@@ -48,6 +48,10 @@ APPROXIMATE: dict[str, Callable[[Array, float, np.random.Generator], Bound]] = {
     "bootstrap, BCa": bca_bootstrap,
 }
 SMOOTHING = "logarithmic smoothing"
+NO_RATIO = (
+    "it needs the largest ratio of incumbent to logger: declare 'max_ratio' or 'epsilon', and log the probabilities of all "
+    "actions, which alone can show that it holds"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +144,7 @@ def _sharp(case: Case, quantity: Quantity, found: Findings) -> None:
 def _classic(case: Case, quantity: Quantity, found: Findings) -> None:
     for method in RANGED:
         if quantity.what == "gain" and case.ratio is None:
-            found.lacks(method, "it needs the largest ratio of incumbent to logger: declare 'max_ratio' or 'epsilon'")
+            found.lacks(method, NO_RATIO)
         elif case.limit.known:
             found.take(method, partial(_ranged, case, quantity, method))
         else:

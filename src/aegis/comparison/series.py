@@ -67,7 +67,7 @@ def basic_series(scope: Scope, measure: Measure, clip: float) -> dict[str, Calla
     """
     return {
         "value": lambda view: plain_values(view, scope, measure),
-        "gain": lambda view: plain_gains(view, scope, measure),
+        "gain": lambda view: paired_gains(view, scope, measure),
         "legacy": lambda view: legacy_values(view, measure),
         "lifted gain": lambda view: lifted_gains(view, scope, measure),
         "compared best": lambda view: compared_best(view, scope, measure),
@@ -88,6 +88,16 @@ def model_series(
     }
 
 
+def paired_gains(view: View, scope: Scope, measure: Measure) -> Array:
+    """Return paired gains `[E]`; both sides where the log may not reach all that the incumbent does, where it earns 1."""
+    return both_sides(view, scope, measure) - 1.0 if _unreached(view, scope) else plain_gains(view, scope, measure)
+
+
+def _unreached(view: View, scope: Scope) -> bool:
+    """Say whether an incumbent may act where the log never does: no largest ratio of the two is known."""
+    return view.comparator.stated(scope) and view.comparator.ratio(scope) is None
+
+
 def lifted_gains(view: View, scope: Scope, measure: Measure) -> Array:
     """Return gains `[E]` of at least -1: over the logger the paired ones, over an incumbent both sides."""
     if view.against(view.compared(scope)[1]) is None:
@@ -96,12 +106,20 @@ def lifted_gains(view: View, scope: Scope, measure: Measure) -> Array:
 
 
 def compared_best(view: View, scope: Scope, measure: Measure) -> Array:
-    """Return what the comparator earns `[E]`, missing rewards counted as the best: `u r` of an incumbent."""
+    """Return what the comparator earns `[E]`, missing rewards counted as the best: `u r` of an incumbent.
+
+    Where it may act and the log never does, `1 - u (1 - r)`: it earns the most there.
+    """
     found = view.against(scope)
     if found is None:
         return view.series(("legacy best", measure), lambda: view.observed(measure).high, view.level)
-    level = found.carrier(scope)
-    return found.series(("best", scope, measure), lambda: found.carrier_weights(scope) * found.below(measure, level).high, level)
+    level, apart = found.carrier(scope), _unreached(view, scope)
+
+    def nodes() -> Array:
+        u, reward = found.carrier_weights(scope), found.below(measure, level).high
+        return 1.0 - u * (1.0 - reward) if apart else u * reward
+
+    return found.series(("best", scope, measure), nodes, level)
 
 
 def clipped_values(view: View, scope: Scope, measure: Measure, clip: float) -> Array:
@@ -115,12 +133,17 @@ def clipped_values(view: View, scope: Scope, measure: Measure, clip: float) -> A
 
 
 def clipped_gains(view: View, scope: Scope, measure: Measure, clip: float) -> Array:
-    """Return the nested mean `[E]` of `(min(w, clip) - u) r`; a missing reward counts as what hurts."""
-    level, found = view.carrier(scope), view.against(scope)
+    """Return the nested mean `[E]` of `(min(w, clip) - u) r`; a missing reward counts as what hurts.
+
+    Where the incumbent may act and the log never does, both sides: `min(w, clip) r + u (1 - r) - 1`.
+    """
+    level, found, apart = view.carrier(scope), view.against(scope), _unreached(view, scope)
 
     def nodes() -> Array:
-        surplus = np.minimum(view.carrier_weights(scope), clip) - (1.0 if found is None else found.carrier_weights(scope))
-        return surplus * view.below(measure, level).worst(surplus)
+        own = np.ones(1) if found is None else found.carrier_weights(scope)
+        surplus = np.minimum(view.carrier_weights(scope), clip) - own
+        gain = surplus * view.below(measure, level).worst(surplus)
+        return gain + own - 1.0 if apart else gain
 
     return view.series(("clipped gain", clip, scope, measure), nodes, level)
 

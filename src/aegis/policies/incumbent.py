@@ -18,6 +18,8 @@ from aegis.policies.state import State
 from aegis.policies.support import one_hot, table_of, visible
 from aegis.problem import AnyArray, Array, Batch, Incumbent, Level, LevelTable, Policy, Problem, Scope, augmented
 
+ROUND_OFF = 1e-6  # of logged probabilities
+
 
 @dataclass(frozen=True, slots=True)
 class StatedIncumbent:
@@ -90,6 +92,33 @@ class StatedIncumbent:
                 f"{found.state().settings['stated']}; learn it again"
             )
         return found
+
+
+def misfit(level: str, batch: Batch, taken: Array, full: Array | None, most: float | None) -> tuple[int, str] | None:
+    """Return the first decision of a level that an incumbent does not fit, and why; None if it fits all.
+
+    Parameters
+    ----------
+    taken, full
+        Its probabilities of the actions taken, `[n]`, and of all actions, `[n, A]`, or None.
+    most
+        The largest ratio of its probability to the logged one that is declared or follows from the design; None if none is.
+    """
+    table = batch.levels[level]
+    if table.available is not None and full is not None:
+        masked = ((full > ROUND_OFF) & ~table.available).any(axis=1)
+        if masked.any():
+            return int(np.argmax(masked)), "it would take an action that is not available there"
+    if most is None:
+        return None
+    wrong = taken > most * table.mu_taken * (1.0 + ROUND_OFF) + ROUND_OFF
+    if full is not None and table.mu_full is not None:
+        wrong = wrong | (full > most * table.mu_full * (1.0 + ROUND_OFF) + ROUND_OFF).any(axis=1)
+    if not wrong.any():
+        return None
+    return int(np.argmax(wrong)), (
+        f"its probability exceeds the logged one more than {most:.4g} times, which was declared or follows from 'epsilon'"
+    )
 
 
 def stated_levels(problem: Problem) -> Scope:

@@ -32,7 +32,8 @@ class Incumbent:
         Its probabilities of all actions, one column per action, in the order of the action's values.
     epsilon
         The share of decisions in which the logger explored: it drew `(1 - epsilon)` of its actions from the incumbent. Promises
-        `mu <= nu / (1 - epsilon)`; checked on every row.
+        `mu <= nu / (1 - epsilon)`. Every row is checked: at every action where the whole distribution is logged, else at the
+        action taken only.
     max_ratio
         The largest `mu / nu` over all actions and contexts; what `epsilon` promises, where exploration is not a fixed share.
     max_product

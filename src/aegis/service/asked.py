@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from aegis.certificate.comparator import ROUND_OFF
 from aegis.errors import nearest
 from aegis.handover.gate import ACTIONS
+from aegis.policies.incumbent import ROUND_OFF
 from aegis.problem import Level, Problem, Variable
 from aegis.service.errors import WrongRequest
 from aegis.service.trees import Result

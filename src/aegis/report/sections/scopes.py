@@ -8,6 +8,7 @@ from markupsafe import Markup
 
 from aegis.certificate.certificate import CERTIFIED, NOT_YET
 from aegis.certificate.results import FORESEEABLE, THIN
+from aegis.certificate.verdicts import MANY
 from aegis.report.charts.gain_bar import Gain, gain_bar, shared_axis
 from aegis.report.document import Document, Plain
 from aegis.report.numbers import DOWN, UP, brief, count
@@ -117,7 +118,10 @@ def _values(document: Document, level: Plain) -> str:
         ("incumbent", level.get("incumbent_value")),
         ("log", level["legacy_value"]),
     )
-    return ", ".join(f"{who} {document.amounts.show(value)}" for who, value in both if value is not None)
+    most = "" if not level.get("unreached") else "at least " if document.minimise else "at most "
+    return ", ".join(
+        f"{who} {most if who == 'incumbent' else ''}{document.amounts.show(value)}" for who, value in both if value is not None
+    )
 
 
 def _further(document: Document, level: Plain) -> str:
@@ -126,7 +130,14 @@ def _further(document: Document, level: Plain) -> str:
     if level["verdict"] != NOT_YET:
         return "first repair what refuses"
     further = level["further_units"]
-    return further_words(level) if further is None else f"about {count(further)} {document.unit_word}"
+    if further is None:
+        return further_words(level)
+    return f"{foreseen(further)} {document.unit_word.removesuffix('s') if further == 1 else document.unit_word}"
+
+
+def foreseen(further: int) -> str:
+    """Return a forecast of how many further units it takes; a number beyond all use is not written out."""
+    return f"more than {MANY // 10**6} million" if further > MANY else f"about {count(further)}"
 
 
 def further_words(level: Plain) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from aegis.certificate.certificate import CERTIFIED, NOT_YET, REFUSED
+from aegis.certificate.comparator import LOG, MIXED
 from aegis.report.document import Document, Plain
-from aegis.report.numbers import DOWN, UNKNOWN, confidence, count, one_in, risk
-from aegis.report.sections.scopes import further_words, guard_line
+from aegis.report.numbers import DOWN, UNKNOWN, confidence, count, one_in, percent, risk
+from aegis.report.sections.scopes import foreseen, further_words, guard_line
 from aegis.report.words import NOT_A_CERTIFICATE, Face, face
 
 
@@ -63,7 +64,12 @@ def summary(document: Document) -> Summary:
 def _action(document: Document) -> str:
     kind = document.verdict["verdict"]
     if kind == CERTIFIED:
-        return f"Yes: hand over {document.title(document.verdict)}"
+        title, against = document.title(document.verdict), (document.main or {}).get("against")
+        if against == MIXED:
+            return f"Better than the average of the log: {title}. State the incumbent before you hand over"
+        if against == LOG:
+            return f"Better than the policy that wrote the log: {title}. Hand over if that policy acts otherwise"
+        return f"Yes: hand over {title}"
     if kind == NOT_YET:
         return "Keep the incumbent for now: the evidence does not suffice yet"
     return "Do not hand over: nothing can be certified from this log as it is"
@@ -84,10 +90,24 @@ def _tiles(document: Document) -> tuple[Tile, ...]:
             "Value of the log" if stated is None else "Value of the incumbent",
             document.amounts.show(value),
             document.measure if value is not None else "",
-            f"what {who} {doing} {document.per}; {NOT_A_CERTIFICATE}",
+            f"what {who} {doing} {document.per}; {NOT_A_CERTIFICATE}{_unreached(document, main)}",
+            _limit(document, main),
             exact=_exact(value),
         ),
     )
+
+
+def _limit(document: Document, main: Plain) -> str:
+    """Return at which end the estimate of an incumbent lies that acts where the log never does."""
+    return "" if not main.get("unreached") else "at least" if document.minimise else "at most"
+
+
+def _unreached(document: Document, main: Plain) -> str:
+    share = main.get("unreached") or 0.0
+    if not share:
+        return ""
+    best = "costs the least" if document.minimise else "earns the most"
+    return f"; {percent(share)} of its probability lies where the log never acts, and counts as if it {best} there"
 
 
 def _gain(document: Document, main: Plain) -> Tile:
@@ -118,14 +138,24 @@ def _estimate(document: Document, main: Plain) -> Tile:
 
 def _evidence(document: Document, main: Plain) -> Tile:
     verdict = document.verdict
-    caption = "that count as evidence; the candidate was not learned from them"
+    caption = f"that count as evidence; {_unseen(document)}"
     if document.refused:
         caption = "read, but nothing is certified on them"
     elif verdict["verdict"] == NOT_YET:
         further = verdict["further_units"]
         unknown = further_words(main) if main else "more of the same would not do"
-        caption = unknown if further is None else f"about {count(further)} more are needed"
+        needs = "is needed" if further == 1 else "are needed"
+        caption = unknown if further is None else f"{foreseen(further)} more {needs}"
     return Tile("Evidence", count(verdict["units"]), document.unit_word, caption)
+
+
+def _unseen(document: Document) -> str:
+    """Return why these units were not seen by the candidate: its record shows it, or it is assumed."""
+    name = document.verdict["candidate"]
+    learned = any(item.get("learned") for item in document.content["candidates"] if item.get("name") == name)
+    if learned:
+        return "the candidate was not learned from them, as its training record shows"
+    return "the candidate is assumed not to have been made from them: no training record shows it"
 
 
 def _risk(document: Document) -> str:

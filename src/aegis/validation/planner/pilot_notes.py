@@ -20,8 +20,8 @@ def no_gain(level: str, found: PilotLevel, measure: Measure, counts: bool) -> st
     if not counts:
         return told
     return (
-        f"{told}; what is counted on is {found.counted * width:.3g}, as in the table. Take the numbers for a guess, or give the "
-        "gain that is hoped for (--gain)"
+        f"{told}; what is counted on is {found.counted * width + 0.0:.3g}, as in the table. Take the numbers for a guess, or "
+        "give the gain that is hoped for (--gain)"
     )
 
 
