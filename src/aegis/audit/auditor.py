@@ -23,6 +23,7 @@ from aegis.audit.overlap import Overlap
 from aegis.audit.propensities import Propensities
 from aegis.audit.repeats import RepeatedReward
 from aegis.audit.rewards import Rewards
+from aegis.audit.siblings import Siblings
 from aegis.audit.sizes import Sizes
 from aegis.audit.view import View
 from aegis.errors import SettingError, counted
@@ -64,6 +65,7 @@ class Auditor:
         self._celled = problem = celled_problem(problem)
         self._propensities = Propensities(problem, self.scope, alpha, atoms_of(self.problem))
         self._carry_over = CarryOver(problem, alpha / 2.0)
+        self._siblings = Siblings(problem, alpha)
         self._neighbours = Neighbours(problem, self.scope, alpha)
         self._sizes = Sizes(problem, alpha)
         self._clusters = Clusters(problem, alpha)
@@ -135,6 +137,7 @@ class Auditor:
         """Return the checks that need nothing but the view of a batch."""
         return [
             self._propensities,
+            self._siblings,
             self._neighbours,
             self._sizes,
             self._clusters,
@@ -160,6 +163,7 @@ class Auditor:
             *self._at_end.findings(),
             *lenient.findings(lambda levels: self._neighbours.findings(strongest, levels), wrong),
             *lenient.findings(self._carry_over.findings, wrong),
+            *lenient.findings(self._siblings.findings, wrong),
             *lenient.findings(self._sizes.findings, wrong),
             *self._clusters.findings(),
             *self._units(),

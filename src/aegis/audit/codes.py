@@ -99,9 +99,25 @@ CODES: dict[str, Code] = {
         "The controller reacts to earlier decisions of the episode, so that rewards cannot tell whether decisions carry over.",
         "nothing, if decisions do not affect later ones; otherwise declare 'carry_over: within'",
     ),
+    "siblings-interfere": Code(
+        "A decision acts on rewards of other decisions of its episode, in an order that 'carry_over' does not allow.",
+        "make one reward of what the decisions earn together ('per: episode', or the level above); if decisions act on later "
+        "ones only and the rows are in their order, declare 'carry_over: within'",
+    ),
     "episodes-interfere": Code(
         "An episode affects the one after it, so that episodes are not independent.",
-        "name a 'cluster' of the episodes that affect each other; or make one episode of them and declare 'carry_over: within'",
+        "make one episode of the episodes that affect each other and declare 'carry_over: within'; a 'cluster' does not repair "
+        "this: it allows for episodes that are alike, not for episodes that affect each other",
+    ),
+    "neighbours-interfere": Code(
+        "Episodes act on the rewards of their neighbours, such as episodes that share a capacity.",
+        "decide once for a whole window of episodes that affect each other, and make the window the episode; a 'cluster' does "
+        "not repair this",
+    ),
+    "cluster-interferes": Code(
+        "Episodes of one cluster act on each other's rewards; a cluster repairs dependence, never interference.",
+        "make one episode of the cluster and declare 'carry_over: within', with the order of its decisions; or make one reward "
+        "of it ('per: episode')",
     ),
     "order-unknown": Code(
         "Episodes are sorted by a result and have no time: whether one affects the next, or holds its action, was not tested.",
