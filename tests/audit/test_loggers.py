@@ -308,7 +308,7 @@ def found(audit: Audit) -> list[Finding]:
 
 
 def test_rows_of_the_file_are_named_and_pieces_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    problem, batch = interleaved("additive", "natural", "uniform", 400, 5)
+    problem, batch = interleaved("additive", "natural", "uniform", 400, 6)
     path = tmp_path / "log.parquet"
     write_log(batch, problem, path)
     pq.write_table(pq.read_table(path), path, row_group_size=500)
@@ -342,7 +342,7 @@ def test_the_words_for_the_action_taken_and_for_densities() -> None:
 
 
 def test_it_warns_and_never_refuses() -> None:
-    problem, batch = interleaved("additive", "natural", "uniform", 400, 5)
+    problem, batch = interleaved("additive", "natural", "uniform", 400, 6)
     auditor = Auditor(problem)
     auditor.add(batch)
     audit = auditor.result()

@@ -14,6 +14,7 @@ class Code:
 
 
 SEVERAL_LOGGERS = "several-loggers"  # what a gain is compared with is then an average, unless an incumbent is declared
+PROPENSITIES_MOVE = "propensities-move"  # a split by hash is then refused
 
 CODES: dict[str, Code] = {
     # ---- propensities
@@ -36,6 +37,11 @@ CODES: dict[str, Code] = {
         "There is some evidence that actions were not taken as often as their logged propensities say, too little to refuse.",
         "see that propensities are those that the controller used, that every context was known before the decision and that no "
         "rows were left out of the log, such as those of failed runs; log more episodes, which will tell",
+    ),
+    "action-shares": Code(
+        "Over the whole log some action was taken more or less often than its logged propensities say; a fixed-sample test.",
+        "see that no rows were left out after their outcome was known, such as those of failed runs, and that propensities are "
+        "those that the controller used",
     ),
     "rounded-actions": Code(
         "Actions declared as an interval lie on a coarse lattice, so that windows hold more or less than their length says.",
@@ -156,6 +162,11 @@ CODES: dict[str, Code] = {
         "The declared range is much wider than the rewards; certificates take longer in proportion.",
         "declare a narrower range if the plant allows it, or a reward that is capped",
     ),
+    "range-from-data": Code(
+        "The declared range of the reward ends exactly at the smallest and the largest reward of the log.",
+        "declare the range from knowledge of the plant: the worst and the best that can happen, not what has happened; a range "
+        "that is declared anew after a look at these data needs fresh data",
+    ),
     "guard-outside-range": Code(
         "Values of a guard lie outside its declared range.",
         "correct the range of the guard or the log",
@@ -194,6 +205,11 @@ CODES: dict[str, Code] = {
         "The logged propensities are not one function of the context: several policies took turns, or one changed.",
         "declare who acts if nothing is handed over ('incumbent' in the problem file); without it gains are over the average of "
         "the log",
+    ),
+    "propensities-move": Code(
+        "At like contexts the logged propensities move in time or follow earlier rewards: the controller learns, or was changed.",
+        "name a 'time' column and learn with a split in time (aegis learn --split time); from a split by hash nothing is "
+        "certified",
     ),
     "duplicated-rows": Code(
         "Rows repeat the row before them more often than chance explains.",

@@ -97,7 +97,7 @@ class Cut:
 class Cuts:
     """All cuts: of what each level looks at, by level, and of the mean reward below its decisions.
 
-    used: how many episodes of the first batch placed them. spread: of those mean rewards, their standard deviation. shares `[A]`:
+    used: how many episodes of the first batch placed them. spread: of those mean rewards, their standard deviation. shares:
     how often each action of a level was taken.
     """
 
@@ -105,7 +105,7 @@ class Cuts:
     context: Mapping[str, tuple[Cut, ...]]
     reward: Mapping[str, float] = field(default_factory=dict)
     spread: Mapping[str, float] = field(default_factory=dict)
-    shares: Mapping[str, Array] = field(default_factory=dict)
+    shares: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, problem: Problem, batch: Batch, reward: Array) -> Cuts:
@@ -173,7 +173,7 @@ def _spread(values: Array) -> float:
     return found if known.size > 1 and math.isfinite(found) and found > 0 else 1.0
 
 
-def _shares(action: AnyArray, count: int) -> Array:
+def _shares(action: AnyArray, count: int) -> tuple[float, ...]:
     """Return how often each action was taken, one time more each so that none has a share of 0."""
     taken = np.bincount(action, minlength=count) + 1.0
-    return np.asarray(taken / taken.sum())
+    return tuple((taken / taken.sum()).tolist())

@@ -41,15 +41,17 @@ class GroupBets:
     def __init__(self, sets: int, directions: tuple[str, ...] = DIRECTIONS) -> None:
         self.directions = directions
         self.logs = np.zeros((STAKES.size, len(directions), 2, sets))
-        self.sums = np.zeros((2, sets))  # over groups, of choices times results of others, and squares
+        # Over groups: choices times results of others, squares of that, their variance given the results, and that of choices;
+        # results and choices times the number of others, results and choices, and the numbers themselves.
+        self.sums = np.zeros((9, sets))
         self.groups = 0
         self.members = 0
 
-    def add(self, group: AnyArray, choice: Array, result: Array, bounded: bool) -> None:
+    def add(self, group: AnyArray, choice: Array, result: Array, variance: Array | None) -> None:
         """Add members of whole groups, one group after the other.
 
-        group `[p]`: never decreases. choice `[p, B]`: at least -1, at most 1 if `bounded`. result `[p]` or `[p, B]` in [-1, 1],
-        0 where it is not known.
+        group `[p]`: never decreases. choice `[p, B]`: at least -1. variance `[p, B]`: of the choices, which are then at most 1;
+        None if it is not known. result `[p]` or `[p, B]` in [-1, 1], 0 where it is not known.
         """
         if not group.size:
             return
@@ -58,10 +60,10 @@ class GroupBets:
         self.groups += int(np.count_nonzero(sizes > 1))
         self.members += int(sizes[sizes > 1].sum())
         results = result if result.ndim > 1 else result[:, None]
-        if bounded:  # without the whole distribution weights may average below one where overlap is missing
-            self._score(choice, results, starts, sizes)
+        if variance is not None:  # without the whole distribution weights may average below one where overlap is missing
+            self._score(choice, results, starts, sizes, variance)
         for place, direction in enumerate(self.directions):
-            self._bet(place, choice, _others(results, starts, sizes, direction), bounded)
+            self._bet(place, choice, _others(results, starts, sizes, direction), variance is not None)
 
     def add_single(self, choice: Array, result: Array, bounded: bool) -> None:
         """Add members `[p, B]`, each a group of its own, with something `[p]` in [-1, 1] that its choice must not act on."""
@@ -69,13 +71,17 @@ class GroupBets:
         self.members += result.size
         self._bet(0, choice, result[:, None], bounded)
 
-    def _score(self, choice: Array, results: Array, starts: AnyArray, sizes: AnyArray) -> None:
-        several = sizes > 1
-        if len(self.directions) < 2 or not several.any():
+    def _score(self, choice: Array, results: Array, starts: AnyArray, sizes: AnyArray, variance: Array) -> None:
+        if len(self.directions) < 2:
             return
-        total, own, both = (np.add.reduceat(part, starts, axis=0) for part in (results, choice, choice * results))
-        pairs = (own * total - both)[several] / np.sqrt(sizes * (sizes - 1.0))[several, None]
-        self.sums += np.stack([pairs.sum(axis=0), (pairs * pairs).sum(axis=0)])
+        number = np.repeat(sizes, sizes)[:, None].astype(np.float64)
+        scale = np.where(number > 1, 1.0 / np.sqrt(np.maximum(number * (number - 1.0), 1.0)), 0.0)
+        others = scale * (np.repeat(np.add.reduceat(results, starts, axis=0), sizes, axis=0) - results)
+        pairs = np.add.reduceat(choice * others, starts, axis=0)
+        more = scale * (number - 1.0)
+        sums = [pairs, pairs**2, variance * others**2, np.where(number > 1, variance, 0.0)]
+        sums += [more * results, more * choice, np.where(number > 1, results, 0.0), np.where(number > 1, choice, 0.0)]
+        self.sums += np.stack([np.broadcast_to(part.sum(axis=0), pairs.shape[1:]) for part in (*sums, more)])
 
     def _bet(self, place: int, choice: Array, others: Array, bounded: bool) -> None:
         for sign, signed in enumerate((others, -others)):
@@ -95,10 +101,14 @@ class GroupBets:
         return np.asarray(blended(self.logs)).ravel()
 
     def scores(self) -> Array:
-        """Return Student's t `[B]` of pairs within groups, either sign; 0 where there are too few groups."""
-        total, square = self.sums
-        enough = (self.groups >= FEWEST) & (square > 0)
-        return np.abs(np.where(enough, total / np.sqrt(np.where(square > 0, square, 1.0)), 0.0))
+        """Return Student's t `[B]` of pairs within groups, either sign; 0 where too few groups or rare choices say too little."""
+        total, square, given, drawn, results, choices, all_results, all_choices, number = self.sums
+        result, choice = all_results / max(self.members, 1), all_choices / max(self.members, 1)
+        # As if results and choices had been centred: wrong propensities alone make no score.
+        total = total - choice * results - result * choices + choice * result * number
+        spread = np.sqrt(np.maximum(square, given))
+        enough = (self.groups >= FEWEST) & (drawn >= FEWEST / 2.0) & (spread > 0)
+        return np.abs(np.where(enough, total / np.where(spread > 0, spread, 1.0), 0.0))
 
     def direction(self) -> str:
         """Return with whose results choices go most clearly: of 'earlier' or of 'later' members."""

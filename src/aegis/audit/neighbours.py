@@ -95,8 +95,9 @@ class Neighbours:
         held = self.held.findings(words, strongest, orders)
         held += [found for found in by_id if found.level not in {own.level for own in held}]
         wrong = wrong | {str(found.level) for found in held}
-        tests = (self.interference, self.windows, self.mates)
-        return [*held, *[found for test in tests for found in test.findings(words, wrong)]]
+        after = self.interference.findings(words, wrong)
+        near = [] if after else self.windows.findings(words, wrong)
+        return [*held, *after, *near, *self.mates.findings(words, wrong)]
 
     def _add_by_id(self, view: View) -> None:
         """Add pairs in the order of ids, if that is another one than that of the log; within a batch."""

@@ -10,7 +10,7 @@ must be declared, or not looked at.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -30,22 +30,21 @@ REACTS = math.log(20.0)  # evidence from which the controller counts as reacting
 class Draws:
     """The random choices `[p, B]` of decisions among sets of actions, halves first.
 
-    surprise: what was chosen minus its probability, within [-1, 1] if `bounded`; else the excess of its weight, from -1. taken:
-    what was chosen minus its usual share; chance: its probability minus that share, None if it is not known.
+    surprise: what was chosen minus its probability, whose `variance` is then known; else the excess of its weight, from -1, and
+    no variance. taken: what was chosen minus its usual share; chance: its probability minus that share, None if it is not known.
     """
 
     surprise: Array
     taken: Array
     chance: Array | None
-    bounded: bool
+    variance: Array | None
 
     @classmethod
-    def of(cls, level: Level, table: LevelTable, shares: Array) -> Draws:
+    def of(cls, level: Level, table: LevelTable, shares: Sequence[float]) -> Draws:
         """Return the draws of a table; shares `[A]`: how often each action is usually taken."""
         parts = [_columns(level, table, most, shares) for most in ((2, 8) if level.actions.count > 2 else (2,))]
-        bounded = table.mu_full is not None
-        surprise, taken, chance = (np.concatenate(columns, axis=1) for columns in zip(*parts, strict=True))
-        return cls(surprise, taken, chance if bounded else None, bounded)
+        surprise, taken, chance, variance = (np.concatenate(columns, axis=1) for columns in zip(*parts, strict=True))
+        return cls(surprise, taken, None, None) if table.mu_full is None else cls(surprise, taken, chance, variance)
 
     def reactions(self) -> Iterator[tuple[str, Array]]:
         """Yield results `[p, B]` that only a controller which reacts to other members makes depend on their actions."""
@@ -54,21 +53,22 @@ class Draws:
             yield "chance", self.chance
 
 
-def _columns(level: Level, table: LevelTable, most: int, shares: Array) -> tuple[Array, Array, Array]:
+def _columns(level: Level, table: LevelTable, most: int, shares: Sequence[float]) -> tuple[Array, ...]:
     choices = Choices.of(level, table, most)
-    usual = np.bincount(set_of(level, np.arange(shares.size), most), weights=shares, minlength=choices.sets)
+    usual = np.bincount(set_of(level, np.arange(len(shares)), most), weights=np.asarray(shares), minlength=choices.sets)
     taken = (np.arange(choices.sets) == choices.chosen[:, None]).astype(np.float64)
     first = int(choices.chance is not None and choices.sets == 2)  # of two sets with known probabilities one says it all
     if choices.chance is None:
         surprise, chance = choices.excess(), taken
     else:
         surprise, chance = taken - choices.chance, choices.chance
-    return surprise[:, first:], (taken - usual)[:, first:], (chance - usual)[:, first:]
+    return tuple(part[:, first:] for part in (surprise, taken - usual, chance - usual, chance * (1.0 - chance)))
 
 
 def centred(values: Array, centre: float, spread: float) -> Array:
     """Return values on a scale on which the centre is 0 and two spreads are 1, clipped there; 0 where they are not known."""
-    return np.nan_to_num(np.clip((values - centre) / (2.0 * spread), -1.0, 1.0), nan=0.0)
+    scaled = np.clip((values / 4.0 - centre / 4.0) / (spread / 2.0), -1.0, 1.0)  # differences of large numbers do not overflow
+    return np.nan_to_num(scaled, nan=0.0)
 
 
 def least_chance(level: Level) -> float | None:
@@ -132,15 +132,15 @@ class Siblings:
         kind = self.kinds.setdefault((level.name, words), _Kind(draws.surprise.shape[1], self.directions))
         reward = view.rewards_below(level.name)[rows]
         result = centred(reward, view.cuts.reward[level.name], view.cuts.spread[level.name])
-        kind.reward.add(group, draws.surprise, result, draws.bounded)
+        kind.reward.add(group, draws.surprise, result, draws.variance)
         for name, reaction in draws.reactions():
-            kind.reacts[name].add(group, draws.surprise, reaction, draws.bounded)
+            kind.reacts[name].add(group, draws.surprise, reaction, draws.variance)
         least = least_chance(level)
         if least is not None:
             share = np.minimum(least / table.mu_taken, 1.0)
-            kind.weighted.add(group, draws.surprise, result * share, draws.bounded)
+            kind.weighted.add(group, draws.surprise, result * share, draws.variance)
             # Sets that are drawn anew each time have the same mean weight, whatever others drew.
-            kind.held.add(group, draws.surprise, draws.taken * share[:, None], draws.bounded)
+            kind.held.add(group, draws.surprise, draws.taken * share[:, None], draws.variance)
 
     def merge(self, other: Siblings) -> None:
         """Add what was found in other episodes, with the same cuts."""

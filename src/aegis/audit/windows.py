@@ -33,16 +33,16 @@ class Members:
     def take(self, rows: AnyArray) -> Members:
         """Return some of the episodes."""
         draws = self.draws
-        chance = None if draws.chance is None else draws.chance[rows]
-        return Members(Draws(draws.surprise[rows], draws.taken[rows], chance, draws.bounded), self.result[rows])
+        known = [None if part is None else part[rows] for part in (draws.chance, draws.variance)]
+        return Members(Draws(draws.surprise[rows], draws.taken[rows], *known), self.result[rows])
 
     def after(self, earlier: Members) -> Members:
         """Return these episodes with earlier ones before them."""
         own, other = self.draws, earlier.draws
-        chance = None if own.chance is None or other.chance is None else np.concatenate([other.chance, own.chance])
         surprise, taken = np.concatenate([other.surprise, own.surprise]), np.concatenate([other.taken, own.taken])
-        result = np.concatenate([earlier.result, self.result])
-        return Members(Draws(surprise, taken, chance, own.bounded and other.bounded), result)
+        parts = ((other.chance, own.chance), (other.variance, own.variance))
+        known = [None if one is None or two is None else np.concatenate([one, two]) for one, two in parts]
+        return Members(Draws(surprise, taken, *known), np.concatenate([earlier.result, self.result]))
 
 
 def members_of(view: View, episodes: AnyArray) -> dict[str, Members]:
@@ -59,7 +59,8 @@ def members_of(view: View, episodes: AnyArray) -> dict[str, Members]:
         number = np.maximum(np.bincount(owner, minlength=episodes.size), 1)[:, None]
         surprise, taken = (summed(part, owner, episodes.size) / number for part in (draws.surprise, draws.taken))
         chance = None if draws.chance is None else summed(draws.chance, owner, episodes.size) / number
-        found[level.name] = Members(Draws(surprise, taken, chance, draws.bounded), result)
+        variance = None if draws.variance is None else summed(draws.variance, owner, episodes.size) / number**2
+        found[level.name] = Members(Draws(surprise, taken, chance, variance), result)
     return found
 
 
@@ -73,10 +74,10 @@ class GroupTest:
     def add(self, level: str, kind: Hashable, group: AnyArray, members: Members) -> None:
         """Add members of whole groups, one group after the other."""
         draws, sets = members.draws, members.draws.surprise.shape[1]
-        self.reward.setdefault((level, kind), GroupBets(sets)).add(group, draws.surprise, members.result, draws.bounded)
+        self.reward.setdefault((level, kind), GroupBets(sets)).add(group, draws.surprise, members.result, draws.variance)
         for name, reaction in draws.reactions():
             bets = self.reacts.setdefault((level, kind, name), GroupBets(sets))
-            bets.add(group, draws.surprise, reaction, draws.bounded)
+            bets.add(group, draws.surprise, reaction, draws.variance)
 
     def merge(self, other: GroupTest) -> None:
         """Add the bets on other groups."""
@@ -161,7 +162,7 @@ class ClusterMates:
         for level, members in members_of(view, order[arranged]).items():
             self.test.add(level, "cluster", group, members)
             followed = self.followed.setdefault(level, GroupBets(members.draws.surprise.shape[1], ("next",)))
-            followed.add_single(members.draws.surprise, more, members.draws.bounded)
+            followed.add_single(members.draws.surprise, more, members.draws.variance is not None)
 
     def merge(self, other: ClusterMates) -> None:
         """Add what was found in other episodes."""
