@@ -53,7 +53,8 @@ class ActionShares:
 
     def findings(self) -> list[Finding]:
         """Return the level and set of actions that stand out most, if one does."""
-        tests = sum(int(np.count_nonzero(sums[3] >= FEWEST)) for sums in self.sums.values())
+        numbers = [int(np.count_nonzero(sums[3] >= FEWEST)) for sums in self.sums.values()]
+        tests = sum(1 if number == 2 else number for number in numbers)  # of two sets one is the rest of the other
         if not tests:
             return []
         best = max(self.levels, key=lambda level: float(np.abs(self._scores(level)).max()))
