@@ -135,3 +135,55 @@ ATTACKS: Mapping[str, tuple[Callable[[np.random.Generator], Log], str, str]] = {
     "range from data": (range_from_data, "range-from-data", "warning"),
     "learning legacy": (learning_legacy, "propensities-move", "warning"),
 }
+
+
+# ---- logs in order ----------------------------------------------------------------------------------------------------
+
+
+def repeating(rng: np.random.Generator) -> Log:
+    """A legacy that repeats its last action of the episode with probability 0.9, and says so."""
+    action, chance = np.zeros((300, 6), dtype=np.int64), np.full((300, 6), 0.5)
+    for place in range(6):
+        if place:
+            chance[:, place] = np.where(action[:, place - 1] == 1, 0.9, 0.1)
+        action[:, place] = rng.random(300) < chance[:, place]
+    reward = 0.4 + 0.2 * action + 0.1 * rng.normal(size=action.shape)
+    return table_of(action, reward, chance), problem_of()
+
+
+def following(rng: np.random.Generator) -> Log:
+    """A legacy that takes the action again that earned more than usual, and says so; the second action earns more."""
+    count = 800
+    action, reward, chance = np.zeros(count, dtype=np.int64), np.zeros(count), np.full(count, 0.5)
+    for place in range(count):
+        if place:
+            stay = 0.8 if reward[place - 1] > 0.5 else 0.3
+            chance[place] = stay if action[place - 1] else 1.0 - stay
+        action[place] = rng.random() < chance[place]
+        reward[place] = 0.4 + 0.2 * action[place] + 0.2 * rng.normal()
+    return table_of(action[:, None], reward[:, None], chance[:, None]), problem_of()
+
+
+def shared(rng: np.random.Generator) -> Log:
+    """Four episodes of a day, which is their cluster, share one action, drawn once; each has noise of its own and the day's."""
+    action = np.repeat(rng.integers(0, 2, 150), 4)
+    day = np.repeat(0.1 * rng.normal(size=150), 4)
+    reward = 0.4 + 0.2 * action + day + 0.1 * rng.normal(size=600)
+    return table_of(action[:, None], reward[:, None], day=np.repeat(np.arange(150), 4)), problem_of("cluster: day")
+
+
+def missing(rng: np.random.Generator) -> Log:
+    """Rewards are missing in a tenth of the rows, more often after the second action."""
+    action, reward = _drawn(rng, 200, 5)
+    lost = rng.random(action.shape) < 0.05 + 0.1 * action
+    table = table_of(action, reward + 0.1 * action)
+    known = pa.array(np.where(lost.ravel(), np.nan, table["r"].to_numpy()), from_pandas=True)
+    return table.set_column(table.column_names.index("r"), "r", known), problem_of()
+
+
+IN_ORDER: Mapping[str, Callable[[np.random.Generator], Log]] = {
+    "repeats itself": repeating,
+    "follows rewards": following,
+    "shared actions": shared,
+    "missing rewards": missing,
+}

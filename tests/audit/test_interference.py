@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from interference_logs import ATTACKS, TRUTHS, problem_of, table_of
+from interference_logs import ATTACKS, IN_ORDER, TRUTHS, problem_of, table_of
 
 from aegis.agents import CandidateSettings, learn
 from aegis.audit import audit_log
@@ -75,21 +75,8 @@ def test_within_allows_effects_on_later_decisions_only() -> None:
     assert found(numbered(later), within)["siblings-interfere"] == "refused"
 
 
-def repeating(rng: np.random.Generator) -> pa.Table:
-    """Return a log in order of a legacy that repeats its last action of the episode with 0.9."""
-    action, chance = np.zeros((300, 6), dtype=np.int64), np.full((300, 6), 0.5)
-    for place in range(6):
-        if place:
-            chance[:, place] = np.where(action[:, place - 1] == 1, 0.9, 0.1)
-        action[:, place] = rng.random(300) < chance[:, place]
-    reward = 0.4 + 0.2 * action + 0.1 * rng.normal(size=action.shape)
-    return table_of(action, reward, chance)
-
-
 def test_a_legacy_that_repeats_itself_is_in_order_and_interference_is_seen_through_it() -> None:
-    rng = stream(6, "interference", "repeats")
-    table = repeating(rng)
-    problem = problem_of()
+    table, problem = IN_ORDER["repeats itself"](stream(6, "interference", "repeats"))
     level = problem.levels[0]
     assert level.propensity is not None
     declared = replace(problem, levels=(replace(level, propensity=replace(level.propensity, least=0.1)),))
@@ -100,6 +87,12 @@ def test_a_legacy_that_repeats_itself_is_in_order_and_interference_is_seen_throu
     hurt = table["r"].to_numpy().reshape(300, 6) - 0.25 * after
     attacked = table.set_column(table.column_names.index("r"), "r", pa.array(np.clip(hurt, 0, 1).ravel()))
     assert found(attacked, declared)["siblings-interfere"] == "refused"
+
+
+@pytest.mark.parametrize("name", IN_ORDER)
+def test_logs_in_order_are_not_refused(name: str) -> None:
+    table, problem = IN_ORDER[name](stream(2, "in order", name))
+    assert "refused" not in found(table, problem).values()
 
 
 def test_a_learning_legacy_needs_a_split_in_time() -> None:

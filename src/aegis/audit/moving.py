@@ -36,6 +36,7 @@ def past_of(batch: Batch, action: Array, seen: int) -> Array:
             known = np.where(batch.observed, known, np.nan)
         reward = group_means(batch.episode_of(list(batch.levels)[-1]), known, count)
         finite = np.isfinite(reward)
+        reward = reward / (float(np.abs(reward[finite]).max(initial=0.0)) or 1.0)  # so that squares do not overflow
         centre, spread = (float(reward[finite].mean()), float(reward[finite].std())) if finite.any() else (0.0, 0.0)
         reward = np.where(finite & (spread > 0), (reward - centre) / (spread or 1.0), 0.0)
     found = np.zeros((count, len(PAST)))
