@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from aegis.audit import Audit
 from aegis.audit.calibration import SliceEvidence
 from aegis.audit.propensities import DOUBT
 from aegis.audit.shares import SliceShares
@@ -82,9 +83,15 @@ def test_doubt_begins_at_twenty_and_ends_where_a_log_is_refused() -> None:
         evidence = 10.0 ** float(audited(problem, batch).figures["log10_calibration_evidence"])
         if evidence < math.exp(DOUBT):
             continue
-        assert audited(problem, batch, alpha=min(2.01 / evidence, 0.99)).codes() == ("miscalibrated-propensities",)
+        refused = audited(problem, batch, alpha=min(2.01 / evidence, 0.99))
         doubtful = audited(problem, batch, alpha=1.99 / evidence)
-        assert doubtful.codes() == ("doubtful-propensities",) and doubtful.verdict == "fit with warnings"
+        assert _about_propensities(refused) == ["refused miscalibrated-propensities"]
+        assert _about_propensities(doubtful) == ["warning doubtful-propensities"]
+
+
+def _about_propensities(audit: Audit) -> list[str]:
+    """Return what was found about propensities; at the large alpha of this test others may find something by chance."""
+    return [f"{found.severity} {found.code}" for found in audit.findings if found.code.endswith("-propensities")]
 
 
 def test_logs_in_order_hardly_ever_have_a_warning() -> None:

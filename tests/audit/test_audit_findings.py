@@ -8,11 +8,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from audit_cases import audited, copied_reward, logged, previous_action, stopped, taken_only, with_propensities, with_taken
+from interference_logs import ATTACKS, problem_of, table_of
 
 from aegis.audit import CODES, Audit, Finding
 from aegis.errors import LogError, SettingError
+from aegis.logs import Source
 from aegis.policies import Legacy, Mixture, Uniform
 from aegis.problem import Batch, Guard, Problem, Propensity, concat
+from aegis.rng import stream
 from aegis.worlds import make_world
 
 Log = tuple[Problem, Batch]
@@ -224,6 +227,18 @@ def two_loggers() -> Log:
     return plant.problem, concat([one.take_episodes(turns), other.take_episodes(~turns)])
 
 
+def left_out() -> Log:
+    """Return a log of even odds in which the second action was taken 460 times of 1000."""
+    action = stream(0, "left out").permutation(np.repeat([0, 1], [540, 460]))
+    problem = problem_of()
+    return problem, next(iter(Source(table_of(action[:, None], np.full((1000, 1), 0.5)), problem).batches()))
+
+
+def attacked(name: str, seed: int = 0) -> Log:
+    table, problem = ATTACKS[name][0](stream(seed, "interference", name))
+    return problem, next(iter(Source(table, problem).batches()))
+
+
 FAULTS: dict[str, Callable[[], Log]] = {
     "no-propensity": no_propensity,
     "estimated-propensities": estimated,
@@ -242,6 +257,12 @@ FAULTS: dict[str, Callable[[], Log]] = {
     "carry-over": carried,
     "behaviour-reacts": not_sequential,
     "episodes-interfere": interfering,
+    "siblings-interfere": lambda: attacked("later hurts earlier"),
+    "neighbours-interfere": lambda: attacked("shared capacity"),
+    "cluster-interferes": lambda: attacked("visits"),
+    "action-shares": left_out,
+    "range-from-data": lambda: attacked("range from data"),
+    "propensities-move": lambda: attacked("learning legacy"),
     "order-unknown": sorted_by_reward,
     "size-follows-action": stops,
     "size-follows-reward": stops,
@@ -315,6 +336,7 @@ REFUSED = {
 }
 REFUSED |= {"propensity-below-least", "backdoor", "carry-over", "reward-outside-range", "guard-outside-range", "reward-repeated"}
 REFUSED |= {"rounded-actions", "undeclared-atom", "actions-held", "reward-at-end", "episodes-interfere", "duplicated-episodes"}
+REFUSED |= {"siblings-interfere", "neighbours-interfere"}
 
 
 @pytest.mark.parametrize("code", FAULTS)

@@ -17,7 +17,7 @@ import pytest
 from audit_cases import logged, taken_only
 from hostile_logs import one_level
 
-from aegis.audit import SEVERAL_LOGGERS, Audit, Auditor, Finding, audit_log
+from aegis.audit import PROPENSITIES_MOVE, SEVERAL_LOGGERS, Audit, Auditor, Finding, audit_log
 from aegis.audit.loggers import Loggers
 from aegis.audit.nugget import RANKS, Measure, nugget, repeated
 from aegis.certificate import certify
@@ -231,7 +231,8 @@ def test_only_the_level_that_differs_is_named() -> None:
         for slopes in ((-2.0, -0.5, 1.0, 2.0), (2.0, 0.5, -1.0, -2.0))
     )
     batch = concat([plant.episodes(0, 300, one, 1), plant.episodes(300, 300, other, 1)])
-    assert [item.level for item in loggers_of(plant.problem, batch)] == ["dose"]
+    named = [(item.code, item.level) for item in loggers_of(plant.problem, batch)]
+    assert named == [(SEVERAL_LOGGERS, "dose"), (PROPENSITIES_MOVE, "dose")]  # one after the other: they move in time too
 
 
 def test_a_controller_that_follows_the_episode_is_one_policy() -> None:
@@ -308,7 +309,7 @@ def found(audit: Audit) -> list[Finding]:
 
 
 def test_rows_of_the_file_are_named_and_pieces_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    problem, batch = interleaved("additive", "natural", "uniform", 400, 5)
+    problem, batch = interleaved("additive", "natural", "uniform", 400, 6)
     path = tmp_path / "log.parquet"
     write_log(batch, problem, path)
     pq.write_table(pq.read_table(path), path, row_group_size=500)
@@ -342,7 +343,7 @@ def test_the_words_for_the_action_taken_and_for_densities() -> None:
 
 
 def test_it_warns_and_never_refuses() -> None:
-    problem, batch = interleaved("additive", "natural", "uniform", 400, 5)
+    problem, batch = interleaved("additive", "natural", "uniform", 400, 6)
     auditor = Auditor(problem)
     auditor.add(batch)
     audit = auditor.result()

@@ -2,12 +2,13 @@
 
 from aegis.audit.auditing import audit_log
 from aegis.audit.auditor import Auditor
-from aegis.audit.codes import CODES, SEVERAL_LOGGERS, Code
+from aegis.audit.codes import CODES, PROPENSITIES_MOVE, SEVERAL_LOGGERS, Code
 from aegis.audit.finding import CAVEAT, SEVERITIES, Audit, Finding, Severity, Verdict
 
 __all__ = [
     "CAVEAT",
     "CODES",
+    "PROPENSITIES_MOVE",
     "SEVERAL_LOGGERS",
     "SEVERITIES",
     "Audit",

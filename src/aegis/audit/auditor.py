@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from typing import Any
 
+from aegis.audit.action_shares import ActionShares
 from aegis.audit.at_end import RewardAtEnd
 from aegis.audit.carry_over import CarryOver
 from aegis.audit.celled import atoms_of, celled_batch, celled_problem
@@ -24,6 +25,7 @@ from aegis.audit.overlap import Overlap
 from aegis.audit.propensities import Propensities
 from aegis.audit.repeats import RepeatedReward
 from aegis.audit.rewards import Rewards
+from aegis.audit.siblings import Siblings
 from aegis.audit.sizes import Sizes
 from aegis.audit.view import View
 from aegis.errors import SettingError, counted
@@ -65,6 +67,8 @@ class Auditor:
         self._celled = problem = celled_problem(problem)
         self._propensities = Propensities(problem, self.scope, alpha, atoms_of(self.problem))
         self._carry_over = CarryOver(problem, alpha / 2.0)
+        self._shares = ActionShares(problem, self.scope)
+        self._siblings = Siblings(problem, alpha)
         self._neighbours = Neighbours(problem, self.scope, alpha)
         self._sizes = Sizes(problem, alpha)
         self._clusters = Clusters(problem, alpha)
@@ -119,7 +123,7 @@ class Auditor:
         found._first = number == 0
         found._placing = self._placing if number == 0 else 0
         found._copies.expect(episodes)
-        found._drift.seen = found._clusters.seen = number * PART
+        found._drift.seen = found._clusters.seen = found._loggers.seen = number * PART
         return found
 
     def merge(self, other: Auditor) -> None:
@@ -139,6 +143,8 @@ class Auditor:
         """Return the checks that need nothing but the view of a batch."""
         return [
             self._propensities,
+            self._shares,
+            self._siblings,
             self._neighbours,
             self._sizes,
             self._clusters,
@@ -155,15 +161,19 @@ class Auditor:
         repeated, propensities = self._repeats.findings(), self._propensities.findings()
         lenient, strongest = Lenient(self.problem), self._propensities.strongest()
         wrong = {found.level for found in propensities if found.level and found.code == "miscalibrated-propensities"}
+        carried = lenient.findings(self._carry_over.findings, wrong)
+        siblings = lenient.findings(self._siblings.findings, wrong)
         found = [
             *self._backdoors(),
             *propensities,
+            *([] if propensities else self._shares.findings()),
             *self._exact.findings(),
             *self._rewards.findings(),
             *repeated,
             *self._at_end.findings(),
             *lenient.findings(lambda levels: self._neighbours.findings(strongest, levels), wrong),
-            *lenient.findings(self._carry_over.findings, wrong),
+            *carried,
+            *([] if any(found.severity == "refused" for found in carried) else siblings),
             *lenient.findings(self._sizes.findings, wrong),
             *self._clusters.findings(),
             *self._units(),

@@ -16,6 +16,7 @@ class Code:
 IMPOSSIBLE = "incumbent-impossible"  # of a stated incumbent that the log contradicts
 MOVING = "follows-moving-log"  # of a candidate that is capped by, or falls back on, probabilities of several policies
 SEVERAL_LOGGERS = "several-loggers"  # what a gain is compared with is then an average, unless an incumbent is declared
+PROPENSITIES_MOVE = "propensities-move"  # a split by hash is then refused
 
 CODES: dict[str, Code] = {
     # ---- propensities
@@ -38,6 +39,11 @@ CODES: dict[str, Code] = {
         "There is some evidence that actions were not taken as often as their logged propensities say, too little to refuse.",
         "see that propensities are those that the controller used, that every context was known before the decision and that no "
         "rows were left out of the log, such as those of failed runs; log more episodes, which will tell",
+    ),
+    "action-shares": Code(
+        "Over the whole log some action was taken more or less often than its logged propensities say; a fixed-sample test.",
+        "see that no rows were left out after their outcome was known, such as those of failed runs, and that propensities are "
+        "those that the controller used",
     ),
     "rounded-actions": Code(
         "Actions declared as an interval lie on a coarse lattice, so that windows hold more or less than their length says.",
@@ -111,9 +117,25 @@ CODES: dict[str, Code] = {
         "The controller reacts to earlier decisions of the episode, so that rewards cannot tell whether decisions carry over.",
         "nothing, if decisions do not affect later ones; otherwise declare 'carry_over: within'",
     ),
+    "siblings-interfere": Code(
+        "A decision acts on rewards of other decisions of its episode, in an order that 'carry_over' does not allow.",
+        "make one reward of what the decisions earn together ('per: episode', or the level above); if decisions act on later "
+        "ones only and the rows are in their order, declare 'carry_over: within'",
+    ),
     "episodes-interfere": Code(
         "An episode affects the one after it, so that episodes are not independent.",
-        "name a 'cluster' of the episodes that affect each other; or make one episode of them and declare 'carry_over: within'",
+        "make one episode of the episodes that affect each other and declare 'carry_over: within'; a 'cluster' does not repair "
+        "this: it allows for episodes that are alike, not for episodes that affect each other",
+    ),
+    "neighbours-interfere": Code(
+        "Episodes act on the rewards of their neighbours, such as episodes that share a capacity.",
+        "decide once for a whole window of episodes that affect each other, and make the window the episode; a 'cluster' does "
+        "not repair this",
+    ),
+    "cluster-interferes": Code(
+        "Episodes of one cluster act on each other's rewards; a cluster repairs dependence, never interference.",
+        "make one episode of the cluster and declare 'carry_over: within', with the order of its decisions; or make one reward "
+        "of it ('per: episode')",
     ),
     "order-unknown": Code(
         "Episodes are sorted by a result and have no time: whether one affects the next, or holds its action, was not tested.",
@@ -151,6 +173,11 @@ CODES: dict[str, Code] = {
     "range-too-wide": Code(
         "The declared range is much wider than the rewards; certificates take longer in proportion.",
         "declare a narrower range if the plant allows it, or a reward that is capped",
+    ),
+    "range-from-data": Code(
+        "The declared range of the reward ends exactly at the smallest and the largest reward of the log.",
+        "declare the range from knowledge of the plant: the worst and the best that can happen, not what has happened; a range "
+        "that is declared anew after a look at these data needs fresh data",
     ),
     "guard-outside-range": Code(
         "Values of a guard lie outside its declared range.",
@@ -190,6 +217,11 @@ CODES: dict[str, Code] = {
         "The logged propensities are not one function of the context: several policies took turns, or one changed.",
         "declare who acts if nothing is handed over ('incumbent' in the problem file); without it gains are over the average of "
         "the log",
+    ),
+    "propensities-move": Code(
+        "At like contexts the logged propensities move in time or follow earlier rewards: the controller learns, or was changed.",
+        "name a 'time' column and learn with a split in time (aegis learn --split time); from a split by hash nothing is "
+        "certified",
     ),
     "duplicated-rows": Code(
         "Rows repeat the row before them more often than chance explains.",

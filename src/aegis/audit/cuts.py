@@ -5,6 +5,7 @@ Bets must be fixed before the data they are placed on: a median over all rows wo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -96,12 +97,15 @@ class Cut:
 class Cuts:
     """All cuts: of what each level looks at, by level, and of the mean reward below its decisions.
 
-    used: how many episodes of the first batch placed them.
+    used: how many episodes of the first batch placed them. spread: of those mean rewards, their standard deviation. shares:
+    how often each action of a level was taken.
     """
 
     used: int
     context: Mapping[str, tuple[Cut, ...]]
     reward: Mapping[str, float] = field(default_factory=dict)
+    spread: Mapping[str, float] = field(default_factory=dict)
+    shares: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, problem: Problem, batch: Batch, reward: Array) -> Cuts:
@@ -110,7 +114,14 @@ class Cuts:
         first = batch.take_episodes(np.arange(used))
         rows = reward[: len(first.levels[problem.innermost.name])]
         context = {name: _cuts(problem, first, name) for name in problem.names}
-        return cls(used, context, {name: _median(means_below(first, name, rows)) for name in problem.names})
+        means = {name: means_below(first, name, rows) for name in problem.names}
+        return cls(
+            used,
+            context,
+            {name: _median(found) for name, found in means.items()},
+            {name: _spread(found) for name, found in means.items()},
+            {name: _shares(first.levels[name].action, problem.level(name).actions.count) for name in problem.names},
+        )
 
 
 def _cuts(problem: Problem, batch: Batch, level: str) -> tuple[Cut, ...]:
@@ -151,3 +162,18 @@ def _median(values: Array) -> float:
     middle = float(np.quantile(known, 0.5, method="lower") / 2.0 + np.quantile(known, 0.5, method="higher") / 2.0)
     below = known[known < middle]
     return float(below.max()) if middle == known.max() and below.size else middle
+
+
+def _spread(values: Array) -> float:
+    """Return the standard deviation of the known values; 1 where there are too few or all are equal."""
+    known = values[np.isfinite(values)]
+    half = known / 2.0  # so that the squares of the largest numbers do not overflow
+    scale = float(np.abs(half).max(initial=0.0))
+    found = float((half / scale).std()) * scale * 2.0 if scale > 0 else 0.0
+    return found if known.size > 1 and math.isfinite(found) and found > 0 else 1.0
+
+
+def _shares(action: AnyArray, count: int) -> tuple[float, ...]:
+    """Return how often each action was taken, one time more each so that none has a share of 0."""
+    taken = np.bincount(action, minlength=count) + 1.0
+    return tuple((taken / taken.sum()).tolist())

@@ -18,7 +18,10 @@ EXACT = (
     "actions-held",
     "carry-over",
     "behaviour-reacts",
+    "siblings-interfere",
     "episodes-interfere",
+    "neighbours-interfere",
+    "cluster-interferes",
     "size-follows-action",
 )
 

@@ -4,6 +4,8 @@ Several policies that take turns, or one that changes, may log the right probabi
 a gain is then over their average, unless an incumbent is declared. The check compares the first decisions of each level in every
 episode, so that a controller that follows earlier decisions of its episode is still one policy. It samples episodes by a hash of
 their ids: every order and every division of the log into parts gives the same sample.
+
+Where probabilities are not one function, a second look asks whether they move in time or follow earlier rewards (`moving`).
 """
 
 from __future__ import annotations
@@ -13,8 +15,9 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from aegis.audit.codes import SEVERAL_LOGGERS
+from aegis.audit.codes import PROPENSITIES_MOVE, SEVERAL_LOGGERS
 from aegis.audit.finding import Finding, finding
+from aegis.audit.moving import follows, past_of
 from aegis.audit.nugget import RANKS, SINGLE, Measure, Nugget, nugget, repeated
 from aegis.audit.view import first_id
 from aegis.logs.keys import hashes
@@ -27,7 +30,7 @@ FEW_ACTIONS = 8  # so many are looked at one by one
 MOST_PARTS = 64  # into which probabilities of more actions are added up
 SAME = 1e-3  # total variation below which two distributions are one
 LEAST = 0.01  # mean difference between neighbours that is worth a word
-KEY, WHERE = "key", "where"
+KEY, WHERE, PAST = "key", "where", "past"
 Sample = dict[str, AnyArray]  # columns by name, one entry per decision, in the order of keys
 
 
@@ -36,7 +39,8 @@ class Loggers:
 
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
-        self.levels = [level for level in problem.levels if _logged(level)]
+        self.levels = [level for level in problem.levels if _varies(level)]
+        self.seen = 0  # episodes
         self.keys: Hashes = np.zeros(0, dtype=np.uint64)  # of the episodes in the sample
         self.samples: dict[str, Sample] = {}
 
@@ -50,7 +54,13 @@ class Loggers:
             chosen = np.sort(chosen[np.argpartition(keys[chosen], KEPT)[:KEPT]])
         if chosen.size:
             part = batch.take_episodes(chosen)
-            self._keep(keys[chosen], {level.name: self._sample(level, part, keys[chosen]) for level in self.levels})
+            samples = {level.name: self._sample(level, part, keys[chosen]) for level in self.levels}
+            for level in self.levels:
+                past = past_of(batch, _first_sides(level, batch), self.seen)
+                owner = part.episode_of(level.name)
+                samples[level.name][PAST] = past[chosen[owner[_firsts(owner)]]]
+            self._keep(keys[chosen], samples)
+        self.seen += len(batch)
 
     def merge(self, other: Loggers) -> None:
         """Add what another part of the log holds."""
@@ -74,7 +84,7 @@ class Loggers:
     def _sample(self, level: Level, batch: Batch, keys: Hashes) -> Sample:
         """Return the first decision of a level in each episode: its context as numbers and categories, and its propensities."""
         table, owner = batch.levels[level.name], batch.episode_of(level.name)
-        rows = np.flatnonzero(np.concatenate([np.ones(min(1, owner.size), dtype=np.bool_), owner[1:] != owner[:-1]]))
+        rows = _firsts(owner)
         kinds = {variable.name: variable.kind for each in self.problem.levels for variable in each.context}
         kinds |= {each.actions.column: "real" if each.actions.numeric else "categorical" for each in self.problem.levels}
         numbers: list[Array] = []
@@ -115,7 +125,11 @@ class Loggers:
         if left is None or left.near < LEAST:
             return []
         one, other = (str(sample[WHERE][row]) for row in left.rows)
-        return [_finding(level, left, full, one, other)]
+        found = [_finding(level, left, full, one, other)] if _logged(level) else []
+        looks = np.column_stack([sample["categories"], *([] if full else [sample["action"]])])
+        _, groups = np.unique(looks, axis=0, return_inverse=True) if looks.shape[1] else (None, np.zeros(len(looks)))
+        after = follows(sample["numbers"], np.ravel(groups), sample["quantity"], sample[PAST])
+        return found if after is None else [*found, _moving(level, after)]
 
     def _exact(self, level: Level) -> bool:
         """Say whether a level looks at nothing but categories, and at actions that were declared one by one."""
@@ -158,10 +172,37 @@ def _of_taken(level: Level, sample: Sample) -> tuple[Nugget | None, Sample]:
     return nugget(numbers, sample["categories"], Measure(np.log(sample["quantity"]), SAME, SINGLE, relative=True)), sample
 
 
+def _varies(level: Level) -> bool:
+    """Say whether the propensities of a level come from columns of the log. Those in the problem file follow one rule."""
+    given = level.propensity
+    return given is not None and not given.estimated and bool(given.column or given.columns or given.base)
+
+
 def _logged(level: Level) -> bool:
-    """Say whether the propensities of a level were logged. Those in the problem file, and fitted ones, follow one rule."""
-    propensity = level.propensity
-    return propensity is not None and not propensity.estimated and bool(propensity.column or propensity.columns)
+    """Say whether the propensities of a level were logged as they are, and not derived from the action that was meant."""
+    given = level.propensity
+    return _varies(level) and given is not None and given.base is None
+
+
+def _firsts(owner: AnyArray) -> AnyArray:
+    """Return the first decision of each episode."""
+    return np.flatnonzero(np.concatenate([np.ones(min(1, owner.size), dtype=np.bool_), owner[1:] != owner[:-1]]))
+
+
+def _first_sides(level: Level, batch: Batch) -> Array:
+    """Return for each episode 1 if its first decision is in the upper half of the actions, -1 if not, 0 if there is none."""
+    owner = batch.episode_of(level.name)
+    rows = _firsts(owner)
+    found = np.zeros(len(batch))
+    found[owner[rows]] = np.where(_taken(level, batch.levels[level.name], rows) >= _middle(level), 1.0, -1.0)
+    return found
+
+
+def _middle(level: Level) -> float:
+    """Return the number, or the code of a label, at which the upper half of the actions begins."""
+    if level.actions.continuous:
+        return float(np.mean(level.actions.limits))
+    return float(level.actions.as_rows(np.array([level.actions.count // 2])).astype(np.float64)[0])
 
 
 def _keys(ids: AnyArray) -> Hashes:
@@ -219,3 +260,11 @@ def _finding(level: Level, left: Nugget, full: bool, one: str, other: str) -> Fi
     figures: dict[str, float | str] = {"near": left.near, "random": left.random, "share": left.share}
     fix = "none for a gain over the stated incumbent; a candidate must not be capped by such probabilities" if stated else None
     return finding(SEVERAL_LOGGERS, "note" if stated else "warning", message, level.name, fix=fix, figures=figures)
+
+
+def _moving(level: Level, after: str) -> Finding:
+    message = (
+        f"at like contexts the logged probabilities at level '{level.name}' go with {after}: the controller learns, or was "
+        "changed in time; rows on both sides of a split by hash then depend on each other's rewards"
+    )
+    return finding(PROPENSITIES_MOVE, "warning", message, level.name, follows=after)

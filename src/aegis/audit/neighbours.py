@@ -19,6 +19,7 @@ from aegis.audit.interference import Interference
 from aegis.audit.sorting import Arranged, Sorting
 from aegis.audit.thinning import Thinning
 from aegis.audit.view import View
+from aegis.audit.windows import ClusterMates, Windows
 from aegis.problem import AnyArray, Batch, Problem, Scope, concat
 
 MOST_EPISODES = 2**14  # that are all looked at; then some batches only
@@ -27,13 +28,14 @@ Pairs = tuple[int, AnyArray, AnyArray]
 
 
 class Neighbours:
-    """Hands pairs of episodes to the tests of held actions and of interference."""
+    """Hands episodes to the tests of held actions and of interference: in pairs, in windows, and by clusters."""
 
     def __init__(self, problem: Problem, scope: Scope, alpha: float) -> None:
         self.problem = problem
         self.held = Held(problem, scope, alpha)
         self.by_id = Held(problem, scope, alpha)
         self.interference = Interference(problem, alpha / 2.0)  # the other half is for carry-over within episodes
+        self.windows, self.mates = Windows(alpha), ClusterMates(problem, alpha)
         self.thinning = Thinning(MOST_EPISODES)
         self.tail: Batch | None = None
         self.sorting, self.id_sorting = Sorting(problem), Arranged(problem)
@@ -55,6 +57,8 @@ class Neighbours:
             both = concat([self.tail, head])
             self._add(View.of(self.problem, both, view.cuts), self._order(both), len(self.tail))
         self._add(view, order, 0)
+        self.windows.add(view, order)
+        self.mates.add(view, self._in_time(batch)[:MOST_AT_ONCE])
         if not self.in_time:
             self._add_by_id(view)
         last = whole[-max(LAGS) :]
@@ -66,6 +70,8 @@ class Neighbours:
         self.held.merge(other.held)
         self.by_id.merge(other.by_id)
         self.interference.merge(other.interference)
+        self.windows.merge(other.windows)
+        self.mates.merge(other.mates)
         self.sorting.merge(other.sorting)
         self.id_sorting.merge(other.id_sorting)
         self.in_time = self.in_time or other.in_time
@@ -83,11 +89,15 @@ class Neighbours:
             by_id = self.by_id.findings("in the order of the ids of episodes", strongest, orders)
         if column is not None:
             message = f"the episodes are sorted by '{column}', which follows from their actions; their order in time is not known"
-            return [finding("order-unknown", "warning", message, column=column), *by_id]
+            mates = self.mates.findings("sorted by a result", wrong)
+            return [finding("order-unknown", "warning", message, column=column), *by_id, *mates]
         words = f"in the order of '{self.problem.time}'" if self.in_time else "in the order of the log"
         held = self.held.findings(words, strongest, orders)
         held += [found for found in by_id if found.level not in {own.level for own in held}]
-        return [*held, *self.interference.findings(words, wrong | {str(found.level) for found in held})]
+        wrong = wrong | {str(found.level) for found in held}
+        after = self.interference.findings(words, wrong)
+        near = [] if after else self.windows.findings(words, wrong)
+        return [*held, *after, *near, *self.mates.findings(words, wrong)]
 
     def _add_by_id(self, view: View) -> None:
         """Add pairs in the order of ids, if that is another one than that of the log; within a batch."""
@@ -100,8 +110,11 @@ class Neighbours:
 
     def _order(self, batch: Batch) -> AnyArray:
         """Return the episodes that are paired, in their order."""
-        order = np.arange(len(batch)) if not self.in_time or batch.time is None else np.argsort(batch.time, kind="stable")
-        return _first_of_clusters(batch, order)
+        return _first_of_clusters(batch, self._in_time(batch))
+
+    def _in_time(self, batch: Batch) -> AnyArray:
+        """Return all episodes in the order of time, else of the log."""
+        return np.arange(len(batch)) if not self.in_time or batch.time is None else np.argsort(batch.time, kind="stable")
 
     def _add(self, view: View, order: AnyArray, joint: int) -> None:
         for lag, before, now in _pairs(order, joint):

@@ -12,6 +12,7 @@ from aegis.errors import counted
 from aegis.problem import AnyArray, Array, Batch, Problem
 
 WIDE = 5.0  # times the rewards' own spread
+ENDS = 0.001  # share of rewards at an end of the range up to which the end looks like the largest that was seen
 MISSING = 0.01  # share from which missing rewards are more than a note
 
 
@@ -24,6 +25,7 @@ class _Extent:
     known: int = 0
     outside: int = 0
     first: str = ""
+    ends: tuple[int, int] = (0, 0)  # how many values are equal to the smallest, and to the largest
 
     def add(self, values: Array, limits: tuple[float, float] | None, batch: Batch, rows: AnyArray) -> None:
         """Add values `[n]`, nan where unknown; rows `[n]` are their episodes."""
@@ -32,16 +34,30 @@ class _Extent:
             return
         self.known += int(known.sum())
         low, high = float(np.nanmin(values)), float(np.nanmax(values))
-        self.low, self.high = min(self.low, low), max(self.high, high)
+        counts = int(np.count_nonzero(values == low)), int(np.count_nonzero(values == high))
+        self._reach(low, high, counts if high > low else (counts[0], 0))
         if limits is None or (limits[0] <= low and high <= limits[1]):
             return
         wrong = np.flatnonzero(known & ((values < limits[0]) | (values > limits[1])))
         self.first = self.first or first_id(batch.episode, int(rows[wrong[0]]))
         self.outside += wrong.size
 
+    def _reach(self, low: float, high: float, counts: tuple[int, int]) -> None:
+        """Move the ends outward, and count how many values lie on them."""
+        own = self.ends
+        kept = [
+            (count if value == end else 0) + (mine if reached == end else 0)
+            for value, count, mine, reached, end in (
+                (low, counts[0], own[0], self.low, min(self.low, low)),
+                (high, counts[1], own[1], self.high, max(self.high, high)),
+            )
+        ]
+        self.low, self.high = min(self.low, low), max(self.high, high)
+        self.ends = (kept[0], kept[1])
+
     def merge(self, other: _Extent) -> None:
         """Add later values of the same column."""
-        self.low, self.high = min(self.low, other.low), max(self.high, other.high)
+        self._reach(other.low, other.high, other.ends)
         self.known += other.known
         self.outside += other.outside
         self.first = self.first or other.first
@@ -125,6 +141,12 @@ class Rewards:
                     first_episode=extent.first,
                 )
             ]
+        if (extent.low, extent.high) == limits and min(extent.ends) <= max(1, ENDS * extent.known):
+            message = (
+                f"the declared range [{limits[0]:g}, {limits[1]:g}] of '{column}' ends exactly at the smallest and the largest "
+                "reward of the log, as a range that was taken from the data would: then larger losses were never ruled out"
+            )
+            return [finding("range-from-data", "warning", message, column=column)]
         spread = extent.high - extent.low
         if extent.known < 2 or spread <= 0 or limits[1] - limits[0] <= WIDE * spread:
             return []

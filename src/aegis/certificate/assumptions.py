@@ -83,8 +83,8 @@ def _interference(problem: Problem, found: set[str]) -> Assumption:
         "carry-over",
         "A decision affects only what lies below it (carry_over: none).",
         "tested on siblings one and two apart, on all earlier siblings together, and from the last decision below an outer one "
-        f"to the next outer one: {_against('carry-over' in found)}; other effects that come later were not tested; "
-        f"{_between(found)}",
+        f"to the next outer one: {_against('carry-over' in found)}; and on all decisions of an episode in any order: "
+        f"{_against('siblings-interfere' in found)}; {_between(found)}",
     )
 
 
@@ -92,8 +92,9 @@ def _between(found: set[str]) -> str:
     if "order-unknown" in found:
         return "not tested between episodes, whose order is not known"
     return (
-        f"tested between an episode and the next one: {_against('episodes-interfere' in found)}; effects on episodes further off "
-        "were not tested"
+        f"tested between an episode and the next one: {_against('episodes-interfere' in found)}; among up to 20 neighbours and "
+        f"within clusters: {_against(bool(found & {'neighbours-interfere', 'cluster-interferes'}))}; effects on episodes further "
+        "off were not tested"
     )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from aegis.audit import Auditor
+from aegis.audit import PROPENSITIES_MOVE, Auditor
 from aegis.audit.finding import Audit
 from aegis.certificate.assembling import Outcome, assemble
 from aegis.certificate.candidate import Candidate, Learned
@@ -27,11 +27,11 @@ from aegis.certificate.registration import declared_before
 from aegis.certificate.request import Request
 from aegis.certificate.rows import RowSums
 from aegis.certificate.run import collect
-from aegis.certificate.sides import Sides, first_open, gap_columns, learned_splits
+from aegis.certificate.sides import Sides, first_open, gap_columns, learned_splits, placing_split
 from aegis.certificate.verdicts import listed
 from aegis.engine import Engine, engine_of, prepared
 from aegis.errors import RefusedError
-from aegis.logs import Source
+from aegis.logs import Source, Split
 from aegis.logs.pieces import Pieces
 from aegis.problem import Batch, Policy
 
@@ -121,6 +121,8 @@ def _issue(source: Source, request: Request, team: Engine, terms: Terms, report:
     book = None if terms.ledger is False else Ledger.of(data.total, folder, data.files)
     looking = Looking(book, request, data, when, terms)
     found = _run(source, _Rows(_chained(first, batches), pieces, team), request, data, looking, report)
+    if _hashed(found, request):
+        found = _in_time(source, _Rows(source.batches(columns), pieces, team), found, data, looking, report)
     outcome, looks = looking.judged(found), looking.summary(found.behaviour)
     certificate = assemble(looking.request, outcome, looks, outcome.data, when, looking.share)
     looking.close(certificate.verdict.verdict, found.behaviour)
@@ -161,6 +163,10 @@ class Looking:
         self.opened = True
         self.request = replace(self.request, delta=self.share.risk)
         return self.request
+
+    def opened_by(self, head: Sequence[Batch]) -> Request:
+        """Open the look, once: a second pass of the same look over the same log is no other look."""
+        return self.request if self.opened else self.open(head)
 
     def _look(self, earlier: Sequence[Look]) -> Look | None:
         """Return the look that goes into the ledger after all earlier ones; None if it may not be taken."""
@@ -221,8 +227,38 @@ class _Rows:
     engine: Engine
 
 
-def _run(source: Source, log: _Rows, request: Request, data: DataDigest, looking: Looking, report: Report | None) -> Outcome:
-    """Return what one pass over the log finds, or why there is none."""
+def _hashed(outcome: Outcome, request: Request) -> bool:
+    """Say whether a split by hash was used although propensities move in time or follow earlier rewards (theory section 16)."""
+    if outcome.found is None or PROPENSITIES_MOVE not in outcome.audit.codes():
+        return False
+    return request.frozen is None and any(
+        isinstance(split, Split) and split.kind == "hash" for split in outcome.found.sides.splits
+    )
+
+
+def _in_time(source: Source, log: _Rows, outcome: Outcome, data: DataDigest, looking: Looking, report: Report | None) -> Outcome:
+    """Return what is found if the units that place bets are the earliest ones; refused if a candidate was learned by hash."""
+    moving = next(item for item in outcome.audit.findings if item.code == PROPENSITIES_MOVE)
+    request = looking.request
+    learned = learned_splits(source, request.candidates, request.fresh, data)
+    if not learned and source.problem.time is not None:
+        units = float(outcome.audit.figures.get("clusters", outcome.audit.figures["episodes"]))
+        split = source.placed(Split("time", fraction=placing_split(int(units)).fraction))
+        return _run(source, log, request, data, looking, report, (split,))
+    what = "the candidate was learned from one side of a split by hash" if learned else "bets are placed on units chosen by hash"
+    return replace(outcome, found=None, refusal=f"{moving.message}; {what}", code=PROPENSITIES_MOVE, fix=moving.fix)
+
+
+def _run(
+    source: Source,
+    log: _Rows,
+    request: Request,
+    data: DataDigest,
+    looking: Looking,
+    report: Report | None,
+    placing: tuple[Split, ...] = (),
+) -> Outcome:
+    """Return what one pass over the log finds, or why there is none. placing: sets units apart that place bets."""
     problem = request.problem
     auditor = Auditor(problem, scope={name for scope in request.scopes for name in scope})
     rows = RowSums()
@@ -231,14 +267,15 @@ def _run(source: Source, log: _Rows, request: Request, data: DataDigest, looking
         if "value" in request.what:
             check_totals(problem, measure)
         fixed = () if request.frozen is None else (request.frozen.window,)
-        sides = Sides((*learned_splits(source, request.candidates, request.fresh, data), *fixed), first_open(source))
+        learned = learned_splits(source, request.candidates, request.fresh, data)
+        sides = Sides((*learned, *fixed, *placing), first_open(source))
         if log.pieces is None:
             looks = [auditor.add, rows.add, *([] if report is None else [_counting(report)])]
-            found = collect(request, log.batches, sides, None, looks, looking.open)
+            found = collect(request, log.batches, sides, None, looks, looking.opened_by)
         else:
             digests = [bytes.fromhex(item) for item in data.digests] if log.engine.elsewhere else []
             pieces = log.pieces.sealed(digests)
-            found = gather(request, log.batches, pieces, sides, auditor, log.engine, looking.open, report)
+            found = gather(request, log.batches, pieces, sides, auditor, log.engine, looking.opened_by, report)
     except RefusedError as error:
         # An audit that saw nothing has nothing to say.
         reason, audit = _without_propensity(request), auditor.result() if looking.opened else Audit.of([], {})

@@ -1,0 +1,180 @@
+"""Does an action act on results of other members of its group: sibling decisions, or neighbouring episodes? In any order.
+
+A group is a set of members, each with a random choice and a result. v is what was chosen minus its probability, or the excess
+of a weight; its mean is zero given everything but that choice, if the choice acts on no other member's result and the controller
+does not react to it. So `1 + stake * v * g` has mean one for every g in [-1, 1] that other members' results make. Members are
+multiplied one after the other: each with the results of those before it (later choices that act on earlier results), and, in a
+product of its own, with the results of those after it. Either product over a group has mean one given earlier groups: evidence
+holds after every group, at any time.
+
+A score looks at both at once: over all pairs of a group, choices times results of others have mean zero given earlier groups.
+Their sum by its own spread follows Student's t in large samples; it holds for a log of fixed length only.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import stdtrit
+
+from aegis.audit.bets import mean_log
+from aegis.audit.finding import Severity
+from aegis.evidence.calibration import blended
+from aegis.problem import AnyArray, Array
+
+ANYTIME, FIXED = "by betting, at any time", "by a standard score, for a log of fixed length"
+WARNS = 0.01  # share of logs in order of which a score warns
+FEWEST = 50  # groups, below which a score says little
+STAKES = np.array([0.9, 0.45, 0.2, 0.05, 0.0125])
+DIRECTIONS = ("earlier", "later")  # whose results a choice is compared with
+
+
+class GroupBets:
+    """Evidence that choices go with results of other members, by direction, sign and set of actions; sums add up.
+
+    directions: which of the two products are formed.
+    """
+
+    def __init__(self, sets: int, directions: tuple[str, ...] = DIRECTIONS) -> None:
+        self.directions = directions
+        self.logs = np.zeros((STAKES.size, len(directions), 2, sets))
+        # Over groups: choices times results of others, squares of that, their variance given the results, and that of choices;
+        # results and choices times the number of others, results and choices, and the numbers themselves.
+        self.sums = np.zeros((9, sets))
+        self.groups = 0
+        self.members = 0
+
+    def add(self, group: AnyArray, choice: Array, result: Array, variance: Array | None) -> None:
+        """Add members of whole groups, one group after the other.
+
+        group `[p]`: never decreases. choice `[p, B]`: at least -1. variance `[p, B]`: of the choices, which are then at most 1;
+        None if it is not known. result `[p]` or `[p, B]` in [-1, 1], 0 where it is not known.
+        """
+        if not group.size:
+            return
+        starts = np.flatnonzero(np.append(True, group[1:] != group[:-1]))
+        sizes = np.diff(np.append(starts, group.size))
+        self.groups += int(np.count_nonzero(sizes > 1))
+        self.members += int(sizes[sizes > 1].sum())
+        results = result if result.ndim > 1 else result[:, None]
+        if variance is not None:  # without the whole distribution weights may average below one where overlap is missing
+            self._score(choice, results, starts, sizes, variance)
+        for place, direction in enumerate(self.directions):
+            self._bet(place, choice, _others(results, starts, sizes, direction), variance is not None)
+
+    def add_single(self, choice: Array, result: Array, bounded: bool) -> None:
+        """Add members `[p, B]`, each a group of its own, with something `[p]` in [-1, 1] that its choice must not act on."""
+        self.groups += result.size
+        self.members += result.size
+        self._bet(0, choice, result[:, None], bounded)
+
+    def _score(self, choice: Array, results: Array, starts: AnyArray, sizes: AnyArray, variance: Array) -> None:
+        if len(self.directions) < 2:
+            return
+        number = np.repeat(sizes, sizes)[:, None].astype(np.float64)
+        scale = np.where(number > 1, 1.0 / np.sqrt(np.maximum(number * (number - 1.0), 1.0)), 0.0)
+        others = scale * (np.repeat(np.add.reduceat(results, starts, axis=0), sizes, axis=0) - results)
+        pairs = np.add.reduceat(choice * others, starts, axis=0)
+        more = scale * (number - 1.0)
+        sums = [pairs, pairs**2, variance * others**2, np.where(number > 1, variance, 0.0)]
+        sums += [more * results, more * choice, np.where(number > 1, results, 0.0), np.where(number > 1, choice, 0.0)]
+        self.sums += np.stack([np.broadcast_to(part.sum(axis=0), pairs.shape[1:]) for part in (*sums, more)])
+
+    def _bet(self, place: int, choice: Array, others: Array, bounded: bool) -> None:
+        for sign, signed in enumerate((others, -others)):
+            gain = choice * (signed if bounded else np.maximum(signed, 0.0))
+            for row, stake in enumerate(STAKES):
+                self.logs[row, place, sign] += np.log1p(stake * gain).sum(axis=0)
+
+    def merge(self, other: GroupBets) -> None:
+        """Add the bets on other groups."""
+        self.logs = self.logs + other.logs
+        self.sums = self.sums + other.sums
+        self.groups += other.groups
+        self.members += other.members
+
+    def evidence(self) -> Array:
+        """Return log evidence `[directions * 2 * B]`, mixed over stakes."""
+        return np.asarray(blended(self.logs)).ravel()
+
+    def scores(self) -> Array:
+        """Return Student's t `[B]` of pairs within groups, either sign; 0 where too few groups or rare choices say too little."""
+        total, square, given, drawn, results, choices, all_results, all_choices, number = self.sums
+        result, choice = all_results / max(self.members, 1), all_choices / max(self.members, 1)
+        # As if results and choices had been centred: wrong propensities alone make no score.
+        total = total - choice * results - result * choices + choice * result * number
+        spread = np.sqrt(np.maximum(square, given))
+        enough = (self.groups >= FEWEST) & (drawn >= FEWEST / 2.0) & (spread > 0)
+        return np.abs(np.where(enough, total / np.where(spread > 0, spread, 1.0), 0.0))
+
+    def direction(self) -> str:
+        """Return with whose results choices go most clearly: of 'earlier' or of 'later' members."""
+        found = np.asarray(blended(self.logs)).max(axis=(1, 2))
+        return self.directions[int(np.argmax(found))]
+
+    def overall(self) -> float:
+        """Return the log of the mean evidence."""
+        return mean_log(self.evidence())
+
+
+def _others(result: Array, starts: AnyArray, sizes: AnyArray, direction: str) -> Array:
+    """Return for each member the sum of the results of those before (or after) it, by twice the root of their number."""
+    total = np.cumsum(result, axis=0)
+    first = np.repeat(starts, sizes)
+    before = total - result - (total - result)[first]
+    number = np.arange(len(result)) - first
+    if direction == "later":
+        last = np.repeat(starts + sizes - 1, sizes)
+        before = total[last] - total
+        number = last - np.arange(len(result))
+    return np.asarray(np.clip(before / (2.0 * np.sqrt(np.maximum(number, 1)))[:, None], -1.0, 1.0))
+
+
+def score_limit(alpha: float, groups: int) -> float:
+    """Return the score, of either sign, that is exceeded with probability alpha at most."""
+    return -float(stdtrit(max(groups - 1, 1), alpha / 2.0))
+
+
+@dataclass(frozen=True, slots=True)
+class Interfering:
+    """What a test of interference found. place: of the bets that show it most clearly. test: the one that found it."""
+
+    place: int
+    severity: Severity
+    test: str
+
+    @property
+    def label(self) -> str:
+        """What to add to the message: how far the finding can be trusted, where it does not refuse."""
+        if self.severity == "refused":
+            return ""
+        return f" (a fixed-sample test: it warns of one in {1 / WARNS:.0f} logs that are in order, and never refuses)"
+
+
+def interfering(bets: Sequence[GroupBets], alpha: float) -> Interfering | None:
+    """Return what several bets show together: evidence or a score at half of alpha each refuses, a score at 1 % warns."""
+    if not bets:
+        return None
+    logs = [own.evidence() for own in bets]
+    if mean_log(np.concatenate(logs)) >= math.log(2.0 / alpha):
+        return Interfering(int(np.argmax([log.max() for log in logs])), "refused", ANYTIME)
+    number = sum(own.scores().size for own in bets)
+    levels: tuple[tuple[Severity, float], ...] = (("refused", alpha / 2.0), ("warning", WARNS))
+    for severity, level in levels:
+        over = [float(own.scores().max(initial=0.0)) - score_limit(level / number, own.groups) for own in bets]
+        if max(over) > 0:
+            return Interfering(int(np.argmax(over)), severity, FIXED)
+    return None
+
+
+def figures(bets: GroupBets, found: Interfering) -> dict[str, float | str]:
+    """Return the numbers behind a finding."""
+    return {
+        "log10_evidence": float(bets.evidence().max()) / math.log(10),
+        "score": float(bets.scores().max(initial=0.0)),
+        "groups": float(bets.groups),
+        "test": found.test,
+    }

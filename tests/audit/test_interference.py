@@ -1,0 +1,130 @@
+"""Attacks that cannot be seen between neighbouring rows: refused or warned of; and logs in order that look like them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from interference_logs import ATTACKS, IN_ORDER, TRUTHS, problem_of, table_of
+
+from aegis.agents import CandidateSettings, learn
+from aegis.audit import audit_log
+from aegis.certificate import certify
+from aegis.logs import Source, Split
+from aegis.policies import Function
+from aegis.problem import Array, Level, Problem, Propensity, Rows
+from aegis.rng import stream
+
+
+def second(level: Level, rows: Rows) -> Array:
+    return np.tile([0.0, 1.0], (len(rows["x"]), 1))
+
+
+def numbered(table: pa.Table) -> pa.Table:
+    """Return the log with its decisions numbered in their order."""
+    return table.append_column("n", pa.array(np.arange(len(table))))
+
+
+def found(table: pa.Table, problem: Problem) -> dict[str, str]:
+    return {item.code: item.severity for item in audit_log(Source(table, problem)).findings}
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_an_attack_is_refused_or_warned_of(name: str) -> None:
+    make, codes, severity = ATTACKS[name]
+    table, problem = make(stream(3, "interference", name))
+    assert TRUTHS[name] <= 0.0
+    audit = found(table, problem)
+    code = next(code for code in codes.split() if code in audit)
+    assert audit[code] in (severity, "refused")
+    certificate = certify(Source(table, problem), Function(problem, second), what=["gain"], ledger=False)
+    if severity == "refused":
+        assert certificate.verdict.verdict == "refused"
+    assert code in {item["code"] for item in certificate.findings}
+
+
+@pytest.mark.parametrize("name", ["later hurts earlier", "shuffled, lag one", "visits"])
+def test_the_probability_of_the_action_taken_is_enough(name: str) -> None:
+    make, code, _ = ATTACKS[name]
+    table, problem = make(stream(1, "interference", name))
+    table = table.append_column("p", pa.array(np.full(len(table), 0.5)))
+    narrow = replace(problem, levels=(replace(problem.levels[0], propensity=Propensity(column="p")),))
+    assert found(table, narrow)[code] == "refused"
+
+
+def test_a_cluster_is_no_remedy_for_visits_that_affect_each_other() -> None:
+    make, _, _ = ATTACKS["visits"]
+    table, problem = make(stream(2, "interference", "visits"))
+    assert "episodes-interfere" in found(table, problem_of())
+    assert found(table, problem) == {"cluster-interferes": "refused"}
+
+
+def test_within_allows_effects_on_later_decisions_only() -> None:
+    forward = ATTACKS["shuffled, lag one"][0](stream(4, "interference", "ordered"))[0]
+    within = problem_of("carry_over: within").levels[0]
+    within = replace(problem_of("carry_over: within"), levels=(replace(within, decision="n"),))
+    rng = stream(4, "interference", "ordered")
+    action = rng.integers(0, 2, (300, 6))
+    before = np.hstack([np.zeros((300, 1), dtype=np.int64), action[:, :-1]])
+    reward = 0.5 + 0.1 * rng.normal(size=action.shape)
+    assert "siblings-interfere" not in found(numbered(table_of(action, reward + 0.1 * action - 0.2 * before)), within)
+    assert found(forward, problem_of())["siblings-interfere"] == "refused"
+    later = ATTACKS["later hurts earlier"][0](stream(4, "interference", "later"))[0]
+    assert found(numbered(later), within)["siblings-interfere"] == "refused"
+
+
+def test_a_legacy_that_repeats_itself_is_in_order_and_interference_is_seen_through_it() -> None:
+    table, problem = IN_ORDER["repeats itself"](stream(6, "interference", "repeats"))
+    level = problem.levels[0]
+    assert level.propensity is not None
+    declared = replace(problem, levels=(replace(level, propensity=replace(level.propensity, least=0.1)),))
+    for each in (problem, declared):
+        assert not {code for code in found(table, each) if "interfere" in code}
+    action = table["a"].to_numpy().reshape(300, 6)
+    after = np.hstack([action[:, 1:], np.zeros((300, 1), dtype=np.int64)])
+    hurt = table["r"].to_numpy().reshape(300, 6) - 0.25 * after
+    attacked = table.set_column(table.column_names.index("r"), "r", pa.array(np.clip(hurt, 0, 1).ravel()))
+    assert found(attacked, declared)["siblings-interfere"] == "refused"
+
+
+@pytest.mark.parametrize("name", IN_ORDER)
+def test_logs_in_order_are_not_refused(name: str) -> None:
+    table, problem = IN_ORDER[name](stream(2, "in order", name))
+    assert "refused" not in found(table, problem).values()
+
+
+def test_a_learning_legacy_needs_a_split_in_time() -> None:
+    table, _ = ATTACKS["learning legacy"][0](stream(5, "interference", "learning legacy"))
+    untimed, timed = (Source(table, problem_of(head)) for head in ("", "time: k"))
+    by_hash = learn(timed, Split(), CandidateSettings("greedy"))
+    refused = certify(timed, by_hash, what=["gain"], ledger=False)
+    assert refused.verdict.verdict == "refused" and "split in time" in str(refused.findings)
+    in_time = learn(timed, Split("time"), CandidateSettings("greedy"))
+    assert certify(timed, in_time, what=["gain"], ledger=False).verdict.verdict == "not yet"
+    # Bets for a policy of one's own are placed on the earliest units, if times tell which those are.
+    fixed = certify(timed, Function(timed.problem, second), what=["gain"], ledger=False)
+    assert fixed.verdict.verdict == "not yet" and fixed.splits[0]["kind"] == "time"
+    assert certify(untimed, Function(untimed.problem, second), what=["gain"], ledger=False).verdict.verdict == "refused"
+
+
+def test_loggers_that_take_turns_do_not_move_and_a_trend_of_contexts_is_none_of_the_controller() -> None:
+    rng = stream(7, "interference", "turns")
+    chance = np.where(rng.random(600) < 0.5, 0.2, 0.9)
+    action = (rng.random(600) < chance).astype(np.int64)
+    reward = (rng.random(600) < 0.3 + 0.4 * action).astype(np.float64)
+    assert "propensities-move" not in found(table_of(action[:, None], reward[:, None], chance[:, None]), problem_of())
+    context = np.sort(rng.random(600))
+    chance = 0.2 + 0.6 * context
+    action = (rng.random(600) < chance).astype(np.int64)
+    table = table_of(action[:, None], reward[:, None], chance[:, None])
+    drifting = table.set_column(table.column_names.index("x"), "x", pa.array(context))
+    assert "propensities-move" not in found(drifting, problem_of())
+
+
+def test_ranges_that_are_known_are_not_taken_for_ranges_of_the_data() -> None:
+    rng = stream(8, "interference", "ranges")
+    action = rng.integers(0, 2, (400, 1))
+    for reward in (rng.random((400, 1)) < 0.5, np.clip(rng.normal(0.5, 0.5, (400, 1)), 0, 1), 0.1 + 0.8 * rng.random((400, 1))):
+        assert "range-from-data" not in found(table_of(action, reward.astype(np.float64)), problem_of())
