@@ -92,8 +92,7 @@ def required_columns(problem: Problem, extra: Iterable[str] = ()) -> tuple[Colum
     Raises LogError for a propensity that the log does not hold and that is not known by name.
     """
     found = [Column(name, "episode", "key") for name in problem.episode]
-    if problem.cluster is not None:
-        found.append(Column(problem.cluster, "cluster", "key"))
+    found += [Column(name, "cluster", "key") for name in problem.cluster_columns]
     if problem.time is not None:
         found.append(Column(problem.time, "time", "time"))
     for level in problem.levels:

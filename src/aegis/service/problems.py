@@ -25,7 +25,7 @@ def live_problem(problem: Problem) -> Problem:
     """
     if problem.cluster is not None:
         raise SettingError(
-            f"a live gate counts episodes one by one; in this problem they depend on each other within '{problem.cluster}'. Log "
+            f"a live gate counts episodes one by one; in this problem they depend on each other within '{problem.cluster_name}'. Log "
             "them and certify from the log (aegis certify), whose units are clusters"
         )
     reward_measure(problem)  # refuses a reward without a range
