@@ -19,7 +19,8 @@ from aegis.problem import Problem, parse_problem
 def problem(context: str = "x", episode: str = "row") -> Problem:
     return parse_problem(
         f"episode: {episode}\nreward: {{column: gain, range: [0, 9]}}\n"
-        f"levels: [{{name: oven, context: [{context}], action: {{column: oven, values: [low, high]}}, propensity: {{policy: uniform}}}}]"
+        f"levels: [{{name: oven, context: [{context}], action: {{column: oven, values: [low, high]}}, "
+        "propensity: {policy: uniform}}]"
     )
 
 

@@ -129,9 +129,9 @@ class _Entries:
             return None
 
     def _categories(self) -> str:
-        """Say how a column of categories is declared, with the values that are here if they are few; empty if some are numbers."""
+        """Say how a column of categories is declared, with the values here if they are few; empty if some are numbers."""
         texts = sorted({value.as_py() for value in pc.unique(self.found) if value.is_valid})
-        if any(readable(pa.array([text], TEXT), pa.float64(), self.decimal) for text in texts):
+        if any(readable(pa.array([text], TEXT), pa.float64(), self.decimal) for text in texts[:1000]):
             return ""
         values = ", ".join(map(str, texts)) if len(texts) <= _MOST_LISTED else f"{texts[0]}, {texts[1]}, ..."
         return (

@@ -61,6 +61,6 @@ def _refuse_straddling(clusters: Hashes, before: AnyArray, columns: Sequence[str
         named = ", ".join(f"'{column}'" for column in columns)
         raise LogError(
             f"{both.size} of the {np.unique(clusters).size} clusters (column{'s' * (len(columns) > 1)} {named}) have "
-            f"episodes before and after the cut, {cut}; a split in time needs clusters that lie on one side of it: take another share, or split by hash, which "
-            "keeps clusters whole"
+            f"episodes before and after the cut, {cut}; a split in time needs clusters that lie on one side of it: "
+            "take another share, or split by hash, which keeps clusters whole"
         )

@@ -182,7 +182,10 @@ def _offer(column: Column, present: list[str], wanted: Iterable[str]) -> str:
         return f", perhaps '{known[0]}', as other tools call it"
     close = nearest(column.name, free)
     if column.role == "episode" and not close:
-        return ", which tells independent units apart: name one that is there, or write 'episode: row' if each row is a unit of its own"
+        return (
+            ", which tells independent units apart: name one that is there, or write 'episode: row' if each row is a unit of "
+            "its own"
+        )
     return close
 
 
