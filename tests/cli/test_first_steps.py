@@ -95,12 +95,12 @@ def test_a_draft_that_is_not_complete_says_what_to_fill_in(
     assert code == 4 and "no-propensity" in out
 
 
-def test_a_draft_without_an_id_is_told_to_be_given_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_log_without_an_id_is_drafted_row_by_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log, out = tmp_path / "log.csv", tmp_path / "p.yaml"
     log.write_text("oven,gain\nlow,0.5\nhigh,1.5\nlow,0.5\nhigh,0.4\n")
     assert run("init", log, "--action", "oven", "--out", out, capsys=capsys)[0] == 0
-    code, _, err = run("audit", log, "--problem", out, capsys=capsys)
-    assert code == 2 and "'row' (episode id), which tells independent units apart: add it to the log (1, 2, 3 ..." in err
+    code, shown, err = run("audit", log, "--problem", out, capsys=capsys)
+    assert code == 4 and "no-propensity" in shown and "4 episodes" in shown, err
 
 
 def test_a_missing_policy_is_told_with_the_command_that_makes_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -13,6 +13,7 @@ from aegis.logs.drafting.continuous import MOST_ACTIONS, any_number
 from aegis.logs.drafting.guesses import ActionGuess
 from aegis.logs.drafting.ids import find_ids
 from aegis.logs.drafting.levels import find_levels
+from aegis.logs.drafting.meant import meant_questions
 from aegis.logs.drafting.misread import all_misread
 from aegis.logs.drafting.rewards import RewardGuess, find_reward
 from aegis.logs.drafting.sample import read_sample
@@ -63,7 +64,7 @@ def draft_problem(
     found = find_actions(sheet, actions, propensities)
     unread = _unread(sheet, found)
     sheet = sheet.without(unread)
-    ids = find_ids(sheet, {column for action in found for column in action.columns})
+    ids = find_ids(sheet, found)
     levels = find_levels(sheet, found, ids)
     used = {*ids.columns, *levels.columns}
     reward = find_reward(sheet, used, levels, ids)
@@ -75,6 +76,7 @@ def draft_problem(
     questions = [f"'{name}' {said}, and draft again: as it is, it is text and not used." for name, said in unread.items()]
     questions += [*stray_rows(sheet), *ids.questions, *levels.questions, *(text for action in found for text in action.questions)]
     questions += [*_about_reward(reward), *_about_actions(sheet, found)]
+    questions += [text for action in found for text in meant_questions(action)]
     if placed is not None:
         notes, questions = [*notes, *placed.notes], [*questions, *placed.questions]
     if levels.levels:
