@@ -87,11 +87,14 @@ def test_a_draft_that_is_not_complete_says_what_to_fill_in(
     (tmp_path / "log.csv").write_text("order,oven,note,gain\n1,low,x,0.5\n2,high,y,1.5\n3,low,x,0.2\n")
     code, out, err = run("init", "log.csv", "--out", "p.yaml", capsys=capsys)
     assert code == 2 and "answer question" in err and out.count("Which column is the action?") == 1 and "Which" not in err
+    assert "p.yaml was not written" in err and not (tmp_path / "p.yaml").exists()
+    code, out, err = run("init", "log.csv", capsys=capsys)
+    (tmp_path / "p.yaml").write_text(out)  # as `> p.yaml` does
     code, _, err = run(command[0], "log.csv", "--problem", "p.yaml", *command[1:], capsys=capsys)
     assert code == 2 and "p.yaml: 'levels' is missing" in err
     assert "fill in levels; or draft it again" in err and "aegis init LOG --action COLUMN --out p.yaml --force" in err
-    assert run("init", "log.csv", "--action", "oven", "--out", "p.yaml", "--force", capsys=capsys)[0] == 0
-    code, out, err = run("audit", "log.csv", "--problem", "p.yaml", capsys=capsys)
+    assert run("init", "log.csv", "--action", "oven", "--out", "q.yaml", capsys=capsys)[0] == 0
+    code, out, err = run("audit", "log.csv", "--problem", "q.yaml", capsys=capsys)
     assert code == 4 and "no-propensity" in out
 
 

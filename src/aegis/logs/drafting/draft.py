@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from aegis.errors import LogError, SettingError
@@ -18,7 +18,7 @@ from aegis.logs.drafting.misread import all_misread
 from aegis.logs.drafting.rewards import RewardGuess, find_reward
 from aegis.logs.drafting.sample import read_sample
 from aegis.logs.drafting.sheet import Look, Sheet
-from aegis.logs.drafting.strays import stray_rows
+from aegis.logs.drafting.strays import nothing_in, stray_rows
 from aegis.logs.drafting.text import Guesses, draft_text
 from aegis.logs.drafting.variables import place_columns
 from aegis.logs.drafting.words import ACTION, PROPENSITY, REWARD, TARGET, is_named, rank
@@ -67,12 +67,18 @@ def draft_problem(
     ids = find_ids(sheet, found)
     levels = find_levels(sheet, found, ids)
     used = {*ids.columns, *levels.columns}
-    reward = find_reward(sheet, used, levels, ids)
+    reward = None if _unread_reward(unread, sheet) else find_reward(sheet, used, levels, ids)
     placed = None
     if reward is not None and levels.levels:
         placed = place_columns(sheet, {*used, reward.look.name}, levels, ids, reward)
         placed.unused += [*sample.left_out, *unread.items()]
-    notes = [*ids.notes, *(note for action in found for note in action.notes), *levels.notes, *(reward.notes if reward else ())]
+    notes = [
+        *sample.read_as,
+        *ids.notes,
+        *(note for action in found for note in action.notes),
+        *levels.notes,
+        *(reward.notes if reward else ()),
+    ]
     questions = [f"'{name}' {said}, and draft again: as it is, it is text and not used." for name, said in unread.items()]
     questions += [*stray_rows(sheet), *ids.questions, *levels.questions, *(text for action in found for text in action.questions)]
     questions += [*_about_reward(reward), *_about_actions(sheet, found)]
@@ -84,7 +90,7 @@ def draft_problem(
     if not sample.complete:
         notes.append(f"only the first {sheet.rows} rows were looked at; values that come later are not listed")
     questions = list(dict.fromkeys(questions))
-    guesses = Guesses(sample.origin, ids, levels, reward, placed, tuple(questions))
+    guesses = Guesses(sample.origin, ids, levels, reward, placed, tuple(questions), sample.read_as)
     text = draft_text(guesses)
     unused = () if placed is None else tuple(placed.unused)
     if reward is None or not levels.levels:
@@ -101,6 +107,13 @@ def _unread(sheet: Sheet, actions: list[ActionGuess]) -> dict[str, str]:
     """Return columns of numbers that are read as text, and what is said of them; as labels of an action they may be meant."""
     used = {column for action in actions for column in action.columns}
     return {name: said for name, said in all_misread(sheet).items() if name not in used}
+
+
+def _unread_reward(unread: Collection[str], sheet: Sheet) -> bool:
+    """Say whether a column that is called a reward cannot be read as it is, and no other is called so as clearly."""
+    ranks = [at for name in unread if (at := rank(name, REWARD)) is not None]
+    others = [at for look in sheet.looks.values() if look.kind == "number" and (at := rank(look.name, REWARD)) is not None]
+    return bool(ranks) and min(ranks) < min(others, default=2 * len(REWARD))
 
 
 def _trouble(given: Sequence[Given], problem: Problem, rows: int) -> str | None:
@@ -147,9 +160,11 @@ def _about_actions(sheet: Sheet, actions: list[ActionGuess]) -> list[str]:
         )
     used |= {look.name for action in actions for look in action.suspects}
     for look in sheet.but(used):
+        at = rank(look.name, ACTION)
+        if at is not None and at < len(ACTION) and 0 < look.missing < sheet.rows / 2 and 2 <= look.count <= MOST_ACTIONS:
+            found.append(f"Is '{look.name}' an action? There is {nothing_in(look)}: fill it in and draft again.")
         if look.kind != "number" or (counts_decisions(look) and not is_named(look.name, PROPENSITY)):
             continue
-        at = rank(look.name, ACTION)
         if is_named(look.name, PROPENSITY) and not is_named(look.name, TARGET) and not look.within(0, 1):
             found.append(f"Is '{look.name}' a probability? It is not a number from 0 to 1 in every row.")
         elif at is not None and at < len(ACTION) and look.count > MOST_ACTIONS:

@@ -57,6 +57,7 @@ class Guesses:
     reward: RewardGuess | None
     placed: Placed | None
     questions: tuple[str, ...]
+    read_as: tuple[str, ...] = ()
 
 
 def draft_text(guesses: Guesses) -> str:
@@ -93,6 +94,8 @@ def _head(guesses: Guesses) -> Iterator[str]:
     yield from _comment(
         f"{DRAFTED.removeprefix('# ')}{guesses.origin}. Every line is a guess from names and values: read it once."
     )
+    for line in guesses.read_as:
+        yield from _comment(f"{line}.")
     if guesses.questions:
         yield "# To be decided by you:"
         for number, question in enumerate(guesses.questions, 1):
