@@ -27,6 +27,11 @@ from aegis.logs.source import Source
 from aegis.problem import Problem, parse_problem
 
 ROWS = 200_000
+_SEVERAL = "Can a decision affect later ones of its episode, or their rewards? Then write 'carry_over: within'."
+_SINGLE = (
+    "Can a decision affect another row (the next visit of the same person, a stock that both draw on)? Then rows are not "
+    "independent: make one episode of such rows, and write 'carry_over: within'. A 'cluster' does not mend that."
+)
 _FEW_VALUES, _SHOWN = 20, 10  # columns that are offered as actions where none was found
 
 
@@ -67,7 +72,8 @@ def draft_problem(
     ids = find_ids(sheet, found)
     levels = find_levels(sheet, found, ids)
     used = {*ids.columns, *levels.columns}
-    reward = None if _unread_reward(unread, sheet) else find_reward(sheet, used, levels, ids)
+    garbled = _unread_reward(unread, sheet)
+    reward = None if garbled else find_reward(sheet, used, levels, ids)
     placed = None
     if reward is not None and levels.levels:
         placed = place_columns(sheet, {*used, reward.look.name}, levels, ids, reward)
@@ -81,12 +87,12 @@ def draft_problem(
     ]
     questions = [f"'{name}' {said}, and draft again: as it is, it is text and not used." for name, said in unread.items()]
     questions += [*stray_rows(sheet), *ids.questions, *levels.questions, *(text for action in found for text in action.questions)]
-    questions += [*_about_reward(reward), *_about_actions(sheet, found)]
+    questions += [*_about_reward(reward, garbled), *_about_actions(sheet, found)]
     questions += [text for action in found for text in meant_questions(action)]
     if placed is not None:
         notes, questions = [*notes, *placed.notes], [*questions, *placed.questions]
     if levels.levels:
-        questions.append("Can a decision affect later ones of its episode, or their rewards? Then write 'carry_over: within'.")
+        questions.append(_SINGLE if ids.groups.single else _SEVERAL)
     if not sample.complete:
         notes.append(f"only the first {sheet.rows} rows were looked at; values that come later are not listed")
     questions = list(dict.fromkeys(questions))
@@ -109,11 +115,12 @@ def _unread(sheet: Sheet, actions: list[ActionGuess]) -> dict[str, str]:
     return {name: said for name, said in all_misread(sheet).items() if name not in used}
 
 
-def _unread_reward(unread: Collection[str], sheet: Sheet) -> bool:
-    """Say whether a column that is called a reward cannot be read as it is, and no other is called so as clearly."""
-    ranks = [at for name in unread if (at := rank(name, REWARD)) is not None]
+def _unread_reward(unread: Collection[str], sheet: Sheet) -> str:
+    """Return the column that is called a reward but cannot be read as it is; empty if another is called so more clearly."""
+    ranks = [(at, name) for name in unread if (at := rank(name, REWARD)) is not None]
     others = [at for look in sheet.looks.values() if look.kind == "number" and (at := rank(look.name, REWARD)) is not None]
-    return bool(ranks) and min(ranks) < min(others, default=2 * len(REWARD))
+    best, name = min(ranks, default=(2 * len(REWARD), ""))
+    return name if best < min(others, default=2 * len(REWARD)) else ""
 
 
 def _trouble(given: Sequence[Given], problem: Problem, rows: int) -> str | None:
@@ -129,7 +136,9 @@ def _trouble(given: Sequence[Given], problem: Problem, rows: int) -> str | None:
     return None
 
 
-def _about_reward(reward: RewardGuess | None) -> list[str]:
+def _about_reward(reward: RewardGuess | None, garbled: str) -> list[str]:
+    if garbled:
+        return [f"Which column is the reward? '{garbled}' by its name, but its numbers cannot be read yet: see above."]
     if reward is None:
         return ["Which column is the reward? It is a number, the more of it the better (or the less: 'goal: minimise')."]
     low, high = reward.limits
@@ -174,8 +183,9 @@ def _about_actions(sheet: Sheet, actions: list[ActionGuess]) -> list[str]:
             )
     if not actions:
         possible = [look for look in sheet.looks.values() if not like_probability(look)]
+        possible = [look for look in possible if rank(look.name, REWARD) is None]
         few = [look.name for look in possible if 2 <= look.count <= _FEW_VALUES and not look.missing]
-        any_of = [look.name for look in possible if any_number(look) and rank(look.name, REWARD) is None]
+        any_of = [look.name for look in possible if any_number(look)]
         hint = f" Columns with a few values: {_some(few)}." if few else ""
         hint += f" Columns with any number, as a dose or set-point has: {_some(any_of)}." if any_of else ""
         hint += " Name those that the controller chose: --action COLUMN." if hint else ""

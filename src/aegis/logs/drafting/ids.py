@@ -37,7 +37,7 @@ def find_ids(sheet: Sheet, actions: Sequence[ActionGuess]) -> IdGuess:
     dates = [look for look in sheet.but(used) if look.kind == "date" and not look.missing]
     found = _episode(sheet, keys, dates)
     found = _shared_unit(found, sheet, keys, dates, actions)
-    found = _with_cluster(found, sheet, keys)
+    found = _ask_about_days(_with_cluster(found, sheet, keys), keys, dates)
     return _with_time(found, sheet, used)
 
 
@@ -140,14 +140,11 @@ def _shared_unit(found: IdGuess, sheet: Sheet, keys: list[Look], dates: list[Loo
 
     An action that was decided once for many rows would otherwise look like a decision of each.
     """
-    days = [*dates, *(look for look in keys if is_named(look.name, DAY) or undated(look))]
-    halves = [look for look in keys if look not in days and look.count > 1 and is_named(look.name, (*SHIFT, *ENTITY))]
+    # A date that is the unit for want of an id gives way to a date and shift.
+    finer = sheet.every_row if found.episode == (found.time,) else found.groups
     best: tuple[int, tuple[Look, ...], Groups, ActionGuess] | None = None
-    for chosen in ((day, *half) for day in days for half in ((), *((look,) for look in halves))):
-        groups = Groups.by(chosen[0].codes)
-        for look in chosen[1:]:
-            groups = groups.split_by(look)
-        coarser = 3 <= len(groups) < len(found.groups) and _within(found.groups, groups)
+    for chosen, groups in _days(keys, dates):
+        coarser = 3 <= len(groups) < len(finer) and _within(finer, groups)
         action = next((one for one in actions if coarser and _held(one, groups, sheet)), None)
         if action is not None and (best is None or (len(groups), len(chosen)) < (best[0], len(best[1]))):
             best = (len(groups), chosen, groups, action)
@@ -166,6 +163,31 @@ def _shared_unit(found: IdGuess, sheet: Sheet, keys: list[Look], dates: list[Loo
     )
     time = next((look.name for look in chosen if look.kind == "date"), None)
     return IdGuess(names, groups, time=time, notes=(note,), questions=(question,))
+
+
+def _days(keys: list[Look], dates: list[Look]) -> Iterator[tuple[tuple[Look, ...], Groups]]:
+    """Yield days, and days with what tells their units apart, each with its groups of rows."""
+    days = [*dates, *(look for look in keys if is_named(look.name, DAY) or undated(look))]
+    halves = [look for look in keys if look not in days and look.count > 1 and is_named(look.name, (*SHIFT, *ENTITY))]
+    for day in days:
+        yield (day,), Groups.by(day.codes)
+        yield from (((day, half), Groups.by(day.codes).split_by(half)) for half in halves)
+
+
+def _ask_about_days(found: IdGuess, keys: list[Look], dates: list[Look]) -> IdGuess:
+    """Ask whether episodes of one date and shift depend on each other, where nothing else says that some do."""
+    if found.cluster is not None:
+        return found
+    for chosen, groups in _days(keys, dates):
+        apart = {look.name for look in chosen}.isdisjoint(found.episode)
+        if len(chosen) == 2 and apart and 3 <= len(groups) <= len(found.groups) / 2 and _within(found.groups, groups):
+            names = ", ".join(look.name for look in chosen)
+            question = (
+                f"Do episodes of one {' and '.join(repr(look.name) for look in chosen)} depend on each other (the same crew, the "
+                f"same material)? Then write 'cluster: [{names}]'."
+            )
+            return replace(found, questions=(*found.questions, question))
+    return found
 
 
 def _within(finer: Groups, coarser: Groups) -> bool:

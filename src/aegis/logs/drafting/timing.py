@@ -102,10 +102,11 @@ def _belief(look: Look, action: ActionGuess, force: float, drawn: Draws | None, 
     if intended:
         return "what the controller meant to do is known before it acts"
     if drawn is not None:
-        return f"which '{name}' was drawn does not move it"
+        behind = look.position > action.look.position and not is_named(look.name, CONTEXT)
+        return f"which '{name}' was drawn does not move it" + (", though it stands behind it in the log" if behind else "")
     if is_named(look.name, CONTEXT):
-        return "its name says so, and nothing else"
-    return f"it stands before '{name}' in the log, and nothing else says so"
+        return "only its name says so"
+    return f"only its place before '{name}' in the log says so"
 
 
 def _named_late(look: Look) -> bool:

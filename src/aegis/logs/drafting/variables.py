@@ -138,7 +138,7 @@ def _suspected(action: ActionGuess) -> str:
 
 def _is_id(look: Look, sheet: Sheet) -> bool:
     """Say whether a column only tells rows apart: a number without a size, or nearly as many texts as rows."""
-    if not look.key or (look.kind == "text" and look.count <= MOST_CATEGORIES):
+    if not look.key or look.binary or (look.kind == "text" and look.count <= MOST_CATEGORIES):
         return False
     if words(look.name)[-1:] in (("id",), ("uuid",)) or any(id_rank(look.name, names) is not None for names in (EPISODE, ENTITY)):
         return True
@@ -208,7 +208,7 @@ def _ask_about_contexts(placed: Placed, levels: LevelsGuess, told: Sequence[Draw
             "The log cannot tell, so that they are left out; move those that are known from the comment into the context."
         )
     pairs = list(zip(levels.levels, placed.contexts, strict=True))
-    shown = [f"before '{level.action.look.name}' {_by_reason(contexts)}" for level, contexts in pairs if contexts]
+    shown = [f"before '{level.action.look.name}': {_by_reason(contexts)}" for level, contexts in pairs if contexts]
     if not shown:
         return
     blind = [level for (level, found), drawn in zip(pairs, told, strict=True) if found and drawn is None]
@@ -217,7 +217,7 @@ def _ask_about_contexts(placed: Placed, levels: LevelsGuess, told: Sequence[Draw
         f" The log cannot tell for {unsure}: that takes known chances for all actions and {FEWEST} episodes." if unsure else ""
     )
     placed.questions.append(
-        f"Is every context known when the decision is taken? The draft believes it of these: {'; '.join(shown)}. A result among "
+        f"Is every context known when the decision is taken? The draft believes it, {'; '.join(shown)}. A result among "
         f"them makes a policy that cannot be run: delete it.{doubt}"
     )
 
@@ -225,8 +225,14 @@ def _ask_about_contexts(placed: Placed, levels: LevelsGuess, told: Sequence[Draw
 def _by_reason(contexts: Sequence[Context]) -> str:
     """Return all names, those with one reason together."""
     reasons = dict.fromkeys(context.why for context in contexts)
-    named = {why: ", ".join(f"'{context.name}'" for context in contexts if context.why == why) for why in reasons}
+    named = {why: ", ".join(_named(context) for context in contexts if context.why == why) for why in reasons}
     return ", ".join(f"{names} ({why})" for why, names in named.items())
+
+
+def _named(context: Context) -> str:
+    if context.kind != "vector":
+        return f"'{context.name}'"
+    return f"'{context.name}' ({', '.join(look.name for look in context.looks)})"
 
 
 def suggested_guards(placed: Placed) -> list[Look]:
