@@ -316,7 +316,8 @@ def test_what_was_meant_is_the_incumbent_and_epsilon_is_asked_for(name: str, she
 
 def test_thousands_are_asked_about_before_anything_is_made_of_them(shell: Shell) -> None:
     def row(rng: random.Random, number: int) -> str:
-        return f"{number};{comma(rng.uniform(10, 30), 1)};{rng.choice('ab')};0,5;{rng.randint(1, 9)}.{rng.randint(100, 999)},{rng.randint(10, 99)}"
+        amount = f"{rng.randint(1, 9)}.{rng.randint(100, 999)},{rng.randint(10, 99)}"
+        return f"{number};{comma(rng.uniform(10, 30), 1)};{rng.choice('ab')};0,5;{amount}"
 
     Path(LOG).write_text(rows("order;temp;arm;pscore;profit", 100, row))
     first = shell("init", LOG, "--out", OUT)
@@ -369,13 +370,7 @@ def test_an_outcome_of_0_and_1_is_no_id(shell: Shell) -> None:
     def row(rng: random.Random, _: int) -> str:
         return f"{rng.randint(20, 70)},{rng.choice('abc')},{rng.randint(0, 1)},{rng.randint(0, 9)}"
 
-    Path(LOG).write_text(
-        rows(
-            "age,segment,visit,spend",
-            400,
-            lambda rng, _: row(rng.randint(20, 70), rng.choice("abc"), rng.randint(0, 1), rng.randint(0, 9)),
-        )
-    )
+    Path(LOG).write_text(rows("age,segment,visit,spend", 400, row))
     problem, text, questions = drafted(shell, "--action", "segment")
     assert problem.episode == ("row",) and contexts(problem) == ["age"]
     assert asked(questions, "Is 'spend' what you want more of, rather than 'visit'?")

@@ -66,7 +66,9 @@ def wide_range(numbers: Array) -> tuple[float, float]:
     lower = max(low - span / 2, 0.0) if low >= 0 else low - span / 2
     upper = min(high + span / 2, 0.0) if high <= 0 else high + span / 2
     digits = 10.0 ** math.floor(math.log10(upper - lower)) / 10
-    return _tidy(math.floor(lower / digits) * digits), _tidy(math.ceil(upper / digits) * digits)
+    limits = _tidy(math.floor(lower / digits) * digits), _tidy(math.ceil(upper / digits) * digits)
+    # Large numbers that hardly differ lie outside of what six digits can say.
+    return limits if limits[0] <= low < high <= limits[1] or low == high else (lower, upper)
 
 
 def _guess(look: Look, note: str) -> RewardGuess:
