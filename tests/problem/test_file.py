@@ -246,7 +246,7 @@ def problems(draw: st.DrawFn) -> Problem:
             )
         )
     limits = draw(st.none() | LIMITS)
-    cluster = draw(st.sampled_from([None, "1e3", ("1e3", "no")]))
+    cluster = draw(st.sampled_from([None, "1e3", ("1e3", "2e3")]))
     reward = Reward(
         "r",
         limits,
