@@ -185,6 +185,23 @@ def test_a_german_export_with_date_and_shift(parts: bool, shell: Shell) -> None:
     assert "fit: 120 episodes, 720 decisions" in audited(shell, text)
 
 
+@pytest.mark.parametrize("form", ["%Y-%m-%d", "%d.%m.%Y", "%m/%d/%Y"])
+def test_dates_of_all_kinds_make_units_with_shifts(form: str, shell: Shell) -> None:
+    rng = random.Random(4)
+    lines = ["date,shift,setting,p_setting,speed,cost"]
+    for day in range(24):
+        for shift in "ABC":
+            setting, when = rng.choice([1, 2]), f"{date(2025, 3, 1) + timedelta(days=day):{form}}"
+            lines += [f"{when},{shift},{setting},0.5,{rng.random():.2f},{rng.random():.2f}" for _ in range(5)]
+    Path(LOG).write_text("\n".join(lines))
+    problem, _, questions = drafted(shell)
+    assert problem.episode == ("date", "shift")
+    assert problem.time == (None if "/" in form else "date")
+    assert asked(questions, "Was 'setting' decided once for each 'date' and 'shift' (72 of them)?")
+    assert asked(questions, "'setting' is repeated over several rows", "keep one row of it")
+    assert not asked(questions, "month comes first") or "/" in form
+
+
 def test_an_action_of_each_row_stays_one_of_each_row(shell: Shell) -> None:
     """The same columns with a program that is drawn for each part: date and shift are no unit, but may be a cluster."""
     rng = random.Random(3)

@@ -141,7 +141,7 @@ def _shared_unit(found: IdGuess, sheet: Sheet, keys: list[Look], dates: list[Loo
     An action that was decided once for many rows would otherwise look like a decision of each.
     """
     # A date that is the unit for want of an id gives way to a date and shift.
-    finer = sheet.every_row if found.episode == (found.time,) else found.groups
+    finer = sheet.every_row if any(found.episode == (chosen[0].name,) for chosen, _ in _days(keys, dates)) else found.groups
     best: tuple[int, tuple[Look, ...], Groups, ActionGuess] | None = None
     for chosen, groups in _days(keys, dates):
         coarser = 3 <= len(groups) < len(finer) and _within(finer, groups)
