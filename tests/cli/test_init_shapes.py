@@ -180,7 +180,7 @@ def test_a_german_export_with_date_and_shift(parts: bool, shell: Shell) -> None:
     assert problem.innermost.context[1].values == ("Messing", "Stahl")
     assert asked(questions, "Was 'Programm' decided once for each 'Datum' and 'Schicht' (120 of them)?")
     assert asked(questions, "Is less of 'Ausschuss' better?", "goal: minimise")
-    assert asked(questions, "'Feuchte', 'Material' (which 'Spray' was drawn does not move it)")
+    assert asked(questions, "'Feuchte', 'Material' (the log shows no effect of 'Spray' on it)")
     assert "without 2 blank rows at its end" in " ".join(text.replace("#", "").split())
     assert "fit: 120 episodes, 720 decisions" in audited(shell, text)
 
@@ -279,7 +279,7 @@ def test_results_are_no_contexts(chances: bool, shell: Shell) -> None:
     if chances:
         assert problem.outcome is not None
         assert asked(questions, "known before 'arm' is decided", "'passed' (its name is that of a result)")
-        assert asked(questions, "'weight' (which 'arm' was drawn does not move it)")
+        assert asked(questions, "'weight' (the log shows no effect of 'arm' on it)")
     else:
         assert asked(questions, "known before 'arm' is decided", "'purity' (it stands behind 'arm' in the log)")
         assert asked(questions, "'weight' (only its place before 'arm' in the log says so)", "The log cannot tell")
@@ -303,7 +303,7 @@ def test_every_context_is_listed_with_its_reason(shell: Shell) -> None:
     problem, text, questions = drafted(shell)
     assert contexts(problem) == names
     assert asked(questions, "Is every context known", *(f"'{name}'" for name in names))
-    assert all(f"      - {name}  # which 'arm' was drawn does not move it\n" in text for name in names)
+    assert all(f"      - {name}  # the log shows no effect of 'arm' on it\n" in text for name in names)
 
 
 @pytest.mark.parametrize("name", ["meant_dose", "dose_planned", "intended", "dose_setpoint"])

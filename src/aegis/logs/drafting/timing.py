@@ -93,17 +93,17 @@ def when_known(look: Look, levels: LevelsGuess, told: Sequence[Draws | None], re
         return Timing(len(stack), "called")
     if likeness > _CLOSE and not early:
         return Timing(len(stack), "close")
-    return replace(found, before=_belief(look, stack[found.after].action, forces[found.after], told[found.after], intended))
+    return replace(found, before=_belief(look, stack[found.after].action, told[found.after] is not None, intended))
 
 
-def _belief(look: Look, action: ActionGuess, force: float, drawn: Draws | None, intended: bool) -> str:
+def _belief(look: Look, action: ActionGuess, tested: bool, intended: bool) -> str:
     """Return in words why a column is believed to be known before an action is decided."""
     name = action.look.name
     if intended:
         return "what the controller meant to do is known before it acts"
-    if drawn is not None:
+    if tested:
         behind = look.position > action.look.position and not is_named(look.name, CONTEXT)
-        return f"which '{name}' was drawn does not move it" + (", though it stands behind it in the log" if behind else "")
+        return f"the log shows no effect of '{name}' on it" + (", though it stands behind it" if behind else "")
     if is_named(look.name, CONTEXT):
         return "only its name says so"
     return f"only its place before '{name}' in the log says so"
