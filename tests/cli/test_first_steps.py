@@ -87,20 +87,23 @@ def test_a_draft_that_is_not_complete_says_what_to_fill_in(
     (tmp_path / "log.csv").write_text("order,oven,note,gain\n1,low,x,0.5\n2,high,y,1.5\n3,low,x,0.2\n")
     code, out, err = run("init", "log.csv", "--out", "p.yaml", capsys=capsys)
     assert code == 2 and "answer question" in err and out.count("Which column is the action?") == 1 and "Which" not in err
+    assert "p.yaml was not written" in err and not (tmp_path / "p.yaml").exists()
+    code, out, err = run("init", "log.csv", capsys=capsys)
+    (tmp_path / "p.yaml").write_text(out)  # as `> p.yaml` does
     code, _, err = run(command[0], "log.csv", "--problem", "p.yaml", *command[1:], capsys=capsys)
     assert code == 2 and "p.yaml: 'levels' is missing" in err
     assert "fill in levels; or draft it again" in err and "aegis init LOG --action COLUMN --out p.yaml --force" in err
-    assert run("init", "log.csv", "--action", "oven", "--out", "p.yaml", "--force", capsys=capsys)[0] == 0
-    code, out, err = run("audit", "log.csv", "--problem", "p.yaml", capsys=capsys)
+    assert run("init", "log.csv", "--action", "oven", "--out", "q.yaml", capsys=capsys)[0] == 0
+    code, out, err = run("audit", "log.csv", "--problem", "q.yaml", capsys=capsys)
     assert code == 4 and "no-propensity" in out
 
 
-def test_a_draft_without_an_id_is_told_to_be_given_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_log_without_an_id_is_drafted_row_by_row(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log, out = tmp_path / "log.csv", tmp_path / "p.yaml"
     log.write_text("oven,gain\nlow,0.5\nhigh,1.5\nlow,0.5\nhigh,0.4\n")
     assert run("init", log, "--action", "oven", "--out", out, capsys=capsys)[0] == 0
-    code, _, err = run("audit", log, "--problem", out, capsys=capsys)
-    assert code == 2 and "'row' (episode id), which tells independent units apart: add it to the log (1, 2, 3 ..." in err
+    code, shown, err = run("audit", log, "--problem", out, capsys=capsys)
+    assert code == 4 and "no-propensity" in shown and "4 episodes" in shown, err
 
 
 def test_a_missing_policy_is_told_with_the_command_that_makes_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -106,13 +106,24 @@ def test_a_bandit_log_with_an_index(id_name: str, tmp_path: Path) -> None:
     assert problem.reward.range == (0, 1)
 
 
-def test_a_bandit_log_without_any_id_says_what_to_add(tmp_path: Path) -> None:
-    path = logs.csv(pa.table(logs.bandit_log()), tmp_path)
+def test_in_a_bandit_log_without_any_id_each_row_is_an_episode(tmp_path: Path) -> None:
+    columns = logs.bandit_log()
+    path = logs.csv(pa.table(columns), tmp_path)
     draft = draft_problem(path)
-    assert draft.problem is not None
-    assert draft.problem.episode == ("row",)
-    assert "add a column 'row'" in draft.questions[0]
-    with pytest.raises(LogError, match="'row' \\(episode id\\)"):
+    problem = logs.checked(draft, path)
+    assert problem.episode == ("row",)
+    assert "each row is taken for one ('episode: row'). Is it?" in draft.questions[0]
+    assert len(Source(path, problem).read()) == len(columns["action"])
+
+
+def test_a_log_with_a_row_of_its_own_that_is_no_id_says_what_to_add(tmp_path: Path) -> None:
+    columns = logs.bandit_log()
+    columns["row"] = np.arange(len(columns["action"])) % 3  # rows of plants in a field, say
+    path = logs.csv(pa.table(columns), tmp_path)
+    draft = draft_problem(path)
+    assert draft.problem is not None and draft.problem.episode == ("row_1",)
+    assert "add a column 'row_1'" in draft.questions[0]
+    with pytest.raises(LogError, match="'row_1' \\(episode id\\)"):
         Source(path, draft.problem).read()
 
 
@@ -161,7 +172,12 @@ def test_a_base_action_is_suggested_where_probabilities_are_missing(tmp_path: Pa
     del columns["dose_prob"]
     columns["planned_dose"] = np.repeat([0.5, 1.0], 240)
     _, draft = drafted(columns, tmp_path)
-    assert "# propensity: {base: planned_dose, epsilon: 0.1}" in draft.text
+    assert "base: planned_dose" not in draft.text  # it is not what was mostly done
+    columns["planned_dose"] = np.where(np.arange(480) % 10 < 8, columns["dose"], np.roll(columns["dose"], 1))
+    problem, draft = drafted(columns, tmp_path)
+    assert "# propensity: {base: planned_dose, epsilon: FILL}" in draft.text
+    own = problem.innermost.incumbent
+    assert own is not None and own.base == "planned_dose" and problem.innermost.propensity is None
 
 
 def test_a_number_that_starts_again_for_each_person_needs_the_person(tmp_path: Path) -> None:
@@ -334,5 +350,5 @@ def test_what_stands_behind_the_reward_waits_in_a_comment_where_the_log_cannot_t
     problem, draft = drafted(columns, tmp_path)
     used = {v.name for level in problem.levels for v in level.context}
     assert "x_light" in used and "stirring" not in used  # one of them is called a context
-    assert "    #   - stirring\n" in draft.text
-    assert any("Is 'stirring' known before 'dose'" in question for question in draft.questions)
+    assert "    #   - stirring  # it stands behind 'dose' in the log\n" in draft.text
+    assert any("known before 'dose' is decided: " in text and "'stirring' (it stands behind" in text for text in draft.questions)

@@ -51,19 +51,26 @@ def orders(folder: Path, name: str = "Ertrag") -> Path:
 
 
 def test_such_columns_are_asked_about_and_nothing_is_made_of_them(tmp_path: Path) -> None:
-    draft = draft_problem(orders(tmp_path), actions=("Variante",))
-    assert any(text.startswith("'Ertrag' looks like numbers with thousands points") for text in draft.questions)
+    draft = draft_problem(orders(tmp_path, "Menge"), actions=("Variante",))
+    assert any(text.startswith("'Menge' looks like numbers with thousands points") for text in draft.questions)
     assert any(text.startswith("'Anteil' looks like numbers with percent signs (") for text in draft.questions)
-    assert {"Ertrag", "Anteil"} <= {name for name, _ in draft.unused}
+    assert {"Menge", "Anteil"} <= {name for name, _ in draft.unused}
     assert draft.problem is not None and draft.problem.episode == ("Auftrag",)
     used = {*draft.problem.variables, *draft.problem.episode, draft.problem.cluster, draft.problem.reward.column}
-    assert not {"Ertrag", "Anteil"} & used
+    assert not {"Menge", "Anteil"} & used
     with pytest.raises(InputError, match="'Anteil' cannot be a propensity as it is: it looks like numbers with percent signs"):
         draft_problem(orders(tmp_path), actions=("Variante",), propensities=("Anteil",))
 
 
+def test_a_reward_that_cannot_be_read_is_not_replaced_by_another_column(tmp_path: Path) -> None:
+    draft = draft_problem(orders(tmp_path), actions=("Variante",))
+    assert draft.problem is None and "column: Temp" not in draft.text
+    assert any(text.startswith("'Ertrag' looks like numbers with thousands points") for text in draft.questions)
+    assert any(text.startswith("Which column is the reward? 'Ertrag' by its name") for text in draft.questions)
+
+
 def test_labels_in_per_cent_may_be_an_action(tmp_path: Path) -> None:
-    draft = draft_problem(orders(tmp_path), actions=("Anteil",))
+    draft = draft_problem(orders(tmp_path, "Menge"), actions=("Anteil",))
     assert draft.problem is not None and draft.problem.innermost.actions.values == ("40 %", "60 %")
 
 

@@ -126,7 +126,7 @@ def test_a_constant_probability_is_asked_about(tmp_path: Path) -> None:
 
 def test_shares_of_something_else_stay_contexts(tmp_path: Path) -> None:
     rng = Random(3)
-    rows = [{**row, "fill": round(rng.uniform(0.01, 1), 3), "wet": round(rng.uniform(0.6, 0.9), 3)} for row in recipes(None)]
+    rows = [{"fill": round(rng.uniform(0.01, 1), 3), "wet": round(rng.uniform(0.6, 0.9), 3), **row} for row in recipes(None)]
     problem, draft = read(written(tmp_path, rows), actions=("rezept",))
     assert {variable.name for variable in problem.innermost.context} >= {"fill"} and not draft.unused
 
@@ -257,7 +257,7 @@ def test_every_question_is_asked_once(tmp_path: Path) -> None:
     draft = draft_problem(path, actions=("rezept",))
     assert len(set(draft.questions)) == len(draft.questions)
     flat = " ".join(line.strip("# ") for line in draft.text.splitlines())
-    assert flat.count("No column tells independent units apart") == 1 and "see question 1" in flat
+    assert flat.count("No column tells independent units apart") == 1 and "each row is one" in flat
 
 
 def test_a_number_that_comes_in_blocks_is_the_id_before_the_date(tmp_path: Path) -> None:

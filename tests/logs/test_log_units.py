@@ -64,6 +64,53 @@ def test_a_split_in_time_goes_by_the_starts_of_episodes(rows: list[tuple[int, in
     assert 0 < len(early) <= 0.7 * len(starts)
 
 
+PAIRED = """
+episode: visit
+cluster: [person, site]
+time: day
+reward: {column: r, range: [0, 1]}
+levels: [{name: a, action: {column: x, values: [0, 1]}, propensity: {policy: uniform}}]
+"""
+
+
+def visits(count: int = 240) -> pa.Table:
+    """Return visits of 12 people at 5 sites, 60 pairs in all: none of the two columns tells them apart."""
+    rng = stream(5, "visits")
+    number = np.arange(count)
+    return pa.table(
+        {
+            "visit": number,
+            "person": [f"p{n % 12}" for n in number],
+            "site": (number // 12) % 5,
+            "day": number // 60,
+            "x": rng.integers(0, 2, count),
+            "r": np.round(rng.random(count), 3),
+        }
+    )
+
+
+def test_a_cluster_of_several_columns_is_one_id(tmp_path: Path) -> None:
+    problem, table = parse_problem(PAIRED), visits()
+    pq.write_table(table, tmp_path / "log.parquet")
+    for source in (table, tmp_path / "log.parquet", write_csv(table, tmp_path / "log.csv")):
+        batch = Source(source, problem).read()
+        assert batch.cluster is not None and batch.cluster.dtype.names == ("person", "site")
+        assert len(np.unique(batch.cluster)) == 60
+        assert batch.cluster[13].tolist() == ("p1", 1)
+        again = to_table(batch, problem)
+        assert again["person"].to_pylist() == table["person"].to_pylist()
+        assert again["site"].to_pylist() == table["site"].to_pylist()
+        prior = Split(fraction=0.5).prior(problem, batch)
+        assert not set(batch.cluster[prior].tolist()) & set(batch.cluster[~prior].tolist())
+    mixed = table.set_column(0, "visit", [np.arange(240) // 2])
+    with pytest.raises(LogError, match=r"row 2, column 'person': found 'p1', but 'p0' .* in the same episode; the cluster"):
+        Source(mixed, problem).read()
+    with pytest.raises(LogError, match=r"60 of the 60 clusters \(columns 'person', 'site'\) have episodes before and after"):
+        Source(table, problem).placed(Split("time"))
+    with pytest.raises(LogError, match=r"'site' \(cluster\)"):
+        Source(table.drop_columns(["site"]), problem).read()
+
+
 def test_a_cluster_is_the_same_in_all_rows_of_an_episode() -> None:
     problem = parse_problem(
         "episode: v\ncluster: {column: m, most: 5}\nreward: {column: r}\nlevels: [{name: a, action: {column: x, values: [0, 1]}}]"

@@ -151,6 +151,20 @@ levels:
     assert parse_problem(SHORT + "cluster: {column: shop}\n") == parse_problem(SHORT + "cluster: shop\n")
 
 
+def test_a_cluster_of_several_columns() -> None:
+    problem = parse_problem(SHORT + "cluster: [person, site]\n")
+    assert (problem.cluster, problem.cluster_columns, problem.cluster_name) == (
+        ("person", "site"),
+        ("person", "site"),
+        "person, site",
+    )
+    assert dump_problem(problem)["cluster"] == ["person", "site"]
+    totals = parse_problem(SHORT + "cluster: {columns: [person, site], most: 4}\n")
+    assert (totals.cluster, totals.cluster_most) == (("person", "site"), 4)
+    assert dump_problem(totals)["cluster"] == {"columns": ["person", "site"], "most": 4}
+    assert parse_problem(SHORT + "cluster: [shop]\n") == parse_problem(SHORT + "cluster: shop\n")
+
+
 def test_what_is_not_declared_is_not_written() -> None:
     content = dump_problem(parse_problem(EXAMPLE))
     assert content["cluster"] == "machine"
@@ -232,7 +246,7 @@ def problems(draw: st.DrawFn) -> Problem:
             )
         )
     limits = draw(st.none() | LIMITS)
-    cluster = draw(st.sampled_from([None, "1e3"]))
+    cluster = draw(st.sampled_from([None, "1e3", ("1e3", "2e3")]))
     reward = Reward(
         "r",
         limits,
@@ -377,7 +391,17 @@ def test_all_mistakes_are_reported_at_once() -> None:
         ("cluster: machine", "cluster: {column: machine, most: 0}", "cluster 'machine': 'most' is the largest number"),
         ("cluster: machine", "cluster: {column: machine, most: few}", "'cluster.most' should be a whole number, found 'few'"),
         ("cluster: machine", "cluster: {most: 5}", "'cluster.column' is missing"),
-        ("cluster: machine", "cluster: 7", "'cluster' should be a text or a mapping, found 7"),
+        ("cluster: machine", "cluster: {columns: [], most: 5}", "'cluster.columns' should"),
+        ("cluster: machine", "cluster: {column: a, columns: [b]}", "cluster: give either 'column' or 'columns'"),
+        ("cluster: machine", "cluster: []", "'cluster' names at least one column"),
+        ("cluster: machine", "cluster: [machine, machine]", "'cluster'"),
+        ("cluster: machine", "cluster: [machine, margin]", "'margin' is both the cluster and the reward"),
+        (
+            "cluster: machine",
+            "cluster: {columns: [machine, hall], most: 0}",
+            "cluster 'machine, hall': 'most' is the largest number",
+        ),
+        ("cluster: machine", "cluster: 7", "'cluster' should be a text or a list or a mapping, found 7"),
         ("{column: p_dose}", "{column: p_dose, least: 2}", "'least' is a probability above 0 and at most 1, found 2"),
         ("{column: p_dose}", "{column: p_dose, least: 0.2}", "promises 0.2 for each of 21 actions"),
         ("{column: p_dose}", "{column: p_dose, estimated: 1}", "'levels.2.propensity.estimated' should be true or false"),

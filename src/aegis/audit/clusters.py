@@ -9,7 +9,7 @@ from aegis.audit.finding import Finding, finding
 from aegis.audit.sizes import EFFECT, Contrast
 from aegis.audit.sums import upper_quantile
 from aegis.audit.view import View
-from aegis.logs.keys import hashes
+from aegis.logs.keys import hashes, id_parts
 from aegis.problem import AnyArray, Array, Problem
 
 
@@ -28,7 +28,7 @@ class Clusters:
         batch = view.batch
         if self.problem.cluster is None or batch.cluster is None:
             return
-        self.ids.append(np.asarray(hashes([pa.array(batch.cluster)])))
+        self.ids.append(np.asarray(hashes([pa.array(part) for part in id_parts(batch.cluster)])))
         in_time = batch.time is not None and batch.time.dtype.kind in "iufM"
         self.order.append(np.asarray(batch.time) if in_time else np.arange(self.seen, self.seen + len(batch)))
         self.rewards.append(view.scaled_episodes())
@@ -54,7 +54,7 @@ class Clusters:
         arranged = np.lexsort((np.concatenate(self.order), ids))
         _, parent, sizes = np.unique(ids[arranged], return_inverse=True, return_counts=True)
         largest, most = int(sizes.max()), self.problem.cluster_most
-        column = self.problem.cluster
+        column = self.problem.cluster_name
         if most is not None:
             if largest <= most:
                 return []

@@ -184,4 +184,4 @@ class ClusterMates:
             f"cluster act on each other{found.label}{why}"
         )
         own, severity = figures(bets[level, kind], found), "warning" if ends else found.severity
-        return [finding("cluster-interferes", severity, message, level, self.problem.cluster, figures=own)]
+        return [finding("cluster-interferes", severity, message, level, self.problem.cluster_name, figures=own)]

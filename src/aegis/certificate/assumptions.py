@@ -103,12 +103,12 @@ def _counts(problem: Problem, found: set[str]) -> Assumption:
         if problem.cluster_most is not None:
             return Assumption(
                 "cluster-size",
-                f"A '{problem.cluster}' has at most {problem.cluster_most} episodes; the claim is about totals.",
+                f"A '{problem.cluster_name}' has at most {problem.cluster_most} episodes; the claim is about totals.",
                 "checked on every cluster",
             )
         return Assumption(
             "cluster-size",
-            f"How many episodes a '{problem.cluster}' has does not depend on what happened in them.",
+            f"How many episodes a '{problem.cluster_name}' has does not depend on what happened in them.",
             "tested: " + _against(any("cluster" in code for code in found)),
         )
     return Assumption(

@@ -142,4 +142,4 @@ def alone(problem: Problem, name: str) -> Scope:
 def _moments(problem: Problem) -> Moments:
     if problem.cluster is None:
         return Moments(SERIES, None)
-    return Moments(SERIES, Clusters(np.zeros(len(SERIES)), problem.cluster_most, problem.cluster))
+    return Moments(SERIES, Clusters(np.zeros(len(SERIES)), problem.cluster_most, problem.cluster_name))

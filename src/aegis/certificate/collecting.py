@@ -153,7 +153,7 @@ class Evidence:
         if problem.cluster is not None:
             clusters = tuple(
                 Clusters(
-                    np.full(1 if part.kind == "values" else grid.bets.size, part.base), problem.cluster_most, problem.cluster
+                    np.full(1 if part.kind == "values" else grid.bets.size, part.base), problem.cluster_most, problem.cluster_name
                 )
                 for part, grid in zip(claim.parts, grids, strict=True)
             )

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from aegis.certificate.sides import Sides, placing_split
-from aegis.logs.keys import hashes
+from aegis.logs.keys import hashes, id_parts
 from aegis.logs.split import id_text
 from aegis.problem import AnyArray, Batch, Hashes, Problem, concat
 
@@ -53,8 +53,7 @@ def prior_units(problem: Problem, sides: Sides, head: Sequence[Batch]) -> Batch 
 
 def id_hashes(ids: AnyArray) -> Hashes:
     """Return a hash `[E]` of each id, of one column or several."""
-    names = ids.dtype.names
-    return hashes([id_text(ids[name]) for name in names] if names else [id_text(ids)])
+    return hashes([id_text(part) for part in id_parts(ids)])
 
 
 def foreseen(problem: Problem, sides: Sides, head: Sequence[Batch], whole: bool, total_rows: int | None) -> int:

@@ -81,8 +81,10 @@ def guard_measures(problem: Problem) -> tuple[Measure, ...]:
 def check_totals(problem: Problem, measure: Measure) -> None:
     """Raise RefusedError if totals over clusters are asked for and an episode that never came would not count as 0, the worst."""
     if problem.cluster_most is not None and (measure.low != 0 or measure.goal != "maximise"):
+        several = len(problem.cluster_columns) > 1
+        named = f"columns: [{problem.cluster_name}]" if several else f"column: {problem.cluster_name}"
         raise RefusedError(
-            f"with 'cluster: {{column: {problem.cluster}, most: {problem.cluster_most}}}' the claim is about totals, in which an "
+            f"with 'cluster: {{{named}, most: {problem.cluster_most}}}' the claim is about totals, in which an "
             f"episode that never came earns 0: the reward '{measure.column}' then needs a range that starts at 0 and the goal "
             "maximise. Rescale it; or certify gains only (--gain-only), which do not depend on where the range starts"
         )

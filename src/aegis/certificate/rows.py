@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from aegis.logs.keys import hashes
+from aegis.logs.keys import hashes, id_parts
 from aegis.logs.split import id_text
-from aegis.problem import AnyArray, Batch, Hashes, row_hashes
+from aegis.problem import Batch, Hashes, row_hashes
 
 PRIME = 2**31 - 1
 MOST_ROWS = 2**20  # of a log; of longer ones only the digests of the files are kept
@@ -57,9 +57,8 @@ class RowSums:
 
 def _ids(batch: Batch) -> list[Hashes]:
     """Return hashes `[E]` of what is known of episodes: id, cluster, time."""
-    parts: list[AnyArray] = [batch.episode[name] for name in batch.episode.dtype.names or ()] or [batch.episode]
-    parts += [values for values in (batch.cluster, batch.time) if values is not None]
-    return [hashes([id_text(part)]) for part in parts]
+    known = [values for values in (batch.episode, batch.cluster, batch.time) if values is not None]
+    return [hashes([id_text(part)]) for values in known for part in id_parts(values)]
 
 
 def _blocks(row: Ints, found: Ints, most: int) -> dict[str, Any]:

@@ -131,7 +131,7 @@ def check_units(source: Source, candidate: Candidate, fresh: bool) -> None:
     timed = dict(candidate.record["split"]).get("kind") == "time"
     pairs = {
         "episode": (tuple(stated["episode"]), problem.episode),
-        "cluster": (stated["cluster"], problem.cluster),
+        "cluster": (_columns(stated["cluster"]), problem.cluster),
         **({"time": (stated["time"], problem.time)} if timed else {}),
     }
     differ = [f"{name}: {_shown(was)} (now {_shown(now)})" for name, (was, now) in pairs.items() if was != now]
@@ -151,13 +151,18 @@ def _other_data(source: Source, candidate: Candidate, stated: Mapping[str, Any])
         return False
     try:
         cluster_most = source.problem.cluster_most if stated["cluster"] is not None else None
-        names = {"cluster": stated["cluster"], "time": stated["time"], "cluster_most": cluster_most}
+        names = {"cluster": _columns(stated["cluster"]), "time": stated["time"], "cluster_most": cluster_most}
         problem = replace(source.problem, episode=tuple(stated["episode"]), **names)
         for batch in Source(source.paths, problem).batches():
             recognise(found, batch, np.ones(len(batch), dtype=bool))
     except AegisError:  # the columns are not there any more: nothing is shown
         return False
     return not found[0].beyond_chance
+
+
+def _columns(stated: Any) -> str | tuple[str, ...] | None:
+    """Return the columns of a cluster as a problem has them; records are plain data, with lists."""
+    return tuple(stated) if isinstance(stated, list) else stated
 
 
 def _shown(columns: str | Sequence[str] | None) -> str:

@@ -75,19 +75,23 @@ def command(
         if out.exists() and not force:
             raise OutputError(f"{out} exists; add --force to overwrite it, or name another file")
     draft = draft_problem(log, rows, actions, propensities)
-    if out is not None:
-        write_text(out, draft.text)
+    # What is not complete is not kept: answering its questions means drafting again, and that should not need --force.
+    kept = None if draft.problem is None else out
+    if kept is not None:
+        write_text(kept, draft.text)
     if as_json:
         problem = None if draft.problem is None else dump_problem(draft.problem)
         fields: dict[str, Any] = {"text": draft.text, "problem": problem, "notes": draft.notes, "questions": draft.questions}
         fields["unused"] = dict(draft.unused)
-        print_json({"out": None if out is None else str(out), **fields})
+        print_json({"out": None if kept is None else str(kept), **fields})
     elif out is None:
         sys.stdout.write(draft.text)
     else:
-        _show(draft, out)
+        _show(draft, kept)
     if draft.problem is None:
-        click.echo("aegis: the draft is not complete: " + _missing(draft, shown=out is not None and not as_json), err=True)
+        unwritten = "" if out is None else f"; {out} was not written"
+        said = _missing(draft, shown=out is not None and not as_json)
+        click.echo(f"aegis: the draft is not complete{unwritten}: {said}", err=True)
         context.exit(INCOMPLETE)
 
 
@@ -102,25 +106,27 @@ def _missing(draft: Draft, shown: bool) -> str:
     """Return what is missing from a draft; shown: its questions have been printed, and need not be printed again."""
     wanted = {n: text for n, text in enumerate(draft.questions, 1) if text.startswith("Which column is the ")}
     if shown and wanted:
-        return f"answer question {' and '.join(map(str, wanted))}, by --action COLUMN or in the file"
+        return f"answer question {' and '.join(map(str, wanted))}, and draft again"
     return " ".join(wanted.values()) or "see its questions"
 
 
-def _show(draft: Draft, out: Path) -> None:
+def _show(draft: Draft, out: Path | None) -> None:
     screen = console()
     if draft.problem is not None:
         screen.print(
             table("Drafted levels, outermost first", ["level", "action", "probabilities", "context"], _rows(draft.problem))
         )
         reward = draft.problem.reward
-        summary = f"episode: {', '.join(draft.problem.episode)}; reward: {reward.column}, per {reward.per}"
+        wanted = "the less the better" if reward.goal == "minimise" else "the more the better"
+        summary = f"episode: {', '.join(draft.problem.episode)}; reward: {reward.column}, per {reward.per}, {wanted}"
         screen.print(summary, soft_wrap=True, markup=False)
     for name, why in draft.unused:
         screen.print(f"not used: '{name}': {why}", soft_wrap=True, markup=False)
     screen.print("To be decided by you:", soft_wrap=True)
     for number, question in enumerate(draft.questions, 1):
         screen.print(f"{number:2d}. {question}", soft_wrap=True, markup=False)
-    screen.print(f"draft: {out}", soft_wrap=True, markup=False)
+    if out is not None:
+        screen.print(f"draft: {out}", soft_wrap=True, markup=False)
 
 
 def _rows(problem: Problem) -> list[list[str]]:

@@ -185,7 +185,7 @@ def gather(problem: Problem, views: Iterable[View], series: Series, peaks: Peaks
     whole = {name: np.concatenate(found) if found else np.zeros((0, 1)) for name, found in parts.items()}
     if problem.cluster is not None and clusters:
         ids = np.concatenate(clusters)
-        whole = {name: _by_cluster(problem, problem.cluster, ids, found) for name, found in whole.items()}
+        whole = {name: _by_cluster(problem, problem.cluster_name, ids, found) for name, found in whole.items()}
     return Units({name: found if name in by_particle else found[:, 0] for name, found in whole.items()}, highest)
 
 

@@ -122,8 +122,8 @@ def make_challenger(
     """
     if problem.cluster is not None:
         raise SettingError(
-            f"the gate counts episodes as they start; in this problem they depend on each other within '{problem.cluster}'. Log "
-            "them and certify from the log (aegis certify), whose units are clusters"
+            f"the gate counts episodes as they start; in this problem they depend on each other within '{problem.cluster_name}'. "
+            "Log them and certify from the log (aegis certify), whose units are clusters"
         )
     check_chances(path_full(policy, level, prior), f"a challenger at level '{level}'")
     terms = Terms(variation, allowed, levels, comparator or Comparator())

@@ -14,7 +14,7 @@ from aegis.logs.findings import Findings
 from aegis.logs.keys import one_dictionary
 from aegis.logs.propensities import check_density, check_limits, check_range
 from aegis.logs.schema import Column
-from aegis.logs.texts import TEXT, is_text, known_numbers, parsed, unreadable
+from aegis.logs.texts import TEXT, is_text, known_numbers, parsed, readable, unreadable
 from aegis.logs.values import match, numeric, suggestion
 from aegis.problem import AnyArray, Array
 from aegis.problem.places import Places, shown
@@ -29,6 +29,7 @@ _MISSING = {
     "episode": "every row belongs to an episode; give it an id",
     "closed": "write true where the reward is final (also if it will stay missing), false where it is still awaited",
 }
+_MOST_LISTED = 12  # categories that a message lists
 _NOT_FINITE = {
     "context": "a context is a finite number; fill in what the controller saw",
     "propensity": "a propensity is a number above 0 and at most 1; log the probability the behaviour policy used",
@@ -115,7 +116,10 @@ class _Entries:
         def text(index: int) -> str:
             value = self.found[index].as_py()
             said = f"found {shown(value)} ({_kind_name(self.found.type)}) as {self.column.what}; {needed}"
-            return said + (hint(value, self.decimal) if pa.types.is_floating(kind) and isinstance(value, str) else "")
+            if not (pa.types.is_floating(kind) and isinstance(value, str)):
+                return said
+            mend = hint(value, self.decimal)
+            return said + (mend or self._categories() if self.column.role in ("context", "outcome") else mend)
 
         try:
             return convert_all(self.found)
@@ -123,6 +127,17 @@ class _Entries:
             wrong, more = unreadable(self.found, convert_all)
             self.findings.add(wrong, self.column.name, text, more)
             return None
+
+    def _categories(self) -> str:
+        """Say how a column of categories is declared, with the values here if they are few; empty if some are numbers."""
+        texts = sorted({value.as_py() for value in pc.unique(self.found) if value.is_valid})
+        if any(readable(pa.array([text], TEXT), pa.float64(), self.decimal) for text in texts[:1000]):
+            return ""
+        values = ", ".join(map(str, texts)) if len(texts) <= _MOST_LISTED else f"{texts[0]}, {texts[1]}, ..."
+        return (
+            f". If '{self.column.name}' holds categories, list every value that may occur in the problem file: "
+            f"{{column: {self.column.name}, values: [{values}]}}"
+        )
 
     def refuse_missing(self, values: pa.Array) -> None:
         """Note a missing entry unless the column may have some."""

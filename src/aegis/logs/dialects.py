@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from io import BufferedIOBase
 from pathlib import Path
 
-from aegis.errors import LogError
+from aegis.errors import LogError, counted
 from aegis.logs.decimals import COMMA, decimal_marks
 from aegis.logs.header import header_line
 from aegis.logs.places import stored
@@ -35,12 +35,16 @@ _EXCEL = re.compile(r'"?sep=(.)"?\r?\n')
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How a text file is to be read. skip: lines above the header. decimals: by column, see `decimal_marks`."""
+    """How a text file is to be read. skip: lines above the header. decimals: by column, see `decimal_marks`.
+
+    blank: rows at the end that hold separators and nothing else, which are not read.
+    """
 
     encoding: str
     separator: str
     skip: int
     decimals: Mapping[str, str]
+    blank: int = 0
 
     def __str__(self) -> str:
         parts = [f"separated by {SEPARATORS.get(self.separator, repr(self.separator))}", f"encoded in {self.encoding}"]
@@ -49,6 +53,8 @@ class Dialect:
         commas = [name for name, mark in self.decimals.items() if mark == COMMA]
         if commas:
             parts.append("with decimal commas" + ("" if len(commas) == len(self.decimals) else f" in {', '.join(commas)}"))
+        if self.blank:
+            parts.append(f"without {counted(self.blank, 'blank rows')} at its end")
         return ", ".join(parts)
 
 
@@ -74,7 +80,7 @@ def recognise(file: Path | Stored) -> Dialect:
     if separator != "," and rows:
         fields = list(zip(*[row for row in rows[1:] if len(row) == len(rows[0])], strict=True)) or [()] * len(rows[0])
         decimals = decimal_marks({name.strip(): values for name, values in zip(rows[0], fields, strict=True)})
-    return Dialect(encoding, separator, 1 if given else 0, decimals)
+    return Dialect(encoding, separator, 1 if given else 0, decimals, _blank_rows(place, encoding, separator))
 
 
 def _encoding(place: Stored) -> str:
@@ -126,6 +132,42 @@ def _head(place: Stored, encoding: str) -> tuple[str, bool]:
         content = file.read(_HEAD)
         whole = not file.read(1)
     return codecs.getincrementaldecoder(encoding)().decode(content), whole
+
+
+def _blank_rows(place: Stored, encoding: str, separator: str) -> int:
+    """Return how many rows at the end hold nothing but separators, as spreadsheets write them below a table."""
+    size = _CHUNK // 64
+    while True:
+        text, whole = _end(place, encoding, size)
+        lines = text.split("\n")[0 if whole else 1 :]
+        found = 0
+        for line in reversed(lines):
+            left = line.rstrip("\r").replace('""', "")
+            if left and separator in left and set(left) <= {separator, " "}:
+                found += 1
+            elif left:
+                return found
+        if whole or size >= _HEAD * 64:
+            return found if not whole else 0
+        size *= 16
+
+
+def _end(place: Stored, encoding: str, size: int) -> tuple[str, bool]:
+    """Return about the last `size` bytes of the file as text, and whether that is all of it."""
+    with _open(place) as file:
+        mark = file.read(2)
+        if place.name.lower().endswith(".gz") or not file.seekable():
+            kept = mark
+            while chunk := file.read(_CHUNK):
+                kept = (kept + chunk)[-(size + 2) :]
+            whole = len(kept) < size + 2
+        else:
+            length = file.seek(0, io.SEEK_END)
+            whole = length <= size
+            file.seek(0 if whole else length - size)
+            kept = file.read()
+    wide = "utf-16-be" if mark == codecs.BOM_UTF16_BE else "utf-16-le"
+    return kept.decode(wide if encoding == "utf-16" else encoding, errors="replace"), whole
 
 
 def _separator(tables: Mapping[str, list[list[str]]], name: str) -> str:

@@ -39,13 +39,13 @@ def group(table: pa.Table, columns: Sequence[Column], problem: Problem, files: t
     innermost = tree.levels[problem.innermost.name]
     closed = problem.reward.closed
     batch = Batch(
-        episode=_episode_ids(rows, problem, tree.episodes),
+        episode=_ids(rows, "episode", problem.episode, tree.episodes),
         levels={level.name: _level_table(rows, level, tree) for level in problem.levels},
         reward=taken(_numpy(reward), innermost),
         observed=taken(_numpy(reward.is_valid()), innermost),
         outcome=None if problem.outcome is None else rows.variable(problem.outcome, "outcome", None, innermost),
         guards={guard.column: rows.column("guard", guard.column, None, innermost) for guard in problem.guards},
-        cluster=None if problem.cluster is None else rows.column("cluster", problem.cluster, None, tree.episodes),
+        cluster=None if problem.cluster is None else _ids(rows, "cluster", problem.cluster_columns, tree.episodes),
         time=None if problem.time is None else _starts(rows, problem.time, tree.episodes),
         extra=_base_actions(table, columns, innermost)
         | {column.name: taken(_numpy(table[column.key]), innermost) for column in columns if column.role == "extra"},
@@ -237,10 +237,10 @@ def _check_closed(batch: Batch, problem: Problem, report: Report) -> None:
         )
 
 
-def _episode_ids(rows: _Rows, problem: Problem, episodes: Groups) -> AnyArray:
-    parts = {name: rows.column("episode", name, None, episodes) for name in problem.episode}
+def _ids(rows: _Rows, role: Role, names: Sequence[str], episodes: Groups) -> AnyArray:
+    parts = {name: rows.column(role, name, None, episodes) for name in names}
     if len(parts) == 1:
-        return parts[problem.episode[0]]
+        return parts[names[0]]
     ids = np.empty(episodes.first.size, dtype=[(name, part.dtype) for name, part in parts.items()])
     for name, part in parts.items():
         ids[name] = part

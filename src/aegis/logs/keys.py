@@ -66,6 +66,11 @@ def values_at(column: pa.ChunkedArray, rows: AnyArray) -> pa.Array:
     return parts[0] if len(parts) == 1 else pa.concat_arrays(parts) if parts else _plain(pa.array([], column.type))
 
 
+def id_parts(ids: AnyArray) -> list[AnyArray]:
+    """Return the columns `[n]` of ids: the fields of a structured array, or the ids themselves."""
+    return [ids[name] for name in ids.dtype.names] if ids.dtype.names else [ids]
+
+
 def hashes(columns: Sequence[pa.Array]) -> Hashes:
     """Return a 64-bit hash `[n]` of each id, by its text: the number 5 and the text "5" are one id.
 

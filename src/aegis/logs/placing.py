@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -35,12 +35,12 @@ def find_cut(tables: Iterable[pa.Table], problem: Problem, fraction: float) -> C
         parts.append(ids[first])
         times.append(when[first])
         if problem.cluster is not None:
-            clusters.append(_hashes(table, "cluster", (problem.cluster,))[first])
+            clusters.append(_hashes(table, "cluster", problem.cluster_columns)[first])
     first = _earliest(np.concatenate(parts), np.concatenate(times))
     starts = np.concatenate(times)[first]
     cut = cut_at(starts, fraction)
     if problem.cluster is not None:
-        _refuse_straddling(np.concatenate(clusters)[first], earlier(starts, cut), problem.cluster, cut)
+        _refuse_straddling(np.concatenate(clusters)[first], earlier(starts, cut), problem.cluster_columns, cut)
     return cut
 
 
@@ -55,11 +55,12 @@ def _hashes(table: pa.Table, role: str, names: Iterable[str]) -> Hashes:
     return hashes([plain(table[column_key(role, name)]) for name in names])  # type: ignore[arg-type]
 
 
-def _refuse_straddling(clusters: Hashes, before: AnyArray, column: str, cut: Cut) -> None:
+def _refuse_straddling(clusters: Hashes, before: AnyArray, columns: Sequence[str], cut: Cut) -> None:
     both = np.intersect1d(clusters[before], clusters[~before])
     if both.size:
+        named = ", ".join(f"'{column}'" for column in columns)
         raise LogError(
-            f"{both.size} of the {np.unique(clusters).size} clusters (column '{column}') have episodes before and after the cut, "
-            f"{cut}; a split in time needs clusters that lie on one side of it: take another share, or split by hash, which "
-            "keeps clusters whole"
+            f"{both.size} of the {np.unique(clusters).size} clusters (column{'s' * (len(columns) > 1)} {named}) have "
+            f"episodes before and after the cut, {cut}; a split in time needs clusters that lie on one side of it: "
+            "take another share, or split by hash, which keeps clusters whole"
         )

@@ -19,10 +19,14 @@ def learning_record(source: Source, split: Split) -> dict[str, Any]:
     return {
         "split": placed.describe(),
         "side": "prior",
-        "units": {"episode": list(problem.episode), "cluster": problem.cluster, "time": problem.time},
+        "units": {"episode": list(problem.episode), "cluster": _plain(problem.cluster), "time": problem.time},
         "fingerprints": _seen(source, placed),
         "log": _log(source),
     }
+
+
+def _plain(cluster: str | tuple[str, ...] | None) -> str | list[str] | None:
+    return list(cluster) if isinstance(cluster, tuple) else cluster
 
 
 def _seen(source: Source, split: Split) -> dict[str, Any]:

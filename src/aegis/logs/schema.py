@@ -92,8 +92,7 @@ def required_columns(problem: Problem, extra: Iterable[str] = ()) -> tuple[Colum
     Raises LogError for a propensity that the log does not hold and that is not known by name.
     """
     found = [Column(name, "episode", "key") for name in problem.episode]
-    if problem.cluster is not None:
-        found.append(Column(problem.cluster, "cluster", "key"))
+    found += [Column(name, "cluster", "key") for name in problem.cluster_columns]
     if problem.time is not None:
         found.append(Column(problem.time, "time", "time"))
     for level in problem.levels:
@@ -184,7 +183,8 @@ def _offer(column: Column, present: list[str], wanted: Iterable[str]) -> str:
     close = nearest(column.name, free)
     if column.role == "episode" and not close:
         return (
-            ", which tells independent units apart: add it to the log (1, 2, 3 ... if each row is one), or name one that is there"
+            ", which tells independent units apart: name one that is there, or write 'episode: row' if each row is a unit of "
+            "its own"
         )
     return close
 

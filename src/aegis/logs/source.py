@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from aegis.errors import LogError, SettingError, choose
 from aegis.logs.ahead import ahead
 from aegis.logs.grouping import group
+from aegis.logs.keyed_log import with_row_numbers
 from aegis.logs.parts import Given, Part, parts_of, taken_in
 from aegis.logs.pieces import Pieces
 from aegis.logs.placing import find_cut
@@ -159,7 +160,7 @@ class Source:
     def _plan(self, extra: Sequence[str]) -> Plan:
         parts = self.files
         columns = required_columns(self.problem, extra)
-        opened = tuple(part.open() for part in parts)
+        opened = with_row_numbers([part.open() for part in parts], self.problem.episode)
         for file in opened:
             check_present(columns, file.names, file.name, file.dialect)
         # A second pass over the same files need not look again; a file that was written in between is another file.

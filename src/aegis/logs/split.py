@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from aegis.errors import LogError, SettingError, choose
 from aegis.logs.convert import plain
-from aegis.logs.keys import hashes
+from aegis.logs.keys import hashes, id_parts
 from aegis.logs.texts import TEXT
 from aegis.problem import AnyArray, Batch, Problem
 
@@ -66,9 +66,10 @@ class Split:
             return earlier(_times(problem, batch), self.cut)
         ids = batch.episode if problem.cluster is None else batch.cluster
         if ids is None:
-            raise LogError(f"the problem has the cluster '{problem.cluster}', the batch has none; a split keeps clusters whole")
-        parts = [ids[name] for name in problem.episode] if ids.dtype.names else [ids]
-        found = hashes([pa.array([self.key], TEXT), *[id_text(part) for part in parts]])
+            raise LogError(
+                f"the problem has the cluster '{problem.cluster_name}', the batch has none; a split keeps clusters whole"
+            )
+        found = hashes([pa.array([self.key], TEXT), *[id_text(part) for part in id_parts(ids)]])
         return found < np.uint64(int(self.fraction * 2**64))
 
     def on_side(self, side: str, problem: Problem, batch: Batch) -> npt.NDArray[np.bool_]:

@@ -77,8 +77,22 @@ class TextLog:
             except TROUBLE as error:
                 raise unreadable_file(self.place, "CSV", error) from error
             with reader:
-                for table in evenly(guarded(reader, self.place, "CSV"), written, rows):
+                for table in evenly(_but_last(guarded(reader, self.place, "CSV"), self.form.blank), written, rows):
                     yield table.rename_columns(wanted)
+
+
+def _but_last(blocks: Iterator[pa.RecordBatch], count: int) -> Iterator[pa.RecordBatch]:
+    """Yield all rows but the last ones."""
+    held: list[pa.RecordBatch] = []
+    for block in blocks:
+        held.append(block)
+        while held and sum(later.num_rows for later in held[1:]) >= count:
+            yield held.pop(0)
+    left = sum(block.num_rows for block in held) - count
+    for block in held:
+        if left > 0:
+            yield block.slice(0, left)
+        left -= block.num_rows
 
 
 @functools.lru_cache(maxsize=256)

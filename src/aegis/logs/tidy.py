@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -96,24 +96,29 @@ def _check_shape(batch: Batch, problem: Problem) -> None:
 
 def _add_episode(table: _Tidy, batch: Batch, problem: Problem) -> None:
     rows = batch.episode_of(problem.innermost.name)
-    fields = batch.episode.dtype.names
-    if len(problem.episode) == 1 and fields is None:
-        table.add(problem.episode[0], _keys(batch.episode[rows], problem.episode[0]))
-    elif fields is not None and set(fields) == set(problem.episode):
-        for name in problem.episode:
-            table.add(name, _keys(batch.episode[name][rows], name))
+    _add_ids(table, "episode", problem.episode, batch.episode, rows)
+    timed = () if problem.time is None else (problem.time,)
+    for what, columns, values in (("cluster", problem.cluster_columns, batch.cluster), ("time", timed, batch.time)):
+        if (not columns) != (values is None):
+            has, lacks = ("the problem", "the batch") if values is None else ("the batch", "the problem")
+            raise LogError(f"{has} has a {what}, {lacks} has none; it would be lost or made up")
+        if values is not None:
+            _add_ids(table, what, columns, values, rows)
+
+
+def _add_ids(table: _Tidy, what: str, columns: Sequence[str], values: AnyArray, rows: AnyArray) -> None:
+    fields = values.dtype.names
+    if len(columns) == 1 and fields is None:
+        table.add(columns[0], _keys(values[rows], columns[0]))
+    elif fields is not None and set(fields) == set(columns):
+        for name in columns:
+            table.add(name, _keys(values[name][rows], name))
     else:
         found = "ids without fields" if fields is None else f"the fields {list(fields)}"
         raise LogError(
-            f"the problem's episode id is made of {list(problem.episode)}; the batch has {found}. An id of several columns is a "
+            f"the problem's {what} id is made of {list(columns)}; the batch has {found}. An id of several columns is a "
             "structured array with a field for each"
         )
-    for what, column, values in (("cluster", problem.cluster, batch.cluster), ("time", problem.time, batch.time)):
-        if (column is None) != (values is None):
-            has, lacks = ("the problem", "the batch") if values is None else ("the batch", "the problem")
-            raise LogError(f"{has} has a {what}, {lacks} has none; it would be lost or made up")
-        if column is not None and values is not None:
-            table.add(column, _keys(values[rows], column))
 
 
 def _positions(found: LevelTable, rows: AnyArray) -> pa.Array:

@@ -16,8 +16,7 @@ def dump_problem(problem: Problem) -> dict[str, Any]:
     """Return the problem as plain data, the content of its YAML file; defaults are left out."""
     content: dict[str, Any] = {"episode": problem.episode[0] if len(problem.episode) == 1 else list(problem.episode)}
     if problem.cluster is not None:
-        most = problem.cluster_most
-        content["cluster"] = problem.cluster if most is None else {"column": problem.cluster, "most": int(most)}
+        content["cluster"] = _dump_cluster(problem)
     if problem.time is not None:
         content["time"] = problem.time
     if problem.carry_over != "none":
@@ -36,6 +35,14 @@ def dump_problem(problem: Problem) -> dict[str, Any]:
     if problem.latents:
         content["latents"] = {name: list(children) for name, children in problem.latents.items()}
     return content
+
+
+def _dump_cluster(problem: Problem) -> Any:
+    columns, most = list(problem.cluster_columns), problem.cluster_most
+    if most is None:
+        return columns[0] if len(columns) == 1 else columns
+    named: dict[str, Any] = {"column": columns[0]} if len(columns) == 1 else {"columns": columns}
+    return {**named, "most": int(most)}
 
 
 def _dump_reward(reward: Reward) -> dict[str, Any]:

@@ -176,13 +176,21 @@ class _Guard(_Section):
 
 
 class _Cluster(_Section):
-    column: str
+    column: str | None = None
+    columns: list[str] | None = Field(default=None, min_length=1)
     most: int | None = None
+
+    def build(self) -> str | tuple[str, ...]:
+        if self.column is not None and self.columns is not None:
+            raise ProblemError("cluster: give either 'column' or 'columns' (together one id), not both")
+        if self.column is None and self.columns is None:
+            raise ProblemError("'cluster.column' is missing: name it, or 'columns' that are one id together")
+        return tuple(self.columns) if self.column is None else self.column  # type: ignore[arg-type]
 
 
 class _File(_Section):
     episode: str | list[str]
-    cluster: str | _Cluster | None = None
+    cluster: str | list[str] | _Cluster | None = None
     time: str | None = None
     carry_over: Literal["none", "within"] = "none"
     reward: _Reward
@@ -193,7 +201,8 @@ class _File(_Section):
     latents: dict[str, list[str]] = Field(default_factory=dict)
 
     def build(self) -> Problem:
-        cluster = _Cluster(column=self.cluster) if isinstance(self.cluster, str) else self.cluster
+        most = self.cluster.most if isinstance(self.cluster, _Cluster) else None
+        cluster = self.cluster.build() if isinstance(self.cluster, _Cluster) else self.cluster
         return Problem(
             levels=tuple(level.build() for level in self.levels),
             reward=self.reward.build(),
@@ -202,10 +211,10 @@ class _File(_Section):
             latents={name: tuple(children) for name, children in self.latents.items()},
             guards=tuple(Guard(g.column, (g.range[0], g.range[1]), g.max_worsening, g.goal) for g in self.guards),
             episode=(self.episode,) if isinstance(self.episode, str) else tuple(self.episode),
-            cluster=None if cluster is None else cluster.column,
+            cluster=tuple(cluster) if isinstance(cluster, list) else cluster,
             time=self.time,
             carry_over=self.carry_over,
-            cluster_most=None if cluster is None else cluster.most,
+            cluster_most=most,
         )
 
 

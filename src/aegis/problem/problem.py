@@ -43,8 +43,9 @@ class Problem:
     """Levels (outermost first), causal graph, reward, and the columns that tie a log together.
 
     `parents` may name some variables only; the others get the default: every earlier variable is a parent, which is
-    always an I-map. `graph` is the completed graph. Level index 1 is the innermost. `cluster_most` is the largest number
-    of episodes that a cluster can have; where it is declared, certificates are about totals of clusters.
+    always an I-map. `graph` is the completed graph. Level index 1 is the innermost. `cluster` is a column, or several whose
+    values together are one id. `cluster_most` is the largest number of episodes that a cluster can have; where it is declared,
+    certificates are about totals of clusters.
     """
 
     levels: tuple[Level, ...]
@@ -54,7 +55,7 @@ class Problem:
     latents: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     guards: tuple[Guard, ...] = ()
     episode: tuple[str, ...] = ("episode",)
-    cluster: str | None = None
+    cluster: str | tuple[str, ...] | None = None
     time: str | None = None
     carry_over: Literal["none", "within"] = "none"
     cluster_most: int | None = None
@@ -94,7 +95,7 @@ class Problem:
         guarded = [guard.column for guard in self.guards]
         reward = self.reward
         return column_roles(
-            self.levels, self.outcome, reward.column, guarded, self.episode, self.cluster, self.time, reward.closed
+            self.levels, self.outcome, reward.column, guarded, self.episode, self.cluster_columns, self.time, reward.closed
         )
 
     def _check_means(self) -> None:
@@ -108,14 +109,31 @@ class Problem:
                     f"{most:g}], found [{low:g}, {high:g}]"
                 )
 
+    @property
+    def cluster_columns(self) -> tuple[str, ...]:
+        """The columns of which the id of a cluster is made; empty without clusters."""
+        if self.cluster is None:
+            return ()
+        return (self.cluster,) if isinstance(self.cluster, str) else self.cluster
+
+    @property
+    def cluster_name(self) -> str:
+        """What messages call a cluster: its column, or its columns; empty without clusters."""
+        return ", ".join(self.cluster_columns)
+
     def _check_cluster(self) -> None:
+        if self.cluster is not None and not isinstance(self.cluster, str):
+            if not self.cluster:
+                raise ProblemError("'cluster' names at least one column; leave it out if episodes are independent")
+            no_duplicates(self.cluster, "'cluster'")
+            object.__setattr__(self, "cluster", self.cluster[0] if len(self.cluster) == 1 else tuple(self.cluster))
         if self.cluster_most is None:
             return
         if self.cluster is None:
             raise ProblemError("cluster: 'most' is the largest number of episodes in a cluster; name its 'column' as well")
         if isinstance(self.cluster_most, bool) or self.cluster_most < 1:
             raise ProblemError(
-                f"cluster '{self.cluster}': 'most' is the largest number of episodes that a cluster can have, from 1, found "
+                f"cluster '{self.cluster_name}': 'most' is the largest number of episodes that a cluster can have, from 1, found "
                 f"{self.cluster_most}"
             )
 

@@ -29,13 +29,13 @@ def column_roles(
     reward: str,
     guards: Iterable[str] = (),
     episode: Iterable[str] = (),
-    cluster: str | None = None,
+    cluster: Iterable[str] = (),
     time: str | None = None,
     closed: str | None = None,
 ) -> tuple[Role, ...]:
     """Return every role of every column that a problem names."""
     found = [Role(column, "id", "the episode id") for column in episode]
-    found += [] if cluster is None else [Role(cluster, "id", "the cluster")]
+    found += [Role(column, "id", "the cluster") for column in cluster]
     found += [] if time is None else [Role(time, "id", "the time")]
     for depth, level in enumerate(levels):
         found += _level_roles(level, depth)

@@ -25,8 +25,8 @@ def live_problem(problem: Problem) -> Problem:
     """
     if problem.cluster is not None:
         raise SettingError(
-            f"a live gate counts episodes one by one; in this problem they depend on each other within '{problem.cluster}'. Log "
-            "them and certify from the log (aegis certify), whose units are clusters"
+            f"a live gate counts episodes one by one; in this problem they depend on each other within '{problem.cluster_name}'. "
+            "Log them and certify from the log (aegis certify), whose units are clusters"
         )
     reward_measure(problem)  # refuses a reward without a range
     reward = replace(problem.reward, closed=None)  # an episode is counted once everything is there

@@ -88,10 +88,10 @@ class LongRuns:
             ids.append(batch.cluster)
         if problem.cluster is None:
             return np.concatenate(means)
-        clusters = Clusters(np.zeros(1), problem.cluster_most, problem.cluster)
+        clusters = Clusters(np.zeros(1), problem.cluster_most, problem.cluster_name)
         for own, cluster in zip(means, ids, strict=True):
             if cluster is None:
-                raise SettingError(f"the problem has the cluster '{problem.cluster}', the plant's batches have none")
+                raise SettingError(f"the problem has the cluster '{problem.cluster_name}', the plant's batches have none")
             clusters.add(cluster, own[:, None])
         return clusters.units()[:, 0]
 

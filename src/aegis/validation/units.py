@@ -162,6 +162,6 @@ def _united(problem: Problem, episodes: Array, cluster: AnyArray | None, base: f
     """Return the values `[U]` of units from those of episodes, as `certify` puts clusters together."""
     if problem.cluster is None or cluster is None:
         return episodes
-    clusters = Clusters(np.full(1, base), problem.cluster_most, problem.cluster)
+    clusters = Clusters(np.full(1, base), problem.cluster_most, problem.cluster_name)
     clusters.add(cluster, episodes[:, None])
     return clusters.units()[:, 0]

@@ -16,6 +16,7 @@ from aegis.logs.drafting.declared import check_probability, declared_pairs
 from aegis.logs.drafting.guesses import ActionGuess
 from aegis.logs.drafting.labelled import Labelled, labelled, wider
 from aegis.logs.drafting.masks import with_mask
+from aegis.logs.drafting.meant import find_meant
 from aegis.logs.drafting.sheet import Look, Sheet, side_by_side
 from aegis.logs.drafting.strays import nothing_in
 from aegis.logs.drafting.words import (
@@ -111,6 +112,10 @@ def find_actions(sheet: Sheet, named: Sequence[str] = (), propensities: Sequence
         used |= set(masked.columns)
         guesses.append(_in_file_order(masked))
     used |= search.used
+    for place, guess in enumerate(guesses):
+        meant = find_meant(guess, sheet, used)
+        used |= set() if meant is None else {meant.name}
+        guesses[place] = replace(guess, meant=meant)
     guesses = [guess if guess.paired else replace(guess, suspects=suspects(guess, sheet, used)) for guess in guesses]
     return sorted(guesses, key=lambda guess: guess.look.position)
 

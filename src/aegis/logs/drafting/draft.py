@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from aegis.errors import LogError, SettingError
@@ -13,11 +13,12 @@ from aegis.logs.drafting.continuous import MOST_ACTIONS, any_number
 from aegis.logs.drafting.guesses import ActionGuess
 from aegis.logs.drafting.ids import find_ids
 from aegis.logs.drafting.levels import find_levels
+from aegis.logs.drafting.meant import meant_questions
 from aegis.logs.drafting.misread import all_misread
 from aegis.logs.drafting.rewards import RewardGuess, find_reward
 from aegis.logs.drafting.sample import read_sample
 from aegis.logs.drafting.sheet import Look, Sheet
-from aegis.logs.drafting.strays import stray_rows
+from aegis.logs.drafting.strays import nothing_in, stray_rows
 from aegis.logs.drafting.text import Guesses, draft_text
 from aegis.logs.drafting.variables import place_columns
 from aegis.logs.drafting.words import ACTION, PROPENSITY, REWARD, TARGET, is_named, rank
@@ -26,6 +27,11 @@ from aegis.logs.source import Source
 from aegis.problem import Problem, parse_problem
 
 ROWS = 200_000
+_SEVERAL = "Can a decision affect later ones of its episode, or their rewards? Then write 'carry_over: within'."
+_SINGLE = (
+    "Can a decision affect another row (the next visit of the same person, a stock that both draw on)? Then rows are not "
+    "independent: make one episode of such rows, and write 'carry_over: within'. A 'cluster' does not mend that."
+)
 _FEW_VALUES, _SHOWN = 20, 10  # columns that are offered as actions where none was found
 
 
@@ -63,26 +69,34 @@ def draft_problem(
     found = find_actions(sheet, actions, propensities)
     unread = _unread(sheet, found)
     sheet = sheet.without(unread)
-    ids = find_ids(sheet, {column for action in found for column in action.columns})
+    ids = find_ids(sheet, found)
     levels = find_levels(sheet, found, ids)
     used = {*ids.columns, *levels.columns}
-    reward = find_reward(sheet, used, levels, ids)
+    garbled = _unread_reward(unread, sheet)
+    reward = None if garbled else find_reward(sheet, used, levels, ids)
     placed = None
     if reward is not None and levels.levels:
         placed = place_columns(sheet, {*used, reward.look.name}, levels, ids, reward)
         placed.unused += [*sample.left_out, *unread.items()]
-    notes = [*ids.notes, *(note for action in found for note in action.notes), *levels.notes, *(reward.notes if reward else ())]
+    notes = [
+        *sample.read_as,
+        *ids.notes,
+        *(note for action in found for note in action.notes),
+        *levels.notes,
+        *(reward.notes if reward else ()),
+    ]
     questions = [f"'{name}' {said}, and draft again: as it is, it is text and not used." for name, said in unread.items()]
     questions += [*stray_rows(sheet), *ids.questions, *levels.questions, *(text for action in found for text in action.questions)]
-    questions += [*_about_reward(reward), *_about_actions(sheet, found)]
+    questions += [*_about_reward(reward, garbled), *_about_actions(sheet, found)]
+    questions += [text for action in found for text in meant_questions(action)]
     if placed is not None:
         notes, questions = [*notes, *placed.notes], [*questions, *placed.questions]
     if levels.levels:
-        questions.append("Can a decision affect later ones of its episode, or their rewards? Then write 'carry_over: within'.")
+        questions.append(_SINGLE if ids.groups.single else _SEVERAL)
     if not sample.complete:
         notes.append(f"only the first {sheet.rows} rows were looked at; values that come later are not listed")
     questions = list(dict.fromkeys(questions))
-    guesses = Guesses(sample.origin, ids, levels, reward, placed, tuple(questions))
+    guesses = Guesses(sample.origin, ids, levels, reward, placed, tuple(questions), sample.read_as)
     text = draft_text(guesses)
     unused = () if placed is None else tuple(placed.unused)
     if reward is None or not levels.levels:
@@ -101,6 +115,14 @@ def _unread(sheet: Sheet, actions: list[ActionGuess]) -> dict[str, str]:
     return {name: said for name, said in all_misread(sheet).items() if name not in used}
 
 
+def _unread_reward(unread: Collection[str], sheet: Sheet) -> str:
+    """Return the column that is called a reward but cannot be read as it is; empty if another is called so more clearly."""
+    ranks = [(at, name) for name in unread if (at := rank(name, REWARD)) is not None]
+    others = [at for look in sheet.looks.values() if look.kind == "number" and (at := rank(look.name, REWARD)) is not None]
+    best, name = min(ranks, default=(2 * len(REWARD), ""))
+    return name if best < min(others, default=2 * len(REWARD)) else ""
+
+
 def _trouble(given: Sequence[Given], problem: Problem, rows: int) -> str | None:
     """Return why the first rows of a log cannot be read with a problem, or None if they can."""
     seen = 0
@@ -114,7 +136,9 @@ def _trouble(given: Sequence[Given], problem: Problem, rows: int) -> str | None:
     return None
 
 
-def _about_reward(reward: RewardGuess | None) -> list[str]:
+def _about_reward(reward: RewardGuess | None, garbled: str) -> list[str]:
+    if garbled:
+        return [f"Which column is the reward? '{garbled}' by its name, but its numbers cannot be read yet: see above."]
     if reward is None:
         return ["Which column is the reward? It is a number, the more of it the better (or the less: 'goal: minimise')."]
     low, high = reward.limits
@@ -145,9 +169,11 @@ def _about_actions(sheet: Sheet, actions: list[ActionGuess]) -> list[str]:
         )
     used |= {look.name for action in actions for look in action.suspects}
     for look in sheet.but(used):
+        at = rank(look.name, ACTION)
+        if at is not None and at < len(ACTION) and 0 < look.missing < sheet.rows / 2 and 2 <= look.count <= MOST_ACTIONS:
+            found.append(f"Is '{look.name}' an action? There is {nothing_in(look)}: fill it in and draft again.")
         if look.kind != "number" or (counts_decisions(look) and not is_named(look.name, PROPENSITY)):
             continue
-        at = rank(look.name, ACTION)
         if is_named(look.name, PROPENSITY) and not is_named(look.name, TARGET) and not look.within(0, 1):
             found.append(f"Is '{look.name}' a probability? It is not a number from 0 to 1 in every row.")
         elif at is not None and at < len(ACTION) and look.count > MOST_ACTIONS:
@@ -157,8 +183,9 @@ def _about_actions(sheet: Sheet, actions: list[ActionGuess]) -> list[str]:
             )
     if not actions:
         possible = [look for look in sheet.looks.values() if not like_probability(look)]
+        possible = [look for look in possible if rank(look.name, REWARD) is None]
         few = [look.name for look in possible if 2 <= look.count <= _FEW_VALUES and not look.missing]
-        any_of = [look.name for look in possible if any_number(look) and rank(look.name, REWARD) is None]
+        any_of = [look.name for look in possible if any_number(look)]
         hint = f" Columns with a few values: {_some(few)}." if few else ""
         hint += f" Columns with any number, as a dose or set-point has: {_some(any_of)}." if any_of else ""
         hint += " Name those that the controller chose: --action COLUMN." if hint else ""

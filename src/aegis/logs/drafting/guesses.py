@@ -14,7 +14,7 @@ class ActionGuess:
     """An action column. taken: the probability of the action taken. full, available: a column per value, in that order.
 
     density: any number may be taken; the values are the ends of an interval, and `taken` is a density. suspects: columns that
-    may hold the chances, where none were found.
+    may hold the chances, where none were found. meant: the action that the controller meant to take.
     """
 
     look: Look
@@ -26,6 +26,7 @@ class ActionGuess:
     questions: tuple[str, ...] = ()
     density: bool = False
     suspects: tuple[Look, ...] = ()
+    meant: Look | None = None
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -62,12 +63,16 @@ class ActionGuess:
 
 @dataclass(frozen=True, slots=True)
 class IdGuess:
-    """What tells units apart. groups: the episodes. missing: no column tells episodes apart, so that one has to be added."""
+    """What tells units apart. groups: the episodes. counted: no column tells episodes apart, each row is one.
+
+    missing: the same, but the log has a column called `row` already, so that another one has to be added.
+    """
 
     episode: tuple[str, ...]
     groups: Groups
     cluster: str | None = None
     time: str | None = None
+    counted: bool = False
     missing: bool = False
     notes: tuple[str, ...] = ()
     questions: tuple[str, ...] = ()
@@ -76,7 +81,7 @@ class IdGuess:
     def columns(self) -> tuple[str, ...]:
         """Return every column of the log that the guess accounts for."""
         further = tuple(name for name in (self.cluster, self.time) if name is not None)
-        return further if self.missing else (*self.episode, *further)
+        return further if self.missing or self.counted else (*self.episode, *further)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from aegis.logs.drafting.dates import undated
-from aegis.logs.drafting.guesses import IdGuess
-from aegis.logs.drafting.sheet import Groups, Look, Sheet
+from aegis.logs.drafting.guesses import ActionGuess, IdGuess
+from aegis.logs.drafting.sheet import Groups, Look, Sheet, repeats_needed
 from aegis.logs.drafting.words import (
+    DAY,
     DECISION,
     ENTITY,
     EPISODE,
     ID_ENDINGS,
     PLAIN_ID,
+    SHIFT,
     TIME,
     id_rank,
     is_named,
@@ -24,14 +26,18 @@ from aegis.logs.drafting.words import (
     without,
     words,
 )
+from aegis.logs.keyed_log import ROW
 
 
-def find_ids(sheet: Sheet, used: Collection[str]) -> IdGuess:
-    """Return the episode id, cluster and time among the columns that are not `used` by actions and their probabilities."""
-    keys = [look for look in sheet.but(used) if look.key]
+def find_ids(sheet: Sheet, actions: Sequence[ActionGuess]) -> IdGuess:
+    """Return the episode id, cluster and time among the columns that actions and their probabilities do not use."""
+    used = {column for action in actions for column in action.columns}
+    used |= {action.meant.name for action in actions if action.meant is not None}
+    keys = [look for look in sheet.but(used) if look.key and not look.binary]
     dates = [look for look in sheet.but(used) if look.kind == "date" and not look.missing]
     found = _episode(sheet, keys, dates)
-    found = _with_cluster(found, sheet, keys)
+    found = _shared_unit(found, sheet, keys, dates, actions)
+    found = _ask_about_days(_with_cluster(found, sheet, keys), keys, dates)
     return _with_time(found, sheet, used)
 
 
@@ -107,6 +113,14 @@ def _by_structure(sheet: Sheet, keys: list[Look], dates: list[Look]) -> IdGuess:
             note = f"'{look.name}' is the episode, and its time: {what}, and there is no other id"
             question = f"Is each date in '{look.name}' one unit, independent of the others?"
             return IdGuess((look.name,), Groups.by(look.codes), time=look.name, notes=(note,), questions=(question,))
+    if ROW not in sheet.looks:
+        note = "no column is an episode id: each row is an episode of its own"
+        question = (
+            "No column tells independent units apart, so that each row is taken for one ('episode: row'). Is it? If rows belong "
+            "together (one person, order or shift), log an id that they share and name it under 'episode'; remove rows that "
+            "were exported twice."
+        )
+        return IdGuess((ROW,), sheet.every_row, counted=True, notes=(note,), questions=(question,))
     row = next(name for name in _row_names() if name not in sheet.looks)
     question = (
         f"No column tells independent units apart: add a column '{row}' (1, 2, 3, ... if each row stands for itself), or name "
@@ -118,8 +132,72 @@ def _by_structure(sheet: Sheet, keys: list[Look], dates: list[Look]) -> IdGuess:
 
 def _row_names() -> Iterator[str]:
     """Yield what a missing episode id may be called."""
-    yield "row"
-    yield from (f"row_{number}" for number in itertools.count(1))
+    yield from (f"{ROW}_{number}" for number in itertools.count(1))
+
+
+def _shared_unit(found: IdGuess, sheet: Sheet, keys: list[Look], dates: list[Look], actions: Sequence[ActionGuess]) -> IdGuess:
+    """Return a coarser unit, of one column or two, within which an action stays the same: one date, or one date and shift.
+
+    An action that was decided once for many rows would otherwise look like a decision of each.
+    """
+    # A date that is the unit for want of an id gives way to a date and shift.
+    finer = sheet.every_row if any(found.episode == (chosen[0].name,) for chosen, _ in _days(keys, dates)) else found.groups
+    best: tuple[int, tuple[Look, ...], Groups, ActionGuess] | None = None
+    for chosen, groups in _days(keys, dates):
+        coarser = 3 <= len(groups) < len(finer) and _within(finer, groups)
+        action = next((one for one in actions if coarser and _held(one, groups, sheet)), None)
+        if action is not None and (best is None or (len(groups), len(chosen)) < (best[0], len(best[1]))):
+            best = (len(groups), chosen, groups, action)
+    if best is None:
+        return found
+    count, chosen, groups, action = best
+    names = tuple(look.name for look in chosen)
+    named = " and ".join(f"'{name}'" for name in names)
+    instead = "" if found.counted or found.missing else f" rather than '{', '.join(found.episode)}'"
+    note = (
+        f"{named} {'together are' if len(names) > 1 else 'is'} the episode{instead}: '{action.look.name}' never changes within it"
+    )
+    question = (
+        f"Was '{action.look.name}' decided once for each {named} ({count} of them)? It never changes in between, so that each is "
+        "one unit. If it was decided anew for every row, name another 'episode'."
+    )
+    time = next((look.name for look in chosen if look.kind == "date"), None)
+    return IdGuess(names, groups, time=time, notes=(note,), questions=(question,))
+
+
+def _days(keys: list[Look], dates: list[Look]) -> Iterator[tuple[tuple[Look, ...], Groups]]:
+    """Yield days, and days with what tells their units apart, each with its groups of rows."""
+    days = [*dates, *(look for look in keys if is_named(look.name, DAY) or undated(look))]
+    halves = [look for look in keys if look not in days and look.count > 1 and is_named(look.name, (*SHIFT, *ENTITY))]
+    for day in days:
+        yield (day,), Groups.by(day.codes)
+        yield from (((day, half), Groups.by(day.codes).split_by(half)) for half in halves)
+
+
+def _ask_about_days(found: IdGuess, keys: list[Look], dates: list[Look]) -> IdGuess:
+    """Ask whether episodes of one date and shift depend on each other, where nothing else says that some do."""
+    if found.cluster is not None:
+        return found
+    for chosen, groups in _days(keys, dates):
+        apart = {look.name for look in chosen}.isdisjoint(found.episode)
+        if len(chosen) == 2 and apart and 3 <= len(groups) <= len(found.groups) / 2 and _within(found.groups, groups):
+            names = ", ".join(look.name for look in chosen)
+            question = (
+                f"Do episodes of one {' and '.join(repr(look.name) for look in chosen)} depend on each other (the same crew, the "
+                f"same material)? Then write 'cluster: [{names}]'."
+            )
+            return replace(found, questions=(*found.questions, question))
+    return found
+
+
+def _within(finer: Groups, coarser: Groups) -> bool:
+    """Say whether every group of the one lies in one group of the other."""
+    return bool(np.array_equal(coarser.of, coarser.of[finer.first][finer.of]))
+
+
+def _held(action: ActionGuess, groups: Groups, sheet: Sheet) -> bool:
+    """Say whether an action stays the same within groups, and that is no coincidence."""
+    return action.look.count > 1 and action.constant(groups) and sheet.rows - len(groups) >= repeats_needed(action.look)
 
 
 def _plain_id(look: Look) -> bool:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
 from aegis.logs.drafting.effects import moves_chances
 from aegis.logs.drafting.guesses import ActionGuess, IdGuess, LevelGuess, LevelsGuess
-from aegis.logs.drafting.sheet import Groups, Look, Sheet
+from aegis.logs.drafting.sheet import Groups, Look, Sheet, repeats_needed
 from aegis.logs.drafting.words import DECISION, STEP, is_named, without, words
 
 _TAKEN = ("episode", "decision")  # names that a level cannot have
@@ -114,21 +111,13 @@ def _next_id(sheet: Sheet, groups: Groups, left: list[ActionGuess], used: Collec
         if not look.key:
             continue
         finer = groups.split_by(look)
-        # Pieces of one row are innermost decisions, which need no id: nothing repeats there.
+        # Pieces of one row are innermost decisions, which need no id: nothing repeats there. The name of an id is enough.
         named, repeats = is_named(look.name, DECISION), sheet.rows - len(finer)
-        if len(groups) < len(finer) and any(a.constant(finer) and repeats >= _repeats(a.look, named) for a in left):
+        if len(groups) < len(finer) and any(
+            a.constant(finer) and repeats >= (1 if named else repeats_needed(a.look)) for a in left
+        ):
             found.append((not named, len(finer), look.position, look))
     return min(found, key=lambda entry: entry[:3])[3] if found else None
-
-
-def _repeats(look: Look, named: bool) -> float:
-    """Return how many rows must repeat an earlier one's action before that is no coincidence (one in a million).
-
-    The name of an id is evidence enough to believe it with fewer.
-    """
-    shares = np.bincount(look.codes) / look.codes.size
-    alike = float(np.sum(shares**2))
-    return 1 if named else math.log(1e6) / -math.log(min(alike, 1 - 1e-9))
 
 
 def _matching_id(sheet: Sheet, parent: Groups, groups: Groups, action: ActionGuess, used: Collection[str]) -> str | None:

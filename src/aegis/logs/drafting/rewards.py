@@ -11,7 +11,7 @@ import numpy as np
 from aegis.logs.drafting.chances import like_probability
 from aegis.logs.drafting.guesses import IdGuess, LevelsGuess
 from aegis.logs.drafting.sheet import Groups, Look, Sheet
-from aegis.logs.drafting.words import DECISION, LESS_IS_BETTER, REWARD, is_named, rank
+from aegis.logs.drafting.words import DECISION, EPISODE, LESS_IS_BETTER, MORE_IS_BETTER, RESULT, REWARD, is_named, rank
 from aegis.problem import Array
 
 
@@ -41,14 +41,17 @@ def find_reward(sheet: Sheet, used: Collection[str], levels: LevelsGuess, ids: I
         look = min(named, key=lambda entry: entry[:2])[2]
         found = _guess(look, f"'{look.name}' is the reward by its name")
         rivals = [other.name for at, _, other in named if other is not look and at < len(REWARD)]
+        rivals += [other.name for other in looks if other.binary and is_named(other.name, (*EPISODE, *RESULT))]
         if rivals:
-            found = replace(found, questions=(f"Is '{look.name}' what you want more of, rather than {_listed(rivals)}?",))
+            asked = f"Is '{look.name}' what you want {_wanted(found)} of, rather than {_listed(rivals)}?"
+            found = replace(found, questions=(asked, *found.questions))
         return _with_owner(found, sheet, levels, ids)
     unnamed = [look for look in looks if look.count > 1 and not (look.key and is_named(look.name, DECISION))]
     if not unnamed:
         return None
     found = _guess(unnamed[-1], f"'{unnamed[-1].name}' is taken for the reward: it is the last column of numbers")
-    found = replace(found, questions=(f"No column is called a reward. Is '{found.look.name}' what you want more of?",))
+    asked = f"No column is called a reward. Is '{found.look.name}' what you want {_wanted(found)} of?"
+    found = replace(found, questions=(asked, *found.questions))
     return _with_owner(found, sheet, levels, ids)
 
 
@@ -63,13 +66,21 @@ def wide_range(numbers: Array) -> tuple[float, float]:
     lower = max(low - span / 2, 0.0) if low >= 0 else low - span / 2
     upper = min(high + span / 2, 0.0) if high <= 0 else high + span / 2
     digits = 10.0 ** math.floor(math.log10(upper - lower)) / 10
-    return _tidy(math.floor(lower / digits) * digits), _tidy(math.ceil(upper / digits) * digits)
+    limits = _tidy(math.floor(lower / digits) * digits), _tidy(math.ceil(upper / digits) * digits)
+    # Large numbers that hardly differ lie outside of what six digits can say.
+    return limits if limits[0] <= low < high <= limits[1] or low == high else (lower, upper)
 
 
 def _guess(look: Look, note: str) -> RewardGuess:
     numbers = look.numbers
     known = np.zeros(1) if numbers is None else numbers[~np.isnan(numbers)]
-    return RewardGuess(look, "decision", is_named(look.name, LESS_IS_BETTER), wide_range(known), (note,))
+    less, more = is_named(look.name, LESS_IS_BETTER), is_named(look.name, MORE_IS_BETTER)
+    minimise = less and not more
+    questions: tuple[str, ...] = ()
+    if less:
+        goal, better = ("minimise", "less") if minimise else ("maximise", "more")
+        questions = (f"Is {better} of '{look.name}' better? The draft says 'goal: {goal}', by its name alone.",)
+    return RewardGuess(look, "decision", minimise, wide_range(known), (note,), questions)
 
 
 def _with_owner(found: RewardGuess, sheet: Sheet, levels: LevelsGuess, ids: IdGuess) -> RewardGuess:
@@ -88,6 +99,10 @@ def _with_owner(found: RewardGuess, sheet: Sheet, levels: LevelsGuess, ids: IdGu
             note = f"'{look.name}' is the same in all rows of each {what}, so it belongs to the whole of it"
             return replace(found, per=name, notes=(*found.notes, note))
     return found
+
+
+def _wanted(found: RewardGuess) -> str:
+    return "less" if found.minimise else "more"
 
 
 def _once(look: Look, groups: Groups) -> bool:

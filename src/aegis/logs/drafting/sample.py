@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import PurePath
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from aegis.errors import LogError
 from aegis.logs.blocks import LogFile
@@ -21,12 +24,16 @@ _NAMED = 3  # parts that are named in the first line of a draft
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """complete: the table is the whole log. origin: where it comes from, in words. left_out: columns of some parts only."""
+    """complete: the table is the whole log. origin: where it comes from, in words. left_out: columns of some parts only.
+
+    read_as: how each text file is read, in words.
+    """
 
     table: pa.Table
     complete: bool
     origin: str
     left_out: tuple[tuple[str, str], ...] = ()
+    read_as: tuple[str, ...] = ()
 
 
 def read_sample(parts: Sequence[Part], rows: int) -> Sample:
@@ -53,7 +60,7 @@ def read_sample(parts: Sequence[Part], rows: int) -> Sample:
     origin = ", ".join(part.name for part in parts[:_NAMED])
     origin += f" and {len(parts) - _NAMED} more" if len(parts) > _NAMED else ""
     many = f"{table.num_rows} rows" if complete else f"its first {table.num_rows} rows"
-    return Sample(table, complete, f"{origin} ({many}, {len(names)} columns)", _left_out(files, names))
+    return Sample(table, complete, f"{origin} ({many}, {len(names)} columns)", _left_out(files, names), _read_as(files))
 
 
 def _common(files: Sequence[LogFile]) -> list[str]:
@@ -73,15 +80,30 @@ def _left_out(files: Sequence[LogFile], names: Sequence[str]) -> tuple[tuple[str
     return tuple((name, f"not in every file: {next(f.name for f in files if name not in f.names)} lacks it") for name in others)
 
 
+def _read_as(files: Sequence[LogFile]) -> tuple[str, ...]:
+    return tuple(f"{PurePath(file.name).name} is read as text {file.dialect}" for file in files if file.dialect)
+
+
 def _first(file: LogFile, names: Sequence[str], rows: int) -> pa.Table:
     """Return the first rows of one file, text read as what all of it can be read as."""
     blocks = list(_until(file.blocks(names, min(_BLOCK, rows)), rows))
     if not blocks:
         return pa.table({name: pa.array([], pa.null()) for name in names})
     table = pa.concat_tables(blocks).slice(0, rows)
+    _refuse_blank(table, file.name)
     if file.types is not None:
         return table
     return pa.table({name: _typed(plain(table[name]), file.decimals.get(name, POINT)) for name in names})
+
+
+def _refuse_blank(table: pa.Table, name: str) -> None:
+    """Raise LogError for a row in which nothing stands."""
+    empty = functools.reduce(pc.and_, [pc.is_null(column) for column in table.columns])
+    first = pc.index(empty, True).as_py()
+    if first >= 0:
+        more = int(pc.sum(empty).as_py()) - 1
+        others = f" (and {more} more like it)" if more else ""
+        raise LogError(f"{name}, row {first + 1}: the row is blank{others}, and every row is a decision; remove it")
 
 
 def _until(blocks: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:

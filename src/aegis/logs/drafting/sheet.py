@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -17,6 +18,7 @@ from aegis.problem import AnyArray, Array, Value
 Longs = npt.NDArray[np.int64]
 Kind = Literal["number", "flag", "text", "date", "other"]
 _MOST_WHOLE = 2.0**53
+_SEVERAL = 100  # rows that are more than two episodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,13 @@ class Look:
     def key(self) -> bool:
         """Whether the column can be an id: text or whole numbers, never missing."""
         return not self.missing and (self.kind == "text" or (self.kind == "number" and (self.integral or self.whole)))
+
+    @property
+    def binary(self) -> bool:
+        """Whether the column holds 0 and 1, many of them or in turns: an outcome or a flag, or the step of two, never a unit."""
+        if self.numbers is None or not (self.kind == "number" and self.count == 2 and self.within(0, 1) and self.whole):
+            return False
+        return self.codes.size >= _SEVERAL or int(np.count_nonzero(self.codes[1:] != self.codes[:-1])) > 1
 
     @property
     def values(self) -> tuple[Value, ...]:
@@ -131,6 +140,13 @@ class Sheet:
         """Return each row as a group of its own."""
         rows = np.arange(self.rows, dtype=np.int64)
         return Groups(rows, rows)
+
+
+def repeats_needed(look: Look) -> float:
+    """Return how many rows must repeat an earlier one's action before that is no coincidence (one in a million)."""
+    shares = np.bincount(look.codes) / look.codes.size
+    alike = float(np.sum(shares**2))
+    return math.log(1e6) / -math.log(min(alike, 1 - 1e-9))
 
 
 def side_by_side(looks: Sequence[Look]) -> Array:

@@ -12,7 +12,6 @@ from aegis.logs.drafting.guesses import ActionGuess, IdGuess, LevelGuess, Levels
 from aegis.logs.drafting.rewards import RewardGuess, wide_range
 from aegis.logs.drafting.scalars import flow, remark, scalar
 from aegis.logs.drafting.variables import Context, Placed, suggested_guards
-from aegis.logs.drafting.words import BASE, is_named
 from aegis.problem import Value
 from aegis.problem.file import DRAFTED
 
@@ -42,6 +41,11 @@ _SHARES = (
     "no more than an estimate:"
 )
 
+_EPSILON = (
+    "Or, if the controller did '{meant}', except for a fixed share of decisions in which it drew '{action}' uniformly: fill in "
+    "that share as the controller is programmed. How often the two differ is an estimate, and no certificate can rest on it:"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Guesses:
@@ -53,6 +57,7 @@ class Guesses:
     reward: RewardGuess | None
     placed: Placed | None
     questions: tuple[str, ...]
+    read_as: tuple[str, ...] = ()
 
 
 def draft_text(guesses: Guesses) -> str:
@@ -60,13 +65,11 @@ def draft_text(guesses: Guesses) -> str:
     lines = [*_head(guesses), *_top(guesses), *_reward(guesses.reward)]
     lines += [*_guards(guesses.placed), *_outcome(guesses.placed)]
     lines += ["levels:  # outermost first"] if guesses.levels.levels else _no_levels()
-    known: list[Context] = []
     for position, level in enumerate(guesses.levels.levels):
         contexts = guesses.placed.contexts[position] if guesses.placed is not None else []
-        known += contexts
         innermost = level is guesses.levels.levels[-1]
         undecided = guesses.placed.undecided if guesses.placed is not None and innermost else []
-        lines += _level(level, contexts, known, undecided)
+        lines += _level(level, contexts, undecided)
     lines += _unused(guesses.placed)
     return "\n".join(lines) + "\n"
 
@@ -91,6 +94,8 @@ def _head(guesses: Guesses) -> Iterator[str]:
     yield from _comment(
         f"{DRAFTED.removeprefix('# ')}{guesses.origin}. Every line is a guess from names and values: read it once."
     )
+    for line in guesses.read_as:
+        yield from _comment(f"{line}.")
     if guesses.questions:
         yield "# To be decided by you:"
         for number, question in enumerate(guesses.questions, 1):
@@ -100,6 +105,10 @@ def _head(guesses: Guesses) -> Iterator[str]:
 
 def _top(guesses: Guesses) -> Iterator[str]:
     ids = guesses.ids
+    if ids.counted:
+        yield from _comment(
+            "CHECK: no column tells units apart: each row is one. A column called 'row', if there ever is one, counts instead."
+        )
     if ids.missing:
         place = guesses.questions.index(ids.questions[0]) + 1
         yield from _comment(f"CHECK: the log has no such column yet; see question {place}.")
@@ -124,7 +133,7 @@ def _reward(reward: RewardGuess | None) -> Iterator[str]:
     yield from _comment(f"{_RANGE} The log holds {low:g} to {high:g}.", 2)
     yield f"  range: {flow([_short(limit) for limit in reward.limits], 9)}"
     yield "  # unit: EUR"
-    yield f"  goal: {'minimise' if reward.minimise else 'maximise'}"
+    yield "  goal: minimise  # CHECK: less of it is better" if reward.minimise else "  goal: maximise"
     yield f"  per: {scalar(reward.per)}  # decision, the name of a level, or episode: whose decisions earned it"
 
 
@@ -160,26 +169,26 @@ def _no_levels() -> list[str]:
     ]
 
 
-def _level(
-    level: LevelGuess, contexts: Sequence[Context], known: Sequence[Context], undecided: Sequence[Context]
-) -> Iterator[str]:
+def _level(level: LevelGuess, contexts: Sequence[Context], undecided: Sequence[Context]) -> Iterator[str]:
     yield f"  - name: {scalar(level.name)}"
     if level.decision is not None:
         yield f"    decision: {scalar(level.decision)}"
     if not contexts:
         yield "    context: []"
-    elif all(context.kind == "real" for context in contexts):
-        yield f"    context: {flow([context.name for context in contexts], 13)}"
     else:
-        yield "    context:"
-        yield from (f"      - {_variable(context, 8)}" for context in contexts)
+        yield "    context:  # CHECK: known before the decision?"
+        yield from (f"      - {_variable(context, 8)}  # {remark(context.why)}" for context in contexts)
     if undecided:
         yield from _comment(f"CHECK: contexts as well, if they are known before '{level.action.look.name}' is decided:", 4)
-        yield from (f"    #   - {line}" for context in undecided for line in [_variable(context, 8).replace("\n", " ")])
+        for context in undecided:
+            line = " ".join(_variable(context, 8).split("\n"))
+            yield f"    #   - {line}  # {remark(context.why)}"
     yield f"    action: {_action(level.action)}"
     if level.action.available:
         yield f"    available: {flow([look.name for look in level.action.available], 15)}"
-    yield from _propensity(level.action, known)
+    yield from _propensity(level.action)
+    if level.action.meant is not None:
+        yield f"    incumbent: {{base: {scalar(level.action.meant.name)}}}  # CHECK: who acts if nothing is handed over"
     yield "    # margin: 0.0  # the gain that makes a switch worth it, in units of the reward"
 
 
@@ -205,7 +214,7 @@ def _action(action: ActionGuess) -> str:
     return f"{{column: {column}, values: {flow(action.values, 12)}}}"
 
 
-def _propensity(action: ActionGuess, known: Sequence[Context]) -> Iterator[str]:
+def _propensity(action: ActionGuess) -> Iterator[str]:
     if action.full:
         yield f"    propensity: {{columns: {flow([look.name for look in action.full], 26)}}}"
     elif action.taken is not None and action.density:
@@ -223,11 +232,9 @@ def _propensity(action: ActionGuess, known: Sequence[Context]) -> Iterator[str]:
         yield from _comment(_KNOWN_RULE, 4)
         yield "    # propensity: {policy: uniform}"
         yield from _known_shares(action)
-        for look in (context.looks[0] for context in known if context.kind != "vector"):
-            if is_named(look.name, BASE) and set(look.values) <= set(action.values):
-                text = f"If '{look.name}' is what the controller meant to do, and a uniform choice replaced it at a known rate:"
-                yield from _comment(text, 4)
-                yield f"    # propensity: {{base: {scalar(look.name)}, epsilon: 0.1}}"
+        if action.meant is not None:
+            yield from _comment(_EPSILON.format(action=action.look.name, meant=action.meant.name), 4)
+            yield f"    # propensity: {{base: {scalar(action.meant.name)}, epsilon: FILL}}"
 
 
 def _suspected(action: ActionGuess, head: str) -> str:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 
 from aegis.logs.drafting.effects import CLEAR, FEWEST, LIKELY, Draws
-from aegis.logs.drafting.guesses import LevelsGuess
+from aegis.logs.drafting.guesses import ActionGuess, LevelsGuess
 from aegis.logs.drafting.rewards import RewardGuess
 from aegis.logs.drafting.sheet import Look
-from aegis.logs.drafting.words import CONTEXT, RESULT, REWARD, is_named, rank
+from aegis.logs.drafting.words import CONTEXT, EPISODE, RESULT, REWARD, id_rank, is_named, rank
 
+UNSURE = ("place", "called", "close")
+_CLOSE = 0.9  # correlation with the reward that few contexts have
 _SAME = 0.98  # correlation with the reward from which on a column is the reward in other words
+_BOTH = 10  # rows with and without, before that is no coincidence
 _SAID_SO = ("outcome", "result", "next")  # words for what comes after, whatever the numbers say
 
 
@@ -23,12 +26,28 @@ class Timing:
     """after: how many levels have decided when a column becomes known, from the outside in. why: what says so.
 
     changes: within which decisions it changes. moves: it moves with the last of these actions, by `force` standard errors. name,
-    reward: its name is a result's, or it is the reward once more. place: only its place behind the reward suggests it.
+    reward: its name is a result's, or it is the reward once more. place, called, close: it may be a result, which only its place
+    in the file, its name or its closeness to the reward suggests, and the log cannot tell. before: why it is believed to be
+    known when it is a context.
     """
 
     after: int
-    why: Literal["changes", "moves", "name", "reward", "place"]
+    why: Literal["changes", "moves", "name", "reward", "place", "called", "close"]
     force: float = 0.0
+    before: str = ""
+
+    @property
+    def unsure(self) -> bool:
+        """Whether the column may be a context as well as a result."""
+        return self.why in UNSURE
+
+    def doubt(self, action: str, reward: str) -> str:
+        """Return in words why a column may come after the innermost action."""
+        return {
+            "place": f"it stands behind '{action}' in the log",
+            "called": "its name is that of a result",
+            "close": f"it goes closely with the reward '{reward}'",
+        }[self.why]
 
     def reason(self, action: str, reward: str) -> str:
         """Return in words why a column comes after the innermost action."""
@@ -49,34 +68,64 @@ def when_known(look: Look, levels: LevelsGuess, told: Sequence[Draws | None], re
     """
     stack = levels.levels
     last = len(stack) - 1
-    found = Timing(next((index for index, level in enumerate(stack[:-1]) if level.groups.constant(look)), last), "changes")
-    named = _named_late(look)
-    behind = look.position > reward.look.position > stack[last].action.look.position and not is_named(look.name, CONTEXT)
-    for index, drawn in enumerate(told[found.after :], start=found.after):
-        force = 0.0 if drawn is None else drawn.strength(look)
-        if force > (LIKELY if index == last and (named or behind) else CLEAR):
-            found = Timing(index + 1, "moves", force)
-    if found.after == len(stack):
+    after = next((index for index, level in enumerate(stack[:-1]) if level.groups.constant(look)), last)
+    found = Timing(after, "changes")
+    intended = any(level.action.meant is look for level in stack)
+    named, early = _named_late(look), intended or is_named(look.name, CONTEXT)
+    behind = look.position > reward.look.position > stack[last].action.look.position and not early
+    forces = [0.0 if drawn is None else drawn.strength(look) for drawn in told]
+    for index in range(after, len(stack)):
+        later = look.position > stack[index].action.look.position and not early
+        if forces[index] > (LIKELY if index == last and (named or behind) else CLEAR):
+            found = Timing(index + 1, "moves", forces[index])
+        elif told[index] is None and later and found.after == index:
+            found = Timing(index + 1, "place")  # nothing tells but the order of the columns
+    if found.after == len(stack) and found.why == "moves":
         return found
-    if _like_reward(look, reward):
+    likeness = _likeness(look, reward)
+    if likeness > _SAME:
         return Timing(len(stack), "reward")
     if is_named(look.name, _SAID_SO) or (named and told[last] is None):
         return Timing(len(stack), "name")
-    return Timing(len(stack), "place") if behind and told[last] is None else found
+    if found.after == len(stack):
+        return found
+    if named and found.why != "moves":  # what an outer action brings about may well be called a result
+        return Timing(len(stack), "called")
+    if likeness > _CLOSE and not early:
+        return Timing(len(stack), "close")
+    return replace(found, before=_belief(look, stack[found.after].action, told[found.after] is not None, intended))
+
+
+def _belief(look: Look, action: ActionGuess, tested: bool, intended: bool) -> str:
+    """Return in words why a column is believed to be known before an action is decided."""
+    name = action.look.name
+    if intended:
+        return "what the controller meant to do is known before it acts"
+    if tested:
+        behind = look.position > action.look.position and not is_named(look.name, CONTEXT)
+        return f"the log shows no effect of '{name}' on it" + (", though it stands behind it" if behind else "")
+    if is_named(look.name, CONTEXT):
+        return "only its name says so"
+    return f"only its place before '{name}' in the log says so"
 
 
 def _named_late(look: Look) -> bool:
     if is_named(look.name, CONTEXT):
         return False
+    if look.binary and id_rank(look.name, EPISODE) is not None:
+        return True  # whether there was a visit, an order: no id, but an outcome
     return is_named(look.name, RESULT) or rank(look.name, REWARD) is not None
 
 
-def _like_reward(look: Look, reward: RewardGuess) -> bool:
-    """Say whether a column is the reward once more: nothing that is known beforehand foretells it like that."""
+def _likeness(look: Look, reward: RewardGuess) -> float:
+    """Return the correlation with the reward, 1 if the one is 0 where the other is; hardly a context foretells it like that."""
     if look.numbers is None or reward.look.numbers is None:
-        return False
+        return 0.0
     known = ~(np.isnan(look.numbers) | np.isnan(reward.look.numbers))
     one, other = look.numbers[known], reward.look.numbers[known]
     if one.size < FEWEST or one.std() == 0 or other.std() == 0:
-        return False
-    return abs(float(np.corrcoef(one, other)[0, 1])) > _SAME
+        return 0.0
+    nothing = one == 0
+    if min(nothing.sum(), (~nothing).sum()) >= _BOTH and np.array_equal(nothing, other == 0):
+        return 1.0  # what was spent, where the reward is whether something was bought
+    return abs(float(np.corrcoef(one, other)[0, 1]))

@@ -34,10 +34,14 @@ _VECTOR = 4  # from so many numbered columns on they are one vector
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """A context: one column of numbers, one of categories, or a vector of several columns under a name."""
+    """A context: one column of numbers, one of categories, or a vector of several columns under a name.
+
+    why: the reason to believe that it is known before the decision; of an undecided one, the reason to doubt it.
+    """
 
     name: str
     looks: tuple[Look, ...]
+    why: str = ""
 
     @property
     def kind(self) -> Literal["real", "vector", "categorical"]:
@@ -77,18 +81,19 @@ def place_columns(sheet: Sheet, used: Collection[str], levels: LevelsGuess, ids:
             placed.unused.append((look.name, why))
             continue
         timings[look.name] = known = when_known(look, levels, told, reward)
-        if known.after == len(levels.levels) and known.why != "place":
+        if known.after == len(levels.levels) and not known.unsure:
             placed.results.append(look)
         elif look.missing:
             gaps = f"missing in {look.missing} of {sheet.rows} rows"
             placed.unused.append((look.name, f"{gaps}; a context is always known: fill it in, or write a word for missing"))
-        elif known.why == "place":
+        elif known.after == len(levels.levels):
             undecided.append(look)
         else:
             by_level[known.after].append(look)
     taken = set(sheet.looks)
-    placed.contexts = [_as_contexts(looks, taken) for looks in by_level]
-    placed.undecided = _as_contexts(undecided, taken)
+    action, earned = levels.levels[-1].action.look.name, reward.look.name
+    placed.contexts = [_as_contexts(looks, taken, {name: known.before for name, known in timings.items()}) for looks in by_level]
+    placed.undecided = _as_contexts(undecided, taken, {look.name: timings[look.name].doubt(action, earned) for look in undecided})
     placed.results.sort(key=lambda look: (-timings[look.name].force, look.position))
     _settle_results(placed, timings, levels, ids, reward.look.name)
     _ask_about_contexts(placed, levels, told)
@@ -133,7 +138,7 @@ def _suspected(action: ActionGuess) -> str:
 
 def _is_id(look: Look, sheet: Sheet) -> bool:
     """Say whether a column only tells rows apart: a number without a size, or nearly as many texts as rows."""
-    if not look.key or (look.kind == "text" and look.count <= MOST_CATEGORIES):
+    if not look.key or look.binary or (look.kind == "text" and look.count <= MOST_CATEGORIES):
         return False
     if words(look.name)[-1:] in (("id",), ("uuid",)) or any(id_rank(look.name, names) is not None for names in (EPISODE, ENTITY)):
         return True
@@ -171,26 +176,27 @@ def _variable(look: Look) -> bool:
     return look.kind == "number" or (look.kind in ("text", "flag") and 2 <= look.count <= MOST_CATEGORIES)
 
 
-def _as_contexts(looks: Sequence[Look], taken: set[str]) -> list[Context]:
+def _as_contexts(looks: Sequence[Look], taken: set[str], why: Mapping[str, str]) -> list[Context]:
     """Return one context per column; numbered columns of numbers (x_0, x_1, ...) become one vector.
 
-    taken: names that are not free for a vector; those given to one are added.
+    taken: names that are not free for a vector; those given to one are added. why: by column; a vector has the reason of all.
     """
     sets: dict[str, list[Look]] = {}
     for look in looks:
         stem = re.sub(r"[\W_]*\d+$", "", look.name) if look.kind == "number" and re.search(r"\d$", look.name) else ""
         if stem:
-            sets.setdefault(stem, []).append(look)
-    vectors = {stem: found for stem, found in sets.items() if len(found) >= _VECTOR and stem not in taken}
+            sets.setdefault(f"{stem}\n{why[look.name]}", []).append(look)
+    large = {key.split("\n")[0]: found for key, found in sets.items() if len(found) >= _VECTOR}
+    vectors = {stem: found for stem, found in large.items() if stem not in taken}
     taken |= set(vectors)
     inside = {look.name: stem for stem, found in vectors.items() for look in found}
     contexts: dict[str, Context] = {}
     for look in looks:
         if look.name in inside:
             stem = inside[look.name]
-            contexts.setdefault(vectors[stem][0].name, Context(stem, tuple(vectors[stem])))
+            contexts.setdefault(vectors[stem][0].name, Context(stem, tuple(vectors[stem]), why[look.name]))
         else:
-            contexts[look.name] = Context(look.name, (look,))
+            contexts[look.name] = Context(look.name, (look,), why[look.name])
     return list(contexts.values())
 
 
@@ -198,11 +204,11 @@ def _ask_about_contexts(placed: Placed, levels: LevelsGuess, told: Sequence[Draw
     """Ask the one thing about contexts that matters most: a policy cannot look at what is not there yet."""
     if placed.undecided:
         placed.questions.append(
-            f"Is {_listed(placed.undecided)} known before '{levels.levels[-1].action.look.name}' is decided? It stands behind "
-            "the reward, and the log cannot tell; then move it from the comment into the context."
+            f"Which of these are known before '{levels.levels[-1].action.look.name}' is decided: {_by_reason(placed.undecided)}? "
+            "The log cannot tell, so that they are left out; move those that are known from the comment into the context."
         )
     pairs = list(zip(levels.levels, placed.contexts, strict=True))
-    shown = [f"{_listed(contexts)} before '{level.action.look.name}'" for level, contexts in pairs if contexts]
+    shown = [f"before '{level.action.look.name}': {_by_reason(contexts)}" for level, contexts in pairs if contexts]
     if not shown:
         return
     blind = [level for (level, found), drawn in zip(pairs, told, strict=True) if found and drawn is None]
@@ -210,11 +216,23 @@ def _ask_about_contexts(placed: Placed, levels: LevelsGuess, told: Sequence[Draw
     doubt = (
         f" The log cannot tell for {unsure}: that takes known chances for all actions and {FEWEST} episodes." if unsure else ""
     )
-    placed.questions.append(f"Is every context known when the decision is taken: {'; '.join(shown)}?{doubt}")
+    placed.questions.append(
+        f"Is every context known when the decision is taken? The draft believes it, {'; '.join(shown)}. A result among "
+        f"them makes a policy that cannot be run: delete it.{doubt}"
+    )
 
 
-def _listed(contexts: Sequence[Context], most: int = 6) -> str:
-    return ", ".join(f"'{context.name}'" for context in contexts[:most]) + (", ..." if len(contexts) > most else "")
+def _by_reason(contexts: Sequence[Context]) -> str:
+    """Return all names, those with one reason together."""
+    reasons = dict.fromkeys(context.why for context in contexts)
+    named = {why: ", ".join(_named(context) for context in contexts if context.why == why) for why in reasons}
+    return ", ".join(f"{names} ({why})" for why, names in named.items())
+
+
+def _named(context: Context) -> str:
+    if context.kind != "vector":
+        return f"'{context.name}'"
+    return f"'{context.name}' ({', '.join(look.name for look in context.looks)})"
 
 
 def suggested_guards(placed: Placed) -> list[Look]:

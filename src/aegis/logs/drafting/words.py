@@ -18,7 +18,10 @@ PLAIN_ID = ("id", "uuid", "key", "index", "row", "round", "n", "unnamed", "")
 ID_ENDINGS = ("id", "uuid", "key", "no", "nr", "num", "number", "index", "idx")
 STEP = ("step", "decision", "run", "slot", "round", "turn", "sequence", "seq", *ID_ENDINGS)
 DECISION = (*STEP, "period", "stage", "phase", "position", "t", "day", "week", "hour", "visit", "order")
-TIME = ("time", "timestamp", "date", "datetime", "started", "start", "created", "began", "ts", "utime")
+TIME = ("time", "timestamp", "date", "datetime", "started", "start", "created", "began", "ts", "utime", "datum")
+DAY = (*TIME, "day", "tag", "week", "woche", "month", "monat")
+# What tells the units of one day apart.
+SHIFT = ("shift", "schicht", "crew", "team", "turno", "slot", "session", "half", "period", "hour", "stunde")
 
 ACTION = (
     "action", "arm", "treatment", "treat", "decision", "choice", "chosen", "option", "variant", "offer", "intervention",
@@ -33,20 +36,34 @@ DENSITY = ("density", "dens", "pdf", "dichte", "densidad", "densidade", "densit"
 LOGGER = ("score", "action", "taken", "logged", "logging", "behavior", "behaviour", "legacy", "log")
 TARGET = ("target", "pi", "new", "candidate", "eval", "evaluation", "estimated", "fitted", "recovered")
 MASK = ("can", "available", "avail", "availability", "allowed", "eligible", "mask", "is", "possible", "feasible")
-BASE = ("base", "planned", "meant", "intended", "greedy", "recommended", "proposed", "default")
+BASE = ("base", "planned", "meant", "intended", "greedy", "recommended", "proposed", "default", "soll", "geplant")
+MEANT = (*BASE, "setpoint", "sollwert", "vorgabe", "plan")  # beside an action of the same values
 
 REWARD = (
     "reward", "margin", "profit", "payoff", "utility", "return", "revenue", "gain", "benefit", "value", "score", "click",
-    "conversion", "yield", "outcome", "kpi", "r", "y", "cost", "loss", "regret",
+    "conversion", "yield", "outcome", "kpi", "r", "y", "spend", "sales", "gewinn", "ertrag", "cost", "loss", "regret", "kosten",
+    "costs", "scrap", "ausschuss", "waste", "defects", "rework", "energy", "downtime", "penalty", "emissions",
 )  # fmt: skip
-LESS_IS_BETTER = ("cost", "costs", "loss", "regret", "error", "errors", "waste", "scrap", "downtime", "delay", "penalty")
-RESULT = ("outcome", "result", "next", "after", "final", "effect", "y")
+LESS_IS_BETTER = (
+    "cost", "costs", "kosten", "loss", "losses", "regret", "error", "errors", "waste", "scrap", "ausschuss", "downtime", "delay",
+    "penalty", "defect", "defects", "rework", "energy", "energie", "emissions", "consumption", "failures", "rejects",
+    "complaints", "churn", "mortality", "harm",
+)  # fmt: skip
+# Beside a word of the list above they turn it round: `cost_saved` is the better the more there is of it.
+MORE_IS_BETTER = (
+    "saving", "savings", "saved", "avoided", "reduction", "reduced", "efficiency", "recovered", "yield", "gain", "profit",
+    "margin", "revenue", "reward", "score", "return",
+)  # fmt: skip
+RESULT = (
+    "outcome", "result", "next", "after", "final", "effect", "y", "visited", "converted", "clicked", "purchased", "bought",
+    "responded", "passed", "failed", "survived", "died", "readmitted", "inspection",
+)  # fmt: skip
 # Words for what is known beforehand.
 CONTEXT = (
     "x", "context", "ctx", "feature", "features", "covariate", "pre", "before", "baseline", "previous", "prior", "prev", "lag",
     "last", "history", "age", "sex", *BASE, *MASK,
 )  # fmt: skip
-GUARD = (*LESS_IS_BETTER, "harm", "adverse", "violation", "violations", "alarm", "alarms", "energy", "complaints", "defects")
+GUARD = (*LESS_IS_BETTER, "adverse", "violation", "violations", "alarm", "alarms")
 
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_a-zA-Z]+")
 

@@ -218,7 +218,7 @@ def _pool(problem: Problem, batch: Batch, level: str) -> Pool:
         episodes = nested_means(batch, level, values)
         if batch.cluster is None or problem.cluster is None:
             return episodes
-        clusters = Clusters(np.ones(values.shape[1]), problem.cluster_most, problem.cluster)
+        clusters = Clusters(np.ones(values.shape[1]), problem.cluster_most, problem.cluster_name)
         clusters.add(batch.cluster, episodes)
         return clusters.units()
 
