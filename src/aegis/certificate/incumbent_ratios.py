@@ -44,7 +44,7 @@ class IncumbentRatios:
     @classmethod
     def start(cls, problem: Problem, level: str, measure: Measure, most: float | None) -> IncumbentRatios:
         """Return no ratios yet; most: the largest one that is promised."""
-        clusters = None if problem.cluster is None else Clusters(np.zeros(1), problem.cluster_most, problem.cluster)
+        clusters = None if problem.cluster is None else Clusters(np.zeros(1), problem.cluster_most, problem.cluster_name)
         found = cls(level, Moments((SERIES,), clusters), None)
         if most is not None:
             part = Part("shortfall", "values", most * (1 + SLACK) - 1.0, partial(_missing, level, most * (1 + SLACK)))
