@@ -60,9 +60,7 @@ def test_explain_names_its_comparator(place: Path, capsys: pytest.CaptureFixture
         assert code == 0 and json.loads(out)["levels"][0]["compared_with"].startswith(who)
 
 
-def test_learn_speaks_of_an_incumbent_where_there_is_one(
-    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_learn_speaks_of_an_incumbent_where_there_is_one(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for problem, known in (("stated", True), ("none", False)):
         code, out, err = run(
             "learn", place / "log.csv", "--problem", place / f"{problem}.yaml", "--out", tmp_path / problem, capsys=capsys
