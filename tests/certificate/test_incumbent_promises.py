@@ -25,7 +25,7 @@ from aegis.comparison import compare
 from aegis.errors import PolicyError, RefusedError
 from aegis.logs import Source
 from aegis.policies import Capped, Function, Logged
-from aegis.problem import Array, Problem, parse_problem
+from aegis.problem import Array, Problem, Scope, parse_problem
 from aegis.report import write_report
 from aegis.rng import stream
 
@@ -94,6 +94,12 @@ def test_a_false_promise_about_actions_that_are_never_taken_certifies_nothing(pr
     assert len(refused) > RUNS // 2  # the ratios average 0.85, and a bet refutes the promise
     assert "average 0.8" in refused[0].verdict.sentence and refused[0].exit_code == 4
     assert "Leave the promise out" in refused[0].verdict.next_step
+
+
+def test_a_ratio_is_known_only_where_every_action_is_logged() -> None:
+    taken, whole = (Comparator.of(problem_with(propensity, PROMISED)) for propensity in (TAKEN, WHOLE))
+    assert taken.ratio(Scope("act")) is None and taken.promised == {"act": 1.4}
+    assert whole.ratio(Scope("act")) == 1.4 and not whole.promised
 
 
 def test_a_promise_that_is_kept_is_not_refused() -> None:

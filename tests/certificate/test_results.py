@@ -167,7 +167,7 @@ def test_a_certified_verdict_says_its_doubt() -> None:
         if verdict.verdict == CERTIFIED:
             assert ("But its weights average" in verdict.sentence) == warned
             assert verdict.next_step.startswith(
-                "First find out why the weights" if warned else "Deploy candidate 1 at 'dose' unchanged"
+                "First find out why the weights" if warned else "If the policy that wrote the log, exploration included, is"
             )
             said.append(warned)
         if warned:

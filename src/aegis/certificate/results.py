@@ -112,7 +112,7 @@ def level_result(
         *_exploration(request, moments, measure, scope),
         standing(request.comparator, scope, several),
         explores(request.comparator, scope, several),
-        unreached(found, index, scope),
+        unreached(found, index, scope, request.comparator.compared(scope)),
         sensitivity(request, found, [item for item in own if item.claim.what != "value"])
         if verdict == CERTIFIED
         else Sensitivity(None, f"not certified: {_reason(gain, guards)}"),
@@ -130,11 +130,11 @@ def _exploration(request: Request, moments: Moments, measure: Measure, scope: Sc
     )
 
 
-def unreached(found: Collected, index: int, scope: Scope) -> float:
-    """Return the largest share of the incumbent's probability, at any level of a scope, on actions that the log never takes."""
+def unreached(found: Collected, index: int, scope: Scope, wide: Scope) -> float:
+    """Return the largest share of the incumbent's probability on actions that the log never takes, at any level compared."""
     agreement = found.agreements[index, scope]
     known = [agreement.share(level) for level in agreement.decisions]
-    return max([*known, *(ratios.missing for name, ratios in found.ratios.items() if name in scope)], default=0.0)
+    return max([*known, *(ratios.missing for name, ratios in found.ratios.items() if name in wide)], default=0.0)
 
 
 def subgroup_results(request: Request, found: Collected, levels: Sequence[LevelResult]) -> list[dict[str, Any]]:
