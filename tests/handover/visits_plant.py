@@ -1,4 +1,4 @@
-"""People who come several times and get an offer each time. Declared: what is decided at one visit matters at that visit alone."""
+"""People who come several times and get an offer each time. Declared: an offer matters at its own visit alone."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Visits:
     redone: bool = False
     drawn: float = 0.0
     visits: int = VISITS
-    last: dict[int, float] = field(default_factory=dict, compare=False, repr=False)
+    last: dict[int, float] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @property
     def problem(self) -> Problem:

@@ -189,8 +189,8 @@ CODES: dict[str, Code] = {
     ),
     "episodes-redone": Code(
         "Episodes begin with exactly the context of an earlier one and take its action, more often than their propensities say.",
-        "log every attempt as it was drawn; count an episode that failed with what it earned, and draw the action of the next one "
-        "anew",
+        "log every attempt as it was drawn; count an episode that failed with what it earned, and draw the action of the next "
+        "one anew",
     ),
     # ---- the candidate
     "outside-support": Code(

@@ -26,6 +26,7 @@ from aegis.handover.challengers import Challenger
 from aegis.handover.events import Certified, Event, Flipped, Frozen, Operator, Paused, Restarted, Reverted, Unit
 from aegis.handover.freezing import challengers_of
 from aegis.handover.gate import Given, decides, step
+from aegis.handover.gate_ledger import GateCount
 from aegis.handover.history import History, joined
 from aegis.handover.hosts import Host
 from aegis.handover.same import check_order, check_same
@@ -47,7 +48,8 @@ class Handover:
 
     comparator: the incumbent of each level, as the plant's problem states it, else the legacy without its exploration.
     events: everything that happened. batches, arms, rewards: the closed episodes, who acted in each, and their scaled mean
-    rewards (nan where they are missing). challengers: of open challenges, by name. deployed, retired: policies by level.
+    rewards (nan where they are missing). challengers: of open challenges, by name. deployed, retired: policies by level. counted:
+    which gate of its plant it is, None if it is not written down (`aegis.handover.gate_ledger`).
     """
 
     plant: Plant
@@ -64,6 +66,7 @@ class Handover:
     challengers: dict[str, Challenger] = field(default_factory=dict, init=False)
     deployed: dict[str, Policy] = field(default_factory=dict, init=False)
     retired: dict[str, Policy] = field(default_factory=dict, init=False)
+    counted: GateCount | None = field(default=None, init=False)
     _changed: dict[str, int] = field(default_factory=dict, init=False, repr=False)  # flips since the legacy had a level last
     _seals: dict[str, Seal | None] = field(default_factory=dict, init=False, repr=False)  # of policies in control, by level
     _silent: int = field(default=0, init=False, repr=False)
