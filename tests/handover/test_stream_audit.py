@@ -211,7 +211,7 @@ def test_the_shares_of_all_segments_together_stay_within_alpha() -> None:
     audit, spent = StreamAudit(Visits().problem), 0.0
     for _ in range(2000):
         spent += audit.alpha
-        audit.start()
+        audit.start(audit.segment + 1)
     assert 0.999 * ALPHA < spent < ALPHA
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -48,9 +48,14 @@ class GateCount:
 
 def plant_digest(problem: Problem, about: Mapping[str, Any]) -> str:
     """Return what a plant is known by: its problem, whatever the margins, and the world or plant and the legacy by name."""
-    levels = tuple(replace(level, margin=0.0) for level in problem.levels)
     named = {name: about[name] for name in PLANT if about.get(name) is not None}
-    return digest_of({"problem": dump_problem(replace(problem, levels=levels)), **named})
+    return digest_of({"problem": without_margins(dump_problem(problem)), **named})
+
+
+def without_margins(problem: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a problem as plain data without what makes a switch worth it, which does not make it another plant."""
+    levels = [{name: value for name, value in level.items() if name != "margin"} for level in problem["levels"]]
+    return {**problem, "levels": levels}
 
 
 def record_gate(plant: str, gate: str, delta: float, folder: str | Path | None = None) -> GateCount:

@@ -188,8 +188,9 @@ class PeriodicGate(ABC):
             for place, reward in enumerate(rewards.tolist()):
                 if otherwise is not None and otherwise[0] == place:
                     self._pause(otherwise[1])
+                audited = self.state.audited
                 self._happened(Unit(first + place + 1, None if np.isnan(reward) else reward))
-                if self.certificate and self.state.paused is None:
+                if self.certificate and self.state.audited > audited:
                     self._audit.add(batch, place)
                 self._silent = self._silent + 1 if np.isnan(reward) else 0
                 if self._silent == SILENT:
@@ -238,7 +239,7 @@ class PeriodicGate(ABC):
         now, challenge = self.state.episode, self._challenge(level)
         self._happened(Flipped(level, challenge, HANDOVER, None, policy_digest(policy), now, now + 1, units, gain, 0.0))
         self.deployed[level] = policy
-        self._audit.start()
+        self._audit.start(self.state.phases)
 
     def _challenge(self, level: str) -> str:
         return f"{self.name}-{level}"

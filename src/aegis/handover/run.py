@@ -33,7 +33,7 @@ from aegis.handover.same import check_order, check_same
 from aegis.handover.seals import Seal
 from aegis.handover.settings import GateSettings
 from aegis.handover.state import GateState, open_gate
-from aegis.handover.stream_audit import StreamAudit
+from aegis.handover.stream_audit import StreamAudit, asks, put_off
 from aegis.policies import known_incumbent, policy_digest
 from aegis.problem import Array, Batch, Plant, Policy, Problem, concat, dump_problem
 
@@ -215,11 +215,11 @@ class Handover:
 
     def _count(self, unit: Unit, batch: Batch, place: int) -> tuple[Event, ...]:
         """Count the episode at a place of a batch; audited first if it fills a chunk, or if anything is decided by it."""
-        counts = unit.arm == AGENT and unit.episode > self.state.start and self.state.paused is None
-        segment, found = self._audit.segment, step(self.state, unit)
-        instead = self._audit.before(found[1], self.state.put_off, batch, place) if counts else None
-        events = self._take(*(found if instead is None else step(self.state, unit, instead=instead)))
-        if counts and self._audit.segment == segment:
+        before, found = self.state, step(self.state, unit)
+        asked = asks(before, unit, found[1])
+        instead = self._audit.asked(batch, place, decides(found[1])) if asked else put_off(before, unit, found[1])
+        events = self._take(*(found if instead is None else step(before, unit, instead=instead)))
+        if self.state.audited > before.audited:
             self._audit.add(batch, place)
         return events
 
@@ -249,7 +249,7 @@ class Handover:
             self._changed.pop(event.level, None)
             self.retired.pop(event.level, None)
         if isinstance(event, Flipped | Reverted | Restarted):
-            self._audit.start()
+            self._audit.start(self.state.phases)
         if isinstance(event, Flipped | Reverted | Restarted) or (isinstance(event, Paused) and event.code is not None):
             self.challengers.clear()
 

@@ -102,7 +102,8 @@ class GateState:
     """Where a gate stands.
 
     levels: that may be handed over, innermost first. episode: the last unit that was counted; units come in the order in which
-    they started. start: the phase began with the first unit after it, at the opening, a flip or a restart. freeze: t, the global
+    they started. start: the phase began with the first unit after it, at the opening, a flip or a restart. phases: how many there
+    have been. audited: units of the phase that are evidence, which the audit of the stream has to have seen. freeze: t, the global
     counter. freezes: since the phase began. spent: risk of all challenges ever opened. deployed: by level. retired: policies that
     acted before the last flip at their level. monitor: of whoever acts, None while the legacy controls every level. paused: why,
     None if it counts. refusals: pauses that the audit of the stream asked for, ever. resumed: the last restart after one of them.
@@ -114,6 +115,8 @@ class GateState:
     levels: tuple[str, ...]
     episode: int = 0
     start: int = 0
+    phases: int = 1
+    audited: int = 0
     freeze: int = 0
     freezes: int = 0
     spent: float = 0.0
@@ -143,6 +146,10 @@ class GateState:
     def started(self) -> int:
         """Return how many episodes are known to have started: all that closed, and those in flight at what was decided."""
         return max([self.episode, self.start, *(item.since - 1 for item in self.challenges)])
+
+    def audits(self, unit: Unit) -> bool:
+        """Say whether the next unit is one that the audit of the stream has to see."""
+        return unit.arm == "agent" and unit.episode > self.start and self.paused is None
 
     def at(self, level: str) -> Deployed | None:
         """Return the policy in control of a level; None for the legacy."""
@@ -231,7 +238,8 @@ def _unit(state: GateState, event: Unit) -> GateState:
     monitor = state.monitor
     if monitor is not None and event.arm == "agent" and event.episode >= state.monitored_since:
         monitor = monitor.step(1.0 if event.reward is None else event.reward)  # a missing reward may be the best
-    return replace(state, episode=event.episode, challenges=challenges, monitor=monitor)
+    audited = state.audited + state.audits(event)
+    return replace(state, episode=event.episode, challenges=challenges, monitor=monitor, audited=audited)
 
 
 def _certified(state: GateState, event: Certified) -> GateState:
@@ -312,7 +320,8 @@ def _monitor_after(state: GateState, left: tuple[Deployed, ...]) -> MonitorState
 
 def _new_phase(state: GateState, since: int) -> GateState:
     """Return the state with a new phase: wealth, counts and the schedule start again; the counter and the budget do not."""
-    return replace(state, start=since - 1, freezes=0, challenges=(), waiting=(), put_off=None)
+    fresh = replace(state, freezes=0, challenges=(), waiting=(), put_off=None)
+    return replace(fresh, start=since - 1, phases=state.phases + 1, audited=0)
 
 
 def open_gate(settings: GateSettings, levels: Sequence[str], problem: str = "") -> tuple[GateState, Opened]:

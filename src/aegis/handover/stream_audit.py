@@ -20,8 +20,9 @@ import numpy as np
 
 from aegis.audit import Auditor, Finding
 from aegis.handover.budget import freeze_share
-from aegis.handover.events import Event, Paused, PutOff
+from aegis.handover.events import Event, Paused, PutOff, Unit
 from aegis.handover.gate import decides
+from aegis.handover.state import GateState
 from aegis.problem import Batch, Problem, concat
 
 ALPHA = 0.001  # of each test, over the life of a gate
@@ -49,6 +50,21 @@ Ville's inequality the wealth ever reaches 1/alpha with probability at most alph
 the action of the one before it, so that neighbouring factors share an episode. The wealth is a product of two of the first kind,
 over every other pair; one of them has the square root of it, and that is what has to be large (see `enough`).
 """
+
+
+def asks(state: GateState, unit: Unit, events: Sequence[Event]) -> bool:
+    """Say whether the stream is to be audited before events follow from the next unit: a chunk is full, or they decide something.
+
+    What was put off is asked for again every `AGAIN` units.
+    """
+    number = state.audited + 1
+    again = decides(events) and (state.put_off is None or number % AGAIN == 0)
+    return state.audits(unit) and (number % CHUNK == 0 or again)
+
+
+def put_off(state: GateState, unit: Unit, events: Sequence[Event]) -> PutOff | None:
+    """Return what comes in the place of a decision that was put off before, where nothing is asked."""
+    return state.put_off if state.audits(unit) and decides(events) else None
 
 
 def enough(found: Finding, alpha: float) -> bool:
@@ -82,25 +98,10 @@ class StreamAudit:
         """Return the level of each test in this segment."""
         return freeze_share(ALPHA, self.segment)
 
-    @property
-    def due(self) -> bool:
-        """Say whether the next episode fills a chunk."""
-        return (self.episodes + 1) % CHUNK == 0
-
-    def start(self) -> None:
+    def start(self, segment: int) -> None:
         """Begin a new segment."""
-        self.segment, self.episodes, self._auditor, self._asked = self.segment + 1, 0, None, None
+        self.segment, self.episodes, self._auditor, self._asked = segment, 0, None, None
         self._waiting.clear()
-
-    def before(self, events: Sequence[Event], put_off: PutOff | None, batch: Batch, place: int) -> Paused | PutOff | None:
-        """Return what comes in the place of events that would follow from the episode at a place of a batch; None if nothing.
-
-        put_off: what puts off anything that is decided so far.
-        """
-        deciding = decides(events)
-        if deciding and put_off is not None and (self.episodes + 1) % AGAIN:
-            return put_off
-        return self.asked(batch, place, deciding) if deciding or self.due else None
 
     def asked(self, batch: Batch | None = None, place: int = 0, deciding: bool = True) -> Paused | PutOff | None:
         """Return what follows from the episodes so far, and from one more at a place of a batch: a pause, or a delay, or nothing.
@@ -108,11 +109,10 @@ class StreamAudit:
         deciding: something is to be decided by them. Nothing is added by asking.
         """
         waiting = [*self._waiting, *([] if batch is None else [(batch, [place])])]
-        episodes = self.episodes + (batch is not None)
         auditor = self._auditor
         if waiting:
-            auditor = self._with(concat([one.take_episodes(np.array(places)) for one, places in waiting]))
-            self._asked = episodes, auditor
+            auditor = self._with(waiting)
+            self._asked = self.episodes + (batch is not None), auditor
         if auditor is None:
             return None
         for found in auditor.result().findings:
@@ -132,15 +132,14 @@ class StreamAudit:
         self.episodes += 1
         if self.episodes % CHUNK:
             return
-        if self._asked is None or self._asked[0] != self.episodes:
-            self.asked(deciding=False)
-        if self._asked is not None:
-            self._auditor = self._asked[1]
+        known = self._asked is not None and self._asked[0] == self.episodes
+        self._auditor = self._asked[1] if known and self._asked is not None else self._with(self._waiting)
         self._asked = None
         self._waiting.clear()
 
-    def _with(self, rest: Batch) -> Auditor:
-        """Return an auditor of all chunks and the rest; the one of the chunks stays as it is."""
+    def _with(self, waiting: Sequence[tuple[Batch, list[int]]]) -> Auditor:
+        """Return an auditor of all chunks and of what waits; the one of the chunks stays as it is."""
+        rest = concat([batch.take_episodes(np.array(places)) for batch, places in waiting])
         if self._auditor is not None:
             made = copy.deepcopy(self._auditor, {id(self.problem): self.problem})
         else:
