@@ -69,4 +69,7 @@ if __name__ == "__main__":
         print(f"{name}: {sum(one for one, _ in found)} handed over, {sum(two for _, two in found)} paused, of {RUNS}", flush=True)
     for name, make in CLEAN.items():
         found = [ended(make(seed)) for seed in range(OF_EACH)]
-        print(f"clean {name}: {sum(one for one, _ in found)} handed over, {sum(two for _, two in found)} paused, of {OF_EACH}", flush=True)
+        print(
+            f"clean {name}: {sum(one for one, _ in found)} handed over, {sum(two for _, two in found)} paused, of {OF_EACH}",
+            flush=True,
+        )

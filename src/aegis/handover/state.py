@@ -103,12 +103,12 @@ class GateState:
 
     levels: that may be handed over, innermost first. episode: the last unit that was counted; units come in the order in which
     they started. start: the phase began with the first unit after it, at the opening, a flip or a restart. phases: how many there
-    have been. audited: units of the phase that are evidence, which the audit of the stream has to have seen. freeze: t, the global
-    counter. freezes: since the phase began. spent: risk of all challenges ever opened. deployed: by level. retired: policies that
-    acted before the last flip at their level. monitor: of whoever acts, None while the legacy controls every level. paused: why,
-    None if it counts. refusals: pauses that the audit of the stream asked for, ever. resumed: the last restart after one of them.
-    put_off: why what would be certified or handed over waits, None if it does not. waiting: certified flips that wait for an
-    operator, by level.
+    have been. audited: units of the phase that are evidence, which the audit of the stream has to have seen. freeze: t, the
+    global counter. freezes: since the phase began. spent: risk of all challenges ever opened. deployed: by level. retired:
+    policies that acted before the last flip at their level. monitor: of whoever acts, None while the legacy controls every
+    level. paused: why, None if it counts. refusals: pauses that the audit of the stream asked for, ever. resumed: the last
+    restart after one of them. put_off: why what would be certified or handed over waits, None if it does not. waiting: certified
+    flips that wait for an operator, by level.
     """
 
     settings: GateSettings

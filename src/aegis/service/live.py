@@ -48,8 +48,7 @@ class Live:
     """A gate beside a running controller. `start` it before anything else; `stop` lets another process take over.
 
     given: the problem as its file says. changed: guards everything, and is notified after every write. watchers: called with
-    every record, also those that are read at the start. audit: of the units of a state, asked before anything is approved. count:
-    which gate of its plant this is, among those in the same store.
+    every record, also those that are read at the start. audit: of the units of a state, asked before anything is approved.
     """
 
     database: Database
@@ -69,7 +68,7 @@ class Live:
     changed: threading.Condition = field(default_factory=threading.Condition, init=False)
     watchers: list[Callable[[Record], None]] = field(default_factory=list, init=False)
     audit: Audit | None = field(default=None, init=False)
-    count: GateCount | None = field(default=None, init=False)
+    _count: GateCount | None = field(default=None, init=False)
     _entries: Entries = field(init=False)
 
     def __post_init__(self) -> None:
@@ -112,18 +111,21 @@ class Live:
             else:
                 self._check_same(about)
             self._write([Entry(WRITER, {"writer": self.writer, "aegis": __version__})])
-            self.count = self._count()
             self.started = True
 
-    def _count(self) -> GateCount:
+    @property
+    def count(self) -> GateCount:
         """Return which gate of its plant this is: gates in the same store whose problem is the same, whatever the margins."""
+        if self._count is not None:
+            return self._count
         own, number, risk = json.loads(json.dumps(without_margins(dump_problem(self.problem)))), 0, 0.0
         for name, body in opened_in(self.database):
             same = name == self.name or without_margins(body["problem"]) == own
             number, risk = number + same, risk + same * float(body["event"]["settings"]["delta"])
             if name == self.name:
                 break
-        return GateCount(number, risk, self.settings.delta)
+        self._count = GateCount(number, risk, self.settings.delta)
+        return self._count
 
     def stop(self) -> None:
         """Let another process take over."""

@@ -117,8 +117,8 @@ class Reading:
                 "put_off": None if state.put_off is None else _finding(state.put_off),
                 "audited": state.audited,
             },
-            "gates": None if self.live.count is None else {**self.live.count.plain(), "words": self.live.count.words},
-            "promise": promise(state, self.live.count is not None and self.live.count.number > 1) if state.deployed else "",
+            "gates": {**self.live.count.plain(), "words": self.live.count.words},
+            "promise": promise(state, self.live.count.number > 1) if state.deployed else "",
             "next_freeze": state.next_freeze if state.paused is None else None,
             "levels": self.levels(),
             "never": [name for name in self.live.problem.names if name not in state.levels],
@@ -191,8 +191,8 @@ class Reading:
             return "Nothing is tested while the gate is paused. An operator resumes it."
         if state.put_off is not None:
             return (
-                "What would be decided is put off: there is some evidence against what the gate counts, and more episodes will tell "
-                f"({state.put_off.code})."
+                "What would be decided is put off: there is some evidence against what the gate counts, and more episodes will "
+                f"tell ({state.put_off.code})."
             )
         over = NOW if level["control"] == "agent" else level["comparator"]
         if level["waiting"] is not None:
