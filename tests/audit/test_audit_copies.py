@@ -126,3 +126,29 @@ def test_anything_that_differs_makes_another_episode(world: str) -> None:
     reward[rows_changed] = np.nextafter(reward[rows_changed], 0.5)
     assert "duplicated-episodes" not in audited(problem, concat([batch, replace(other, reward=reward)])).codes()
     assert "duplicated-episodes" in audited(problem, concat([batch, other])).codes()
+
+
+def redone(rng: np.random.Generator, batch: Batch, same: bool) -> Batch:
+    """Return a log in which every third episode is done once more, in the same context; same: with the same action."""
+    count = len(batch)
+    again = np.sort(np.concatenate([np.arange(count), np.arange(0, count, 3)]))
+    found = replace(batch.take_episodes(again), episode=np.arange(again.size))
+    table = found.levels["dose"]
+    second = np.flatnonzero(np.diff(again, prepend=-1) == 0)
+    action = table.action.copy()
+    action[second] = action[second] if same else rng.integers(0, 2, second.size)
+    reward = np.asarray(found.reward).copy()
+    reward[second] = rng.random(second.size)
+    return replace(found.with_level("dose", replace(table, action=action)), reward=reward)
+
+
+def test_episodes_done_again_with_the_same_action_are_refused_and_with_a_new_draw_they_are_not() -> None:
+    alarms = 0
+    for run in range(40):
+        rng = stream(run, "redone")
+        batch = rows(rng, 120, "number", "number")
+        assert audited(one_level(), redone(rng, batch, same=True)).codes("refused") == ("episodes-redone",)
+        alarms += bool(audited(one_level(), redone(rng, batch, same=False)).refused)
+        codes = rows(rng, 300, "category", "number")
+        alarms += "episodes-redone" in audited(one_level(context=CATEGORY), codes).codes()
+    assert alarms == 0

@@ -208,6 +208,12 @@ def copied_episodes() -> Log:
     return problem, concat([batch, replace(batch, episode=batch.episode + 1000)])
 
 
+def redone_episodes() -> Log:
+    problem, batch = copied_episodes()
+    again = np.arange(reward_of(batch).size) >= reward_of(batch).size // 2
+    return problem, replace(batch, reward=np.where(again, reward_of(batch) * 0.9, reward_of(batch)))
+
+
 def rounded_numbers() -> Log:
     world = make_world("dosing")
     batch = world.episodes(0, 60, world.legacy("natural"), 3)
@@ -283,6 +289,7 @@ FAULTS: dict[str, Callable[[], Log]] = {
     "several-loggers": two_loggers,
     "duplicated-rows": doubled,
     "duplicated-episodes": copied_episodes,
+    "episodes-redone": redone_episodes,
 }
 BY_POLICY = {"outside-support", "poor-overlap", "doubtful-weights"}
 BY_CERTIFICATE = {
@@ -336,7 +343,7 @@ REFUSED = {
 }
 REFUSED |= {"propensity-below-least", "backdoor", "carry-over", "reward-outside-range", "guard-outside-range", "reward-repeated"}
 REFUSED |= {"rounded-actions", "undeclared-atom", "actions-held", "reward-at-end", "episodes-interfere", "duplicated-episodes"}
-REFUSED |= {"siblings-interfere", "neighbours-interfere"}
+REFUSED |= {"siblings-interfere", "neighbours-interfere", "episodes-redone"}
 
 
 @pytest.mark.parametrize("code", FAULTS)

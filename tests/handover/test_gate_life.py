@@ -21,17 +21,23 @@ from aegis.handover.events import (
     Opened,
     Operator,
     Paused,
+    PutOff,
     Restarted,
     Reverted,
     Unit,
     Waiting,
 )
-from aegis.handover.gate import MODES, Given, step
+from aegis.handover.gate import MODES, Given, Instead, decides, step
 from aegis.handover.state import GateState, apply, replay
 
 LEVELS = ("dose", "recipe", "season")
 CAPS = (1.5, 2.0, float("inf"))
 VALUES = {"gains": 0.45, "loses": -0.3, "nothing": 0.0, "kills": -0.9, "impossible": 30.0}
+
+REFUSED, DOUBTED = (
+    Paused(0, "decisions carry over", "carry-over", "dose", "declare it"),
+    PutOff(0, "they may", "carry-over", "dose"),
+)
 
 
 class Life:
@@ -40,6 +46,7 @@ class Life:
     def __init__(self, chance: random.Random) -> None:
         """Open a gate with settings as they come."""
         self.chance = chance
+        self.audits = random.Random(5)
         given = {
             "delta": chance.choice([0.05, 0.5, 0.95]),
             "first": chance.randint(1, 3),
@@ -58,9 +65,9 @@ class Life:
         self.phase, self.of_phase = 0, 0
         self.paused = False
 
-    def take(self, given: Given) -> list[Event]:
+    def take(self, given: Given, instead: Instead | None = None) -> list[Event]:
         """Give the gate something and keep the naive account of what it answers."""
-        self.state, told = step(self.state, given, self.running)
+        self.state, told = step(self.state, given, self.running, instead)
         for event in told:
             self.events.append(event)
             self.again = apply(self.again, through_json(event))
@@ -87,6 +94,8 @@ class Life:
             self.open_since, self.phase, self.of_phase = {}, self.running, 0
         if isinstance(event, Paused | Restarted):
             self.paused = isinstance(event, Paused)
+        if isinstance(event, Paused) and event.code is not None:
+            self.open_since = {}  # what was being tested is void
 
     def refuses(self, given: Given) -> None:
         """Check that something is an error that changes nothing."""
@@ -119,7 +128,9 @@ class Life:
             assert sorted(given.evidence) == sorted(counts)
             for name in counts:
                 self.counted[name] += 1
-            told = self.take(given)
+            instead = self.audits.choices([None, REFUSED, DOUBTED], [200, 1, 4])[0]
+            told = self.take(given, instead)
+            assert instead is None or not decides(told)
             flips = [event for event in told if isinstance(event, Flipped)]
             assert len(flips) <= (self.state.settings.mode == "live")
 
@@ -265,7 +276,7 @@ def test_budget_counts_control_and_events_agree_whatever_happens(seed: int):
 
 
 def test_such_lives_see_everything_that_can_happen_to_a_gate():
-    lives = [live(seed) for seed in range(10)]
+    lives = [live(seed) for seed in range(16)]
     events = [event for life in lives for event in life.events]
     assert {event.kind for event in events} >= {*KINDS} - {"alarm"}
     flips = [event for event in events if isinstance(event, Flipped)]

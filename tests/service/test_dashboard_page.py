@@ -16,7 +16,7 @@ from browser import Running, opened_browser, running_gate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aegis.handover.events import Alarm, plain
+from aegis.handover.events import Alarm, Paused, PutOff, plain
 from aegis.service.counting import Counting
 from aegis.service.routes import read
 from aegis.service.state import EVENT
@@ -501,6 +501,32 @@ def test_an_alarm_stays_until_an_operator_answers_it(waiting: Running, looker: L
     waiting.say("resume", why="a sensor was dirty")
     page.wait_for_function("() => !document.querySelector('#banner').innerText.includes('Alarm.')")
     assert "1" in text(page, "#tiles .tile:last-child") and "Alarm" in text(page, "#events")
+
+
+def test_what_the_audit_refused_is_said_with_what_to_do_until_levels_are_given_back(waiting: Running, looker: Looker) -> None:
+    hand_over(waiting)
+    page = looker.live(waiting.url)
+    sees(page, "#tiles", "at most 0.05")
+    episode = waiting.gate()["episodes"]["counted"]
+    stop = Paused(episode, "the audit refuses what it counts: rewards carry over", "carry-over", "inner", "declare it")
+    delay = PutOff(episode, "rewards may carry over", "carry-over", "inner")
+    with waiting.service.live.changed:
+        waiting.service.live._write([Entry(EVENT, {"event": plain(delay)})])
+    sees(page, "#banner", "Put off. There is some evidence against what is counted, too little to pause. Rewards may carry over")
+    with waiting.service.live.changed:
+        waiting.service.live._write([Entry(EVENT, {"event": plain(stop)})])
+    sees(page, "#banner", "Paused. The audit refuses what it counts: rewards carry over. What to do: declare it.")
+    sees(page, "#banner", "Nothing is promised about \u2018inner\u2019")
+    assert "not bounded" in text(page, "#tiles") and "at most 0.05" not in text(page, "#tiles")
+    assert "Promised: with probability" not in text(page, "body") and "Nothing is promised about what was handed over" in text(
+        page, "body"
+    )
+    waiting.say("resume", why="it is declared now")
+    page.wait_for_function("() => !document.querySelector('#banner').innerText.includes('Paused.')")
+    assert "In doubt." in text(page, "#banner")
+    waiting.say("revert", "inner", why="to be sure")
+    page.wait_for_function("() => !document.querySelector('#banner').innerText.includes('In doubt.')")
+    assert not looker.complaints
 
 
 # ---- for everybody -----------------------------------------------------------------------------------------------------------

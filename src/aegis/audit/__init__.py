@@ -3,9 +3,10 @@
 from aegis.audit.auditing import audit_log
 from aegis.audit.auditor import Auditor
 from aegis.audit.codes import CODES, PROPENSITIES_MOVE, SEVERAL_LOGGERS, Code
-from aegis.audit.finding import CAVEAT, SEVERITIES, Audit, Finding, Severity, Verdict
+from aegis.audit.finding import ANYTIME, CAVEAT, SEVERITIES, Audit, Finding, Severity, Verdict
 
 __all__ = [
+    "ANYTIME",
     "CAVEAT",
     "CODES",
     "PROPENSITIES_MOVE",

@@ -106,10 +106,14 @@ class Auditor:
         for check in self._alone():
             check.add(view)
 
-    def place(self, batch: Batch) -> None:
-        """Place the cuts by which contexts are told apart, unless they are: by the first episodes of a log."""
+    def place(self, batch: Batch, used: int | None = None) -> None:
+        """Place the cuts by which contexts are told apart, unless they are: by the first episodes of a log.
+
+        used: by so many of them, whatever the size of the batch.
+        """
         if self._cuts is None:
-            self._cuts = View.of(self._celled, celled_batch(self.problem, batch), None).cuts
+            view = View.of(self._celled, celled_batch(self.problem, batch), None)
+            self._cuts = view.cuts if used is None else Cuts.of(self._celled, view.batch, view.reward, used)
             self._placing = self._cuts.used
 
     def part(self, number: int, skimmed: bool = False, episodes: int = 0) -> Auditor:
@@ -125,6 +129,13 @@ class Auditor:
         found._copies.expect(episodes)
         found._drift.seen = found._clusters.seen = found._loggers.seen = number * PART
         return found
+
+    def at(self, alpha: float) -> Audit:
+        """Return what was found so far, by tests at another level."""
+        other = Auditor(self.problem, self._policy, self.scope, alpha, self._learned)
+        other._cuts = self._cuts
+        other.merge(self)
+        return other.result()
 
     def merge(self, other: Auditor) -> None:
         """Add what was found in a later part of the log, with the same cuts."""
@@ -161,6 +172,8 @@ class Auditor:
         repeated, propensities = self._repeats.findings(), self._propensities.findings()
         lenient, strongest = Lenient(self.problem), self._propensities.strongest()
         wrong = {found.level for found in propensities if found.level and found.code == "miscalibrated-propensities"}
+        neighbours = lenient.findings(lambda levels: self._neighbours.findings(strongest, levels), wrong)
+        held = {found.level for found in neighbours if found.code == "actions-held"}
         carried = lenient.findings(self._carry_over.findings, wrong)
         siblings = lenient.findings(self._siblings.findings, wrong)
         found = [
@@ -171,7 +184,7 @@ class Auditor:
             *self._rewards.findings(),
             *repeated,
             *self._at_end.findings(),
-            *lenient.findings(lambda levels: self._neighbours.findings(strongest, levels), wrong),
+            *neighbours,
             *carried,
             *([] if any(found.severity == "refused" for found in carried) else siblings),
             *lenient.findings(self._sizes.findings, wrong),
@@ -181,7 +194,7 @@ class Auditor:
             *self._loggers.findings(),
             *self._incumbent.findings(),
             *self._duplicates.findings(bool(repeated)),
-            *self._copies.findings(),
+            *self._copies.findings({*wrong, *held}),
             *([] if self._overlap is None else self._overlap.findings()),
         ]
         return Audit.of(found, self._figures())

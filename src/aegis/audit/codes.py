@@ -231,6 +231,11 @@ CODES: dict[str, Code] = {
         "Episodes are equal to others in all they hold, beyond chance: each would be counted as evidence of its own.",
         "give each episode once; see whether a file was copied, or rows were exported twice under other ids",
     ),
+    "episodes-redone": Code(
+        "Episodes begin with exactly the context of an earlier one and take its action, more often than their propensities say.",
+        "log every attempt as it was drawn; count an episode that failed with what it earned, and draw the action of the next "
+        "one anew",
+    ),
     # ---- the candidate
     "outside-support": Code(
         "The candidate takes actions that the log never takes, or that are not available; they are counted at their worst.",

@@ -2,7 +2,8 @@
 
 Two episodes are compared by hashes of what they hold, ids and times left out. Chance makes equal episodes too. Two things count:
 - Of two episodes with the same first context, the second takes the first one's action with that action's propensity. Episodes
-  that are equal in everything are so more often only if they were copied: a test by betting, whatever the values are.
+  that are equal in everything are so more often only if they were copied: a test by betting, whatever the values are. Episodes
+  that take the same action more often, whatever they earn, were done once more: one that failed was repeated.
 - Rewards that are equal only in episodes that are equal in everything are as good as continuous. Equal episodes may still come
   from few contexts and rewards without noise; but then, as draws at random, pairs of them would bring triples: numbers of groups
   by their size are log-convex. Copies bring pairs without triples.
@@ -52,14 +53,14 @@ class Copies:
         if not len(view.batch):
             return
         self.episodes += len(view.batch)
-        context, chance = self._first(view)
+        context, action, chance = self._first(view)
         reward = _rewards(view)
         chosen = np.flatnonzero(self.by_context.wanted(context) | self.by_reward.wanted(reward))
         if not chosen.size:
             return
-        context, chance, reward = context[chosen], chance[chosen], reward[chosen]
+        context, action, chance, reward = context[chosen], action[chosen], chance[chosen], reward[chosen]
         whole = self._whole(view, chosen, context, reward)
-        self.by_context.add({KEY: context, "whole": whole, "chance": chance})
+        self.by_context.add({KEY: context, "whole": whole, "action": action, "chance": chance})
         self.by_reward.add({KEY: reward, "whole": whole})
 
     def merge(self, other: Copies) -> None:
@@ -68,26 +69,55 @@ class Copies:
         self.by_reward.merge(other.by_reward)
         self.episodes += other.episodes
 
-    def findings(self) -> list[Finding]:
-        """Return what was found."""
-        drawn, log = self._repeated_draws()
+    def findings(self, wrong: Collection[str | None] = ()) -> list[Finding]:
+        """Return what was found. wrong: levels whose propensities are wrong or whose actions are held, not done again."""
+        drawn, log = self._repeated_draws("whole")
+        figures: dict[str, float | str] = {}
         if log >= math.log(1.0 / self.alpha) and drawn >= FEWEST:
             copies, sample = drawn, self.by_context.size
+            figures["log10_evidence"] = log / math.log(10)
         elif self._surplus():
             whole = self.by_reward.values("whole")
             copies, sample = whole.size - np.unique(whole).size, whole.size
         else:
-            return []
+            return self._redone(wrong)
         message = (
             f"{copies} of {'' if sample == self.episodes else 'a sample of '}{sample} episodes are equal to another one in all "
             "contexts, actions and rewards, beyond chance; was a file copied, or exported twice under other ids?"
         )
-        figures: dict[str, float | str] = {"copies": float(copies), "share": copies / sample, "sample": float(sample)}
+        figures |= {"copies": float(copies), "share": copies / sample, "sample": float(sample)}
         return [finding("duplicated-episodes", "refused", message, figures=figures)]
 
-    def _repeated_draws(self) -> tuple[int, float]:
-        """Return how many episodes are equal to the one before them with their first context, and log evidence of copying."""
-        context, whole, chance = (self.by_context.values(name) for name in (KEY, "whole", "chance"))
+    def _redone(self, wrong: Collection[str | None]) -> list[Finding]:
+        """Return that episodes with the first context of an earlier one repeat its action, unless they depend on each other."""
+        level, sample = self.problem.levels[0].name, self.by_context.size
+        again, log = self._repeated_draws("action")
+        if log < math.log(1.0 / self.alpha) or again < FEWEST:
+            return []
+        if self.problem.cluster is not None or level in wrong:
+            return []
+        message = (
+            f"{again} of {'' if sample == self.episodes else 'a sample of '}{sample} episodes begin with exactly the context of "
+            "an earlier one and take its action, more often than their propensities say; were episodes that failed done again?"
+        )
+        return [
+            finding(
+                "episodes-redone",
+                "refused",
+                message,
+                level,
+                log10_evidence=log / math.log(10),
+                again=float(again),
+                sample=float(sample),
+            )
+        ]
+
+    def _repeated_draws(self, what: str) -> tuple[int, float]:
+        """Return how many episodes are equal in something to the one before them with their first context, and log evidence.
+
+        what: a column of the sample by which equal episodes have equal first actions.
+        """
+        context, whole, chance = (self.by_context.values(name) for name in (KEY, what, "chance"))
         order = np.argsort(context, kind="stable")
         again = np.flatnonzero(context[order][1:] == context[order][:-1])
         before, now = order[again], order[again + 1]
@@ -114,12 +144,13 @@ class Copies:
         expected = np.sqrt(most[size - 1] * most[size + 1] * (size + 1) / size)
         return bool((number[size] > expected + SPREADS * np.sqrt(expected)).any())
 
-    def _first(self, view: View) -> tuple[Hashes, Array]:
-        """Return a hash of the first outermost context `[E]`, and the propensity of the first outermost action."""
+    def _first(self, view: View) -> tuple[Hashes, Hashes, Array]:
+        """Return a hash of the first outermost context `[E]`, the first outermost action, and its propensity."""
         level = self.problem.levels[0].name
         table = view.batch.levels[level]
         if not len(table):
-            return np.zeros(len(view.batch), dtype=np.uint64), np.ones(len(view.batch))
+            nothing = np.zeros(len(view.batch), dtype=np.uint64)
+            return nothing, nothing, np.ones(len(view.batch))
         rows, some = view.first_decisions(level)
         found = np.full(len(view.batch), _ODD)
         for values in table.context.values():
@@ -128,7 +159,7 @@ class Copies:
         # Where propensities may be wrong by a factor, the largest chance that is possible.
         chance = self.problem.wrong_by().get(level, 1.0) * table.mu_taken[rows]
         chance = chance if level in self.densities else np.minimum(1.0, chance)
-        return found, np.where(some & np.isfinite(chance) & (chance > 0), chance, 1.0)
+        return found, table.action[rows].astype(np.uint64), np.where(some & np.isfinite(chance) & (chance > 0), chance, 1.0)
 
     def _whole(self, view: View, chosen: AnyArray, context: Hashes, reward: Hashes) -> Hashes:
         """Return a hash of all contexts, actions and rewards of the chosen episodes `[k]`."""

@@ -108,9 +108,9 @@ class Cuts:
     shares: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, problem: Problem, batch: Batch, reward: Array) -> Cuts:
-        """Place the cuts by the first episodes of a batch; reward `[n]`, nan where it is not known."""
-        used = min(MOST_EPISODES, max(1, len(batch) // 10))
+    def of(cls, problem: Problem, batch: Batch, reward: Array, used: int | None = None) -> Cuts:
+        """Place the cuts by the first episodes of a batch, `used` of them; reward `[n]`, nan where it is not known."""
+        used = min(MOST_EPISODES, max(1, len(batch) // 10)) if used is None else used
         first = batch.take_episodes(np.arange(used))
         rows = reward[: len(first.levels[problem.innermost.name])]
         context = {name: _cuts(problem, first, name) for name in problem.names}

@@ -12,6 +12,8 @@ from aegis.errors import SettingError, choose
 Severity = Literal["note", "warning", "refused"]  # how grave a finding is
 Verdict = Literal["fit", "fit with warnings", "refused"]  # of an audit: as grave as its gravest finding
 SEVERITIES: tuple[Severity, ...] = ("refused", "warning", "note")  # the gravest first
+# What a finding rests on, where a test has both: figure 'test'.
+ANYTIME, FIXED = "by betting, at any time", "by a standard score, for a log of fixed length"
 # What every audit says about itself.
 CAVEAT = "The audit is necessary, not sufficient: hidden confounding passes."
 

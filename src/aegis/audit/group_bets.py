@@ -21,11 +21,10 @@ import numpy as np
 from scipy.special import stdtrit
 
 from aegis.audit.bets import mean_log
-from aegis.audit.finding import Severity
+from aegis.audit.finding import ANYTIME, FIXED, Severity
 from aegis.evidence.calibration import blended
 from aegis.problem import AnyArray, Array
 
-ANYTIME, FIXED = "by betting, at any time", "by a standard score, for a log of fixed length"
 WARNS = 0.01  # share of logs in order of which a score warns
 FEWEST = 50  # groups, below which a score says little
 STAKES = np.array([0.9, 0.45, 0.2, 0.05, 0.0125])

@@ -40,7 +40,7 @@ def default_folder() -> Path:
 
 def check_folder(folder: str | Path | None = None) -> None:
     """Raise OutputError if a look could not be written down in the folder of ledgers; writes nothing."""
-    with _held(default_folder() if folder is None else Path(folder)):
+    with held(default_folder() if folder is None else Path(folder)):
         pass
 
 
@@ -76,7 +76,7 @@ class Ledger:
 
         The folder is held meanwhile, so that two processes cannot both be the first.
         """
-        with _held(self.path.parent):
+        with held(self.path.parent):
             earlier = self.records()
             made = choose(earlier)
             if made is not None:
@@ -94,7 +94,7 @@ class Ledger:
     def close(self, declared: Mapping[str, Any], when: str, verdict: str, behaviour: Behaviours | None = None) -> None:
         """Write down what a look found, and how the candidates that are code behaved."""
         key = request_key(declared)
-        with _held(self.path.parent):
+        with held(self.path.parent):
             for path in self.paths:
                 kept = read_looks(path)
                 places = [
@@ -154,7 +154,7 @@ def _shared(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 
 @contextlib.contextmanager
-def _held(folder: Path) -> Iterator[None]:
+def held(folder: Path) -> Iterator[None]:
     """Hold the folder while a look is written down, waiting a while for others that do the same."""
     until = time.monotonic() + PATIENCE
     with contextlib.ExitStack() as stack:

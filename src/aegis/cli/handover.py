@@ -16,7 +16,7 @@ from aegis.cli.values import Word
 from aegis.errors import SettingError
 
 REPORT = "report.html"
-PAUSED = 4  # the exit code of a run whose gate is paused: an assumption failed, or an operator said so
+PAUSED = 4  # the exit code of a run whose gate is paused: its audit refused, an assumption failed, or an operator said so
 
 
 @click.command("handover")
@@ -64,6 +64,9 @@ PAUSED = 4  # the exit code of a run whose gate is paused: an assumption failed,
 )
 @click.option("--who", help="Who says it.")
 @click.option("--why", help="And why.")
+@click.option(
+    "--ledger", type=options.Place(path_type=Path), metavar="FOLDER", help="Where gates of a plant are counted, as looks are."
+)
 @click.option("--config", type=options.Place(path_type=Path), metavar="FILE", help="A YAML file with these options by name.")
 @options.settings
 @options.as_json
@@ -134,6 +137,7 @@ def run(wanted: Any, quiet: bool, said: Sequence[Any] = ()) -> dict[str, Any]:
     from aegis.cli.handover_made import make
     from aegis.cli.handover_shown import result_of, show
     from aegis.handover import handover_to, summary
+    from aegis.handover.folder import count_gate
 
     page = wanted.report or (None if wanted.out is None else wanted.out / REPORT)
     options.spare_inputs({"--report": page}, [])
@@ -142,10 +146,11 @@ def run(wanted: Any, quiet: bool, said: Sequence[Any] = ()) -> dict[str, Any]:
         gate = made.gate
         with watching(gate, wanted.episodes, made.certificate, quiet) as watch:
             if wanted.out is None:
+                count_gate(gate, wanted.about, wanted.ledger)
                 gate.advance(wanted.episodes, watch)
                 found = summary(gate)
             else:
-                found = handover_to(wanted.out, gate, wanted.episodes, wanted.about, watch, said)
+                found = handover_to(wanted.out, gate, wanted.episodes, wanted.about, watch, said, wanted.ledger)
     result = result_of(made, found)
     untouched = result["note"] is not None and not said
     if page is not None and not (untouched and wanted.report is None):

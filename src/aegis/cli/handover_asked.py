@@ -35,6 +35,7 @@ KEYS: dict[str, str] = {
     "gate-set": TABLE,
     "out": TEXT,
     "report": TEXT,
+    "ledger": TEXT,
 }
 LEAST = {"episodes": 1, "seed": 0}
 
@@ -59,6 +60,7 @@ class Asked:
     margins: Mapping[str, float] = field(default_factory=dict)
     out: Path | None = None
     report: Path | None = None
+    ledger: Path | None = None
     places: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @property
@@ -99,7 +101,7 @@ def asked(typed: Mapping[str, Any], config: Path | None) -> Asked:
         )
     names = ("world", "preset", "plant", "legacy", "host", "gate", "episodes", "seed")
     found: dict[str, Any] = {name: merged[name] for name in names if name in merged}
-    found |= {name: Path(merged[name]) for name in ("out", "report") if name in merged}
+    found |= {name: Path(merged[name]) for name in ("out", "report", "ledger") if name in merged}
     tables = {"settings": merged["set-table"], "gate_settings": merged["gate-table"], "margins": merged["margin-table"]}
     return Asked(**found, **tables, places=places)
 

@@ -27,7 +27,10 @@ RECENT = 50  # episodes whose mean is the recent reward
 KEPT = 6  # events that stay on the screen
 EVERY = 5.0  # seconds between lines where there is no terminal
 BAR = 10  # blocks of the bar of evidence
-TOLD = {"flip": "bold green", "waiting": "yellow", "alarm": "bold red", "paused": "bold red", "restarted": "yellow"}
+TOLD = {
+    **{"flip": "bold green", "waiting": "yellow", "put off": "yellow", "restarted": "yellow"},
+    **{"alarm": "bold red", "paused": "bold red"},
+}
 
 
 @dataclass(slots=True)

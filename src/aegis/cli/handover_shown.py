@@ -70,6 +70,8 @@ def show(made: Made, result: dict[str, Any], screen: Console) -> None:
         screen.print(f"The gate '{made.asked.gate}' is {NOT_A_CERTIFICATE}: it may hand over to a worse agent.", style="bold red")
     if result["paused"]:
         screen.print(f"Paused: {result['paused']}", soft_wrap=True, markup=False)
+    if result["assumes"]:
+        screen.print(result["assumes"], soft_wrap=True, markup=False)
     for item in result["waiting"]:
         screen.print(f"Waits: '{item['level']}', {item['challenge']}: {item['why']}", soft_wrap=True, markup=False)
     screen.print(_values(result))

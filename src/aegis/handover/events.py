@@ -119,11 +119,31 @@ class Alarm:
 
 @dataclass(frozen=True, slots=True)
 class Paused:
-    """The gate stopped counting and says why; the policies in control stay in control."""
+    """The gate stopped counting and says why; the policies in control stay in control.
+
+    code, level, fix: of the finding, if the audit of its own stream stopped it, and what to do.
+    """
 
     kind: ClassVar[str] = "paused"
     episode: int
     why: str
+    code: str | None = None
+    level: str | None = None
+    fix: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PutOff:
+    """What would have been certified or handed over waits: the audit has some evidence against the stream, too little to pause.
+
+    code, level: of the finding.
+    """
+
+    kind: ClassVar[str] = "put off"
+    episode: int
+    why: str
+    code: str
+    level: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,10 +187,10 @@ class Operator:
     level: str | None = None
 
 
-Event = Opened | Frozen | Unit | Certified | Flipped | Waiting | Alarm | Paused | Restarted | Reverted | Mode | Operator
+Event = Opened | Frozen | Unit | Certified | Flipped | Waiting | Alarm | Paused | PutOff | Restarted | Reverted | Mode | Operator
 KINDS: dict[str, type[Any]] = {
     kind.kind: kind
-    for kind in (Opened, Frozen, Unit, Certified, Flipped, Waiting, Alarm, Paused, Restarted, Reverted, Mode, Operator)
+    for kind in (Opened, Frozen, Unit, Certified, Flipped, Waiting, Alarm, Paused, PutOff, Restarted, Reverted, Mode, Operator)
 }
 
 

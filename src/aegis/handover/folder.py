@@ -16,8 +16,9 @@ from typing import Any
 from aegis.agents.folder import LOG, SUMMARY, claim
 from aegis.agents.identity import identity
 from aegis.errors import AegisError, InputError, OutputError, SettingError
-from aegis.files import locked, write_text
+from aegis.files import digest_of, locked, write_text
 from aegis.handover.events import Event, Opened, Operator, event_of, plain
+from aegis.handover.gate_ledger import plant_digest, record_gate
 from aegis.handover.run import Handover
 from aegis.handover.summary import summary
 from aegis.logs import write_log
@@ -36,12 +37,14 @@ def handover_to(
     about: dict[str, Any] | None = None,
     watch: Watch | None = None,
     said: Sequence[Operator] = (),
+    ledger: str | Path | None = None,
 ) -> dict[str, Any]:
     """Run a gate with everything kept in `folder`, going on where an earlier, interrupted run of the same settings stopped.
 
     about: plain data about the run, stored and compared on resuming; more episodes than before go on with it, fewer change
     nothing. watch: told the events of every block. said: what an operator says before it goes on; what `handover.say` is told in
-    between is kept as well. Nothing is written before the run was taken up and every word was taken.
+    between is kept as well. ledger: the folder in which gates are counted, AEGIS_LEDGER or the user's own if None. Nothing else
+    is written before the run was taken up and every word was taken.
     Returns the summary.
     Raises OutputError if the folder holds another run or another process writes into it, InputError if its events are damaged,
     or are not those of this run when it is run again.
@@ -54,6 +57,7 @@ def handover_to(
         raise InputError(f"an operator speaks of a run that is kept, and there is none in {place}; run it first")
     with locked(place):
         claim(place, _settings(handover, episodes, about or {}), handover.problem)
+        count_gate(handover, about or {}, ledger)
         kept, whole = _read(path)
         _take_up(path, handover, kept)
         if kept and watch is not None:
@@ -77,6 +81,18 @@ def handover_to(
         keep(handover.events[written:])
         handover.advance(episodes, keep)
         return _finish(place, handover)
+
+
+def count_gate(handover: Handover, about: dict[str, Any], ledger: str | Path | None = None) -> None:
+    """Write a gate down before its first episode, and note in `handover.counted` which one of its plant it is.
+
+    about: plain data that names plant and legacy. A gate that is no certificate promises nothing and is not counted.
+    """
+    if not getattr(handover, "certificate", True):
+        return
+    own = {**about, "seed": handover.seed, "gate settings": handover.settings.plain(), "host": handover.host.name}
+    plant = plant_digest(handover.problem, about)
+    handover.counted = record_gate(plant, digest_of(own), handover.settings.delta, ledger)
 
 
 def read_events(path: Path) -> list[Event]:

@@ -24,6 +24,7 @@ from aegis.handover.events import (
     Mode,
     Operator,
     Paused,
+    PutOff,
     Restarted,
     Reverted,
     Unit,
@@ -55,18 +56,23 @@ class Proposed:
 
 
 Given = Unit | Sequence[Proposed] | Operator | Paused
+Instead = Paused | PutOff
 
 
-def step(state: GateState, given: Given, started: int | None = None) -> tuple[GateState, tuple[Event, ...]]:
+def step(
+    state: GateState, given: Given, started: int | None = None, instead: Instead | None = None
+) -> tuple[GateState, tuple[Event, ...]]:
     """Return the state after what is given, and the events that lead to it.
 
     started: how many episodes have started so far, if some of them are still open; what is decided now holds for later ones.
+    instead: what the audit of the episodes so far asks for, this one among them: it comes in the place of anything that would be
+    decided now.
     """
     if isinstance(given, Unit):
-        return _closed(state, given, _latest(started, max(state.started, given.episode)))
+        return _closed(state, given, _latest(started, max(state.started, given.episode)), instead)
     latest = _latest(started, state.started)
     if isinstance(given, Operator):
-        events = _operator(state, given, latest)
+        events = _operator(state, given, latest, instead)
     elif isinstance(given, Paused):
         events = _pause(state, given)
     else:
@@ -131,7 +137,12 @@ def _challenge(state: GateState, item: Proposed, freeze: int, since: int, count:
 # ---- units -------------------------------------------------------------------------------------------------------------------
 
 
-def _closed(state: GateState, unit: Unit, started: int) -> tuple[GateState, tuple[Event, ...]]:
+def decides(events: Sequence[Event]) -> bool:
+    """Say whether events certify anything or hand it over: then what they rest on has to be audited first."""
+    return any(isinstance(event, Certified | Waiting | Flipped) for event in events)
+
+
+def _closed(state: GateState, unit: Unit, started: int, instead: Instead | None) -> tuple[GateState, tuple[Event, ...]]:
     _check(state, unit)
     counted = unit if state.paused is None else replace(unit, evidence={})
     events: list[Event] = [counted]
@@ -141,7 +152,9 @@ def _closed(state: GateState, unit: Unit, started: int) -> tuple[GateState, tupl
             decided = _decisions(after, unit.episode, started)
         except RefusedError as error:
             decided = [_contradicted(unit.episode, error)]
-        if unit.arm == MIXED and state.counting(unit.episode):
+        if instead is not None:
+            decided = _instead(state, instead, unit.episode)
+        elif unit.arm == MIXED and state.counting(unit.episode):
             # Whether the legacy had to step in may depend on how the episode went: no test goes on without such a unit.
             why = f"the legacy took decisions of episode {unit.episode} that were not its own: what was being tested is given up"
             decided = [Restarted(unit.episode, started + 1, why)]
@@ -152,6 +165,13 @@ def _closed(state: GateState, unit: Unit, started: int) -> tuple[GateState, tupl
         events.append(Alarm(unit.episode, after.monitor.evidence, after.monitor.floor))
         after = apply(after, events[-1])
     return after, tuple(events)
+
+
+def _instead(state: GateState, instead: Instead, episode: int) -> list[Event]:
+    """Return what comes in the place of a decision: a pause, or that it is put off, which is said once for each reason."""
+    before = state.put_off
+    again = isinstance(instead, PutOff) and before is not None and before.code == instead.code
+    return [] if again else [replace(instead, episode=episode)]
 
 
 def _contradicted(episode: int, error: RefusedError) -> Paused:
@@ -260,7 +280,7 @@ def _flip(winner: Challenge, episode: int, started: int) -> Flipped:
 # ---- operators ---------------------------------------------------------------------------------------------------------------
 
 
-def _operator(state: GateState, said: Operator, started: int) -> list[Event]:
+def _operator(state: GateState, said: Operator, started: int, instead: Instead | None) -> list[Event]:
     choose(said.action, ACTIONS, "action of an operator", InputError)
     if not said.who.strip() or not said.why.strip():
         raise InputError(f"an operator who wants to {said.action} says who and why")
@@ -285,6 +305,8 @@ def _operator(state: GateState, said: Operator, started: int) -> list[Event]:
     choose(said.level, state.levels, "level", InputError)
     if said.action == "approve":
         winner = _approved(state, said.level)
+        if instead is not None:
+            return [said, replace(instead, episode=state.episode)]
         try:
             return [said, _flip(winner, state.episode, started)]
         except RefusedError as error:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -22,12 +22,14 @@ from aegis.handover.arrivals import SILENT, Arrivals, acted_otherwise, readable,
 from aegis.handover.challenge import GAIN, Challenge, ClaimState
 from aegis.handover.events import Event, Flipped, Frozen, Paused, Unit
 from aegis.handover.gate import HANDOVER
+from aegis.handover.gate_ledger import GateCount
 from aegis.handover.history import History, joined
 from aegis.handover.hosts import Host
 from aegis.handover.run import episode_rewards
 from aegis.handover.same import check_order, check_whole
 from aegis.handover.settings import GateSettings
 from aegis.handover.state import GateState, apply, open_gate
+from aegis.handover.stream_audit import StreamAudit
 from aegis.policies import known_incumbent, policy_digest
 from aegis.problem import Array, Batch, Plant, Policy, Problem, concat
 
@@ -97,13 +99,16 @@ class PeriodicGate(ABC):
     rewards: list[float] = field(default_factory=list, init=False)
     deployed: dict[str, Policy] = field(default_factory=dict, init=False)
     looked: int = field(default=0, init=False)
+    counted: GateCount | None = field(default=None, init=False)
     _untold: list[Event] = field(default_factory=list, init=False, repr=False)
     _silent: int = field(default=0, init=False, repr=False)
     _arrivals: Arrivals = field(init=False, repr=False)
+    _audit: StreamAudit = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.comparator = Comparator.of(known_incumbent(self.problem, self.legacy))
         self._arrivals = Arrivals(self.problem)
+        self._audit = StreamAudit(self.problem)
         names = tuple(reversed(self.problem.names))
         about = f"{self.name} gate, host {self.host.name}, settings {digest_of(self.settings.plain())[:16]}"
         shared = GateSettings(delta=self.settings.delta, levels=self.settings.levels, generations=1, upgrades=False)
@@ -152,7 +157,11 @@ class PeriodicGate(ABC):
         if now % self.settings.stride or now == self.looked or not self.open_levels or self.state.paused is not None:
             return []
         before, self.looked = len(self.events), now
-        self._look()
+        instead = self._audit.asked() if self.certificate else None
+        if instead is None:
+            self._look()
+        elif self.state.put_off is None or instead.code != self.state.put_off.code:
+            self._happened(replace(instead, episode=now))
         return self.events[before:]
 
     @abstractmethod
@@ -179,7 +188,10 @@ class PeriodicGate(ABC):
             for place, reward in enumerate(rewards.tolist()):
                 if otherwise is not None and otherwise[0] == place:
                     self._pause(otherwise[1])
+                audited = self.state.audited
                 self._happened(Unit(first + place + 1, None if np.isnan(reward) else reward))
+                if self.certificate and self.state.audited > audited:
+                    self._audit.add(batch, place)
                 self._silent = self._silent + 1 if np.isnan(reward) else 0
                 if self._silent == SILENT:
                     self._pause(f"no reward has come for {SILENT} episodes")
@@ -227,6 +239,7 @@ class PeriodicGate(ABC):
         now, challenge = self.state.episode, self._challenge(level)
         self._happened(Flipped(level, challenge, HANDOVER, None, policy_digest(policy), now, now + 1, units, gain, 0.0))
         self.deployed[level] = policy
+        self._audit.start(self.state.phases)
 
     def _challenge(self, level: str) -> str:
         return f"{self.name}-{level}"

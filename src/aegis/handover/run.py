@@ -25,13 +25,15 @@ from aegis.handover.challenge import Logs
 from aegis.handover.challengers import Challenger
 from aegis.handover.events import Certified, Event, Flipped, Frozen, Operator, Paused, Restarted, Reverted, Unit
 from aegis.handover.freezing import challengers_of
-from aegis.handover.gate import Given, step
+from aegis.handover.gate import Given, decides, step
+from aegis.handover.gate_ledger import GateCount
 from aegis.handover.history import History, joined
 from aegis.handover.hosts import Host
 from aegis.handover.same import check_order, check_same
 from aegis.handover.seals import Seal
 from aegis.handover.settings import GateSettings
 from aegis.handover.state import GateState, open_gate
+from aegis.handover.stream_audit import StreamAudit, asks, put_off
 from aegis.policies import known_incumbent, policy_digest
 from aegis.problem import Array, Batch, Plant, Policy, Problem, concat, dump_problem
 
@@ -46,7 +48,8 @@ class Handover:
 
     comparator: the incumbent of each level, as the plant's problem states it, else the legacy without its exploration.
     events: everything that happened. batches, arms, rewards: the closed episodes, who acted in each, and their scaled mean
-    rewards (nan where they are missing). challengers: of open challenges, by name. deployed, retired: policies by level.
+    rewards (nan where they are missing). challengers: of open challenges, by name. deployed, retired: policies by level. counted:
+    which gate of its plant it is, None if it is not written down (`aegis.handover.gate_ledger`).
     """
 
     plant: Plant
@@ -63,14 +66,17 @@ class Handover:
     challengers: dict[str, Challenger] = field(default_factory=dict, init=False)
     deployed: dict[str, Policy] = field(default_factory=dict, init=False)
     retired: dict[str, Policy] = field(default_factory=dict, init=False)
+    counted: GateCount | None = field(default=None, init=False)
     _changed: dict[str, int] = field(default_factory=dict, init=False, repr=False)  # flips since the legacy had a level last
     _seals: dict[str, Seal | None] = field(default_factory=dict, init=False, repr=False)  # of policies in control, by level
     _silent: int = field(default=0, init=False, repr=False)
     _arrivals: Arrivals = field(init=False, repr=False)
+    _audit: StreamAudit = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         self.comparator = Comparator.of(known_incumbent(self.problem, self.legacy))
         _check_margins(self.problem)
+        self._audit = StreamAudit(self.problem)
         self._arrivals = Arrivals(self.problem)
         names = tuple(reversed(self.problem.names))
         self.state, opened = open_gate(self.settings, names, digest_of(dump_problem(self.problem)))
@@ -105,8 +111,10 @@ class Handover:
         return stop if self.state.paused is not None else min(stop, self.state.next_freeze)
 
     def say(self, said: Operator | Paused) -> Sequence[Event]:
-        """Do what an operator says, or pause; return what happened."""
-        return self._step(said)
+        """Do what an operator says, or pause; return what happened. Before anything changes hands the stream is audited."""
+        found = step(self.state, said)
+        instead = self._audit.asked() if decides(found[1]) else None
+        return self._take(*(found if instead is None else step(self.state, said, instead=instead)))
 
     def _block(self, stop: int) -> list[Event]:
         self._check_deployed()
@@ -122,11 +130,13 @@ class Handover:
             for place, arm in enumerate(arms[: len(batch)]):
                 found = {name: units[place] for name, units in evidence.items()} if arm == AGENT else {}
                 reward = None if math.isnan(rewards[place]) else float(rewards[place])
-                events = self._step(Unit(first + place + 1, reward, arm, found))
+                events = self._count(Unit(first + place + 1, reward, arm, found), batch, place)
                 told += events
                 self._silent = 0 if reward is not None else self._silent + 1
                 if any(isinstance(event, Flipped) for event in events):
                     break  # whoever acts in the rest of the block is somebody else
+                if self.state.paused is not None:
+                    evidence = {}
                 if self._silent == SILENT:
                     told += self.say(Paused(self.state.episode, f"no reward has come for {SILENT} episodes"))
                     evidence = {}
@@ -203,8 +213,21 @@ class Handover:
 
     # ---- deciding ----------------------------------------------------------------------------------------------------------
 
+    def _count(self, unit: Unit, batch: Batch, place: int) -> tuple[Event, ...]:
+        """Count the episode at a place of a batch; audited first if it fills a chunk, or if anything is decided by it."""
+        before, found = self.state, step(self.state, unit)
+        asked = asks(before, unit, found[1])
+        instead = self._audit.asked(batch, place, decides(found[1])) if asked else put_off(before, unit, found[1])
+        events = self._take(*(found if instead is None else step(before, unit, instead=instead)))
+        if self.state.audited > before.audited:
+            self._audit.add(batch, place)
+        return events
+
     def _step(self, given: Given) -> tuple[Event, ...]:
-        state, events = step(self.state, given)
+        return self._take(*step(self.state, given))
+
+    def _take(self, state: GateState, events: tuple[Event, ...]) -> tuple[Event, ...]:
+        """Go on with a state and the events that lead to it."""
         for event in events:
             if isinstance(event, Certified | Flipped):
                 self.challengers[event.challenge].check()  # before anything is true
@@ -226,6 +249,8 @@ class Handover:
             self._changed.pop(event.level, None)
             self.retired.pop(event.level, None)
         if isinstance(event, Flipped | Reverted | Restarted):
+            self._audit.start(self.state.phases)
+        if isinstance(event, Flipped | Reverted | Restarted) or (isinstance(event, Paused) and event.code is not None):
             self.challengers.clear()
 
     def _freeze(self) -> list[Event]:
@@ -273,7 +298,7 @@ class Handover:
     def _again(self, told: Sequence[Event], place: int) -> None:
         """Do once more what led to the event at a place: what was said, a freeze, or the episodes up to the next of these."""
         event = told[place]
-        if isinstance(event, Operator | Paused):
+        if isinstance(event, Operator) or (isinstance(event, Paused) and event.code is None):
             self.say(event)
         elif isinstance(event, Frozen | Unit) and self.state.freeze_is_due:
             self._freeze()

@@ -23,6 +23,7 @@ from aegis.handover.events import (
     Mode,
     Opened,
     Paused,
+    PutOff,
     Restarted,
     Reverted,
     Unit,
@@ -46,7 +47,7 @@ class Deployed:
 
     floor: the bound of the value that was certified with it. beside: who was in control of other levels then, level and
     challenge; where a level is not named, the legacy. What was certified speaks of all of them together. apart: those of
-    these levels that have been given back since.
+    these levels that have been given back since. doubted: the audit has refused the stream since; nothing is promised of it.
     """
 
     level: str
@@ -58,6 +59,7 @@ class Deployed:
     floor: float = 0.0
     beside: tuple[tuple[str, str], ...] = ()
     apart: tuple[str, ...] = ()
+    doubted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,16 +102,21 @@ class GateState:
     """Where a gate stands.
 
     levels: that may be handed over, innermost first. episode: the last unit that was counted; units come in the order in which
-    they started. start: the phase began with the first unit after it, at the opening, a flip or a restart. freeze: t, the global
-    counter. freezes: since the phase began. spent: risk of all challenges ever opened. deployed: by level. retired: policies that
-    acted before the last flip at their level. monitor: of whoever acts, None while the legacy controls every level. paused: why,
-    None if it counts. waiting: certified flips that wait for an operator, by level.
+    they started. start: the phase began with the first unit after it, at the opening, a flip or a restart. phases: how many there
+    have been. audited: units of the phase that are evidence, which the audit of the stream has to have seen. freeze: t, the
+    global counter. freezes: since the phase began. spent: risk of all challenges ever opened. deployed: by level. retired:
+    policies that acted before the last flip at their level. monitor: of whoever acts, None while the legacy controls every
+    level. paused: why, None if it counts. refusals: pauses that the audit of the stream asked for, ever. resumed: the last
+    restart after one of them. put_off: why what would be certified or handed over waits, None if it does not. waiting: certified
+    flips that wait for an operator, by level.
     """
 
     settings: GateSettings
     levels: tuple[str, ...]
     episode: int = 0
     start: int = 0
+    phases: int = 1
+    audited: int = 0
     freeze: int = 0
     freezes: int = 0
     spent: float = 0.0
@@ -120,6 +127,9 @@ class GateState:
     monitored_since: int = 0
     alarms: int = 0
     paused: str | None = None
+    refusals: tuple[Paused, ...] = ()
+    resumed: Restarted | None = None
+    put_off: PutOff | None = None
     waiting: tuple[Waiting, ...] = ()
 
     @property
@@ -136,6 +146,10 @@ class GateState:
     def started(self) -> int:
         """Return how many episodes are known to have started: all that closed, and those in flight at what was decided."""
         return max([self.episode, self.start, *(item.since - 1 for item in self.challenges)])
+
+    def audits(self, unit: Unit) -> bool:
+        """Say whether the next unit is one that the audit of the stream has to see."""
+        return unit.arm == "agent" and unit.episode > self.start and self.paused is None
 
     def at(self, level: str) -> Deployed | None:
         """Return the policy in control of a level; None for the legacy."""
@@ -181,13 +195,16 @@ def apply(state: GateState, event: Event) -> GateState:
         floor = event.floor
         return replace(state, monitor=MonitorState.start(floor), monitored_since=event.episode + 1, alarms=state.alarms + 1)
     if isinstance(event, Paused):
-        return replace(state, paused=event.why)
+        return _paused(state, event)
+    if isinstance(event, PutOff):
+        return replace(state, put_off=event)
     if isinstance(event, Mode):
         # What waits is looked at again with the next unit, and says why it waits now.
         return replace(state, settings=replace(state.settings, mode=event.mode), waiting=())
     if isinstance(event, Restarted):
         check_turn(state, event)
-        return _new_phase(replace(state, paused=None), event.since)
+        resumed = event if state.refusals and state.paused is not None else state.resumed
+        return _new_phase(replace(state, paused=None, resumed=resumed), event.since)
     if isinstance(event, Reverted):
         check_turn(state, event)
         left = tuple(_left_by(item, event.level) for item in state.deployed if item.level != event.level)
@@ -221,13 +238,15 @@ def _unit(state: GateState, event: Unit) -> GateState:
     monitor = state.monitor
     if monitor is not None and event.arm == "agent" and event.episode >= state.monitored_since:
         monitor = monitor.step(1.0 if event.reward is None else event.reward)  # a missing reward may be the best
-    return replace(state, episode=event.episode, challenges=challenges, monitor=monitor)
+    audited = state.audited + state.audits(event)
+    return replace(state, episode=event.episode, challenges=challenges, monitor=monitor, audited=audited)
 
 
 def _certified(state: GateState, event: Certified) -> GateState:
     check_certified(state, event)
     winner = replace(state.challenge(event.challenge), crossed=event.units, gain_lower=event.gain_lower)
-    return replace(state, challenges=tuple(winner if item.name == winner.name else item for item in state.challenges))
+    challenges = tuple(winner if item.name == winner.name else item for item in state.challenges)
+    return replace(state, challenges=challenges, put_off=None)
 
 
 def _frozen(state: GateState, event: Frozen) -> GateState:
@@ -263,6 +282,21 @@ def _flipped(state: GateState, event: Flipped) -> GateState:
     return _new_phase(found, event.since)
 
 
+def _paused(state: GateState, event: Paused) -> GateState:
+    """Return the state of a gate that has stopped counting. What the audit refuses is no evidence: open tests are void."""
+    if event.code is None:
+        return replace(state, paused=event.why)
+    return replace(
+        state,
+        paused=event.why,
+        refusals=(*state.refusals, event),
+        deployed=tuple(replace(item, doubted=True) for item in state.deployed),
+        challenges=(),
+        waiting=(),
+        put_off=None,
+    )
+
+
 def _left_by(item: Deployed, level: str) -> Deployed:
     """Return a policy in control after another level was given back."""
     gone = level not in item.apart and any(other == level for other, _ in item.beside)
@@ -286,7 +320,8 @@ def _monitor_after(state: GateState, left: tuple[Deployed, ...]) -> MonitorState
 
 def _new_phase(state: GateState, since: int) -> GateState:
     """Return the state with a new phase: wealth, counts and the schedule start again; the counter and the budget do not."""
-    return replace(state, start=since - 1, freezes=0, challenges=(), waiting=())
+    fresh = replace(state, freezes=0, challenges=(), waiting=(), put_off=None)
+    return replace(fresh, start=since - 1, phases=state.phases + 1, audited=0)
 
 
 def open_gate(settings: GateSettings, levels: Sequence[str], problem: str = "") -> tuple[GateState, Opened]:

@@ -12,9 +12,15 @@ from aegis.certificate.measures import Measure, reward_measure
 from aegis.errors import InputError
 from aegis.handover.events import Alarm, Event, Flipped, Opened, Reverted, Unit, plain
 from aegis.handover.run import Handover
-from aegis.handover.state import Deployed
+from aegis.handover.state import Deployed, GateState
 from aegis.handover.turns import handed_over, last_change, turns
 from aegis.problem import Scope
+
+ASSUMES = (
+    "Assumed, and audited as far as the stream shows it: logged probabilities are those acted with; decisions and episodes "
+    "affect what the problem file says; every episode that started is counted once with what it earned. Outside the promise: "
+    "episodes that were aborted, or done again, and left no trace."
+)
 
 
 def summary(handover: Handover) -> dict[str, Any]:
@@ -39,6 +45,20 @@ def summary(handover: Handover) -> dict[str, Any]:
         "rewards": _rewards(handover, measure),
         "alarms": state.alarms,
         "paused": state.paused,
+        "audit": _audit(handover),
+        "gates": None if handover.counted is None else handover.counted.plain(),
+        "assumes": ASSUMES if certified(handover) else "",
+    }
+
+
+def _audit(handover: Handover) -> dict[str, Any]:
+    """Return what the audit of the gate's own stream found: what paused the gate, ever, and what puts off a decision now."""
+    state = handover.state
+    names = ("episode", "code", "level", "why", "fix")
+    return {
+        "refused": [{name: getattr(item, name) for name in names} for item in state.refusals],
+        "doubted": [item.level for item in state.deployed if item.doubted],
+        "put_off": None if state.put_off is None else {name: getattr(state.put_off, name) for name in names[:-1]},
     }
 
 
@@ -56,7 +76,9 @@ def at_least(value: float, sign: str = "") -> str:
 
 
 def sentence(handover: Handover) -> str:
-    """Return the verdict in one sentence, what was not tested after a revert, and whether the gate is paused.
+    """Return the verdict in one sentence, what was not tested after a revert, whether the gate is paused or puts off what it
+
+    would decide, and which gate of its plant it is.
 
     Raises InputError if more of the risk is spent than there is: then nothing can be said to hold at that risk.
     """
@@ -67,7 +89,43 @@ def sentence(handover: Handover) -> str:
             "those of a gate; restore them or start anew"
         )
     warning = "".join(f" {text}" for text in not_tested(handover)) if certified(handover) else ""
-    return _verdict(handover) + warning + ("" if state.paused is None else f" The gate is paused: {state.paused}.")
+    gates = "" if handover.counted is None or not handover.counted.words else f" {handover.counted.words}"
+    return _verdict(handover) + warning + _stopped(state) + gates
+
+
+def _stopped(state: GateState) -> str:
+    """Return that a gate is paused, was stopped by its audit, or waits for more episodes; empty if it goes on as ever."""
+    if state.paused is not None:
+        fix = f" What to do: {state.refusals[-1].fix}." if state.refusals and state.refusals[-1].why == state.paused else ""
+        return f" The gate is paused: {state.paused}.{fix}"
+    if state.put_off is not None:
+        return (
+            f" What would be handed over is put off since episode {state.put_off.episode}: there is some evidence against the "
+            f"stream, too little to pause ({state.put_off.code}): {state.put_off.why}."
+        )
+    if state.refusals and not state.deployed and state.resumed is not None:
+        return f" The audit stopped it after episode {state.refusals[-1].episode}; it was {state.resumed.why}."
+    return ""
+
+
+def promise(state: GateState, several: bool = False) -> str:
+    """Return what holds of everything that is handed over. several: there are other gates of this plant."""
+    risk = f"{state.settings.delta:.3g}"
+    if not state.refusals:
+        return f"Probability of any wrong handover{' by this gate' if several else ''}: at most {risk}."
+    last = state.refusals[-1]
+    words = []
+    if any(item.doubted for item in state.deployed):
+        words.append(
+            f"Nothing is promised about what was handed over up to episode {last.episode}: there the audit refused the stream "
+            f"({last.code})."
+        )
+    if state.resumed is not None and any(not item.doubted for item in state.deployed):
+        words.append(
+            f"Probability of any wrong handover since the gate was {state.resumed.why}, from episode {state.resumed.since} on: "
+            f"at most {risk}, if what the audit found ({last.code}) has been mended."
+        )
+    return " ".join(words)
 
 
 def not_tested(handover: Handover) -> list[str]:
@@ -104,8 +162,9 @@ def _verdict(handover: Handover) -> str:
     parts = [_held(handover, item, measure) for item in ordered]
     kept = [name for name in state.levels if state.at(name) is None]
     rest = f"; the legacy keeps {', '.join(map(repr, kept))}" if kept else ""
+    several = handover.counted is not None and handover.counted.number > 1
     beside = " Each gain is certified while the other levels act as they did then." if len(state.levels) > 1 else ""
-    return f"Handed over: {' and '.join(parts)}{rest}.{beside} Probability of any wrong handover: at most {risk}."
+    return f"Handed over: {' and '.join(parts)}{rest}.{beside} {promise(state, several)}"
 
 
 def _held(handover: Handover, item: Deployed, measure: Measure) -> str:

@@ -29,6 +29,8 @@ _KINDS: dict[str, pa.DataType] = {
     "action": pa.string(),
     "who": pa.string(),
     "why": pa.string(),
+    "code": pa.string(),
+    "fix": pa.string(),
 }
 SCHEMA = pa.schema(_KINDS)
 

@@ -15,6 +15,7 @@ from aegis.report.numbers import DOWN, UNKNOWN, UP, brief, count, percent, risk
 from aegis.report.sections.summary import Tile
 from aegis.report.words import ALERT, GLASS, TICK, Face
 
+NO_PROMISE = "this gate may hand over to a worse agent"
 AVERAGE = "an average over this run, not a certificate"
 
 
@@ -113,6 +114,9 @@ def _verdict(summary: Mapping[str, Any], handed: Sequence[str], levels: int, cer
         return Face("Not a certificate", "refused", ALERT), "Do not rely on this: the published gate promises nothing"
     if summary["paused"]:
         return Face("Paused", "refused", ALERT), "The gate has stopped counting; whoever is in control stays in control"
+    if summary["audit"]["doubted"]:
+        doubted = _every(summary["audit"]["doubted"])
+        return Face("In doubt", "refused", ALERT), f"Nothing is promised about {doubted}: the audit refused what it rests on"
     if len(handed) == levels:
         return Face("Handed over", "certified", TICK), f"The agent controls {_every(handed)}"
     if handed:
@@ -132,12 +136,14 @@ def _tiles(
     before = rewards["before_first_flip"] if changed else rewards["all"]
     after = rewards["now"]
     given_back = any(level["reverts"] for level in summary["levels"])
-    rounded = {True: risk(settings["delta"]), False: "not bounded"}[certificate]
-    promise = (
-        "that anything worse than it replaces is ever put in control"
-        if certificate
-        else "this gate may hand over to a worse agent"
-    )
+    bounded = certificate and not summary["audit"]["doubted"]
+    rounded = risk(settings["delta"]) if bounded else "not bounded"
+    gates = summary["gates"]
+    promise = "that anything worse than it replaces is ever put in control" if certificate else NO_PROMISE
+    if certificate and not bounded:
+        promise = "the audit refused what was certified from"
+    elif certificate and gates is not None and gates["number"] > 1:
+        promise += f" by this gate; {risk(gates['risk'])} by all {gates['number']} gates of this plant"
     return (
         Tile("Handed over", f"{len(handed)} of {levels}", "levels", ", ".join(handed) or "none", style="first"),
         Tile("Reward before", _reward(before), unit if before is not None else "", f"under the legacy alone; {AVERAGE}"),
@@ -147,7 +153,7 @@ def _tiles(
             unit if after is not None else "",
             f"since control changed last; {AVERAGE}" if handed or given_back else "nothing was handed over",
         ),
-        Tile("Risk", rounded, "", promise, "at most" if certificate else ""),
+        Tile("Risk", rounded, "", promise, "at most" if bounded else ""),
         Tile("Evidence", count(summary["episodes"]), "episodes", f"alarms of the monitor: {count(summary['alarms'])}"),
     )
 
@@ -155,8 +161,14 @@ def _tiles(
 def _next(summary: Mapping[str, Any], found: Sequence[Standing], settings: Mapping[str, Any], certificate: bool) -> str:
     if not certificate:
         return "Run the same plant with the gate \u2018challenger\u2019, whose risk is bounded, before anything changes hands."
+    refused = summary["audit"]["refused"]
+    if summary["paused"] and refused and refused[-1]["why"] == summary["paused"]:
+        held = f" Give {_every(summary['audit']['doubted'])} back meanwhile." if summary["audit"]["doubted"] else ""
+        return f"To mend what the audit found: {refused[-1]['fix']}. Then an operator resumes the gate and says why.{held}"
     if summary["paused"]:
         return f"Mend what stopped the gate, then run it again: {summary['paused']}"
+    if summary["audit"]["doubted"]:
+        return f"Give {_every(summary['audit']['doubted'])} back to the legacy; the gate tests it anew from then on."
     if summary["alarms"]:
         return "The monitor has raised an alarm: find out what changed on the plant before control stays where it is."
     if summary["untested"]:

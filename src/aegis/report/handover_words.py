@@ -15,6 +15,7 @@ from aegis.handover.events import (
     Frozen,
     Operator,
     Paused,
+    PutOff,
     Restarted,
     Reverted,
     Waiting,
@@ -40,7 +41,13 @@ def event_words(event: Event, measure: Measure, certificate: bool = True) -> tup
         floor = brief(measure.value(event.floor))
         return "alarm", f"The reward has fallen below {floor}, which was certified. Only an operator gives a level back."
     if isinstance(event, Paused):
-        return "paused", f"The gate has stopped counting: {event.why}. Whoever is in control stays in control."
+        fix = "" if event.fix is None else f" What to do: {event.fix}."
+        return "paused", f"The gate has stopped counting: {event.why}.{fix} Whoever is in control stays in control."
+    if isinstance(event, PutOff):
+        return (
+            "put off",
+            f"What would be decided waits for more episodes; there is some evidence against the stream: {event.why}.",
+        )
     if isinstance(event, Restarted):
         return "restarted", f"All open challenges were given up: {event.why}. Episodes count again from {event.since} on."
     if isinstance(event, Reverted):

@@ -12,6 +12,8 @@ from datetime import UTC, datetime, timedelta
 from aegis.errors import AegisError
 from aegis.handover import GateState
 from aegis.handover.events import Unit
+from aegis.handover.gate import Instead, decides
+from aegis.handover.stream_audit import asks, put_off
 from aegis.service.errors import Damaged, ServiceError, StoreUnavailable
 from aegis.service.live import Live, internal
 from aegis.service.trees import Tree
@@ -38,6 +40,17 @@ class Counting:
     _since: str = field(default="", init=False)  # when it was started
     _thread: threading.Thread | None = field(default=None, init=False)
     _going: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        self.live.audit = self._audited
+
+    def _audited(self, gate: GateState) -> tuple[bool, Instead | None]:
+        """Return whether all units of a state could be audited, and what comes in the place of a handover, None for nothing."""
+        try:
+            known, instead = self.worker.call("audit", gate, None, True)
+        except WorkerGone:
+            return False, None
+        return known, instead
 
     def start(self) -> None:
         """Start the thread."""
@@ -124,7 +137,16 @@ class Counting:
                 counting = {item.name for item in now.counting(tree.number or 0)} if now.paused is None else set()
                 evidence = {name: found.evidence[name] for name in counting} if tree.arm == "agent" else {}
                 unit = Unit(tree.number or 0, found.reward, tree.arm, evidence)
-                self.live.step(unit)
+                events = self.live.after(unit)
+                asked, instead = asks(now, unit, events), put_off(now, unit, events)
+                if not asked:
+                    self.live.step(unit, instead=instead)
+            if asked:
+                known, instead = self.worker.call("audit", now, tree, decides(events))
+                with self.live.changed:
+                    if not known or self.live.state.opened is not now:
+                        return  # an operator has spoken meanwhile: what was audited is not what counts now
+                    self.live.step(unit, instead=instead)
             self._counted(tree, unit)
 
     def _counted(self, tree: Tree, unit: Unit) -> None:

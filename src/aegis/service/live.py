@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import threading
+import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,9 +20,10 @@ from aegis.errors import InputError, SettingError
 from aegis.files import digest_of
 from aegis.handover import GateSettings
 from aegis.handover.checks import refuse_interval
-from aegis.handover.events import Frozen, Operator, Paused, plain
-from aegis.handover.gate import Given, step
-from aegis.handover.state import open_gate
+from aegis.handover.events import Event, Frozen, Operator, Paused, PutOff, plain
+from aegis.handover.gate import Given, Instead, decides, step
+from aegis.handover.gate_ledger import GateCount, without_margins
+from aegis.handover.state import GateState, open_gate
 from aegis.problem import Policy, Problem, dump_problem
 from aegis.service.asked import check_operator
 from aegis.service.entries import Entries
@@ -30,13 +32,15 @@ from aegis.service.keeper import Keeper
 from aegis.service.problems import known_legacy, legacy_columns, legacy_of, live_problem, uniform_rates
 from aegis.service.sealing import KEPT, piece_digest
 from aegis.service.state import CUT, EVENT, KEYED, LATE, OPENED, WRITER, LiveState
-from aegis.service.store import Database, Entry, Journal, Lease, Record
+from aegis.service.store import Database, Entry, Journal, Lease, Record, opened_in
 from aegis.service.wire import Ask, Report
 from aegis.version import __version__
 
 Body = dict[str, Any]
 NAMES = re.compile(r"[^\W_][\w .:-]{0,63}")  # of gates: they become part of the name of a file
 Kept = Mapping[str, tuple[str, bytes]]
+Audit = Callable[[GateState], tuple[bool, Instead | None]]
+TRIES, PAUSE = 100, 0.05  # how often an approval waits until everything is audited, and seconds in between
 
 
 @dataclass(slots=True)
@@ -44,7 +48,7 @@ class Live:
     """A gate beside a running controller. `start` it before anything else; `stop` lets another process take over.
 
     given: the problem as its file says. changed: guards everything, and is notified after every write. watchers: called with
-    every record, also those that are read at the start.
+    every record, also those that are read at the start. audit: of the units of a state, asked before anything is approved.
     """
 
     database: Database
@@ -63,6 +67,8 @@ class Live:
     started: bool = field(default=False, init=False)
     changed: threading.Condition = field(default_factory=threading.Condition, init=False)
     watchers: list[Callable[[Record], None]] = field(default_factory=list, init=False)
+    audit: Audit | None = field(default=None, init=False)
+    _count: GateCount | None = field(default=None, init=False)
     _entries: Entries = field(init=False)
 
     def __post_init__(self) -> None:
@@ -106,6 +112,20 @@ class Live:
                 self._check_same(about)
             self._write([Entry(WRITER, {"writer": self.writer, "aegis": __version__})])
             self.started = True
+
+    @property
+    def count(self) -> GateCount:
+        """Return which gate of its plant this is: gates in the same store whose problem is the same, whatever the margins."""
+        if self._count is not None:
+            return self._count
+        own, number, risk = json.loads(json.dumps(without_margins(dump_problem(self.problem)))), 0, 0.0
+        for name, body in opened_in(self.database):
+            same = name == self.name or without_margins(body["problem"]) == own
+            number, risk = number + same, risk + same * float(body["event"]["settings"]["delta"])
+            if name == self.name:
+                break
+        self._count = GateCount(number, risk, self.settings.delta)
+        return self._count
 
     def stop(self) -> None:
         """Let another process take over."""
@@ -272,18 +292,37 @@ class Live:
         challenge: what they have seen waiting at the level.
         """
         request = {"operator": action, "who": who, "why": why, "level": level, "challenge": challenge}
-        digest = _digest(request)
-        with self.changed:
-            self._ready()
-            check_operator(self.state.opened.levels, action, why, level)
-            before = self._before(key, digest)
-            if before is None:
+        digest, audited, instead = _digest(request), None, None
+        for _ in range(TRIES):
+            with self.changed:
+                self._ready()
+                check_operator(self.state.opened.levels, action, why, level)
+                before = self._before(key, digest)
+                if before is not None:
+                    return {"done": action, "at": before.at}
                 self._check_waiting(level, challenge)
+                gate, said = self.state.opened, Operator(action, who, why, self.state.opened.episode, level)
                 try:
-                    before = self.step(Operator(action, who, why, self.state.opened.episode, level), key, digest)[0]
+                    if self.audit is None or gate is audited or not decides(self.after(said)):
+                        return self._done(action, self.step(said, key, digest, instead=instead))
                 except InputError as error:
                     raise Conflict(str(error)) from error
-            return {"done": action, "at": before.at}
+            known, instead = self.audit(gate)
+            audited = gate if known else None
+            if not known:
+                time.sleep(PAUSE)
+        raise Conflict("what was counted last is not audited yet: say it once more")
+
+    def _done(self, action: str, records: Sequence[Record]) -> Body:
+        """Return what was done, and what came in its place if the audit did not let it happen."""
+        last = records[-1].body["event"]
+        instead = last if last["kind"] in (Paused.kind, PutOff.kind) and action == "approve" else None
+        return {"done": action, "at": records[0].at, "instead": None if instead is None else f"{last['kind']}: {last['why']}"}
+
+    def after(self, given: Given) -> tuple[Event, ...]:
+        """Return the events that would follow from what is given; nothing is written. Whoever calls holds `changed`."""
+        gate = self.state.opened
+        return step(gate, given, max(self.state.started, gate.started))[1]
 
     def _check_waiting(self, level: str | None, challenge: str | None) -> None:
         """Raise Conflict if something else waits at a level by now than what somebody has seen."""
@@ -298,12 +337,16 @@ class Live:
         key: str | None = None,
         request: str | None = None,
         kept: Callable[[Sequence[str]], Kept] | None = None,
+        instead: Instead | None = None,
     ) -> list[Record]:
-        """Take the gate one step and write what follows. kept: challengers to be kept, asked for by the names of challenges."""
+        """Take the gate one step and write what follows. kept: challengers to be kept, asked for by the names of challenges.
+
+        instead: what the audit asks for, in the place of anything that would be decided.
+        """
         with self.changed:
             self._ready()
             gate = self.state.opened
-            _, events = step(gate, given, max(self.state.started, gate.started))
+            _, events = step(gate, given, max(self.state.started, gate.started), instead)
             if not events:
                 return []
             names = [item.name for event in events if isinstance(event, Frozen) for item in event.challenges]

@@ -10,8 +10,9 @@ from aegis.certificate.measures import Measure, reward_measure
 from aegis.errors import RefusedError
 from aegis.handover import GateState
 from aegis.handover.challenge import GAIN, Challenge
-from aegis.handover.events import Certified, Event, Flipped, Frozen, Opened, Reverted, Unit
-from aegis.handover.summary import told
+from aegis.handover.events import Certified, Event, Flipped, Frozen, Opened, Paused, PutOff, Reverted, Unit
+from aegis.handover.events import plain as event_plain
+from aegis.handover.summary import promise, told
 from aegis.report.handover_standing import Standing, bound_of, evidence_of, standings
 from aegis.service.changes import Changes
 from aegis.service.live import Live
@@ -38,6 +39,7 @@ class Reading:
     ledger: list[dict[str, Any]] = field(default_factory=list, init=False)
     earned: dict[str, list[float]] = field(default_factory=dict, init=False)  # by `Tree.who`: sum of rewards, episodes
     overruled: int = field(default=0, init=False)
+    aborted: int = field(default=0, init=False)  # episodes that were counted and not whole: cut off, or with rewards missing
     changes: Changes = field(default_factory=Changes, init=False)
 
     def __post_init__(self) -> None:
@@ -53,6 +55,8 @@ class Reading:
         who = tree.who()
         self.paths.unit(self.live.state.opened, unit, who)
         self.overruled += sum(item.overruled for item in tree.decisions.values())
+        broken = not tree.whole(self.live.problem) or any(item.reward is None for item in tree.results.values())
+        self.aborted += tree.cut or broken
         if unit.reward is not None:
             total, count = self.earned.get(who, [0.0, 0])
             self.earned[who] = [total + unit.reward, count + 1]
@@ -105,7 +109,16 @@ class Reading:
                 "waiting": waiting,
                 "holding": None if holding is None else asdict(holding),
                 "overruled": self.overruled,
+                "aborted": self.aborted,
             },
+            "audit": {
+                "refused": [_finding(item) for item in state.refusals],
+                "doubted": [item.level for item in state.deployed if item.doubted],
+                "put_off": None if state.put_off is None else _finding(state.put_off),
+                "audited": state.audited,
+            },
+            "gates": {**self.live.count.plain(), "words": self.live.count.words},
+            "promise": promise(state, self.live.count.number > 1) if state.deployed else "",
             "next_freeze": state.next_freeze if state.paused is None else None,
             "levels": self.levels(),
             "never": [name for name in self.live.problem.names if name not in state.levels],
@@ -176,6 +189,11 @@ class Reading:
         """Return in a sentence what happens next at a level."""
         if state.paused is not None:
             return "Nothing is tested while the gate is paused. An operator resumes it."
+        if state.put_off is not None:
+            return (
+                "What would be decided is put off: there is some evidence against what the gate counts, and more episodes will "
+                f"tell ({state.put_off.code})."
+            )
         over = NOW if level["control"] == "agent" else level["comparator"]
         if level["waiting"] is not None:
             asks = "An operator has to approve it." if state.settings.mode == "approve" else "In shadow it is not carried out."
@@ -203,6 +221,11 @@ class Reading:
                 "episodes": state.monitor.count,
             }
         )
+
+
+def _finding(item: Paused | PutOff) -> dict[str, Any]:
+    """Return what the audit found, as plain data."""
+    return {name: value for name, value in event_plain(item).items() if name != "kind"}
 
 
 def _caps(event: Frozen) -> dict[str, list[float | None]]:

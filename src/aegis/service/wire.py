@@ -143,10 +143,11 @@ class Closed(BaseModel):
 
 
 class Done(BaseModel):
-    """What an operator said was done."""
+    """What an operator said was done. instead: what came in its place, if the audit of the stream did not let it happen."""
 
     done: str
     at: str
+    instead: str | None = None
 
 
 class Problem(BaseModel):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import signal
+import threading
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from typing import Any
@@ -35,22 +36,24 @@ class Order:
 
 @dataclass(slots=True)
 class Worker:
-    """Calls methods of a `Workshop` in another process, which is started when it is needed. One caller at a time."""
+    """Calls methods of a `Workshop` in another process, which is started when it is needed. Callers take turns."""
 
     order: Order
     _process: Any = field(default=None, init=False)
     _pipe: Connection | None = field(default=None, init=False)
+    _calling: threading.Lock = field(default_factory=threading.Lock, init=False)
     seen: int = field(default=0, init=False)  # the newest record that the workshop has taken up
 
     def call(self, method: str, *arguments: Any) -> Any:
         """Return what a method of the workshop returns; AegisError if it raised one, WorkerGone if the process ended."""
-        pipe = self._ready()
-        try:
-            pipe.send((method, arguments))
-            worked, answer = pipe.recv()
-        except (EOFError, OSError, BrokenPipeError) as error:
-            self.stop()
-            raise WorkerGone("the process that learns and judges has ended") from error
+        with self._calling:
+            pipe = self._ready()
+            try:
+                pipe.send((method, arguments))
+                worked, answer = pipe.recv()
+            except (EOFError, OSError, BrokenPipeError) as error:
+                self.stop()
+                raise WorkerGone("the process that learns and judges has ended") from error
         if not worked:
             raise answer
         return answer

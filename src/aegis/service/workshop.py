@@ -8,13 +8,15 @@ from dataclasses import dataclass, field
 
 from aegis.certificate.comparator import Comparator
 from aegis.handover import Challenger, GateState, History, Host, Proposed
-from aegis.handover.acting import acting_policy
+from aegis.handover.acting import AGENT, acting_policy
 from aegis.handover.challenge import Logs
 from aegis.handover.events import Unit
 from aegis.handover.freezing import challengers_of
+from aegis.handover.gate import Instead
 from aegis.handover.history import joined
 from aegis.handover.keeping import keep, kept_policy, taken_up
 from aegis.handover.run import episode_rewards
+from aegis.handover.stream_audit import StreamAudit
 from aegis.problem import Batch, Policy, Problem
 from aegis.service.problems import known_legacy, legacy_columns, legacy_of
 from aegis.service.trees import Tree, batch_of
@@ -43,8 +45,11 @@ class Workshop:
     legacy: Policy = field(init=False)
     _challengers: dict[str, Challenger] = field(default_factory=dict, init=False)
     _unjoined: list[Tree] = field(default_factory=list, init=False)
+    _audit: StreamAudit = field(init=False)
+    _unaudited: list[Tree] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
+        self._audit = StreamAudit(self.problem)
         self.columns = {} if known_legacy(self.problem) else legacy_columns(self.problem)
         self.legacy = legacy_of(self.problem)
 
@@ -55,6 +60,25 @@ class Workshop:
         self.arms.append(tree.arm if tree.whole(self.problem) else "broken")
         if tree.whole(self.problem):
             self._unjoined.append(tree)
+        if tree.whole(self.problem) and tree.arm == AGENT:
+            self._unaudited.append(tree)
+
+    def audit(self, state: GateState, tree: Tree | None, deciding: bool) -> tuple[bool, Instead | None]:
+        """Return whether all units are known here that are evidence in a state, and what their audit asks for, None for nothing.
+
+        tree: the next unit, which is audited with them. deciding: something is to be decided by them.
+        """
+        if self._audit.segment != state.phases:
+            self._audit.start(state.phases)
+        fresh = [item for item in self._unaudited if (item.number or 0) > state.start]
+        self._unaudited.clear()
+        if fresh:
+            batch = batch_of(self.problem, fresh, self.columns)
+            for place in range(len(fresh)):
+                self._audit.add(batch, place)
+        if self._audit.episodes != state.audited:
+            return False, None
+        return True, self._audit.asked(None if tree is None else batch_of(self.problem, [tree], self.columns), 0, deciding)
 
     def judge(self, trees: Sequence[Tree], state: GateState, kept: Mapping[str, bytes]) -> list[Judged]:
         """Return what whole episodes say, in their order, about the challenges of `state` that count the last of them."""

@@ -32,7 +32,18 @@ export function banner(gate, counting) {
   }
   if (gate.paused !== null) {
     const stays = "Nothing is tested; whoever is in control stays in control until an operator resumes.";
-    notices.push(notice("paused", "Paused", `${capital(gate.paused)}. ${stays}`));
+    const refused = gate.audit.refused.at(-1);
+    const fix = refused?.why === gate.paused ? `What to do: ${refused.fix}. ` : "";
+    notices.push(notice("paused", "Paused", `${capital(gate.paused)}. ${fix}${stays}`));
+  }
+  if (gate.audit.doubted.length) {
+    const code = gate.audit.refused.at(-1)?.code;
+    const says = `Nothing is promised about ${listed(gate.audit.doubted)}: the audit refused what was certified from (${code}).`;
+    notices.push(notice("alarm", "In doubt", `${says} Give back what you do not trust.`));
+  }
+  if (gate.audit.put_off !== null && gate.paused === null) {
+    const why = `${capital(gate.audit.put_off.why)} (${gate.audit.put_off.code}).`;
+    notices.push(notice("wait", "Put off", `There is some evidence against what is counted, too little to pause. ${why}`));
   }
   if (waits.length && gate.mode === "approve" && gate.paused === null) {
     const certified = `A better policy is certified at ${listed(waits)} and waits for approval.`;
@@ -73,22 +84,26 @@ function mean(gate, who) {
 
 /** Return the numbers below the banner. */
 export function tiles(gate) {
-  const { started, counted, open, waiting, overruled } = gate.episodes;
+  const { started, counted, open, waiting, overruled, aborted } = gate.episodes;
   const { delta, spent } = gate.ledger;
   const behind = waiting ? `, ${whole(waiting)} complete and not counted yet` : "";
   const late = overruled ? ` ${plural(overruled, "decision")} taken by the legacy because the gate was too late.` : "";
+  const broken = aborted ? ` ${plural(aborted, "episode")} broke off or had rewards missing.` : "";
+  const bounded = gate.audit.doubted.length === 0;
   const means = ["legacy", "agent"].filter((who) => gate.earned[who]);
   return [
     tile("Mode", MODES[gate.mode]?.name ?? gate.mode, MODES[gate.mode]?.says),
     tile(
       "Episodes counted",
       whole(counted),
-      `${whole(started)} started, ${whole(open)} still open${behind}.${late}`,
+      `${whole(started)} started, ${whole(open)} still open${behind}.${late}${broken}`,
     ),
     tile(
       "Risk of a wrong handover",
-      `at most ${about(delta)}`,
-      `Over the whole life of the gate; ${percent(spent / delta)} of it is given out.`,
+      bounded ? `at most ${about(delta)}` : "not bounded",
+      bounded
+        ? `Over the whole life of the gate; ${percent(spent / delta)} of it is given out.`
+        : "The audit refused what was certified from.",
     ),
     tile(
       "Mean reward",
@@ -140,12 +155,20 @@ export function ledger(gate) {
     h(
       "p",
       {},
-      `Promised: with probability at least ${about(1 - delta)} no policy is ever put in control that is worse than what it ` +
-        `replaces. Of the risk of ${about(delta)}, at most `,
+      gate.audit.doubted.length
+        ? ""
+        : `Promised: with probability at least ${about(1 - delta)} no policy is ever put in control that is worse than what it ` +
+            "replaces. ",
+      `Of the risk of ${about(delta)}, at most `,
       h("strong", {}, atMost(spent)),
       ` is given out, to the challengers of ${plural(freezes, "freeze")}. It is never given out twice.`,
     ),
+    gate.promise && h("p", {}, gate.promise),
+    gate.gates?.words && h("p", {}, gate.gates.words),
     h("meter", { max: delta, value: spent, "aria-label": "Risk given out, of the risk promised" }, percent(spent / delta)),
+    small(
+      "Outside the promise: episodes that were aborted, or done again, and that the gate was never told of.",
+    ),
     newest.length > 0 && given(newest.slice(0, LATEST), "Risk given out last"),
     newest.length > LATEST &&
       more(`${whole(newest.length - LATEST)} earlier`, given(newest.slice(LATEST), "Risk given out before")),

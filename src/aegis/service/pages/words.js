@@ -14,6 +14,7 @@ export const EVENTS = {
   waiting: "Waiting",
   alarm: "Alarm",
   paused: "Paused",
+  "put off": "Put off",
   restarted: "Restarted",
   reverted: "Given back",
   mode: "Mode",
@@ -117,7 +118,9 @@ export function event(item, { unit, goal }) {
     case "alarm":
       return `${fallen(item, unit, goal)} Only an operator gives a level back.`;
     case "paused":
-      return `Nothing is tested any more: ${item.why}. Whoever is in control stays in control.`;
+      return `Nothing is tested any more: ${item.why}.${item.fix ? ` What to do: ${item.fix}.` : ""} Whoever is in control stays.`;
+    case "put off":
+      return `What would be decided waits: ${item.why}.`;
     case "restarted":
       return `All open challenges were given up: ${item.why}. Episodes count again from ${whole(item.since)} on.`;
     case "reverted":

@@ -166,6 +166,13 @@ def gates_in(database: Database) -> list[str]:
         return list(connection.execute(sa.select(journal.c.gate).where(journal.c.seq == 1).order_by(journal.c.gate)).scalars())
 
 
+def opened_in(database: Database) -> list[tuple[str, dict[str, Any]]]:
+    """Return the gates in a store in the order in which they were opened, each with what it was opened with."""
+    with database.answering(), database.engine.connect() as connection:
+        rows = connection.execute(journal.select().where(journal.c.seq == 1).order_by(journal.c.at, journal.c.gate)).mappings()
+        return [(row["gate"], json.loads(row["body"])) for row in rows]
+
+
 def verify(database: Database, gate: str) -> int:
     """Return how many records a gate has; Damaged if one of them is missing or was altered."""
     return sum(1 for _ in Journal(database, gate).read())

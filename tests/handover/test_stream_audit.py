@@ -1,0 +1,226 @@
+"""The gate audits what it certifies from: it pauses on what would refuse a log, puts off what is in doubt, and says so."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from visits_plant import Visits, gate
+
+from aegis.audit import CODES, Auditor
+from aegis.audit.finding import finding
+from aegis.errors import InputError
+from aegis.handover import Handover, events_table, handover_to, read_events, replay, summary
+from aegis.handover.events import Certified, Flipped, Frozen, Operator, Paused, PutOff, Restarted, Unit
+from aegis.handover.gates import make_gate
+from aegis.handover.stream_audit import ALPHA, CHUNK, PAUSING, StreamAudit, enough
+from aegis.report.handover_page import render_handover
+
+ANN = ("ann", "carry-over is declared now")
+
+
+def flips(run: Handover) -> list[Flipped]:
+    return [event for event in run.events if isinstance(event, Flipped)]
+
+
+def stops(run: Handover) -> list[Paused]:
+    return [event for event in run.events if isinstance(event, Paused)]
+
+
+@pytest.mark.parametrize(
+    ("plant", "code"),
+    [
+        (Visits(later=0.3), "carry-over"),
+        (Visits(redone=True), "episodes-redone"),
+        (Visits(drawn=0.15), "miscalibrated-propensities"),
+        (Visits(across=0.5), "episodes-interfere"),
+    ],
+)
+def test_a_plant_that_is_not_as_declared_stops_the_gate_before_anything_changes_hands(plant: Visits, code: str) -> None:
+    run = gate(plant, seed=2)
+    run.advance(400)
+    assert not flips(run) and not run.deployed
+    (stop,) = stops(run)
+    assert stop.code == code and stop.level == "visit" and stop.fix == CODES[code].fix
+    assert run.state.paused == stop.why and not run.state.challenges
+    found = summary(run)
+    assert "Probability of any wrong handover" not in found["sentence"]
+    assert f"The gate is paused: {stop.why}" in found["sentence"] and CODES[code].fix in found["sentence"]
+    assert [item["code"] for item in found["audit"]["refused"]] == [code]
+    later = [event for event in run.events if isinstance(event, Unit) and event.episode > stop.episode]
+    assert later and not any(event.evidence for event in later)
+
+
+def test_the_same_plant_as_declared_changes_hands_and_never_pauses() -> None:
+    run = gate(Visits(), seed=2)
+    run.advance(400)
+    assert [event.level for event in flips(run)] == ["visit"] and not stops(run)
+    assert "Probability of any wrong handover: at most 0.05." in summary(run)["sentence"]
+
+
+def test_what_is_certified_in_doubt_is_put_off_until_the_audit_has_decided() -> None:
+    run = gate(Visits(later=0.3), seed=3)
+    run.advance(90)
+    (delay,) = [event for event in run.events if isinstance(event, PutOff)]
+    assert delay.code == "carry-over" and run.state.put_off == delay and not run.state.waiting
+    assert not any(isinstance(event, Certified | Flipped) for event in run.events)
+    assert f"put off since episode {delay.episode}" in summary(run)["sentence"]
+    run.advance(200)
+    assert stops(run) and run.state.put_off is None
+
+
+def test_the_audit_looks_at_everything_a_flip_rests_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, bool]] = []
+    ask = StreamAudit.asked
+
+    def noted(self: StreamAudit, *given: object, **more: object) -> object:
+        found = ask(self, *given, **more)  # type: ignore[arg-type]
+        asked.append((self.episodes + bool(given), self._asked is not None))
+        return found
+
+    monkeypatch.setattr(StreamAudit, "asked", noted)
+    run = gate(Visits(), seed=2)
+    run.advance(200)
+    (flip,) = flips(run)
+    assert flip.episode % CHUNK and (flip.episode, True) in asked
+    assert run._audit.segment == 2 and run._audit.episodes == 200 - flip.episode
+
+
+def test_approval_is_audited_too() -> None:
+    run = gate(Visits(), seed=2, mode="approve")
+    run.advance(110)
+    assert run.state.waiting
+    broken = Visits(later=0.4)
+    for number in range(110, 260):  # as if the plant had changed since, with no chunk full in between
+        run._audit.add(broken.episodes(number, 1, run.legacy, 2), 0)
+    told = run.say(Operator("approve", "ann", "looks good", 0, "visit"))
+    assert [type(event) for event in told] == [Operator, Paused] and told[1].code == "carry-over"  # type: ignore[union-attr]
+    assert not run.deployed and not run.state.waiting
+
+
+def test_a_resumed_gate_tests_anew_on_later_episodes_at_the_next_share_of_the_risk() -> None:
+    run = gate(Visits(later=0.3), seed=2)
+    run.advance(200)
+    (stop,) = stops(run)
+    before = run.state.freeze
+    with pytest.raises(InputError, match="who and why"):
+        run.say(Operator("resume", "ann", " ", 0))
+    run.plant = Visits()
+    told = run.say(Operator("resume", *ANN, 0))
+    assert isinstance(told[1], Restarted) and told[1].since == 201 and run.state.paused is None
+    run.advance(400)
+    again = [event for event in run.events if isinstance(event, Frozen) and event.episode >= 200]
+    assert again[0].freeze == before + 1 and all(item.since > 200 for event in again for item in event.challenges)
+    (flip,) = flips(run)
+    words = summary(run)["sentence"]
+    assert flip.episode > 200 and "since the gate was resumed by ann, from episode 201 on: at most 0.05, if" in words
+    assert "Probability of any wrong handover: at most" not in words and "Nothing is promised" not in words
+    assert run._audit.segment == 3 and run._audit.alpha == pytest.approx(ALPHA * 6 / (math.pi * 3) ** 2)
+    assert len(run.state.refusals) == 1 and run.state.refusals[0] == stop
+
+
+def test_nothing_is_promised_of_what_was_handed_over_before_the_audit_refused() -> None:
+    run = gate(Visits(), seed=2)
+    run.advance(150)
+    (flip,) = flips(run)
+    run.plant = Visits(drawn=-0.3)
+    run.advance(700)
+    (stop,) = stops(run)
+    assert stop.code == "miscalibrated-propensities" and run.state.at("visit") is not None
+    assert run.state.deployed[0].doubted and run.deployed
+    found = summary(run)
+    assert "Probability of any wrong handover" not in found["sentence"]
+    assert f"Nothing is promised about what was handed over up to episode {stop.episode}" in found["sentence"]
+    page = render_handover(run)
+    assert "Paused" in page and stop.why.replace("'", "&#39;") in page and "not bounded" in page
+    run.say(Operator("resume", *ANN, 0))
+    assert "Nothing is promised" in summary(run)["sentence"] and ">In doubt<" in render_handover(run)
+    run.say(Operator("revert", *ANN, 0, "visit"))
+    assert "Nothing is promised" not in summary(run)["sentence"]
+    assert replay(run.events) == run.state and flip in run.events
+
+
+def test_the_answer_depends_on_the_episodes_and_not_on_the_blocks_they_come_in() -> None:
+    whole = gate(Visits(later=0.2), seed=3)
+    whole.advance(200)
+    pieces = gate(Visits(later=0.2), seed=3)
+    for stop in (*range(1, 30), 64, 90, 91, 127, 128, 129, 200):
+        pieces.advance(stop)
+    assert whole.events == pieces.events and stops(whole)
+
+
+def test_a_run_with_pauses_is_replayed_restored_and_told_from_an_edited_one(tmp_path: Path) -> None:
+    plant = Visits(later=0.3)
+    first = gate(plant, seed=2)
+    handover_to(tmp_path / "run", first, 200)
+    path = tmp_path / "run" / "events.jsonl"
+    assert replay(read_events(path)) == first.state and first.state.paused
+    again = gate(plant, seed=2)
+    handover_to(tmp_path / "run", again, 260, said=[Operator("resume", *ANN, 0)])
+    assert again.state.paused is None and again.events[: len(first.events)] == first.events
+    lines = path.read_bytes().splitlines(keepends=True)
+    stop = next(place for place, line in enumerate(lines) if b'"kind": "paused"' in line)
+    for kept in (stop, stop + 1, stop + 5, len(lines)):  # killed before the pause was written, after it, later
+        other = gate(plant, seed=2)
+        other.restore(read_events(path)[:kept])
+        assert other.events == again.events[: len(other.events)]
+        assert isinstance(other.events[stop], Paused)
+    edited = read_events(path)
+    edited[stop] = replace(stops(first)[0], code="actions-held")  # type: ignore[assignment]
+    with pytest.raises(InputError, match=f"line {stop + 1} of the events"):
+        gate(plant, seed=2).restore(edited)
+    without = [event for event in read_events(path) if not isinstance(event, Paused)]
+    with pytest.raises(InputError, match=f"line {stop + 1} of the events"):
+        gate(plant, seed=2).restore(without)
+
+
+def test_events_tables_hold_what_the_audit_found() -> None:
+    run = gate(Visits(later=0.3), seed=1)
+    run.advance(200)
+    rows = {row["kind"]: row for row in events_table(run.events).to_pylist()}
+    assert rows["paused"]["code"] == rows["put off"]["code"] == "carry-over"
+    assert rows["paused"]["level"] == "visit" and rows["paused"]["fix"] == CODES["carry-over"].fix
+
+
+def test_the_pac_bayes_gate_audits_before_it_looks() -> None:
+    plant = Visits(later=0.3)
+    run = make_gate("pac-bayes", plant, plant.legacy, gate(plant).host, None, 2)
+    run.advance(200)
+    assert [event.code for event in run.events if isinstance(event, Paused)] == ["carry-over"] and not run.deployed
+    looks = run.looks
+    stop = next(event.episode for event in run.events if isinstance(event, Paused))
+    assert all(look.episode < stop for look in looks)
+
+
+def test_only_tests_that_hold_at_every_time_pause_a_gate() -> None:
+    assert set(PAUSING) - {"siblings-interfere"} <= set(CODES)
+    for code in ("size-follows-reward", "few-units", "deterministic-level", "reward-repeated"):
+        assert not enough(finding(code, "refused", "x", log10_evidence=99.0), ALPHA)
+    scores = finding("miscalibrated-propensities", "refused", "x", score=9.0)
+    assert not enough(scores, ALPHA) and enough(replace(scores, figures={"log10_evidence": 4.0}), ALPHA)
+    assert not enough(finding("carry-over", "warning", "x", log10_evidence=9.0), ALPHA)
+    paired = finding("episodes-interfere", "refused", "x", log10_evidence=10.0, bets=8.0)
+    assert not enough(paired, ALPHA) and enough(replace(paired, figures={"log10_evidence": 12.0, "bets": 8.0}), ALPHA)
+    assert enough(replace(paired, figures={"log10_evidence": 5.0, "bets": 8.0, "overlap": 1.0}), ALPHA)
+
+
+def test_the_shares_of_all_segments_together_stay_within_alpha() -> None:
+    audit, spent = StreamAudit(Visits().problem), 0.0
+    for _ in range(2000):
+        spent += audit.alpha
+        audit.start(audit.segment + 1)
+    assert 0.999 * ALPHA < spent < ALPHA
+
+
+def test_cuts_are_placed_by_a_fixed_number_of_episodes() -> None:
+    plant = Visits()
+    batch = plant.episodes(0, 90, plant.legacy, 1)
+    for count in (20, 90):
+        auditor = Auditor(plant.problem)
+        auditor.place(batch.take_episodes(np.arange(count)), 12)
+        cuts = auditor._cuts
+        assert cuts is not None and cuts.used == 12
+        assert cuts.context["visit"][0].edge == float(np.median(batch.levels["visit"].context["need"][:48]))

@@ -1,0 +1,182 @@
+"""The live gate audits the episodes it counts: it pauses, is resumed, and counts gates of one plant."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from inline import Inline, make_plant
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "handover"))
+
+from visits_plant import VISITS, Visits
+
+from aegis.handover import HOSTS, GateSettings, replay
+from aegis.handover.events import Paused, event_of
+from aegis.rng import stream
+from aegis.service.counting import Counting
+from aegis.service.errors import Conflict
+from aegis.service.live import Live
+from aegis.service.reading import Reading
+from aegis.service.state import EVENT, LiveState
+from aegis.service.store import Database
+from aegis.service.wire import Ask, Legacy, Report
+from aegis.service.workshop import Workshop
+
+
+@dataclass
+class Served:
+    """A plant of visits at a live gate."""
+
+    live: Live
+    counting: Counting
+    reading: Reading
+    later: float = 0.0
+    again: bool = False  # every second person comes with the need, and gets the offers, of the one before
+
+    def run(self, episodes: int, count: bool = True) -> None:
+        """Run so many more episodes, and count them."""
+        for number in range(self.live.state.started, self.live.state.started + episodes):
+            chance, before, source = stream(3, "served", number), 0, number - number % 2 if self.again else number
+            needs = stream(3, "needs", source).random(VISITS)
+            name = self.live.open_episode(f"open {number}", f"person-{number}")["episode"]
+            items = []
+            for visit in range(VISITS):
+                draw = int(stream(3, "offers", source).random(VISITS)[visit] < 0.5)
+                legacy = Legacy(distribution=[0.5, 0.5], **({"taken": draw} if self.again else {}))
+                ask = Ask(level="visit", context={"need": float(needs[visit])}, legacy=legacy)
+                answer = self.live.decide(f"{number} {visit}", name, ask)
+                reward = 0.35 + 0.4 * chance.random() + 0.1 * answer["index"] - self.later * before
+                items.append(Report(episode=name, decision=answer["decision"], reward=max(reward, 0.0)))
+                before = answer["index"]
+            self.live.report(f"results {number}", items)
+            self.live.close(f"close {number}", name)
+            if count:
+                self.count()
+
+    def count(self) -> None:
+        while self.counting.once():
+            pass
+
+    @property
+    def kinds(self) -> list[str]:
+        return [record.body["event"]["kind"] for record in self.live.journal.read() if record.kind == EVENT]
+
+
+def serve(store: Path, later: float = 0.0, again: bool = False, name: str = "visits", **settings: Any) -> Served:
+    database = Database.at(store)
+    database.upgrade()
+    live = Live(database, name, Visits().problem, GateSettings.of({"upgrades": False, **settings}), 3)
+    reading = Reading(live)
+    live.start()
+    counting = Counting(live, Inline(_workshop(live)))
+    return Served(live, counting, reading, later, again)
+
+
+def _workshop(live: Live) -> Workshop:
+    """Return a workshop that has taken up the journal, as that of a process that was started again."""
+    found = Workshop(live.problem, HOSTS["greedy"](), 3)
+    state = LiveState(live.problem, counted=found.counted)
+    for record in live.journal.read():
+        state.apply(record)
+    return found
+
+
+def test_a_plant_with_carry_over_pauses_the_gate_and_an_operator_resumes_it(tmp_path: Path) -> None:
+    plant = serve(tmp_path / "gate.db", later=0.3)
+    plant.run(160)
+    gate = plant.reading.gate()
+    assert "flip" not in plant.kinds and gate["paused"].startswith("the audit refuses what it counts: level 'visit'")
+    (refused,) = gate["audit"]["refused"]
+    assert refused["code"] == "carry-over" and "carry_over: within" in refused["fix"] and not gate["audit"]["doubted"]
+    assert gate["promise"] == "" and plant.live.state.opened.challenges == ()
+    shown = next(item for item in gate["events"] if item["kind"] == "paused")
+    assert shown["code"] == "carry-over" and shown["level"] == "visit"
+    freezes = plant.live.state.opened.freeze
+    plant.live.say("resume it", "resume", "ann", "the plant was mended")
+    plant.later = 0.0
+    plant.run(150)
+    state = plant.live.state.opened
+    assert state.paused is None and state.freeze > freezes and state.at("visit") is not None
+    words = plant.reading.gate()["promise"]
+    assert "since the gate was resumed by ann" in words and "at most 0.05, if what the audit found (carry-over)" in words
+
+
+def test_a_clean_plant_changes_hands_and_what_is_done_again_does_not(tmp_path: Path) -> None:
+    clean = serve(tmp_path / "clean.db")
+    clean.run(150)
+    gate = clean.reading.gate()
+    assert gate["paused"] is None and clean.live.state.opened.at("visit") is not None
+    assert gate["promise"] == "Probability of any wrong handover: at most 0.05." and gate["episodes"]["aborted"] == 0
+    again = serve(tmp_path / "again.db", again=True)
+    again.run(150)
+    assert [item["code"] for item in again.reading.gate()["audit"]["refused"]] == ["episodes-redone"]
+    assert "flip" not in again.kinds
+
+
+def test_a_gate_that_was_stopped_and_started_again_decides_as_one_that_was_not(tmp_path: Path) -> None:
+    whole = serve(tmp_path / "whole.db", later=0.3)
+    whole.run(140)
+    expected = [item for item in whole.kinds if item != "opened"]
+    first = serve(tmp_path / "parts.db", later=0.3)
+    for part in (50, 30, 20, 8, 32):  # the workshop forgets everything in between, and blocks are of any size
+        first.run(part, count=part == 50)
+        first.count()
+        first.counting.worker = Inline(_workshop(first.live))
+    assert first.kinds == expected and "paused" in expected
+    events = [event_of(record.body["event"]) for record in first.live.journal.read() if "event" in record.body]
+    assert replay(events) == first.live.state.opened == whole.live.state.opened
+
+
+def test_what_is_approved_is_audited_first(tmp_path: Path) -> None:
+    plant = serve(tmp_path / "gate.db", mode="approve")
+    plant.run(120)
+    assert plant.reading.gate()["levels"][0]["waiting"]
+    audit = plant.live.audit
+    plant.live.audit = lambda gate: (True, Paused(0, "decisions carry over", "carry-over", "visit", "declare it"))
+    answer = plant.live.say("yes", "approve", "ann", "looks good", "visit")
+    assert answer["instead"] == "paused: decisions carry over" and plant.live.state.opened.at("visit") is None
+    assert plant.kinds[-2:] == ["operator", "paused"]
+    plant.live.audit = audit
+    plant.live.say("again", "resume", "ann", "false alarm")
+    plant.run(120)
+    assert plant.live.say("yes now", "approve", "ann", "looks good", "visit")["instead"] is None
+    assert plant.live.state.opened.at("visit") is not None
+
+
+def test_an_approval_waits_until_everything_is_audited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant = serve(tmp_path / "gate.db", mode="approve")
+    plant.run(120)
+    monkeypatch.setattr("aegis.service.live.PAUSE", 0.0)
+    plant.live.audit = lambda gate: (False, None)
+    with pytest.raises(Conflict, match="not audited yet"):
+        plant.live.say("yes", "approve", "ann", "looks good", "visit")
+    assert plant.live.state.opened.at("visit") is None and plant.kinds[-1] != "operator"
+
+
+def test_episodes_that_break_off_are_counted_and_shown(tmp_path: Path) -> None:
+    plant = make_plant(tmp_path / "gate.db", first=100)
+    reading = Reading(plant.live)
+    plant.run(2)
+    name = plant.live.open_episode("open x", "broken")["episode"]
+    plant.live.decide("ask x", name, Ask(level="meta", context={"T": 0.5}, legacy=Legacy(distribution=[1 / 3] * 3)))
+    plant.count()
+    assert reading.gate()["episodes"]["open"] == 1 and reading.gate()["episodes"]["aborted"] == 0
+    plant.live.close("close x", name, abandoned=True, incomplete=True)
+    plant.count()
+    assert reading.gate()["episodes"]["aborted"] == 1
+
+
+def test_gates_of_one_plant_in_one_store_are_counted(tmp_path: Path) -> None:
+    first, second = serve(tmp_path / "gate.db", name="one"), serve(tmp_path / "gate.db", name="two", delta=0.02)
+    third = serve(tmp_path / "gate.db", name="three")
+    found = [item.reading.gate()["gates"] for item in (first, second, third)]
+    assert [item["number"] for item in found] == [1, 2, 3] and found[0]["words"] == ""
+    assert found[2]["risk"] == pytest.approx(0.12) and "This is gate 3 of this plant" in found[2]["words"]
+    third.live.stop()
+    again = serve(tmp_path / "gate.db", name="three")
+    assert again.reading.gate()["gates"] == found[2]
+    assert make_plant(tmp_path / "gate.db", name="another").live.count.number == 1
