@@ -68,20 +68,21 @@ def put_off(state: GateState, unit: Unit, events: Sequence[Event]) -> PutOff | N
     return state.put_off if state.audits(unit) and decides(events) else None
 
 
+def speaks(found: Finding) -> bool:
+    """Say whether a finding that refuses comes from a test by betting that may pause a gate, and not from a standard score."""
+    betting = "log10_evidence" in found.figures and found.figures.get("test", ANYTIME) == ANYTIME
+    return found.code in PAUSING and found.severity == "refused" and betting
+
+
 def enough(found: Finding, alpha: float) -> bool:
     """Say whether a finding of an audit at level alpha pauses a gate: it refuses, by evidence that holds at every time."""
-    kind, evidence = PAUSING.get(found.code), found.figures.get("log10_evidence")
-    if kind is None or found.severity != "refused" or not isinstance(evidence, float) or not _at_any_time(found):
+    if not speaks(found):
         return False
-    if kind == FORWARD:
+    if PAUSING[found.code] == FORWARD:
         return True  # the audit has compared it with 1/alpha
     overlap, bets = float(found.figures.get("overlap", 2.0)), float(found.figures.get("bets", 1.0))
+    evidence = float(found.figures["log10_evidence"])
     return overlap <= 1.0 or evidence >= overlap * math.log10(2.0 * overlap * STAKES * max(bets, 1.0) / alpha)
-
-
-def _at_any_time(found: Finding) -> bool:
-    """Say whether a finding rests on evidence, where its test has a standard score as well."""
-    return found.figures.get("test", ANYTIME) == ANYTIME
 
 
 @dataclass(slots=True)
@@ -121,13 +122,13 @@ class StreamAudit:
             self._asked = self.episodes + (batch is not None), auditor
         if auditor is None:
             return None
-        for found in auditor.result().findings:
+        doubts = [item for item in auditor.at(DOUBT).refused if speaks(item)] if deciding else []
+        if deciding and not doubts:
+            return None  # what is not in doubt is not refused either
+        for found in auditor.result().refused:
             if enough(found, self.alpha):
                 return Paused(0, f"the audit refuses what it counts: {found.message}", found.code, found.level, found.fix)
-        for found in auditor.at(DOUBT).refused if deciding else ():
-            if found.code in PAUSING and "log10_evidence" in found.figures and _at_any_time(found):
-                return PutOff(0, found.message, found.code, found.level)
-        return None
+        return next((PutOff(0, found.message, found.code, found.level) for found in doubts), None)
 
     def add(self, batch: Batch, place: int) -> None:
         """Add the episode at a place of a batch, the next one of the segment."""

@@ -167,7 +167,7 @@ export function ledger(gate) {
     gate.gates?.words && h("p", {}, gate.gates.words),
     h("meter", { max: delta, value: spent, "aria-label": "Risk given out, of the risk promised" }, percent(spent / delta)),
     small(
-      "Outside the promise: episodes that were aborted, or done again, and that the gate was never told of.",
+      "Outside the promise: episodes that were aborted, or done again, and that the gate never saw.",
     ),
     newest.length > 0 && given(newest.slice(0, LATEST), "Risk given out last"),
     newest.length > LATEST &&
