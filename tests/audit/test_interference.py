@@ -106,7 +106,9 @@ def test_a_learning_legacy_needs_a_split_in_time() -> None:
     # Bets for a policy of one's own are placed on the earliest units, if times tell which those are.
     fixed = certify(timed, Function(timed.problem, second), what=["gain"], ledger=False)
     assert fixed.verdict.verdict == "not yet" and fixed.splits[0]["kind"] == "time"
-    assert certify(untimed, Function(untimed.problem, second), what=["gain"], ledger=False).verdict.verdict == "refused"
+    ordered = certify(untimed, Function(untimed.problem, second), what=["gain"], ledger=False)
+    assert ordered.verdict.verdict == "not yet" and ordered.splits == ({"kind": "order of the log", "units": 30},)
+    assert certify(untimed, learn(untimed, Split(), CandidateSettings("greedy")), ledger=False).verdict.verdict == "refused"
 
 
 def test_loggers_that_take_turns_do_not_move_and_a_trend_of_contexts_is_none_of_the_controller() -> None:

@@ -91,10 +91,10 @@ def test_a_plant_with_carry_over_pauses_the_gate_and_an_operator_resumes_it(tmp_
     gate = plant.reading.gate()
     assert "flip" not in plant.kinds and gate["paused"].startswith("the audit refuses what it counts: level 'visit'")
     (refused,) = gate["audit"]["refused"]
-    assert refused["code"] == "carry-over" and "carry_over: within" in refused["fix"] and not gate["audit"]["doubted"]
+    assert refused["code"] == "siblings-interfere" and "carry_over: within" in refused["fix"] and not gate["audit"]["doubted"]
     assert gate["promise"] == "" and plant.live.state.opened.challenges == ()
     shown = next(item for item in gate["events"] if item["kind"] == "paused")
-    assert shown["code"] == "carry-over" and shown["level"] == "visit"
+    assert shown["code"] == "siblings-interfere" and shown["level"] == "visit"
     freezes = plant.live.state.opened.freeze
     plant.live.say("resume it", "resume", "ann", "the plant was mended")
     plant.later = 0.0
@@ -102,7 +102,7 @@ def test_a_plant_with_carry_over_pauses_the_gate_and_an_operator_resumes_it(tmp_
     state = plant.live.state.opened
     assert state.paused is None and state.freeze > freezes and state.at("visit") is not None
     words = plant.reading.gate()["promise"]
-    assert "since the gate was resumed by ann" in words and "at most 0.05, if what the audit found (carry-over)" in words
+    assert "since the gate was resumed by ann" in words and "at most 0.05, if what the audit found (siblings-interfere)" in words
 
 
 def test_a_clean_plant_changes_hands_and_what_is_done_again_does_not(tmp_path: Path) -> None:

@@ -452,7 +452,7 @@ def test_the_export_certifies_to_the_numbers_of_the_gate(file_database: Database
     (item,) = found["certificates"]
     certificate = certify(source, load_candidate(str(tmp_path / item["folder"]), source.problem), ledger=False)
     (level,) = certificate.levels
-    assert level.verdict == "certified"
+    assert level.verdict == "certified", certificate.verdict.sentence
     assert level.gain_lower == reward_measure(source.problem).gain(held[item["challenge"]].gain_lower)
     assert "than the incumbent" in str(certificate.verdict)
     # Other candidates: the agent's decisions are in the log, and nothing is promised of incumbent and agent.

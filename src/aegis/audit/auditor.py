@@ -41,7 +41,7 @@ class Auditor:
     found about propensities at other levels does not stand in the way. alpha: each test refuses a log that is in order with
     at most this probability (standard scores: in large samples); it costs a certificate nothing. Clusters
     take 24 bytes for each episode, all else a fixed amount. learned: the candidate was learned from this log, on whose own rows
-    the mean of its weights says nothing.
+    the mean of its weights says nothing. whole: one legacy wrote all of the log, so that a stated incumbent has to fit every row.
     """
 
     def __init__(
@@ -51,6 +51,7 @@ class Auditor:
         scope: Iterable[str] | None = None,
         alpha: float = 0.001,
         learned: bool = False,
+        whole: bool = True,
     ) -> None:
         if not (math.isfinite(alpha) and 0 < alpha < 1):
             raise SettingError(f"alpha is the level of the audit's tests, above 0 and below 1, found {alpha}")
@@ -79,7 +80,7 @@ class Auditor:
         self._copies = Copies(problem, alpha, frozenset(atoms_of(self.problem)))
         self._exact = ExactActions(self.problem, self.scope)
         self._loggers = Loggers(self.problem)
-        self._incumbent = IncumbentFit(self.problem)
+        self._incumbent = IncumbentFit(self.problem) if whole else None
         self._drift = Drift(problem, alpha)
         self._overlap = None if policy is None else Overlap(self.problem, policy, self.scope, learned)
 
@@ -101,7 +102,8 @@ class Auditor:
         weights = {} if self._overlap is None else self._overlap.add(batch)
         self._exact.add(batch)
         self._loggers.add(batch)
-        self._incumbent.add(batch)
+        if self._incumbent is not None:
+            self._incumbent.add(batch)
         self._carry_over.add(view, weights)
         for check in self._alone():
             check.add(view)
@@ -122,7 +124,7 @@ class Auditor:
         Of later parts costly tests look at the first batch; skimmed: at none. Which parts are skimmed must depend on their
         numbers only. episodes: about how many the whole log has, if that is known: samples need not be larger there.
         """
-        found = Auditor(self.problem, self._policy, self.scope, self.alpha, self._learned)
+        found = Auditor(self.problem, self._policy, self.scope, self.alpha, self._learned, self._incumbent is not None)
         found._cuts, found._skimmed = self._cuts, skimmed
         found._first = number == 0
         found._placing = self._placing if number == 0 else 0
@@ -132,7 +134,7 @@ class Auditor:
 
     def at(self, alpha: float) -> Audit:
         """Return what was found so far, by tests at another level."""
-        other = Auditor(self.problem, self._policy, self.scope, alpha, self._learned)
+        other = Auditor(self.problem, self._policy, self.scope, alpha, self._learned, self._incumbent is not None)
         other._cuts = self._cuts
         other.merge(self)
         return other.result()
@@ -146,7 +148,8 @@ class Auditor:
         self._carry_over.merge(other._carry_over)
         self._exact.merge(other._exact)
         self._loggers.merge(other._loggers)
-        self._incumbent.merge(other._incumbent)
+        if self._incumbent is not None and other._incumbent is not None:
+            self._incumbent.merge(other._incumbent)
         if self._overlap is not None and other._overlap is not None:
             self._overlap.merge(other._overlap)
 
@@ -192,7 +195,7 @@ class Auditor:
             *self._units(),
             *self._drift.findings(),
             *self._loggers.findings(),
-            *self._incumbent.findings(),
+            *([] if self._incumbent is None else self._incumbent.findings()),
             *self._duplicates.findings(bool(repeated)),
             *self._copies.findings({*wrong, *held}),
             *([] if self._overlap is None else self._overlap.findings()),

@@ -12,6 +12,7 @@ from aegis.errors import counted
 from aegis.problem import AnyArray, Array, Batch, Problem
 
 WIDE = 5.0  # times the rewards' own spread
+SCALES = ((0.0, 1.0), (0.0, 100.0))  # that rewards may be measured on, whatever the log holds
 ENDS = 0.001  # share of rewards at an end of the range up to which the end looks like the largest that was seen
 MISSING = 0.01  # share from which missing rewards are more than a note
 
@@ -141,7 +142,7 @@ class Rewards:
                     first_episode=extent.first,
                 )
             ]
-        if (extent.low, extent.high) == limits and min(extent.ends) <= max(1, ENDS * extent.known):
+        if (extent.low, extent.high) == limits not in SCALES and min(extent.ends) <= max(1, ENDS * extent.known):
             message = (
                 f"the declared range [{limits[0]:g}, {limits[1]:g}] of '{column}' ends exactly at the smallest and the largest "
                 "reward of the log, as a range that was taken from the data would: then larger losses were never ruled out"

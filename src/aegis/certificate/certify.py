@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import itertools
+import math
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -27,7 +28,7 @@ from aegis.certificate.registration import declared_before
 from aegis.certificate.request import Request
 from aegis.certificate.rows import RowSums
 from aegis.certificate.run import collect
-from aegis.certificate.sides import Sides, first_open, gap_columns, learned_splits, placing_split
+from aegis.certificate.sides import Earliest, Sides, first_open, gap_columns, learned_splits, placing_split
 from aegis.certificate.verdicts import listed
 from aegis.engine import Engine, engine_of, prepared
 from aegis.errors import RefusedError
@@ -241,12 +242,15 @@ def _in_time(source: Source, log: _Rows, outcome: Outcome, data: DataDigest, loo
     moving = next(item for item in outcome.audit.findings if item.code == PROPENSITIES_MOVE)
     request = looking.request
     learned = learned_splits(source, request.candidates, request.fresh, data)
-    if not learned and source.problem.time is not None:
-        units = float(outcome.audit.figures.get("clusters", outcome.audit.figures["episodes"]))
-        split = source.placed(Split("time", fraction=placing_split(int(units)).fraction))
-        return _run(source, log, request, data, looking, report, (split,))
-    what = "the candidate was learned from one side of a split by hash" if learned else "bets are placed on units chosen by hash"
-    return replace(outcome, found=None, refusal=f"{moving.message}; {what}", code=PROPENSITIES_MOVE, fix=moving.fix)
+    if learned:
+        reason = f"{moving.message}; the candidate was learned from one side of a split by hash"
+        return replace(outcome, found=None, refusal=reason, code=PROPENSITIES_MOVE, fix=moving.fix)
+    units = int(float(outcome.audit.figures.get("clusters", outcome.audit.figures["episodes"])))
+    share = placing_split(units).fraction
+    if source.problem.time is not None:
+        return _run(source, log, request, data, looking, report, (source.placed(Split("time", fraction=share)),))
+    first = Earliest.of(source.problem, source.batches(), math.ceil(share * units))
+    return _run(source, log, request, data, looking, report, (first,))
 
 
 def _run(
@@ -256,11 +260,12 @@ def _run(
     data: DataDigest,
     looking: Looking,
     report: Report | None,
-    placing: tuple[Split, ...] = (),
+    placing: tuple[Split | Earliest, ...] = (),
 ) -> Outcome:
     """Return what one pass over the log finds, or why there is none. placing: sets units apart that place bets."""
     problem = request.problem
-    auditor = Auditor(problem, scope={name for scope in request.scopes for name in scope})
+    # In the log of a gate agents act after handovers; the units that it counted are held against the incumbent one by one.
+    auditor = Auditor(problem, scope={name for scope in request.scopes for name in scope}, whole=request.frozen is None)
     rows = RowSums()
     try:
         measure = reward_measure(problem)

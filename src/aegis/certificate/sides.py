@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,7 +15,9 @@ from aegis.certificate.frozen import Window
 from aegis.certificate.recognising import recognise, recognisers
 from aegis.errors import AegisError, RefusedError
 from aegis.logs import Source, Split
-from aegis.problem import Batch, Problem
+from aegis.logs.keys import hashes, id_parts
+from aegis.logs.split import id_text
+from aegis.problem import Batch, Hashes, Problem
 
 PLACING_SHARE = 0.05
 LEAST_PLACING = 20  # units, on average
@@ -39,10 +41,44 @@ class Opening:
 
 
 @dataclass(frozen=True, slots=True)
+class Earliest:
+    """The first units of a log without times, in its order: they place bets where propensities follow earlier rewards.
+
+    ids: hashes of these units, sorted.
+    """
+
+    ids: tuple[int, ...]
+
+    @classmethod
+    def of(cls, problem: Problem, batches: Iterable[Batch], count: int) -> Earliest:
+        """Return the first so many units, reading no further than they reach."""
+        found: dict[int, None] = {}
+        for batch in batches:
+            found.update(dict.fromkeys(_unit_hashes(batch).tolist()))
+            if len(found) >= count:
+                break
+        return cls(tuple(sorted(list(found)[:count])))
+
+    def on_side(self, side: str, problem: Problem, batch: Batch) -> npt.NDArray[np.bool_]:
+        """Return which episodes are on a side, `bool[E]`: 'prior' for the first ones, 'certify' for the others."""
+        prior: npt.NDArray[np.bool_] = np.isin(_unit_hashes(batch), np.array(self.ids, dtype=np.uint64))
+        return prior if side == "prior" else ~prior
+
+    def describe(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {"kind": "order of the log", "units": len(self.ids)}
+
+
+def _unit_hashes(batch: Batch) -> Hashes:
+    """Return a hash of the unit of each episode `[E]`: its cluster, else its own id."""
+    return hashes([id_text(part) for part in id_parts(batch.episode if batch.cluster is None else batch.cluster)])
+
+
+@dataclass(frozen=True, slots=True)
 class Sides:
     """Splits whose certification sides have to agree, and where units begin to be open, if any are."""
 
-    splits: tuple[Split | Window, ...]
+    splits: tuple[Split | Window | Earliest, ...]
     opening: Opening | None = None
 
     def certified(self, problem: Problem, batch: Batch) -> npt.NDArray[np.bool_]:
