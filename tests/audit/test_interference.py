@@ -61,6 +61,21 @@ def test_a_cluster_is_no_remedy_for_visits_that_affect_each_other() -> None:
     assert found(table, problem) == {"cluster-interferes": "refused"}
 
 
+def test_a_shared_capacity_is_seen_through_clusters_text_times_and_shuffled_rows() -> None:
+    table, _ = ATTACKS["shared capacity"][0](stream(0, "interference", "shared capacity"))
+    rng = stream(6, "interference", "shuffle")
+    days = np.datetime64("2026-01-01T00:00") + np.arange(len(table)).astype("timedelta64[h]")
+    table = table.append_column("when", pa.array([str(day) for day in days])).append_column(
+        "person", pa.array(np.arange(len(table)) % 480)
+    )
+    shuffled = table.take(rng.permutation(len(table)))
+    assert found(table, problem_of("cluster: person"))["neighbours-interfere"] == "refused"
+    assert found(shuffled, problem_of("time: when"))["neighbours-interfere"] == "refused"
+    assert found(shuffled, problem_of())["neighbours-interfere"] == "refused"  # ids tell the order
+    vague = shuffled.set_column(shuffled.column_names.index("when"), "when", pa.array(["some day"] * len(table)))
+    assert found(vague, problem_of("time: when"))["order-unknown"] == "warning"
+
+
 def test_within_allows_effects_on_later_decisions_only() -> None:
     forward = ATTACKS["shuffled, lag one"][0](stream(4, "interference", "ordered"))[0]
     within = problem_of("carry_over: within").levels[0]

@@ -28,7 +28,7 @@ class ActionShares:
         self.problem = problem
         self.levels = [level for level in problem.levels if level.propensity is not None and level.name in scope]
         self.thinning = {level.name: Thinning(MOST_DECISIONS) for level in self.levels}
-        # By level: taken, expected, squares of sums over episodes, variance by the propensities.
+        # By level: taken, expected, squares of sums over units, variance by the propensities.
         self.sums = {level.name: np.zeros((4, set_count(level))) for level in self.levels}
 
     def add(self, view: View) -> None:
@@ -41,7 +41,11 @@ class ActionShares:
             choices = Choices.of(level, table)
             chance = np.asarray(choices.chance)
             taken = (np.arange(choices.sets) == choices.chosen[:, None]).astype(np.float64)
-            episodes = summed(taken - chance, part.episodes[level.name], len(part.batch))
+            owner, count = part.episodes[level.name], len(part.batch)
+            if part.batch.cluster is not None:  # the episodes of a cluster may share a draw
+                _, unit = np.unique(part.batch.cluster, return_inverse=True)
+                owner, count = np.ravel(unit)[owner], int(unit.max()) + 1
+            episodes = summed(taken - chance, owner, count)
             self.sums[level.name] += np.stack(
                 [taken.sum(axis=0), chance.sum(axis=0), (episodes**2).sum(axis=0), (chance * (1.0 - chance)).sum(axis=0)]
             )

@@ -119,8 +119,8 @@ CODES: dict[str, Code] = {
     ),
     "siblings-interfere": Code(
         "A decision acts on rewards of other decisions of its episode, in an order that 'carry_over' does not allow.",
-        "make one reward of what the decisions earn together ('per: episode', or the level above); if decisions act on later "
-        "ones only and the rows are in their order, declare 'carry_over: within'",
+        "write what the decisions earn together into each of their rows and declare whose reward it is ('per: episode', or the "
+        "level above); if decisions act on later ones only, number them in a 'decision' column and declare 'carry_over: within'",
     ),
     "episodes-interfere": Code(
         "An episode affects the one after it, so that episodes are not independent.",
@@ -134,8 +134,8 @@ CODES: dict[str, Code] = {
     ),
     "cluster-interferes": Code(
         "Episodes of one cluster act on each other's rewards; a cluster repairs dependence, never interference.",
-        "make one episode of the cluster and declare 'carry_over: within', with the order of its decisions; or make one reward "
-        "of it ('per: episode')",
+        "make one episode of the cluster, number its decisions in a 'decision' column and declare 'carry_over: within'; or write "
+        "what it earns in all into each of its rows and declare 'per: episode'",
     ),
     "order-unknown": Code(
         "Episodes are sorted by a result and have no time: whether one affects the next, or holds its action, was not tested.",

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+import pyarrow as pa
 
-from aegis.audit.finding import Finding, finding
+from aegis.audit.finding import SEVERITIES, Finding, finding
 from aegis.audit.held import LAGS, Held
 from aegis.audit.id_order import id_order
 from aegis.audit.interference import Interference
@@ -36,6 +37,8 @@ class Neighbours:
         self.by_id = Held(problem, scope, alpha)
         self.interference = Interference(problem, alpha / 2.0)  # the other half is for carry-over within episodes
         self.windows, self.mates = Windows(alpha), ClusterMates(problem, alpha)
+        self.clustered, self.id_windows = Windows(alpha), Windows(alpha)
+        self.text_time = False
         self.thinning = Thinning(MOST_EPISODES)
         self.tail: Batch | None = None
         self.sorting, self.id_sorting = Sorting(problem), Arranged(problem)
@@ -44,7 +47,8 @@ class Neighbours:
     def add(self, view: View) -> None:
         """Add the episodes of a batch."""
         batch = view.batch
-        self.in_time = batch.time is not None and batch.time.dtype.kind in "iufM"
+        times = comparable_times(batch)
+        self.in_time, self.text_time = times is not None, batch.time is not None and times is None
         if not self.in_time:
             self.sorting.add(view)
         if not self.thinning.wants(len(batch), view.skimmed):
@@ -58,6 +62,9 @@ class Neighbours:
             self._add(View.of(self.problem, both, view.cuts), self._order(both), len(self.tail))
         self._add(view, order, 0)
         self.windows.add(view, order)
+        if batch.cluster is not None:
+            # Clusters may hold actions, which is noticed and leaves this out; else their episodes are neighbours like others.
+            self.clustered.add(view, self._in_time(batch)[:MOST_AT_ONCE])
         self.mates.add(view, self._in_time(batch)[:MOST_AT_ONCE])
         if not self.in_time:
             self._add_by_id(view)
@@ -71,6 +78,9 @@ class Neighbours:
         self.by_id.merge(other.by_id)
         self.interference.merge(other.interference)
         self.windows.merge(other.windows)
+        self.clustered.merge(other.clustered)
+        self.id_windows.merge(other.id_windows)
+        self.text_time = self.text_time or other.text_time
         self.mates.merge(other.mates)
         self.sorting.merge(other.sorting)
         self.id_sorting.merge(other.id_sorting)
@@ -87,17 +97,32 @@ class Neighbours:
         by_id: list[Finding] = []
         if orders == 2 and not self.id_sorting.found():
             by_id = self.by_id.findings("in the order of the ids of episodes", strongest, orders)
+            unsure = wrong | {str(found.level) for found in by_id}
+            by_id += self.id_windows.findings("in the order of the ids of episodes", unsure)
         if column is not None:
             message = f"the episodes are sorted by '{column}', which follows from their actions; their order in time is not known"
             mates = self.mates.findings("sorted by a result", wrong)
             return [finding("order-unknown", "warning", message, column=column), *by_id, *mates]
         words = f"in the order of '{self.problem.time}'" if self.in_time else "in the order of the log"
         held = self.held.findings(words, strongest, orders)
+        near = [found for found in by_id if found.code != "actions-held"]
+        by_id = [found for found in by_id if found.code == "actions-held"]
         held += [found for found in by_id if found.level not in {own.level for own in held}]
         wrong = wrong | {str(found.level) for found in held}
         after = self.interference.findings(words, wrong)
-        near = [] if after else self.windows.findings(words, wrong)
-        return [*held, *after, *near, *self.mates.findings(words, wrong)]
+        in_order = self.windows.findings(words, wrong) or self.clustered.findings(words, wrong)
+        mates = self.mates.findings(words, wrong)
+        near = [] if after or mates else _gravest([*in_order, *near])
+        return [*self._unread(), *held, *after, *near, *mates]
+
+    def _unread(self) -> list[Finding]:
+        """Return a warning where times are text that tells no order."""
+        if not self.text_time:
+            return []
+        message = (
+            f"'{self.problem.time}' holds text that is not a date, so that it tells no order; the order of the log was taken"
+        )
+        return [finding("order-unknown", "warning", message, column=self.problem.time)]
 
     def _add_by_id(self, view: View) -> None:
         """Add pairs in the order of ids, if that is another one than that of the log; within a batch."""
@@ -105,8 +130,10 @@ class Neighbours:
         if order is None:
             return
         self.id_sorting.add(view, order)
-        for lag, before, now in _pairs(_first_of_clusters(view.batch, order)[:MOST_AT_ONCE], 0):
+        order = _first_of_clusters(view.batch, order)[:MOST_AT_ONCE]
+        for lag, before, now in _pairs(order, 0):
             self.by_id.add(view, lag, before, now)
+        self.id_windows.add(view, order)
 
     def _order(self, batch: Batch) -> AnyArray:
         """Return the episodes that are paired, in their order."""
@@ -114,13 +141,29 @@ class Neighbours:
 
     def _in_time(self, batch: Batch) -> AnyArray:
         """Return all episodes in the order of time, else of the log."""
-        return np.arange(len(batch)) if not self.in_time or batch.time is None else np.argsort(batch.time, kind="stable")
+        times = comparable_times(batch) if self.in_time else None
+        return np.arange(len(batch)) if times is None else np.argsort(times, kind="stable")
 
     def _add(self, view: View, order: AnyArray, joint: int) -> None:
         for lag, before, now in _pairs(order, joint):
             self.held.add(view, lag, before, now)
             if lag == 1:
                 self.interference.add(view, before, now)
+
+
+def _gravest(found: list[Finding]) -> list[Finding]:
+    """Return the gravest of several findings, none of none."""
+    return sorted(found, key=lambda item: SEVERITIES.index(item.severity))[:1]
+
+
+def comparable_times(batch: Batch) -> AnyArray | None:
+    """Return the times `[E]` as numbers or dates, text read as dates; None if there are none, or none that can be compared."""
+    if batch.time is None or batch.time.dtype.kind in "iufM":
+        return batch.time
+    try:
+        return np.asarray(pa.array(batch.time.astype(str)).cast(pa.timestamp("us")).to_numpy(zero_copy_only=False))
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return None
 
 
 def _first_of_clusters(batch: Batch, order: AnyArray) -> AnyArray:

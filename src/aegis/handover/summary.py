@@ -19,7 +19,8 @@ from aegis.problem import Scope
 ASSUMES = (
     "Assumed, and audited as far as the stream shows it: logged probabilities are those acted with; decisions and episodes "
     "affect what the problem file says; every episode that started is counted once with what it earned. Outside the promise: "
-    "episodes that were aborted, or done again, and left no trace."
+    "episodes that were aborted, or done again, and left no trace; effects between episodes that are not neighbours, such as a "
+    "shared capacity, which takes longer to see than a handover."
 )
 
 

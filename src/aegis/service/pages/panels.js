@@ -167,7 +167,8 @@ export function ledger(gate) {
     gate.gates?.words && h("p", {}, gate.gates.words),
     h("meter", { max: delta, value: spent, "aria-label": "Risk given out, of the risk promised" }, percent(spent / delta)),
     small(
-      "Outside the promise: episodes that were aborted, or done again, and that the gate never saw.",
+      "Outside the promise: episodes that were aborted, or done again, and that the gate never saw; effects between episodes that are " +
+        "not neighbours, such as a shared capacity, which takes longer to see than a handover.",
     ),
     newest.length > 0 && given(newest.slice(0, LATEST), "Risk given out last"),
     newest.length > LATEST &&
