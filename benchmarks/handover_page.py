@@ -23,7 +23,9 @@ def write(results: Results, known: Mapping[str, Task]) -> None:
         groups.setdefault(name, []).append(found)
     lines = [
         "Whole gate, default settings, delta 0.05, host `greedy`, patience included, unless a row says otherwise. Medians of the "
-        "episode of the handover. Not one run of the command: rows that were recorded before from more runs are kept.",
+        "episode of the handover. Not one run of the command: rows that were recorded before from more runs are kept. Gains are over "
+        "the incumbent, the legacy without its exploration. What is asked of legacies that explore (sign, natural, lever) was set "
+        "for gains over the log, in which the end of exploration counts as a gain.",
         "",
         *_inner(groups),
         *_outer(groups, known),
@@ -92,9 +94,7 @@ def _outer(groups: Mapping[str, list[Any]], known: Mapping[str, Task]) -> list[s
         "natural legacy at both (`natural`) the best inner actions are hardly ever tried, a capped inner policy is a "
         "small step, and what is then left to gain at the outer level is small against the range of the rewards: it "
         "takes long. These runs have the default caps, upgrades of the inner level and the range of means that holds "
-        "for any policy, [-12, 12]. [-6, 12] is what a narrower range would bring: it is not true of this world, in which "
-        "policies can be made with means at -8, so what it hands over is not certified. `published` here plans anew every "
-        "50 episodes."
+        "for any policy, [-12, 12]. `published` here plans anew every 50 episodes."
     )
     return ["**Every level.**", "", *table(head, rows), "", why, ""]
 

@@ -139,12 +139,10 @@ def _rewards() -> dict[str, Task]:
 def _unified() -> dict[str, Task]:
     world = ("unified", {"preset": "stress"})
     wide = ("unified", {"preset": "stress", "mean_range": True})
-    tight = (-6.0, 12.0)
     return {
         "unified, natural, range of means": Task(wide, NATURAL, episodes=2000, runs=20),
         "unified, lever, range of rewards": Task(world, LEVER, episodes=2000, runs=20),
         "unified, lever, range of means": Task(wide, LEVER, episodes=2000),
-        "unified, lever, means in [-6, 12]": Task(world, LEVER, episodes=2000, means=tight),
     }
 
 
