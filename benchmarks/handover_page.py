@@ -23,9 +23,9 @@ def write(results: Results, known: Mapping[str, Task]) -> None:
         groups.setdefault(name, []).append(found)
     lines = [
         "Whole gate, default settings, delta 0.05, host `greedy`, patience included, unless a row says otherwise. Medians of the "
-        "episode of the handover. Not one run of the command: rows that were recorded before from more runs are kept. Gains are over "
-        "the incumbent, the legacy without its exploration. What is asked of legacies that explore (sign, natural, lever) was set "
-        "for gains over the log, in which the end of exploration counts as a gain.",
+        "episode of the handover. Not one run of the command: rows that were recorded before from more runs are kept. Gains are "
+        "over the incumbent, the legacy without its exploration. What is asked of legacies that explore (sign, natural, lever) "
+        "was set for gains over the log, in which the end of exploration counts as a gain.",
         "",
         *_inner(groups),
         *_outer(groups, known),
