@@ -42,7 +42,7 @@ def event_words(event: Event, measure: Measure, certificate: bool = True) -> tup
         return "alarm", f"The reward has fallen below {floor}, which was certified. Only an operator gives a level back."
     if isinstance(event, Paused):
         fix = "" if event.fix is None else f" What to do: {event.fix}."
-        return "paused", f"The gate has stopped counting: {event.why}.{fix} Whoever is in control stays in control."
+        return "paused", f"The gate has stopped counting: {event.why}.{fix} The policy in control stays in control."
     if isinstance(event, PutOff):
         return (
             "put off",
