@@ -309,6 +309,7 @@ def found(audit: Audit) -> list[Finding]:
 
 
 def test_rows_of_the_file_are_named_and_pieces_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Of seeds 0 to 39 one, 5, has a warning of 'siblings-interfere' too: that test warns of one in a hundred logs in order.
     problem, batch = interleaved("additive", "natural", "uniform", 400, 6)
     path = tmp_path / "log.parquet"
     write_log(batch, problem, path)
