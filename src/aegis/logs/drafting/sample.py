@@ -16,6 +16,7 @@ from aegis.logs.convert import plain
 from aegis.logs.decimals import POINT
 from aegis.logs.parts import Part
 from aegis.logs.schema import column_twice
+from aegis.logs.text_log import TextLog
 from aegis.logs.texts import GUESSES, parsed
 
 _BLOCK = 65536
@@ -65,6 +66,7 @@ def read_sample(parts: Sequence[Part], rows: int) -> Sample:
 
 def _common(files: Sequence[LogFile]) -> list[str]:
     for file in files:
+        _refuse_stray(file)
         twice = sorted({name for name in file.names if file.names.count(name) > 1})
         if twice:
             raise column_twice(file.name, twice[0], file.names)
@@ -72,6 +74,18 @@ def _common(files: Sequence[LogFile]) -> list[str]:
     if not found:
         raise LogError(f"{files[0].name}: has no column in common with the other files; give the files of one log")
     return found
+
+
+def _refuse_stray(file: LogFile) -> None:
+    """Raise LogError for a value to the right of the table: it has no name, and may have slipped there from its own column."""
+    stray = file.stray if isinstance(file, TextLog) else None
+    titled = 2 * file.names.count("") > len(file.names)  # the header stands further down
+    if stray is not None and not titled:
+        shown = stray.value if len(stray.value) <= 30 else f"{stray.value[:27]}..."
+        raise LogError(
+            f"{file.name}, row {stray.row}, column {stray.column}: '{shown}' stands in a column without a name, to the right of "
+            "the table; give that column a name in the header, or empty it (a field that holds the separator goes in quotes)"
+        )
 
 
 def _left_out(files: Sequence[LogFile], names: Sequence[str]) -> tuple[tuple[str, str], ...]:
