@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from aegis.logs.drafting.guesses import ActionGuess
 from aegis.logs.drafting.sheet import Look, Sheet
-from aegis.logs.drafting.words import MEANT, is_named, words
+from aegis.logs.drafting.words import DONE, LESS_IS_BETTER, MEANT, PROPENSITY, REWARD, is_named, rank, without, words
 from aegis.logs.values import match
 
 _MOSTLY = 0.5  # share of the rows in which what was meant was done
@@ -35,6 +35,23 @@ def find_meant(action: ActionGuess, sheet: Sheet, used: Collection[str]) -> Look
         key=lambda look: (not shared & set(words(look.name)), exploration(action, look).differs, look.position),
         default=None,
     )
+
+
+def meant_pairs(actions: Sequence[Look], sheet: Sheet) -> list[tuple[Look, Look]]:
+    """Return the columns, among those that may be an action, that stand beside one with what was meant, and that one.
+
+    The two share a name but for words such as `meant` and `actual`, the one holds values of the other, and they mostly agree.
+    """
+    found: list[tuple[Look, Look]] = []
+    for look in actions:
+        named = without(words(look.name), DONE)
+        if not named or is_named(look.name, (*MEANT, *PROPENSITY, *LESS_IS_BETTER)) or rank(look.name, REWARD) is not None:
+            continue
+        beside = [other for other in sheet.but({look.name}) if without(words(other.name), MEANT) == named]
+        meant = find_meant(ActionGuess(look, look.values), Sheet({other.name: other for other in beside}, sheet.rows), ())
+        if meant is not None:
+            found.append((look, meant))
+    return found
 
 
 def exploration(action: ActionGuess, meant: Look) -> Exploration:
