@@ -10,6 +10,7 @@ from random import Random
 import draft_logs as logs
 import pytest
 
+from aegis.errors import ProblemError
 from aegis.logs import Draft, draft_problem
 from aegis.logs.drafting.scalars import scalar
 from aegis.problem import Problem, parse_problem
@@ -165,3 +166,56 @@ def test_a_number_that_starts_again_stays_a_context(tmp_path: Path) -> None:
 
     problem, draft = drafted(tmp_path, "batch,layer,arm,pscore,profit", row, 200)
     assert contexts(problem) == ["layer"] and not draft.unused
+
+
+def test_a_default_on_a_loan_is_not_what_was_meant(tmp_path: Path) -> None:
+    """Both columns are mostly 0, and so agree in most rows."""
+
+    def row(rng: Random, number: int) -> str:
+        return f"{number},{rng.randint(20, 70)},{int(rng.random() < 0.2)},{int(rng.random() < 0.1)},{rng.gauss(5, 1):.2f}"
+
+    problem, draft = drafted(tmp_path, "batch,income,offer,default,profit", row)
+    assert problem.innermost.actions.column == "offer" and problem.innermost.incumbent is None
+    assert contexts(problem) == ["income"] and "epsilon" not in draft.text
+    assert asked(draft, "known before 'offer' is decided", "'default' (its name is that of a result)")
+
+
+def test_units_in_brackets_do_not_hide_what_was_meant(tmp_path: Path) -> None:
+    problem, _ = drafted(tmp_path, "batch;Feuchte;Soll-Drehzahl;Drehzahl [1/min];profit", explored)
+    assert problem.innermost.actions.column == "Drehzahl [1/min]" and problem.innermost.incumbent is not None
+
+
+# ---- times and guards ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "time"), [("delivered_on", None), ("Lieferdatum", None), ("end_time", None), ("logged", "logged")]
+)
+def test_a_time_behind_the_action_is_asked_about_and_an_end_is_none(name: str, time: str | None, tmp_path: Path) -> None:
+    def row(rng: Random, number: int) -> str:
+        return f"L{number},{rng.choice('ab')},0.5,2025-{number // 28 % 12 + 1:02d}-{number % 28 + 1:02d},{rng.random():.2f}"
+
+    problem, draft = drafted(tmp_path, f"lot,arm,pscore,{name},profit", row, 200)
+    assert problem.time == time
+    assert asked(draft, f"'{name}' is not taken for the time" if time is None else f"Is '{name}' when the episode began?")
+
+
+def test_a_guard_whose_goal_is_not_known_has_to_be_filled_in(tmp_path: Path) -> None:
+    def row(rng: Random, number: int) -> str:
+        visit = int(rng.random() < 0.3)
+        bought = visit * int(rng.random() < 0.3)
+        return f"{rng.randint(20, 70)},{rng.choice('ab')},{visit},{bought},{bought * rng.uniform(5, 50):.2f}"
+
+    _, draft = drafted(tmp_path, "age,treatment,visit,conversion,spend", row)
+    assert "#   - {column: visit, range: [0, 1], max_worsening: 0.01, goal: FILL}" in draft.text
+    uncommented = draft.text.replace("# guards:", "guards:").replace("#   - {column: visit", "  - {column: visit")
+    with pytest.raises(ProblemError, match="goal"):
+        parse_problem(uncommented)
+
+
+def test_whether_something_was_settled_is_no_context(tmp_path: Path) -> None:
+    def row(rng: Random, number: int) -> str:
+        return f"T{number},{rng.choice('xy')},{rng.choice(['bot', 'human'])},0.5,{rng.choice(['yes', 'no'])},{rng.random():.2f}"
+
+    problem, draft = drafted(tmp_path, "ticket,product,assigned,p,resolved,score", row)
+    assert contexts(problem) == ["product"] and asked(draft, "'resolved' (its name is that of a result)")

@@ -20,6 +20,11 @@ ID_ENDINGS = ("id", "uuid", "key", "no", "nr", "num", "number", "index", "idx")
 STEP = ("step", "decision", "run", "slot", "round", "turn", "sequence", "seq", *ID_ENDINGS)
 DECISION = (*STEP, "period", "stage", "phase", "position", "t", "day", "week", "hour", "visit", "order")
 TIME = ("time", "timestamp", "date", "datetime", "started", "start", "created", "began", "ts", "utime", "datum")
+# Times at which something was over; when that is may depend on what was decided.
+END = (
+    "end", "ended", "finish", "finished", "completed", "completion", "delivered", "delivery", "closed", "resolved", "shipped",
+    "returned", "paid", "due", "ende", "fertig", "geliefert", "lieferdatum", "abgeschlossen",
+)  # fmt: skip
 DAY = (*TIME, "day", "tag", "week", "woche", "month", "monat")
 # What tells the units of one day apart.
 SHIFT = ("shift", "schicht", "crew", "team", "turno", "slot", "session", "half", "period", "hour", "stunde")
@@ -40,18 +45,8 @@ MASK = ("can", "available", "avail", "availability", "allowed", "eligible", "mas
 BASE = ("base", "planned", "meant", "intended", "greedy", "recommended", "proposed", "default", "soll", "geplant")
 # Beside an action of the same values.
 MEANT = (
-    *BASE,
-    "setpoint",
-    "sollwert",
-    "vorgabe",
-    "plan",
-    "target",
-    "vorschlag",
-    "empfehlung",
-    "suggested",
-    "nominal",
-    "commanded",
-)
+    *BASE, "setpoint", "sollwert", "vorgabe", "plan", "vorschlag", "empfehlung", "suggested", "nominal", "commanded",
+)  # fmt: skip
 DONE = ("ist", "actual", "done", "applied", "taken", "real", "executed", "gefahren", "istwert")  # what was done after all
 
 REWARD = (
@@ -64,6 +59,7 @@ LESS_IS_BETTER = (
     "cost", "costs", "kosten", "loss", "losses", "regret", "error", "errors", "waste", "scrap", "ausschuss", "downtime", "delay",
     "penalty", "defect", "defects", "rework", "energy", "energie", "emissions", "consumption", "failures", "rejects",
     "complaints", "churn", "mortality", "harm", "fehler", "verlust", "verbrauch", "nacharbeit", "stillstand", "abfall",
+    "latency", "wait", "waiting", "wartezeit",
 )  # fmt: skip
 # Beside a word of the list above they turn it round: `cost_saved` is the better the more there is of it.
 MORE_IS_BETTER = (
@@ -72,7 +68,9 @@ MORE_IS_BETTER = (
 )  # fmt: skip
 RESULT = (
     "outcome", "result", "next", "after", "final", "effect", "y", "visited", "converted", "clicked", "purchased", "bought",
-    "responded", "passed", "failed", "survived", "died", "readmitted", "inspection", "ergebnis",
+    "responded", "passed", "failed", "survived", "died", "readmitted", "inspection", "ergebnis", "resolved",
+    "returned", "cancelled", "renewed", "retained", "accepted", "sold", "paid", "won", "lost", "cured", "bestanden", "gekauft",
+    "verkauft", "reklamiert",
 )  # fmt: skip
 # Words for a result, if the column stands behind the action; before it they may be those of a material or an earlier step.
 LATE = (
