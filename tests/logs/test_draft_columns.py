@@ -219,3 +219,21 @@ def test_whether_something_was_settled_is_no_context(tmp_path: Path) -> None:
 
     problem, draft = drafted(tmp_path, "ticket,product,assigned,p,resolved,score", row)
     assert contexts(problem) == ["product"] and asked(draft, "'resolved' (its name is that of a result)")
+
+
+@pytest.mark.parametrize("separator", [";", ","])
+def test_points_that_may_mark_thousands_are_asked_about(separator: str, tmp_path: Path) -> None:
+    """`873` and `1.234`: read with decimals, the larger number is the smaller one."""
+
+    def row(rng: Random, number: int) -> str:
+        amount = rng.randint(500, 9000)
+        shown = f"{amount // 1000}.{amount % 1000:03d}" if amount >= 1000 else str(amount)
+        return separator.join([f"B{number}", rng.choice("ab"), shown])
+
+    _, draft = drafted(tmp_path, separator.join(["batch", "arm", "revenue"]), row, 100)
+    assert asked(draft, "in column 'revenue'", "if points mark thousands, write the numbers without them")
+
+
+def test_decimals_of_several_lengths_are_not_asked_about(tmp_path: Path) -> None:
+    _, draft = drafted(tmp_path, "batch,arm,profit", lambda rng, n: f"{n},{rng.choice('ab')},{round(rng.uniform(1, 9), 3)}", 200)
+    assert not asked(draft, "thousands")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import PurePath
 
 import pyarrow as pa
@@ -20,6 +20,7 @@ from aegis.logs.text_log import TextLog
 from aegis.logs.texts import GUESSES, parsed
 
 _BLOCK = 65536
+_THOUSANDS_SEEN = 10  # numbers with a point before three digits, from which on that is no coincidence
 _NAMED = 3  # parts that are named in the first line of a draft
 
 
@@ -27,7 +28,7 @@ _NAMED = 3  # parts that are named in the first line of a draft
 class Sample:
     """complete: the table is the whole log. origin: where it comes from, in words. left_out: columns of some parts only.
 
-    read_as: how each text file is read, in words.
+    read_as: how each text file is read, in words. grouped: columns whose numbers have a point before three digits, by an example.
     """
 
     table: pa.Table
@@ -35,6 +36,7 @@ class Sample:
     origin: str
     left_out: tuple[tuple[str, str], ...] = ()
     read_as: tuple[str, ...] = ()
+    grouped: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_sample(parts: Sequence[Part], rows: int) -> Sample:
@@ -45,10 +47,11 @@ def read_sample(parts: Sequence[Part], rows: int) -> Sample:
     files = [part.open() for part in parts]
     names = _common(files)
     pieces: list[pa.Table] = []
+    grouped: dict[str, str] = {}
     left, complete = rows, True
     for file in files:
         # One row more than wanted tells whether there are more.
-        found = _first(file, names, left + 1)
+        found = _first(file, names, left + 1, grouped)
         if found.num_rows:
             pieces.append(found.slice(0, left))
         left -= found.num_rows
@@ -61,7 +64,7 @@ def read_sample(parts: Sequence[Part], rows: int) -> Sample:
     origin = ", ".join(part.name for part in parts[:_NAMED])
     origin += f" and {len(parts) - _NAMED} more" if len(parts) > _NAMED else ""
     many = f"{table.num_rows} rows" if complete else f"its first {table.num_rows} rows"
-    return Sample(table, complete, f"{origin} ({many}, {len(names)} columns)", _left_out(files, names), _read_as(files))
+    return Sample(table, complete, f"{origin} ({many}, {len(names)} columns)", _left_out(files, names), _read_as(files), grouped)
 
 
 def _common(files: Sequence[LogFile]) -> list[str]:
@@ -98,8 +101,8 @@ def _read_as(files: Sequence[LogFile]) -> tuple[str, ...]:
     return tuple(f"{PurePath(file.name).name} is read as text {file.dialect}" for file in files if file.dialect)
 
 
-def _first(file: LogFile, names: Sequence[str], rows: int) -> pa.Table:
-    """Return the first rows of one file, text read as what all of it can be read as."""
+def _first(file: LogFile, names: Sequence[str], rows: int, grouped: dict[str, str]) -> pa.Table:
+    """Return the first rows of one file, text read as what all of it can be read as; `grouped` gets what may be thousands."""
     blocks = list(_until(file.blocks(names, min(_BLOCK, rows)), rows))
     if not blocks:
         return pa.table({name: pa.array([], pa.null()) for name in names})
@@ -107,7 +110,18 @@ def _first(file: LogFile, names: Sequence[str], rows: int) -> pa.Table:
     _refuse_blank(table, file.name)
     if file.types is not None:
         return table
+    for name in names:
+        if file.decimals.get(name, POINT) == POINT and (example := _grouped(plain(table[name]))):
+            grouped.setdefault(name, example)
     return pa.table({name: _typed(plain(table[name]), file.decimals.get(name, POINT)) for name in names})
+
+
+def _grouped(text: pa.Array) -> str:
+    """Return the first number with a point, if each of them may mark thousands: 1.234 beside 873 may be 1234; else empty."""
+    marked = pc.filter(text, pc.match_substring(text, "."))
+    if len(marked) < _THOUSANDS_SEEN or not pc.all(pc.match_substring_regex(marked, r"^\s*-?[1-9]\d{0,2}(\.\d{3})+\s*$")).as_py():
+        return ""
+    return str(marked[0].as_py()).strip()
 
 
 def _refuse_blank(table: pa.Table, name: str) -> None:
