@@ -366,6 +366,33 @@ def test_blank_rows_at_the_end_are_left_out_and_others_are_errors(shell: Shell) 
     assert answer.code == 2 and asked(answer.out, "Is 'arm' an action?", "nothing in 1 row (row 8)") and not Path(OUT).exists()
 
 
+@pytest.mark.parametrize("beside", [";", ";;", "; ;"])
+def test_empty_columns_at_the_right_are_left_out_and_others_are_errors(beside: str, shell: Shell) -> None:
+    def row(rng: random.Random, number: int) -> str:
+        return f"{number};{comma(rng.random())};{rng.choice('ab')};0,5;{comma(rng.random())}{beside}"
+
+    whole = rows(f"batch;temp;arm;pscore;profit{beside}", 60, row) + (";;;;" + beside + "\n") * 2
+    Path(LOG).write_text(whole)
+    problem, text, _ = drafted(shell)
+    assert contexts(problem) == ["temp"]
+    assert f"without {beside.count(';')} empty column" in " ".join(text.replace("#", "").split())
+    assert "fit: 60 episodes" in audited(shell, text)
+    Path(OUT).unlink()
+    lines = whole.splitlines()
+    lines[41] = lines[41].rstrip("; ") + ";late" + beside[1:]
+    Path(LOG).write_text("\n".join(lines))
+    answer = shell("init", LOG, "--out", OUT)
+    assert answer.code == 2 and "log.csv, row 41, column 6: 'late' stands in a column without a name" in answer.err
+    assert not Path(OUT).exists()
+
+
+def test_a_title_above_the_header_is_no_column(shell: Shell) -> None:
+    table = rows("batch;arm;pscore;profit", 40, lambda rng, n: f"{n};{rng.choice('ab')};0.5;{rng.random():.2f}")
+    Path(LOG).write_text("Report;;;\n" + table)
+    answer = shell("init", LOG)
+    assert answer.code == 2 and "the header is the first line: remove what stands above it" in answer.err
+
+
 def test_a_text_context_is_declared_with_its_values(shell: Shell) -> None:
     def row(rng: random.Random, number: int) -> str:
         return f"{number},{rng.choice(['steel', 'brass', 'zinc'])},{rng.choice('ab')},0.5,{rng.random():.2f}"

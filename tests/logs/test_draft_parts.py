@@ -37,7 +37,11 @@ names = st.text(min_size=1, max_size=12).filter(
         ("batchNo", ("batch", "no")),
         ("DOSE mg", ("dose", "mg")),
         ("", ()),
-        ("größe", ("gr", "öß", "e")),
+        ("größe", ("grosse",)),
+        ("Prüfung OK", ("prufung", "ok")),
+        ("Ausschussquote", ("ausschuss", "quote")),
+        ("Solldrehzahl", ("soll", "drehzahl")),
+        ("вода_2", ("вода", "2")),
     ],
 )
 def test_words(name: str, found: tuple[str, ...]) -> None:

@@ -24,13 +24,30 @@ def test_worlds(name: str, tmp_path: Path) -> None:
     assert [level.decision for level in problem.levels] == [level.decision for level in truth.levels]
 
 
+PLAIN = {"quality": "moisture"}  # a name that is no result's: in any order of the columns `quality` may be one
+
+
 @pytest.mark.parametrize("name", WORLDS)
 @pytest.mark.parametrize("seed", [1, 2])
 def test_worlds_with_columns_and_rows_in_any_order(name: str, seed: int, tmp_path: Path) -> None:
     table, truth = logs.world_log(name)
+    table = table.rename_columns([PLAIN.get(column, column) for column in table.column_names])
     path = logs.parquet(logs.shuffled(table, seed, rows=True), tmp_path)
     problem = logs.checked(draft_problem(path), path)
-    assert logs.essence(problem) == logs.essence(truth)
+    assert logs.essence(problem) == logs.essence(truth, PLAIN)
+
+
+def test_a_context_that_is_called_and_placed_like_a_result_waits_in_a_comment(tmp_path: Path) -> None:
+    table, truth = logs.world_log("plant")
+    action = truth.levels[0].actions.column
+    order = [column for column in table.column_names if column != "quality"]
+    order.insert(order.index(action) + 1, "quality")
+    path = logs.parquet(table.select(order), tmp_path)
+    draft = draft_problem(path)
+    problem = logs.checked(draft, path)
+    assert "quality" not in {name for level in problem.levels for variable in level.context for name in variable.columns}
+    assert "    #   - quality  # its name is that of a result\n" in draft.text
+    assert any("'quality' (its name is that of a result)" in question for question in draft.questions)
 
 
 @pytest.mark.parametrize("name", ["additive", "plant", "clinic"])

@@ -7,8 +7,10 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 
+from aegis.errors import counted
 from aegis.logs.blocks import TROUBLE, evenly, guarded, unreadable_file
 from aegis.logs.dialects import Dialect, recognise
 from aegis.logs.spans import WHOLE, Stretch
@@ -19,17 +21,29 @@ _BLOCK = 8 << 20  # bytes read at a time
 
 
 @dataclass(frozen=True, slots=True)
+class Stray:
+    """A value in a column without a name, behind the last column with one. row, column: counted from 1."""
+
+    row: int
+    column: int
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
 class TextLog:
     """A text file with a header; all columns come as text, empty fields as null. Blanks around names are dropped.
 
     What a field means is decided where its role is known, so that a label `NA` or an id `007` stays what it is. header: the
-    names as they are in the file. stamp: which version of the file it is.
+    names as they are in the file, without empty columns at its right, of which there are `empty`. stamp: which version of the
+    file it is. stray: the first value in a column without a name at the right.
     """
 
     place: Stored
     header: tuple[str, ...]
     form: Dialect
     stamp: Hashable
+    empty: int = 0
+    stray: Stray | None = None
     types: Mapping[str, pa.DataType] | None = None
 
     @classmethod
@@ -58,7 +72,7 @@ class TextLog:
     @property
     def dialect(self) -> str:
         """Return how the file is read; see LogFile."""
-        return str(self.form)
+        return f"{self.form}, without {counted(self.empty, 'empty columns')} at its right" if self.empty else str(self.form)
 
     def stretches(self) -> tuple[Stretch, ...]:
         """Return the whole file, which is read from its first row on; see LogFile."""
@@ -100,10 +114,34 @@ def _opened(place: Stored, stamp: Hashable) -> TextLog:
     with place.watched(stamp):
         form = recognise(place)
         with _reader(place, form, None) as reader:
-            return TextLog(place, tuple(reader.schema.names), form, stamp)
+            header = tuple(reader.schema.names)
+        named = max((count for count, name in enumerate(header, 1) if name.strip()), default=len(header))
+        if named == len(header):
+            return TextLog(place, header, form, stamp)
+        filled, stray = _right_of(place, form, header, named)
+        return TextLog(place, header[:filled], form, stamp, len(header) - filled, stray)
 
 
-def _reader(place: Stored, form: Dialect, columns: list[str] | None) -> pa.csv.CSVStreamingReader:
+def _right_of(place: Stored, form: Dialect, header: Sequence[str], named: int) -> tuple[int, Stray | None]:
+    """Return how many columns reach to the last one that holds anything, and the first value behind the first `named`."""
+    filled, first, before = named, None, 0
+    with _reader(place, form, header, every=True) as reader:
+        for block in _but_last(guarded(reader, place, "CSV"), form.blank):
+            for index in range(named, len(header)):
+                column = block.column(index)
+                text = pc.utf8_trim_whitespace(column.cast(pa.large_string()).fill_null(""))
+                row = int(pc.index(pc.not_equal(text, ""), True).as_py())
+                if row < 0:
+                    continue
+                filled = max(filled, index + 1)
+                if first is None or before + row + 1 < first.row:
+                    first = Stray(before + row + 1, index + 1, text[row].as_py())
+            before += block.num_rows
+    return filled, first
+
+
+def _reader(place: Stored, form: Dialect, columns: Sequence[str] | None, every: bool = False) -> pa.csv.CSVStreamingReader:
+    """Return a reader of some columns, as text; every: of all, in their order, where names may come twice."""
     return pa.csv.open_csv(
         place.unpacked(),
         read_options=pa.csv.ReadOptions(
@@ -116,7 +154,7 @@ def _reader(place: Stored, form: Dialect, columns: list[str] | None) -> pa.csv.C
         parse_options=pa.csv.ParseOptions(delimiter=form.separator, newlines_in_values=True),
         convert_options=pa.csv.ConvertOptions(
             column_types=None if columns is None else dict.fromkeys(columns, TEXT),
-            include_columns=columns,
+            include_columns=None if every else columns,
             null_values=[""],
             strings_can_be_null=True,
             quoted_strings_can_be_null=False,

@@ -16,7 +16,7 @@ from aegis.logs.drafting.declared import check_probability, declared_pairs
 from aegis.logs.drafting.guesses import ActionGuess
 from aegis.logs.drafting.labelled import Labelled, labelled, wider
 from aegis.logs.drafting.masks import with_mask
-from aegis.logs.drafting.meant import find_meant
+from aegis.logs.drafting.meant import find_meant, meant_pairs
 from aegis.logs.drafting.sheet import Look, Sheet, side_by_side
 from aegis.logs.drafting.strays import nothing_in
 from aegis.logs.drafting.words import (
@@ -102,6 +102,7 @@ def find_actions(sheet: Sheet, named: Sequence[str] = (), propensities: Sequence
     _with_own_density(search)
     _with_own_probability(search)
     _with_general_probability(search)
+    _with_meant(search)
     _by_name_alone(search)
     _with_unclear_distributions(search)
     _with_fitting_probability(search)
@@ -309,6 +310,18 @@ def _with_fitting_probability(search: _Search) -> None:
             said = f"Is '{column.name}' the probability with which '{guess.look.name}' was chosen? Its numbers fit."
             note = f"'{column.name}' is called a probability, and its numbers fit '{guess.look.name}'"
             search.found[place] = replace(guess, taken=column).saying(note, said)
+
+
+def _with_meant(search: _Search) -> None:
+    """Take columns for actions that stand beside one with what was meant: `speed` beside `meant_speed`."""
+    if search.named:
+        return
+    for look, meant in meant_pairs(search.candidates(), search.sheet):
+        asked = (
+            f"Is '{look.name}' an action, decided after '{meant.name}' was computed? The two agree in most rows. If "
+            f"'{look.name}' is a measurement, name the action: --action COLUMN."
+        )
+        search.add(look, None, f"'{look.name}' is an action: '{meant.name}' is named as what was meant", asked)
 
 
 def _by_name_alone(search: _Search) -> None:

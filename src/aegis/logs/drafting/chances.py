@@ -14,8 +14,8 @@ _OFF_EACH = 0.5  # the same for a single action
 
 
 def like_probability(look: Look) -> bool:
-    """Say whether a column is called a probability and holds one."""
-    return is_named(look.name, PROPENSITY) and look.within(0, 1)
+    """Say whether a column is called a probability and holds one; 0 and 1 alone say yes and no."""
+    return is_named(look.name, PROPENSITY) and look.within(0, 1) and not (look.whole and look.count == 2)
 
 
 def positive(look: Look) -> bool:

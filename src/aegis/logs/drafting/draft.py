@@ -86,6 +86,11 @@ def draft_problem(
         *(reward.notes if reward else ()),
     ]
     questions = [f"'{name}' {said}, and draft again: as it is, it is text and not used." for name, said in unread.items()]
+    questions += [
+        f"Is '{example}' in column '{name}' {example.replace('.', '')}? Every point there stands before three digits. It is read "
+        "as a number with decimals: if points mark thousands, write the numbers without them, and draft again."
+        for name, example in sample.grouped.items()
+    ]
     questions += [*stray_rows(sheet), *ids.questions, *levels.questions, *(text for action in found for text in action.questions)]
     questions += [*_about_reward(reward, garbled), *_about_actions(sheet, found)]
     questions += [text for action in found for text in meant_questions(action)]

@@ -14,6 +14,7 @@ from aegis.logs.drafting.sheet import Groups, Look, Sheet, repeats_needed
 from aegis.logs.drafting.words import (
     DAY,
     DECISION,
+    END,
     ENTITY,
     EPISODE,
     ID_ENDINGS,
@@ -232,7 +233,14 @@ def _with_time(found: IdGuess, sheet: Sheet, used: Collection[str]) -> IdGuess:
         for name, said in unclear.items()
     )
     found = replace(found, questions=(*found.questions, *questions))
-    taken |= set(unclear)
+    over = [look for look in sheet.but(taken) if look.kind == "date" and look.count > 1 and is_named(look.name, END)]
+    ended = (
+        f"'{look.name}' is not taken for the time of an episode: its name is that of an end, and when something ends may depend "
+        f"on what was decided. If it is when the episode began, write 'time: {look.name}'."
+        for look in over
+    )
+    found = replace(found, questions=(*found.questions, *ended))
+    taken |= {*unclear, *(look.name for look in over)}
     looks = [look for look in sheet.but(taken) if not look.missing and look.count > 1]
     starts = [look for look in looks if found.groups.constant(look)]
     # Where a date changes within an episode its earliest one counts; one that does not change is meant to be the start.
@@ -242,7 +250,10 @@ def _with_time(found: IdGuess, sheet: Sheet, used: Collection[str]) -> IdGuess:
     time = next(iter([*dates, *named]), None)
     if time is None:
         return found
-    return replace(found, time=time.name, notes=(*found.notes, f"'{time.name}' is the time at which an episode starts"))
+    note = f"'{time.name}' is the time at which an episode starts"
+    behind = any(time.position > sheet.looks[name].position for name in used)
+    asked = (f"Is '{time.name}' when the episode began? It stands behind an action in the log.",) if behind else ()
+    return replace(found, time=time.name, notes=(*found.notes, note), questions=(*found.questions, *asked))
 
 
 def _called_time(look: Look) -> bool:

@@ -46,7 +46,7 @@ def find_reward(sheet: Sheet, used: Collection[str], levels: LevelsGuess, ids: I
             asked = f"Is '{look.name}' what you want {_wanted(found)} of, rather than {_listed(rivals)}?"
             found = replace(found, questions=(asked, *found.questions))
         return _with_owner(found, sheet, levels, ids)
-    unnamed = [look for look in looks if look.count > 1 and not (look.key and is_named(look.name, DECISION))]
+    unnamed = [look for look in looks if look.count > 1 and not (look.running or (look.key and is_named(look.name, DECISION)))]
     if not unnamed:
         return None
     found = _guess(unnamed[-1], f"'{unnamed[-1].name}' is taken for the reward: it is the last column of numbers")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import PurePath
 
 import pyarrow as pa
@@ -16,9 +16,11 @@ from aegis.logs.convert import plain
 from aegis.logs.decimals import POINT
 from aegis.logs.parts import Part
 from aegis.logs.schema import column_twice
+from aegis.logs.text_log import TextLog
 from aegis.logs.texts import GUESSES, parsed
 
 _BLOCK = 65536
+_THOUSANDS_SEEN = 10  # numbers with a point before three digits, from which on that is no coincidence
 _NAMED = 3  # parts that are named in the first line of a draft
 
 
@@ -26,7 +28,7 @@ _NAMED = 3  # parts that are named in the first line of a draft
 class Sample:
     """complete: the table is the whole log. origin: where it comes from, in words. left_out: columns of some parts only.
 
-    read_as: how each text file is read, in words.
+    read_as: how each text file is read, in words. grouped: columns whose numbers have a point before three digits, by an example.
     """
 
     table: pa.Table
@@ -34,6 +36,7 @@ class Sample:
     origin: str
     left_out: tuple[tuple[str, str], ...] = ()
     read_as: tuple[str, ...] = ()
+    grouped: Mapping[str, str] = field(default_factory=dict)
 
 
 def read_sample(parts: Sequence[Part], rows: int) -> Sample:
@@ -44,10 +47,11 @@ def read_sample(parts: Sequence[Part], rows: int) -> Sample:
     files = [part.open() for part in parts]
     names = _common(files)
     pieces: list[pa.Table] = []
+    grouped: dict[str, str] = {}
     left, complete = rows, True
     for file in files:
         # One row more than wanted tells whether there are more.
-        found = _first(file, names, left + 1)
+        found = _first(file, names, left + 1, grouped)
         if found.num_rows:
             pieces.append(found.slice(0, left))
         left -= found.num_rows
@@ -60,11 +64,12 @@ def read_sample(parts: Sequence[Part], rows: int) -> Sample:
     origin = ", ".join(part.name for part in parts[:_NAMED])
     origin += f" and {len(parts) - _NAMED} more" if len(parts) > _NAMED else ""
     many = f"{table.num_rows} rows" if complete else f"its first {table.num_rows} rows"
-    return Sample(table, complete, f"{origin} ({many}, {len(names)} columns)", _left_out(files, names), _read_as(files))
+    return Sample(table, complete, f"{origin} ({many}, {len(names)} columns)", _left_out(files, names), _read_as(files), grouped)
 
 
 def _common(files: Sequence[LogFile]) -> list[str]:
     for file in files:
+        _refuse_stray(file)
         twice = sorted({name for name in file.names if file.names.count(name) > 1})
         if twice:
             raise column_twice(file.name, twice[0], file.names)
@@ -72,6 +77,18 @@ def _common(files: Sequence[LogFile]) -> list[str]:
     if not found:
         raise LogError(f"{files[0].name}: has no column in common with the other files; give the files of one log")
     return found
+
+
+def _refuse_stray(file: LogFile) -> None:
+    """Raise LogError for a value to the right of the table: it has no name, and may have slipped there from its own column."""
+    stray = file.stray if isinstance(file, TextLog) else None
+    titled = 2 * file.names.count("") > len(file.names)  # the header stands further down
+    if stray is not None and not titled:
+        shown = stray.value if len(stray.value) <= 30 else f"{stray.value[:27]}..."
+        raise LogError(
+            f"{file.name}, row {stray.row}, column {stray.column}: '{shown}' stands in a column without a name, to the right of "
+            "the table; give that column a name in the header, or empty it (a field that holds the separator goes in quotes)"
+        )
 
 
 def _left_out(files: Sequence[LogFile], names: Sequence[str]) -> tuple[tuple[str, str], ...]:
@@ -84,8 +101,8 @@ def _read_as(files: Sequence[LogFile]) -> tuple[str, ...]:
     return tuple(f"{PurePath(file.name).name} is read as text {file.dialect}" for file in files if file.dialect)
 
 
-def _first(file: LogFile, names: Sequence[str], rows: int) -> pa.Table:
-    """Return the first rows of one file, text read as what all of it can be read as."""
+def _first(file: LogFile, names: Sequence[str], rows: int, grouped: dict[str, str]) -> pa.Table:
+    """Return the first rows of one file, text read as what all of it can be read as; `grouped` gets what may be thousands."""
     blocks = list(_until(file.blocks(names, min(_BLOCK, rows)), rows))
     if not blocks:
         return pa.table({name: pa.array([], pa.null()) for name in names})
@@ -93,7 +110,18 @@ def _first(file: LogFile, names: Sequence[str], rows: int) -> pa.Table:
     _refuse_blank(table, file.name)
     if file.types is not None:
         return table
+    for name in names:
+        if file.decimals.get(name, POINT) == POINT and (example := _grouped(plain(table[name]))):
+            grouped.setdefault(name, example)
     return pa.table({name: _typed(plain(table[name]), file.decimals.get(name, POINT)) for name in names})
+
+
+def _grouped(text: pa.Array) -> str:
+    """Return the first number with a point, if each of them may mark thousands: 1.234 beside 873 may be 1234; else empty."""
+    marked = pc.filter(text, pc.match_substring(text, "."))
+    if len(marked) < _THOUSANDS_SEEN or not pc.all(pc.match_substring_regex(marked, r"^\s*-?[1-9]\d{0,2}(\.\d{3})+\s*$")).as_py():
+        return ""
+    return str(marked[0].as_py()).strip()
 
 
 def _refuse_blank(table: pa.Table, name: str) -> None:

@@ -19,6 +19,8 @@ Longs = npt.NDArray[np.int64]
 Kind = Literal["number", "flag", "text", "date", "other"]
 _MOST_WHOLE = 2.0**53
 _SEVERAL = 100  # rows that are more than two episodes
+_COUNTED = 10  # rows that can be seen to be numbered
+_GAPS = 1.5  # the last number of a row, less the first, per row: some rows may have been removed
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,14 @@ class Look:
         if self.numbers is None or not (self.kind == "number" and self.count == 2 and self.within(0, 1) and self.whole):
             return False
         return self.codes.size >= _SEVERAL or int(np.count_nonzero(self.codes[1:] != self.codes[:-1])) > 1
+
+    @property
+    def running(self) -> bool:
+        """Whether the column numbers the rows: whole numbers that grow from row to row, with hardly a gap, or all of 1 to n."""
+        if self.numbers is None or self.kind != "number" or not self.whole or self.count < max(self.codes.size, _COUNTED):
+            return False
+        span = float(self.numbers.max() - self.numbers.min()) + 1
+        return span == self.count or (span <= _GAPS * self.count and bool(np.all(np.diff(self.numbers) > 0)))
 
     @property
     def values(self) -> tuple[Value, ...]:

@@ -12,6 +12,7 @@ from aegis.logs.drafting.guesses import ActionGuess, IdGuess, LevelGuess, Levels
 from aegis.logs.drafting.rewards import RewardGuess, wide_range
 from aegis.logs.drafting.scalars import flow, remark, scalar
 from aegis.logs.drafting.variables import Context, Placed, suggested_guards
+from aegis.logs.drafting.words import GUARD, is_named
 from aegis.problem import Value
 from aegis.problem.file import DRAFTED
 
@@ -149,8 +150,9 @@ def _guards(placed: Placed | None) -> Iterator[str]:
         known = np.zeros(1) if look.numbers is None else look.numbers[~np.isnan(look.numbers)]
         low, high = wide_range(known)
         limits = flow([_short(low), _short(high)], 0)
+        goal = "minimise" if is_named(look.name, GUARD) else "FILL"  # FILL is refused: the user knows which way is worse
         worse = _short(float(f"{(high - low) / 100:.1g}"))
-        yield f"#   - {{column: {scalar(look.name)}, range: {limits}, max_worsening: {scalar(worse)}, goal: minimise}}"
+        yield f"#   - {{column: {scalar(look.name)}, range: {limits}, max_worsening: {scalar(worse)}, goal: {goal}}}"
 
 
 def _outcome(placed: Placed | None) -> Iterator[str]:

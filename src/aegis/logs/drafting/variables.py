@@ -114,6 +114,10 @@ def _unfit(look: Look, sheet: Sheet) -> str:
         return f"{undated(look)}; log what the controller made of it, such as the hour or the age, as a number"
     if _is_id(look, sheet):
         return "an id"
+    if look.running:
+        return (
+            "a running number of the rows, which says nothing about a decision; list it as a context if it means something else"
+        )
     if look.kind == "date":
         return "a date; log what the controller made of it, such as the hour or the age, as a number"
     if look.kind == "text" and look.count > MOST_CATEGORIES:

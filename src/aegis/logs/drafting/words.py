@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 
 EPISODE = (
     "episode", "batch", "run", "session", "trip", "visit", "stay", "admission", "encounter", "trial", "journey", "flight", "game",
@@ -19,6 +20,11 @@ ID_ENDINGS = ("id", "uuid", "key", "no", "nr", "num", "number", "index", "idx")
 STEP = ("step", "decision", "run", "slot", "round", "turn", "sequence", "seq", *ID_ENDINGS)
 DECISION = (*STEP, "period", "stage", "phase", "position", "t", "day", "week", "hour", "visit", "order")
 TIME = ("time", "timestamp", "date", "datetime", "started", "start", "created", "began", "ts", "utime", "datum")
+# Times at which something was over; when that is may depend on what was decided.
+END = (
+    "end", "ended", "finish", "finished", "completed", "completion", "delivered", "delivery", "closed", "resolved", "shipped",
+    "returned", "paid", "due", "ende", "fertig", "geliefert", "lieferdatum", "abgeschlossen",
+)  # fmt: skip
 DAY = (*TIME, "day", "tag", "week", "woche", "month", "monat")
 # What tells the units of one day apart.
 SHIFT = ("shift", "schicht", "crew", "team", "turno", "slot", "session", "half", "period", "hour", "stunde")
@@ -29,25 +35,31 @@ ACTION = (
 )  # fmt: skip
 PROPENSITY = (
     "propensity", "propensities", "pscore", "probability", "prob", "probs", "proba", "prop", "p", "pr", "mu", "chance", "chances",
-    "wahrscheinlichkeit", "probabilidad", "probabilidade", "probabilit",
+    "wahrscheinlichkeit", "probabilidad", "probabilidade", "probabilite", "probabilita",
 )  # fmt: skip
-DENSITY = ("density", "dens", "pdf", "dichte", "densidad", "densidade", "densit")
+DENSITY = ("density", "dens", "pdf", "dichte", "densidad", "densidade", "densite", "densita")
 # What may stand beside a propensity word without naming an action.
 LOGGER = ("score", "action", "taken", "logged", "logging", "behavior", "behaviour", "legacy", "log")
 TARGET = ("target", "pi", "new", "candidate", "eval", "evaluation", "estimated", "fitted", "recovered")
 MASK = ("can", "available", "avail", "availability", "allowed", "eligible", "mask", "is", "possible", "feasible")
 BASE = ("base", "planned", "meant", "intended", "greedy", "recommended", "proposed", "default", "soll", "geplant")
-MEANT = (*BASE, "setpoint", "sollwert", "vorgabe", "plan")  # beside an action of the same values
+# Beside an action of the same values.
+MEANT = (
+    *BASE, "setpoint", "sollwert", "vorgabe", "plan", "vorschlag", "empfehlung", "suggested", "nominal", "commanded",
+)  # fmt: skip
+DONE = ("ist", "actual", "done", "applied", "taken", "real", "executed", "gefahren", "istwert")  # what was done after all
 
 REWARD = (
     "reward", "margin", "profit", "payoff", "utility", "return", "revenue", "gain", "benefit", "value", "score", "click",
     "conversion", "yield", "outcome", "kpi", "r", "y", "spend", "sales", "gewinn", "ertrag", "cost", "loss", "regret", "kosten",
-    "costs", "scrap", "ausschuss", "waste", "defects", "rework", "energy", "downtime", "penalty", "emissions",
+    "costs", "scrap", "ausschuss", "waste", "defects", "rework", "energy", "downtime", "penalty", "emissions", "umsatz", "erlos",
+    "deckungsbeitrag", "marge",
 )  # fmt: skip
 LESS_IS_BETTER = (
     "cost", "costs", "kosten", "loss", "losses", "regret", "error", "errors", "waste", "scrap", "ausschuss", "downtime", "delay",
     "penalty", "defect", "defects", "rework", "energy", "energie", "emissions", "consumption", "failures", "rejects",
-    "complaints", "churn", "mortality", "harm",
+    "complaints", "churn", "mortality", "harm", "fehler", "verlust", "verbrauch", "nacharbeit", "stillstand", "abfall",
+    "latency", "wait", "waiting", "wartezeit",
 )  # fmt: skip
 # Beside a word of the list above they turn it round: `cost_saved` is the better the more there is of it.
 MORE_IS_BETTER = (
@@ -56,21 +68,46 @@ MORE_IS_BETTER = (
 )  # fmt: skip
 RESULT = (
     "outcome", "result", "next", "after", "final", "effect", "y", "visited", "converted", "clicked", "purchased", "bought",
-    "responded", "passed", "failed", "survived", "died", "readmitted", "inspection",
+    "responded", "passed", "failed", "survived", "died", "readmitted", "inspection", "ergebnis", "resolved",
+    "returned", "cancelled", "renewed", "retained", "accepted", "sold", "paid", "won", "lost", "cured", "bestanden", "gekauft",
+    "verkauft", "reklamiert",
 )  # fmt: skip
-# Words for what is known beforehand.
-CONTEXT = (
+# Words for a result, if the column stands behind the action; before it they may be those of a material or an earlier step.
+LATE = (
+    "quality", "qualitat", "ok", "nok", "good", "bad", "gut", "schlecht", "gutteil", "gutteile", "pass", "fail", "defect",
+    "defective", "reject", "rejected", "rejects", "error", "errors", "fehler", "prufung", "pruefung", "test", "check", "checked",
+    "grade", "rating", "befund", "bewertung", "note", "status", "measured", "gemessen", "messwert", "actual", "ausbeute",
+    "nacharbeit", "complaint", "complaints", "reklamation", "default", "defaulted", "success", "erfolg", "churn", "churned",
+)  # fmt: skip
+# Words for what is known beforehand; those of a second kind only beside no word for a result (`is_ok`, `default`).
+KNOWN = (
     "x", "context", "ctx", "feature", "features", "covariate", "pre", "before", "baseline", "previous", "prior", "prev", "lag",
-    "last", "history", "age", "sex", *BASE, *MASK,
+    "last", "history", "age", "sex",
 )  # fmt: skip
+CONTEXT = (*KNOWN, *BASE, *MASK)
 GUARD = (*LESS_IS_BETTER, "adverse", "violation", "violations", "alarm", "alarms")
 
-_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_a-zA-Z]+")
+_LOWER = r"(?:[a-z]|[^\W\d_a-zA-Z])"  # a letter of another script counts as a small one: its words are not cut
+_PARTS = re.compile(rf"[A-Z]+(?!{_LOWER})|[A-Z]?{_LOWER}+|[0-9]+")
+# Parts of German compounds that say what a column is: in any place, or in front of another word.
+_COMPOUND = re.compile(
+    r"(ausschuss|ergebnis|kosten|qualitat|ertrag|gewinn|ausbeute|fehler|nacharbeit|^(?:soll|ist)(?=(?!wert)\w{4}))"
+)
 
 
 def words(name: str) -> tuple[str, ...]:
-    """Return the words of a column name in lower case: `p_Setting2` and `pSetting 2` are p, setting, 2."""
-    return tuple(part.lower() for part in _PARTS.findall(name))
+    """Return the words of a column name in lower case: `p_Setting2` and `pSetting 2` are p, setting, 2.
+
+    Letters lose their accents: `Prüfung` is prufung, one word. German compounds fall apart: `Ausschussquote`, `Solldrehzahl`.
+    """
+    plain = unicodedata.normalize("NFKD", name.replace("ß", "ss"))
+    parts = _PARTS.findall("".join(c for c in plain if not unicodedata.combining(c)))
+    return tuple(piece for part in parts for piece in _pieces(part.lower()))
+
+
+def _pieces(word: str) -> list[str]:
+    """Return the parts of a compound, or the word itself."""
+    return [piece for piece in _COMPOUND.split(word) if piece]
 
 
 def without(found: tuple[str, ...], leave_out: tuple[str, ...]) -> tuple[str, ...]:
