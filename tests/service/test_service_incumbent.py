@@ -34,6 +34,7 @@ from service_cases import (
 )
 
 from aegis.agents.candidates import everywhere_uniform
+from aegis.audit import audit_log
 from aegis.certificate import certify
 from aegis.certificate.measures import reward_measure
 from aegis.cli.candidates import load_candidate
@@ -459,3 +460,5 @@ def test_the_export_certifies_to_the_numbers_of_the_gate(file_database: Database
     others = Source([tmp_path / "log.parquet"], load_problem(tmp_path / "problem-others.yaml"))
     other = certify(others, everywhere_uniform(others.problem), scopes=[["inner"]], ledger=False)
     assert other.verdict.verdict != "refused", other.levels[0].reason
+    assert "incumbent-impossible" in audit_log(source).codes("refused")
+    assert "refused" not in [item.severity for item in audit_log(others).findings] and others.problem.time == "gate_episode"

@@ -9,8 +9,9 @@ import pytest
 from service_cases import small_problem
 
 from aegis.certificate.comparator import Comparator
+from aegis.handover.exported import as_logged
 from aegis.problem import Incumbent, Level, Problem, Propensity, dump_problem, parse_problem
-from aegis.service.problems import as_logged, as_opened, compared_at, live_problem, sent_incumbent, uniform_rates
+from aegis.service.problems import as_opened, compared_at, live_problem, sent_incumbent, uniform_rates
 
 COLUMNS = ("incumbent_dose_0", "incumbent_dose_1", "incumbent_dose_2")
 BASE = Propensity(base="meant", epsilon=0.2)

@@ -11,6 +11,7 @@ import numpy as np
 
 from aegis.agents.candidates import CandidateSettings, check_carry_over, make_candidate, plan_from, plannable
 from aegis.agents.fitting import Fitted, Report, episode_means, fit
+from aegis.audit import PROPENSITIES_MOVE
 from aegis.audit.incumbent_fit import check_incumbent
 from aegis.audit.loggers import Loggers
 from aegis.errors import PolicyError, SettingError
@@ -24,6 +25,9 @@ from aegis.version import __version__
 
 FEW = 20  # episodes of the prior side below which what was learned is mostly the prior
 JUDGED = 100  # episodes of the prior side on which the plug-in value is taken
+WHOLE = 1.0 - 2.0**-20  # a share that leaves nothing to certify on
+NOT_BY_HASH = "'aegis certify' will refuse the policy on this log"
+NEEDS_TIME = ". Propensities follow time or earlier rewards: name a 'time' column, so that either is learned with a split in time"
 NOT_A_CERTIFICATE = "plug-in estimate from the data that was learned from: not a certificate"
 
 
@@ -49,7 +53,7 @@ class Learned:
 
 def learn(
     source: Source,
-    split: Split | None = None,
+    split: Split | float | None = None,
     settings: CandidateSettings | None = None,
     scope: Iterable[str] | None = None,
     models: Mapping[str, ModelSettings] | None = None,
@@ -57,7 +61,8 @@ def learn(
 ) -> Learned:
     """Fit models to the prior side of a log and return a candidate policy for the levels of `scope` (all if None).
 
-    split: half of the episodes by hash unless given; its complement is left for the certificate. settings: kind of candidate.
+    split: its complement is left for the certificate. Unless given, a share of the episodes (half if None) is learned from: by
+    hash, or in time if propensities move or follow earlier rewards and the problem names a time. settings: kind of candidate.
     models: candidates for each mechanism, of which the likeliest is kept. Raises LogError, SettingError, PolicyError or
     ProblemError; see `fit` and `CandidateSettings`.
     """
@@ -66,13 +71,14 @@ def learn(
     if not controlled:
         raise SettingError(f"a candidate acts somewhere: name at least one level of {', '.join(problem.names)}")
     check_carry_over(problem, controlled, chosen)
-    placed = source.placed(split or Split())
+    placed, warnings = _placed(source, split)
     _check_log(source, placed, controlled, chosen)
     fitted = fit(source, placed, controlled, models, report)
     policy = make_candidate(problem, fitted, controlled, chosen)
     judged = _some(source, placed)
     value = plug_in_value(problem, fitted, policy, controlled, chosen, judged)
     record = _record(source, placed, fitted, controlled, chosen, value, len(judged))
+    record["warnings"] += warnings
     record["incumbent_plug_in_value"] = _incumbent_value(problem, fitted, controlled, chosen, judged)
     return Learned(policy, controlled, placed, fitted, value, record)
 
@@ -102,6 +108,29 @@ def _incumbent_value(problem: Problem, fitted: Fitted, scope: Scope, settings: C
         return None
 
 
+def _placed(source: Source, split: Split | float | None) -> tuple[Split, list[str]]:
+    """Return the split to learn with, and what to know where propensities move: nothing learned by hash can be certified."""
+    asked = split if isinstance(split, Split) else Split(fraction=0.5 if split is None else split)
+    if asked.kind == "time" or asked.fraction >= WHOLE:
+        return source.placed(asked), []
+    moving = next((item for item in _loggers(source).findings() if item.code == PROPENSITIES_MOVE), None)
+    if moving is None:
+        return asked, []
+    if isinstance(split, Split) or source.problem.time is None:
+        return asked, [f"{moving.message}; {NOT_BY_HASH}: {moving.fix}"]
+    return source.placed(Split("time", fraction=asked.fraction)), [
+        f"{moving.message}. The policy was learned with a split in time"
+    ]
+
+
+def _loggers(source: Source, split: Split | None = None) -> Loggers:
+    """Return what the propensities of a log look like, or of the prior side of a split."""
+    found = Loggers(source.problem)
+    for batch in source.batches(side=None if split is None else "prior", split=split):
+        found.add(batch)
+    return found
+
+
 def _check_log(source: Source, split: Split, scope: Scope, settings: CandidateSettings) -> None:
     """Raise RefusedError where the stated incumbent does not fit a row of the prior side, PolicyError where no cap can be set.
 
@@ -110,18 +139,19 @@ def _check_log(source: Source, split: Split, scope: Scope, settings: CandidateSe
     problem, capped = source.problem, settings.kind == "capped"
     if not capped and not stated_levels(problem):
         return
-    loggers = Loggers(problem)
-    for batch in source.batches(side="prior", split=split):
-        check_incumbent(problem, batch)
-        if capped:
-            loggers.add(batch)
-    for item in loggers.findings():
+    if stated_levels(problem):
+        for batch in source.batches(side="prior", split=split):
+            check_incumbent(problem, batch)
+    found = _loggers(source, split).findings() if capped else []
+    moves = any(item.code == PROPENSITIES_MOVE for item in found)
+    for item in found:
         if item.level in scope:
             known = item.level in stated_levels(problem)
             raise PolicyError(
                 f"{item.message}; a capped candidate would follow them, and deployed it would not be one policy: "
                 + ("" if known else "state the incumbent ('incumbent' in the problem file), then ")
                 + "learn kind 'stepped' (--kind stepped), which stays close to the stated incumbent; or kind 'greedy'"
+                + (NEEDS_TIME if moves and problem.time is None else "")
             )
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from aegis.audit.cells import Cells, counted, grouped, summed
 from aegis.audit.cuts import Cut
+from aegis.audit.same_again import plus
 from aegis.audit.thinning import Thinning
 from aegis.audit.view import Mask, View
 from aegis.evidence.calibration import (
@@ -67,25 +68,29 @@ class LevelCalibration:
         """Return what to add of a batch, None if nothing; asked once for each batch."""
         return self._thinning.part(view, self.level.name)
 
-    def add(self, table: LevelTable, rows: Rows, fresh: Mask) -> None:
-        """Add the decisions of a batch; rows is what they looked at. Decisions without a propensity are left out."""
+    def add(self, table: LevelTable, rows: Rows, fresh: Mask, share: Array | None = None) -> None:
+        """Add the decisions of a batch; rows is what they looked at. Decisions without a propensity are left out.
+
+        share `[m]`: of each decision in the bet of its cluster, None if there are no clusters.
+        """
         known = np.isfinite(table.mu_taken) & (table.mu_taken > 0)
         if not known.all():
             kept = np.flatnonzero(known)
             table = table.take(kept, table.parent[kept])
             rows, fresh = {name: values[kept] for name, values in rows.items()}, fresh[kept]
+            share = None if share is None else share[kept]
         if not len(table):
             return
         if table.mu_full is not None:
             self._full = self._full or [_FullSums(self.level, group) for group in self.groups]
             powers = _powers(table.mu_full)
             for sums in self._full:
-                sums.add(table, powers, sums.cells.codes(rows, fresh))
+                sums.add(table, powers, sums.cells.codes(rows, fresh), share)
         else:
             self._taken = self._taken or [_TakenSums(self.level, group) for group in self.groups]
             logs, short = weight_logs(1.0 / table.mu_taken), self._short(table.mu_taken)
             for taken in self._taken:
-                taken.add(table, logs, short, taken.cells.codes(rows, fresh))
+                taken.add(table, logs, short, taken.cells.codes(rows, fresh), share)
 
     def merge(self, other: LevelCalibration) -> None:
         """Add the sums of another, with the same cuts."""
@@ -95,10 +100,13 @@ class LevelCalibration:
             taken.merge(further)
         self._full, self._taken = self._full or other._full, self._taken or other._taken
 
-    def slices(self) -> list[SliceEvidence]:
-        """Return the evidence of every action in every slice."""
+    def slices(self, batches: int | None = None) -> list[SliceEvidence]:
+        """Return the evidence of every action in every slice.
+
+        batches: in which a cluster occurs at most, if each cluster is one bet; None if each decision is.
+        """
         sums: list[_FullSums | _TakenSums] = [*self._full, *self._taken]
-        return [found for part in sums for found in part.slices()]
+        return [found for part in sums for found in part.slices(batches)]
 
     def _short(self, mu: Array) -> Array | None:
         least = None if self.level.propensity is None else self.level.propensity.least
@@ -109,34 +117,46 @@ class LevelCalibration:
 
 
 class _FullSums:
-    """Power sums of surprises `[4, A, C]` and counts `[A, C]`, by action and cell."""
+    """Power sums of surprises `[4, A, C]` and counts `[A, C]`, by action and cell. shared: sums times shares in clusters."""
 
     def __init__(self, level: Level, cells: Cells) -> None:
         actions = level.actions.count
         self.level, self.cells = level, cells
         self.sums = np.zeros((4, actions, cells.count))
+        self.shared: Array | None = None
         self.taken = np.zeros((actions, cells.count))
         self.decisions = np.zeros(cells.count)
 
-    def add(self, table: LevelTable, powers: list[Array], code: AnyArray) -> None:
+    def add(self, table: LevelTable, powers: list[Array], code: AnyArray, share: Array | None) -> None:
         actions, count = self.sums.shape[1:]
-        mu = table.mu_taken
-        for order, power in zip(ORDERS, powers, strict=True):
-            everywhere = (-1.0) ** order * summed(power, code, count).T
-            at_taken = counted(table.action, code, actions, count, (1.0 - mu) ** order - (-mu) ** order)
-            self.sums[order - 1] += everywhere + at_taken
+        self.sums += self._surprises(table, powers, code)
+        if share is not None:
+            found = self._surprises(table, [power * share[:, None] for power in powers], code, share)
+            self.shared = found if self.shared is None else self.shared + found
         self.taken += counted(table.action, code, actions, count)
         self.decisions += np.bincount(code, minlength=count)
 
+    def _surprises(self, table: LevelTable, powers: list[Array], code: AnyArray, share: Array | float = 1.0) -> Array:
+        """Return power sums `[4, A, C]` of surprises, times the shares that the powers are multiplied by."""
+        actions, count = self.sums.shape[1:]
+        mu, found = table.mu_taken, np.zeros_like(self.sums)
+        for order, power in zip(ORDERS, powers, strict=True):
+            everywhere = (-1.0) ** order * summed(power, code, count).T
+            found[order - 1] = everywhere + counted(
+                table.action, code, actions, count, share * ((1.0 - mu) ** order - (-mu) ** order)
+            )
+        return found
+
     def merge(self, other: _FullSums) -> None:
         self.sums = self.sums + other.sums
+        self.shared = plus(self.shared, other.shared)
         self.taken = self.taken + other.taken
         self.decisions = self.decisions + other.decisions
 
-    def slices(self) -> list[SliceEvidence]:
+    def slices(self, batches: int | None) -> list[SliceEvidence]:
         words, cells = _membership(self.cells)
         sums, taken, decisions = self.sums @ cells, self.taken @ cells, self.decisions @ cells
-        evidence = moment_evidence(sums)
+        evidence = moment_evidence(sums if batches is None or self.shared is None else self.shared @ cells / batches)
         found: list[SliceEvidence] = []
         for index, where in enumerate(words):
             for place in range(taken.shape[0]):
@@ -153,7 +173,8 @@ class _FullSums:
 class _TakenSums:
     """Sums over the decisions in which an action was taken, and counts of those in which it could have been, `[A, C]`.
 
-    A decision that took another action contributes the same factor to every bet, so that counting it is enough.
+    A decision that took another action contributes the same factor to every bet, so that counting it is enough. shared: the
+    same, with each decision counted by its share in a cluster.
     """
 
     def __init__(self, level: Level, cells: Cells) -> None:
@@ -164,8 +185,15 @@ class _TakenSums:
         self.taken = np.zeros((actions, cells.count))
         self.available = np.zeros((actions, cells.count))
         self.weights = np.zeros((2, actions, cells.count))
+        self.shared: _TakenSums | None = None
 
-    def add(self, table: LevelTable, logs: Array, short: Array | None, code: AnyArray) -> None:
+    def add(self, table: LevelTable, logs: Array, short: Array | None, code: AnyArray, share: Array | None) -> None:
+        self._count(table, logs, short, code)
+        if share is not None:
+            self.shared = self.shared or _TakenSums(self.level, self.cells)
+            self.shared._count(table, logs * share, None if short is None else short * share, code, share)
+
+    def _count(self, table: LevelTable, logs: Array, short: Array | None, code: AnyArray, share: Array | None = None) -> None:
         actions, count = self.taken.shape
         for stake, log in enumerate(logs):
             self.logs[stake] += counted(table.action, code, actions, count, log)
@@ -174,11 +202,12 @@ class _TakenSums:
         elif self.short is not None:
             for stake, log in enumerate(short):
                 self.short[stake] += counted(table.action, code, actions, count, log)
-        self.taken += counted(table.action, code, actions, count)
+        self.taken += counted(table.action, code, actions, count, share)
         if table.available is None:
-            self.available += np.bincount(code, minlength=count)
+            self.available += np.bincount(code, weights=share, minlength=count)
         else:
-            self.available += summed(table.available.astype(np.float64), code, count).T
+            available = table.available.astype(np.float64)
+            self.available += summed(available if share is None else available * share[:, None], code, count).T
         inverse = 1.0 / table.mu_taken
         self.weights[0] += counted(table.action, code, actions, count, inverse)
         self.weights[1] += counted(table.action, code, actions, count, inverse * inverse)
@@ -189,11 +218,14 @@ class _TakenSums:
         self.taken = self.taken + other.taken
         self.available = self.available + other.available
         self.weights = self.weights + other.weights
+        if self.shared is not None and other.shared is not None:
+            self.shared.merge(other.shared)
+        self.shared = self.shared or other.shared
 
-    def slices(self) -> list[SliceEvidence]:
+    def slices(self, batches: int | None) -> list[SliceEvidence]:
         words, cells = _membership(self.cells)
         taken, available = self.taken @ cells, self.available @ cells
-        evidence = self._evidence(cells, available - taken)
+        evidence = self._evidence(cells) if batches is None or self.shared is None else self.shared._evidence(cells / batches)
         first, second = self.weights @ cells
         found: list[SliceEvidence] = []
         for index, where in enumerate(words):
@@ -206,7 +238,8 @@ class _TakenSums:
                 found.append(SliceEvidence(self.level.name, _named(self.level, place), where, log, *counts))
         return found
 
-    def _evidence(self, cells: Array, elsewhere: Array) -> Array:
+    def _evidence(self, cells: Array) -> Array:
+        elsewhere = (self.available - self.taken) @ cells
         above = blended(self.logs @ cells + weight_logs(np.zeros(1))[:, :, None] * elsewhere)
         least = None if self.level.propensity is None else self.level.propensity.least
         if self.short is None or least is None:

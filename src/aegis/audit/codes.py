@@ -220,8 +220,8 @@ CODES: dict[str, Code] = {
     ),
     "propensities-move": Code(
         "At like contexts the logged propensities move in time or follow earlier rewards: the controller learns, or was changed.",
-        "name a 'time' column and learn with a split in time (aegis learn --split time); from a split by hash nothing is "
-        "certified",
+        "name the column that tells when episodes started under 'time', and learn kind 'greedy' with a split in time "
+        "(aegis learn --split time); a policy that was learned from a split by hash is certified on other data only (--fresh)",
     ),
     "duplicated-rows": Code(
         "Rows repeat the row before them more often than chance explains.",

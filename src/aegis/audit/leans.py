@@ -30,26 +30,27 @@ class LevelLeans:
         self.cuts = tuple(cut for cut in cuts if not cut.values)
         self.found = [LevelCalibration(_sides(halves.level), ()) for _ in self.cuts]
 
-    def add(self, table: LevelTable, rows: Rows, fresh: Mask) -> None:
+    def add(self, table: LevelTable, rows: Rows, fresh: Mask, share: Array | None = None) -> None:
         """Add decisions; rows is what they looked at. Those that placed the cuts are left out."""
         kept = np.flatnonzero(fresh)
         halved = self.halves.table(table.take(kept, table.parent[kept]))
         looks = {name: values[kept] for name, values in rows.items()}
+        share = None if share is None else share[kept]
         for cut, calibration in zip(self.cuts, self.found, strict=True):
             upper = cut.codes(looks).astype(np.bool_)
-            calibration.add(_turned(halved, upper), looks, np.ones(kept.size, dtype=np.bool_))
+            calibration.add(_turned(halved, upper), looks, np.ones(kept.size, dtype=np.bool_), share)
 
     def merge(self, other: LevelLeans) -> None:
         """Add what was found in other decisions, with the same cuts."""
         for own, more in zip(self.found, other.found, strict=True):
             own.merge(more)
 
-    def slices(self) -> list[SliceEvidence]:
-        """Return the evidence about either side of every context."""
+    def slices(self, batches: int | None = None) -> list[SliceEvidence]:
+        """Return the evidence about either side of every context. batches: as in `LevelCalibration.slices`."""
         return [
             replace(part, where=f"{cut.name} is cut at {cut.edge:.4g}")
             for cut, calibration in zip(self.cuts, self.found, strict=True)
-            for part in calibration.slices()[: len(SIDES)]
+            for part in calibration.slices(batches)[: len(SIDES)]
         ]
 
 

@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 import numpy as np
 
 from aegis.audit.calibration import LevelCalibration, SliceEvidence
+from aegis.audit.cluster_draws import ClusterDraws
 from aegis.audit.finding import Finding, Severity, finding
 from aegis.audit.halves import Halves
 from aegis.audit.history import LevelHistory
@@ -49,6 +50,7 @@ class Propensities:
         self.halves = {name: found for name, found in halves.items() if found is not None}
         self.halved: dict[str, LevelCalibration] = {}
         self.leans: dict[str, LevelLeans] = {}
+        self.draws = {level.name: ClusterDraws() for level in declared}
 
     def add(self, view: View) -> None:
         """Add the decisions of a batch."""
@@ -68,11 +70,12 @@ class Propensities:
             often, seldom = calibration.part(view), history.part(view)
             if often is not None:
                 decisions, looks, fresh = often.batch.levels[name], often.looks(name), often.fresh_at(name)
-                calibration.add(decisions, looks, fresh)
+                share = self.draws[name].add(often, name)
+                calibration.add(decisions, looks, fresh, share)
                 if name in self.leans:
-                    self.leans[name].add(decisions, looks, fresh)
+                    self.leans[name].add(decisions, looks, fresh, share)
                 if name in self.halved:
-                    self.halved[name].add(self.halves[name].table(decisions), looks, fresh)
+                    self.halved[name].add(self.halves[name].table(decisions), looks, fresh, share)
             if seldom is not None:
                 rows, owner = seldom.looks(name), seldom.episodes[name]
                 history.add(seldom.batch.levels[name], rows, seldom.fresh_at(name), owner, len(seldom.batch))
@@ -81,6 +84,8 @@ class Propensities:
         """Add what was found in other decisions, with the same cuts."""
         for name, counts in other.randomisation.items():
             self.randomisation[name].merge(counts)
+        for name, draws in other.draws.items():
+            self.draws[name].merge(draws)
         for name, calibration in other.calibrations.items():
             if name in self.calibrations:
                 self.calibrations[name].merge(calibration)
@@ -116,8 +121,10 @@ class Propensities:
 
     def slices(self, level: str) -> list[SliceEvidence]:
         """Return the evidence of every action, and of every half of them, in every slice, and of leans to contexts."""
-        more = [found for found in (self.halved.get(level), self.leans.get(level)) if found is not None]
-        return [*self.calibrations[level].slices(), *[part for found in more for part in found.slices()]]
+        every = (self.calibrations[level], self.halved.get(level), self.leans.get(level))
+        found = [part for own in every if own is not None for part in own.slices()]
+        batches = self.draws[level].batches(max((part.log_evidence for part in found), default=-math.inf))
+        return found if batches is None else [part for own in every if own is not None for part in own.slices(batches)]
 
     def evidence(self) -> float:
         """Return the logarithm of the mean evidence over all slices of all levels, the whole log having half the weight."""

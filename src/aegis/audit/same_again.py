@@ -40,8 +40,8 @@ class SameAgain:
 
     def merge(self, other: SameAgain) -> None:
         """Add the pairs of another of the same kind."""
-        self.surprises = _plus(self.surprises, other.surprises)
-        self.logs = _plus(self.logs, other.logs)
+        self.surprises = plus(self.surprises, other.surprises)
+        self.logs = plus(self.logs, other.logs)
         self.pairs += other.pairs
         self.same += other.same
 
@@ -51,5 +51,6 @@ class SameAgain:
         return max(full, -np.inf if self.logs is None else float(blended(self.logs)))
 
 
-def _plus(one: Array | None, other: Array | None) -> Array | None:
+def plus(one: Array | None, other: Array | None) -> Array | None:
+    """Return the sum of what is there."""
     return other if one is None else one if other is None else one + other

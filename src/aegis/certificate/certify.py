@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import datetime
 import itertools
-import math
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -28,7 +27,7 @@ from aegis.certificate.registration import declared_before
 from aegis.certificate.request import Request
 from aegis.certificate.rows import RowSums
 from aegis.certificate.run import collect
-from aegis.certificate.sides import Earliest, Sides, first_open, gap_columns, learned_splits, placing_split
+from aegis.certificate.sides import Earliest, Sides, first_open, gap_columns, learned_splits, placing_in_time
 from aegis.certificate.verdicts import listed
 from aegis.engine import Engine, engine_of, prepared
 from aegis.errors import RefusedError
@@ -246,11 +245,7 @@ def _in_time(source: Source, log: _Rows, outcome: Outcome, data: DataDigest, loo
         reason = f"{moving.message}; the candidate was learned from one side of a split by hash"
         return replace(outcome, found=None, refusal=reason, code=PROPENSITIES_MOVE, fix=moving.fix)
     units = int(float(outcome.audit.figures.get("clusters", outcome.audit.figures["episodes"])))
-    share = placing_split(units).fraction
-    if source.problem.time is not None:
-        return _run(source, log, request, data, looking, report, (source.placed(Split("time", fraction=share)),))
-    first = Earliest.of(source.problem, source.batches(), math.ceil(share * units))
-    return _run(source, log, request, data, looking, report, (first,))
+    return _run(source, log, request, data, looking, report, (placing_in_time(source, units),))
 
 
 def _run(

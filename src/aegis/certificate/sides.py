@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -213,6 +214,14 @@ def placing_split(units: int | None) -> Split:
     """
     least = 0.0 if units is None or units == 0 else min(0.5, LEAST_PLACING / units)
     return Split("hash", KEY, max(PLACING_SHARE, least))
+
+
+def placing_in_time(source: Source, units: int) -> Split | Earliest:
+    """Return what sets the earliest units apart to place grids, where propensities move or follow rewards; units: of the log."""
+    share = placing_split(units).fraction
+    if source.problem.time is not None:
+        return source.placed(Split("time", fraction=share))
+    return Earliest.of(source.problem, source.batches(), math.ceil(share * units))
 
 
 def first_open(source: Source) -> Opening | None:

@@ -38,10 +38,8 @@ REWARDS = "rewards"  # the folder, inside the policy's, in which the reward mode
     "--split",
     "split_kind",
     type=Word("split"),
-    default="hash",
-    show_default=True,
     metavar="KIND",
-    help="hash or time (if the logger learns).",
+    help="hash or time. Default: hash, or time if propensities move and the problem names a time.",
 )
 @click.option("--particles", type=click.IntRange(min=1), default=16, show_default=True, help="Frozen draws of a planned policy.")
 @options.seed
@@ -55,7 +53,7 @@ def command(
     step: float,
     scope: tuple[str, ...],
     fraction: float,
-    split_kind: str,
+    split_kind: str | None,
     particles: int,
     seed: int,
     as_json: bool,
@@ -79,7 +77,7 @@ def command(
     if out.exists() and not out.is_dir():
         raise OutputError(f"--out {out} is a file; a policy is a folder: name a new one")
     settings = CandidateSettings(kind, cap, particles, seed, step=step)
-    split = Split(split_kind, fraction=fraction)
+    split = fraction if split_kind is None else Split(split_kind, fraction=fraction)
     source = Source(log, load_problem(problem))
     with _progress(as_json) as report:
         learned = learn(source, split, settings, scope or None, report=report)
@@ -136,7 +134,7 @@ def _show(record: dict[str, Any], problem: Any, out: Path) -> None:
     screen.print(table("Fitted on the prior side", ["what", "likeliest model"], rows))
     screen.print(
         f"{record['episodes']} episodes ({record['decisions']} innermost decisions, {record['rewards_missing']} without reward) "
-        f"on the prior side: a share of {split['fraction']:g}, taken {how}. The other side was not looked at."
+        f"on the prior side: a share of {split['fraction']:g}, taken {how}. Nothing was learned from the other side."
     )
     incumbent = record.get("incumbent_plug_in_value")
     beside = "" if incumbent is None else f", and {incumbent:.4g}{unit} of the incumbent there"

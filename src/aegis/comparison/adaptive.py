@@ -18,7 +18,7 @@ from aegis.comparison.series import gather, largest_weight, views_of
 from aegis.comparison.settings import ComparisonSettings
 from aegis.comparison.setup import CertifiedLog
 from aegis.evidence import Reading
-from aegis.logs import Source
+from aegis.logs import Source, Split
 from aegis.policies import Hybrid
 from aegis.problem import Scope
 
@@ -33,10 +33,11 @@ def adaptive_posterior(
     measure: Measure,
     settings: ComparisonSettings,
     fresh: bool,
+    moving: int | None = None,
 ) -> Posterior:
     """Return Q = p0 = the candidate within the incumbent, on units that neither of them was learned from."""
     problem = source.problem
-    log = CertifiedLog.of(source, [candidate, incumbent], fresh)
+    log = CertifiedLog.of(source, [candidate, incumbent], fresh, moving)
     hybrid = Candidate(Hybrid(problem, scope, candidate.policy, incumbent.policy))
     everywhere = Scope(problem.names)
     series = {"value": lambda view: plain_values(view, everywhere, measure)}
@@ -44,7 +45,7 @@ def adaptive_posterior(
     units = gather(problem, views_of(problem, hybrid.policy, Models(), log.batches()), series, peaks)
     # Units told apart by a hash lie before and after each other: under a policy that changed, what was learned from or fitted on
     # some of them is not independent of the others. Only a split in time keeps the past apart.
-    timed = log.split.kind == "time"
+    timed = not isinstance(log.split, Split) or log.split.kind == "time"
     prior = None
     if log.prior is not None and timed:
         prior = gather(problem, views_of(problem, hybrid.policy, Models(), [log.prior]), series, {})["value"][:, None]

@@ -7,8 +7,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from aegis.audit import PROPENSITIES_MOVE
 from aegis.certificate.candidate import Candidate, Learned
-from aegis.certificate.certificate import REFUSED, LevelResult
+from aegis.certificate.certificate import REFUSED, Certificate, LevelResult
 from aegis.certificate.certify import Terms, issue
 from aegis.certificate.claims import scopes_of
 from aegis.certificate.comparator import Comparator
@@ -49,7 +50,7 @@ from aegis.comparison.series import (
 from aegis.comparison.settings import ComparisonSettings
 from aegis.comparison.setup import CertifiedLog
 from aegis.errors import RefusedError
-from aegis.logs import Source
+from aegis.logs import Source, Split
 from aegis.problem import Policy, Problem, Scope
 
 MODELLED = ("direct method", "doubly robust", "SWITCH")
@@ -91,7 +92,7 @@ def compare(
     if result.verdict == REFUSED:
         raise RefusedError(f"nothing is compared, because no certificate could be issued: {result.reason}")
     stated = [] if incumbent is None else [Candidate.of(incumbent)]
-    measure, log = reward_measure(problem), CertifiedLog.of(source, [own, *stated], fresh)
+    measure, log = reward_measure(problem), CertifiedLog.of(source, [own, *stated], fresh, _moving(certificate))
     scopes = Scopes.of(problem, scopes_of(problem, None, own.levels(problem)), measure)
     found = Findings()
     reason = not_modelled(problem, own, levels, log.sample)
@@ -107,7 +108,7 @@ def compare(
     ours = certified_bounds(result, found)
     evidence_bounds(case, found)
     _published(case, log, levels, measure, chosen, found)
-    _adaptive(case, source, own, acting, levels, measure, chosen, fresh, found)
+    _adaptive(case, source, own, acting, levels, measure, chosen, fresh, _moving(certificate), found)
     found.unmet(not_exact(problem, levels))
     found.bounds[:0] = ours  # a certificate heeds what was declared of them
     listed = _estimates(problem, measure, units, chosen, modelled, found)
@@ -170,7 +171,13 @@ def _published(
         for method in ("PRISM, data-free p0", "PRISM, posterior Q"):
             found.lacks(method, "its divergence needs beliefs that are learned from the log: ask for the posterior")
         return
-    learned = learn_posterior(log, scope, settings)
+    if not isinstance(log.split, Split):
+        for method in ("PRISM, data-free p0", "PRISM, posterior Q"):
+            found.lacks(
+                method, "propensities move, so that its beliefs are learned from the earliest units: name a 'time' column"
+            )
+        return
+    learned = learn_posterior(log, log.split, scope, settings)
     value_bounds(case, hyper_prior(case, candidate, learned), found)
     value_bounds(case, split_posterior(case, log, scope, measure, learned, settings), found)
     words = "p0 = the hyper-prior, Q = the posterior after all units"
@@ -186,6 +193,7 @@ def _adaptive(
     measure: Measure,
     settings: ComparisonSettings,
     fresh: bool,
+    moving: int | None,
     found: Findings,
 ) -> None:
     if acting is None:
@@ -193,7 +201,7 @@ def _adaptive(
             found.lacks("PRISM, adaptive", "it needs the policy that will act outside the scope (--acting)")
         return
     outside = acting if isinstance(acting, Candidate) else Candidate.of(acting)
-    posterior = adaptive_posterior(source, candidate, outside, scope, measure, settings, fresh)
+    posterior = adaptive_posterior(source, candidate, outside, scope, measure, settings, fresh, moving)
     value_bounds(case, posterior, found)
 
 
@@ -233,8 +241,18 @@ def _incumbent(measure: Measure, units: Units) -> Estimate:
     return Estimate("incumbent", "value", measure.value(value), measure.gain(found.error), units.count)
 
 
+def _moving(certificate: Certificate) -> int | None:
+    """Return how many units a log has whose propensities move or follow earlier rewards; None of any other log."""
+    if PROPENSITIES_MOVE not in [item["code"] for item in certificate.findings]:
+        return None
+    figures = certificate.diagnostics["audit"]
+    return int(figures.get("clusters", figures["episodes"]))
+
+
 def _split_words(log: CertifiedLog) -> str:
     split = log.split
+    if not isinstance(split, Split):
+        return f"the first {len(split.ids)} units, in the order of the log"
     how = "by a hash of their ids" if split.kind == "hash" else f"in time, before {split.cut}"
     return f"a share alpha = {split.fraction:g} of the units, taken {how}"
 

@@ -22,6 +22,7 @@ from aegis.comparison.series import gather, largest_weight, particle_series, vie
 from aegis.comparison.settings import ComparisonSettings
 from aegis.comparison.setup import CertifiedLog
 from aegis.evidence import Reading
+from aegis.logs import Split
 from aegis.mechanisms import MODELS, Belief
 from aegis.problem import Policy, Scope
 
@@ -38,10 +39,10 @@ class LearnedPosterior:
     policy: Policy
 
 
-def learn_posterior(log: CertifiedLog, scope: Scope, settings: ComparisonSettings) -> LearnedPosterior:
+def learn_posterior(log: CertifiedLog, split: Split, scope: Scope, settings: ComparisonSettings) -> LearnedPosterior:
     """Fit the mechanisms of a scope to the prior side, then update them with the certified units."""
     problem = log.problem
-    fitted = fit(log.source, log.split, scope, MODELS)
+    fitted = fit(log.source, split, scope, MODELS)
     start, posterior = replace(fitted.belief, prior=fitted.belief.states), fitted.belief
     for batch in log.batches():
         posterior = posterior.update(batch)

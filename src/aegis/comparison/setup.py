@@ -10,7 +10,7 @@ import numpy as np
 from aegis.certificate.candidate import Candidate
 from aegis.certificate.data import DataDigest
 from aegis.certificate.head import head_of, prior_units, with_placing
-from aegis.certificate.sides import Sides, first_open, gap_columns, learned_splits
+from aegis.certificate.sides import Earliest, Sides, first_open, gap_columns, learned_splits, placing_in_time
 from aegis.errors import RefusedError, SettingError
 from aegis.logs import Source, Split
 from aegis.problem import Batch, Problem
@@ -27,12 +27,18 @@ class CertifiedLog:
     sample: Batch
 
     @classmethod
-    def of(cls, source: Source, candidates: Sequence[Candidate], fresh: bool) -> CertifiedLog:
-        """Return the log with the sides that the candidates leave; reads the head of the log."""
+    def of(cls, source: Source, candidates: Sequence[Candidate], fresh: bool, moving: int | None = None) -> CertifiedLog:
+        """Return the log with the sides that the candidates leave; reads the head of the log.
+
+        moving: how many units the log has, if its propensities move or follow rewards: the earliest ones then place bets.
+        """
         if any(candidate.frozen is not None for candidate in candidates):
             raise SettingError("the tests of a challenge were fixed when it was frozen: certify it, there is nothing to compare")
         columns = (*dict.fromkeys(column for candidate in candidates for column in candidate.columns), *gap_columns(source))
-        sides = Sides(learned_splits(source, candidates, fresh, DataDigest.of(source)), first_open(source))
+        splits: tuple[Split | Earliest, ...] = learned_splits(source, candidates, fresh, DataDigest.of(source))
+        if not splits and moving is not None:
+            splits = (placing_in_time(source, moving),)
+        sides = Sides(splits, first_open(source))
         head, rest, whole = head_of(source.batches(columns))
         close = getattr(rest, "close", None)
         if close is not None:
@@ -50,9 +56,9 @@ class CertifiedLog:
         return self.source.problem
 
     @property
-    def split(self) -> Split:
+    def split(self) -> Split | Earliest:
         """Return the split whose prior side may be learned from."""
-        return next(split for split in self.sides.splits if isinstance(split, Split))
+        return next(split for split in self.sides.splits if isinstance(split, Split | Earliest))
 
     def batches(self) -> Iterator[Batch]:
         """Yield the certified episodes, in the order of the log."""

@@ -1,7 +1,8 @@
 """A run of the gate that survives being killed: its events, one line each, are all that is needed to go on.
 
 A folder holds `settings.json`, `problem.yaml` and `events.jsonl`; when the run is done also `log.parquet` (every episode with the
-exact probability of every action), `policies/LEVEL/` (what is in control) and `summary.json`.
+exact probability of every action), `policies/LEVEL/` (what is in control) and `summary.json`. If it differs, there is also
+`problem-others.yaml`, for other candidates: it states the incumbent, without promises that the agents' decisions do not keep.
 """
 
 from __future__ import annotations
@@ -17,13 +18,14 @@ from aegis.agents.folder import LOG, SUMMARY, claim
 from aegis.agents.identity import identity
 from aegis.errors import AegisError, InputError, OutputError, SettingError
 from aegis.files import digest_of, locked, write_text
-from aegis.handover.events import Event, Opened, Operator, event_of, plain
+from aegis.handover.events import Event, Flipped, Opened, Operator, event_of, plain
+from aegis.handover.exported import OTHERS, run_as_logged
 from aegis.handover.gate_ledger import plant_digest, record_gate
 from aegis.handover.run import Handover
 from aegis.handover.summary import summary
 from aegis.logs import write_log
 from aegis.policies import save_policy
-from aegis.problem import Batch, Problem, Seen, Tracing, concat, content_digest, episode_hashes, path_digest
+from aegis.problem import Batch, Problem, Seen, Tracing, concat, content_digest, episode_hashes, path_digest, save_problem
 from aegis.version import __version__
 
 EVENTS, POLICIES = "events.jsonl", "policies"
@@ -177,6 +179,10 @@ def _finish(place: Path, handover: Handover) -> dict[str, Any]:
         held = handover.state.at(level)
         record = {"kind": "handover", "scope": [level], "won": None if held is None else held.challenge, "fingerprints": seen}
         save_policy(policy, place / POLICIES / level, record)
+    handed = {event.level for event in handover.events if isinstance(event, Flipped)}
+    written = run_as_logged(handover.problem, handover.legacy, handed, whole)
+    if written != handover.problem:
+        save_problem(written, place / OTHERS)
     found = summary(handover)
     write_text(place / SUMMARY, json.dumps(found, indent=2, allow_nan=False) + "\n")
     return found

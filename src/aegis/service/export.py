@@ -2,7 +2,7 @@
 
 A folder holds `log.parquet` (every counted episode with the probability of every action, what the legacy would have done, the
 number of the episode, who acted, whether something is not known), `problem.yaml`, `gate.json` and `challenges/NAME/`. Where a
-level with a stated incumbent was handed over, `problem-others.yaml` is the problem for candidates that the gate did not test.
+level was handed over, `problem-others.yaml` is the problem for candidates that the gate did not test.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from aegis.errors import InputError
 from aegis.files import locked, write_text
 from aegis.handover.challenge import Challenge
 from aegis.handover.events import Certified, Event, Flipped, Frozen, Unit
+from aegis.handover.exported import OTHERS, as_logged
 from aegis.handover.folder import seen_of
 from aegis.handover.recounting import ARM, NUMBER, save_challenge
 from aegis.logs import write_log
-from aegis.problem import Batch, Problem, concat, parse_problem, save_problem
+from aegis.problem import Batch, Incumbent, Problem, concat, parse_problem, save_problem
 from aegis.problem.strict_yaml import write_yaml
 from aegis.service.keeper import Keeper
-from aegis.service.problems import as_logged, known_legacy, legacy_columns
+from aegis.service.problems import known_legacy, legacy_columns
 from aegis.service.state import LiveState
 from aegis.service.store import Database, Journal, Record
 from aegis.service.trees import Tree, batch_of
 
 LOG, PROBLEM, GATE, CHALLENGES = "log.parquet", "problem.yaml", "gate.json", "challenges"
-OTHERS = "problem-others.yaml"
 BLOCK = 512  # episodes that become a batch at a time
 
 
@@ -95,7 +95,9 @@ def export(database: Database, gate: str, folder: str | Path) -> dict[str, Any]:
     with locked(place):
         write_log(batch, problem, place / LOG)
         save_problem(problem, place / PROBLEM)
-        written = as_logged(problem, told.acted())
+        legacy = {name: Incumbent(columns=names) for name, names in columns.items()}
+        uniform = {name: Incumbent(policy="uniform") for name in problem.names}
+        written = as_logged(problem, told.acted(), legacy or uniform, NUMBER)
         if written != problem:
             save_problem(written, place / OTHERS)
         numbers = np.array([number for number, _ in told.trees])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -87,20 +87,6 @@ def as_opened(problem: Problem, opened: Mapping[str, Any]) -> Problem:
         return problem
     same = json.loads(json.dumps(dump_problem(live_problem(earlier)))) == opened
     return earlier if same else problem
-
-
-def as_logged(problem: Problem, handed: Collection[str]) -> Problem:
-    """Return a live problem without what its log does not keep. handed: levels at which not only the legacy has decided.
-
-    What the problem promises of incumbent and legacy (`epsilon`, `max_ratio`, `max_product`) does not hold of other policies.
-    """
-    return replace(problem, levels=tuple(_unpromised(level) if level.name in handed else level for level in problem.levels))
-
-
-def _unpromised(level: Level) -> Level:
-    if level.incumbent is None:
-        return level
-    return replace(level, incumbent=replace(level.incumbent, epsilon=None, max_ratio=None, max_product=None))
 
 
 def _without_base(level: Level) -> Level:

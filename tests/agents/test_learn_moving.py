@@ -1,0 +1,110 @@
+"""A log whose propensities follow earlier rewards: the advice of each command works when it is followed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from aegis.agents import CandidateSettings, learn
+from aegis.certificate import certify
+from aegis.cli import main
+from aegis.errors import PolicyError
+from aegis.logs import Source, Split
+from aegis.problem import Problem, parse_problem
+from aegis.rng import stream
+
+PROBLEM = """
+episode: k
+{head}
+reward: {{column: r, range: [0, 1]}}
+levels:
+  - name: act
+    context: [x]
+    action: {{column: a, values: [0, 1]}}
+    propensity: {{columns: [p0, p1]}}
+"""
+
+
+def following(count: int = 900) -> pa.Table:
+    """Return a log whose legacy takes an action again after it earned more than usual; the second action earns more."""
+    rng = stream(6, "a legacy that follows rewards")
+    action, reward, chance = np.zeros(count, dtype=np.int64), np.zeros(count), np.full(count, 0.5)
+    for place in range(count):
+        if place:
+            stay = 0.8 if reward[place - 1] > 0.5 else 0.3
+            chance[place] = stay if action[place - 1] else 1.0 - stay
+        action[place] = rng.random() < chance[place]
+        reward[place] = np.clip(0.4 + 0.2 * action[place] + 0.2 * rng.normal(), 0.0, 1.0)
+    return pa.table({"k": np.arange(count), "x": rng.random(count), "a": action, "p0": 1 - chance, "p1": chance, "r": reward})
+
+
+def problem_of(head: str = "") -> Problem:
+    return parse_problem(PROBLEM.format(head=head))
+
+
+def test_learning_splits_in_time_where_propensities_move() -> None:
+    source = Source(following(), problem_of("time: k"))
+    found = learn(source, 0.4)
+    assert (found.split.kind, found.split.fraction, found.split.cut) == ("time", 0.4, 360)
+    assert any("split in time" in item for item in found.record["warnings"])
+    assert certify(source, found, what=["gain"], ledger=False).verdict.verdict == "certified"
+
+
+@pytest.mark.parametrize("head", ["", "time: k"])
+def test_a_split_by_hash_is_learned_with_a_warning_that_holds(head: str) -> None:
+    source = Source(following(), problem_of(head))
+    found = learn(source, Split() if head else None)
+    (warning,) = [item for item in found.record["warnings"] if "will refuse" in item]
+    assert found.split == Split() and "under 'time'" in warning and "--fresh" in warning
+    assert certify(source, found, what=["gain"], ledger=False).verdict.verdict == "refused"
+    later = following(1200).slice(900)
+    fresh = certify(Source(later, source.problem), found, what=["gain"], ledger=False, fresh=True)
+    assert fresh.verdict.verdict != "refused"
+
+
+def test_a_log_of_one_policy_is_split_by_hash_without_a_warning() -> None:
+    rng = stream(1, "one policy")
+    action = rng.integers(0, 2, 300)
+    half = np.full(300, 0.5)
+    columns = {"k": np.arange(300), "x": rng.random(300), "a": action, "p0": half, "p1": half, "r": rng.random(300)}
+    found = learn(Source(pa.table(columns), problem_of("time: k")))
+    assert found.split == Split() and not found.record["warnings"]
+
+
+def test_the_advice_of_a_capped_candidate_works_when_followed() -> None:
+    untimed, timed = (Source(following(), problem_of(head)) for head in ("", "time: k"))
+    with pytest.raises(PolicyError, match=r"--kind stepped.*kind 'greedy'.*name a 'time' column"):
+        learn(untimed, settings=CandidateSettings("capped"))
+    with pytest.raises(PolicyError, match=r"--kind stepped.*kind 'greedy'$"):
+        learn(timed, settings=CandidateSettings("capped"))
+    assert certify(timed, learn(timed), what=["gain"], ledger=False).verdict.verdict == "certified"
+    text = PROBLEM.format(head="time: k") + "    incumbent: {columns: [h0, h1], max_ratio: 2.5}\n"
+    half = pa.array(np.full(900, 0.5))
+    stated = Source(following().append_column("h0", half).append_column("h1", half), parse_problem(text))
+    stepped = learn(stated, settings=CandidateSettings("stepped"))
+    assert stepped.split.kind == "time"
+    assert certify(stated, stepped, what=["gain"], ledger=False).verdict.verdict != "refused"
+
+
+def test_the_commands_follow_the_same_advice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pq.write_table(following(), tmp_path / "log.parquet")
+    (tmp_path / "problem.yaml").write_text(PROBLEM.format(head="time: k"))
+    asked = [str(tmp_path / "log.parquet"), "--problem", str(tmp_path / "problem.yaml")]
+
+    def run(*arguments: str) -> tuple[int, str]:
+        with pytest.raises(SystemExit) as ended:
+            main([*arguments])
+        return int(str(ended.value)), " ".join(capsys.readouterr().out.split())
+
+    code, out = run("learn", *asked, "--out", str(tmp_path / "hash"), "--split", "hash")
+    assert code == 0 and "will refuse the policy on this log" in out
+    code, out = run("certify", *asked, "--policy", str(tmp_path / "hash"), "--ledger", str(tmp_path / "one"))
+    assert code == 4 and "--split time" in out
+    code, out = run("learn", *asked, "--out", str(tmp_path / "timed"))
+    assert code == 0 and "taken in time, before 450" in out
+    code, out = run("certify", *asked, "--policy", str(tmp_path / "timed"), "--ledger", str(tmp_path / "two"))
+    assert code == 0, out
