@@ -16,6 +16,7 @@ from visits_plant import VISITS, Visits
 
 from aegis.handover import HOSTS, GateSettings, replay
 from aegis.handover.events import Paused, event_of
+from aegis.handover.gate import UNASKED, Audited
 from aegis.rng import stream
 from aegis.service.counting import Counting
 from aegis.service.errors import Conflict
@@ -136,7 +137,7 @@ def test_what_is_approved_is_audited_first(tmp_path: Path) -> None:
     plant.run(120)
     assert plant.reading.gate()["levels"][0]["waiting"]
     audit = plant.live.audit
-    plant.live.audit = lambda gate: (True, Paused(0, "decisions carry over", "carry-over", "visit", "declare it"))
+    plant.live.audit = lambda gate: (True, Audited(Paused(0, "decisions carry over", "carry-over", "visit", "declare it")))
     answer = plant.live.say("yes", "approve", "ann", "looks good", "visit")
     assert answer["instead"] == "paused: decisions carry over" and plant.live.state.opened.at("visit") is None
     assert plant.kinds[-2:] == ["operator", "paused"]
@@ -151,7 +152,7 @@ def test_an_approval_waits_until_everything_is_audited(tmp_path: Path, monkeypat
     plant = serve(tmp_path / "gate.db", mode="approve")
     plant.run(120)
     monkeypatch.setattr("aegis.service.live.PAUSE", 0.0)
-    plant.live.audit = lambda gate: (False, None)
+    plant.live.audit = lambda gate: (False, UNASKED)
     with pytest.raises(Conflict, match="not audited yet"):
         plant.live.say("yes", "approve", "ann", "looks good", "visit")
     assert plant.live.state.opened.at("visit") is None and plant.kinds[-1] != "operator"

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from aegis.audit import PROPENSITIES_MOVE
 from aegis.errors import InputError
 from aegis.evidence import Monitor
 from aegis.handover.budget import freeze_due
@@ -17,10 +18,12 @@ from aegis.handover.challenge import Challenge
 from aegis.handover.events import (
     Alarm,
     Certified,
+    DoubtPassed,
     Event,
     Flipped,
     Frozen,
     Mode,
+    Noted,
     Opened,
     Paused,
     PutOff,
@@ -105,10 +108,10 @@ class GateState:
     they started. start: the phase began with the first unit after it, at the opening, a flip or a restart. phases: how many there
     have been. audited: units of the phase that are evidence, which the audit of the stream has to have seen. freeze: t, the
     global counter. freezes: since the phase began. spent: risk of all challenges ever opened. deployed: by level. retired:
-    policies that acted before the last flip at their level. monitor: of whoever acts, None while the legacy controls every
+    policies that acted before the last flip at their level. monitor: of the policies in control, None while the legacy controls every
     level. paused: why, None if it counts. refusals: pauses that the audit of the stream asked for, ever. resumed: the last
-    restart after one of them. put_off: why what would be certified or handed over waits, None if it does not. waiting: certified
-    flips that wait for an operator, by level.
+    restart after one of them. put_off: why what would be certified or handed over waits, None if it does not. notes: what the
+    audit found that changes what a gain means. waiting: certified flips that wait for an operator, by level.
     """
 
     settings: GateSettings
@@ -130,6 +133,7 @@ class GateState:
     refusals: tuple[Paused, ...] = ()
     resumed: Restarted | None = None
     put_off: PutOff | None = None
+    notes: tuple[Noted, ...] = ()
     waiting: tuple[Waiting, ...] = ()
 
     @property
@@ -154,6 +158,11 @@ class GateState:
     def at(self, level: str) -> Deployed | None:
         """Return the policy in control of a level; None for the legacy."""
         return next((item for item in self.deployed if item.level == level), None)
+
+    @property
+    def moving(self) -> frozenset[str]:
+        """Return the levels at which the legacy's probabilities move with time or with earlier rewards, as the audit found."""
+        return frozenset(item.level for item in self.notes if item.code == PROPENSITIES_MOVE)
 
     @property
     def untested(self) -> dict[str, list[str]]:
@@ -198,6 +207,10 @@ def apply(state: GateState, event: Event) -> GateState:
         return _paused(state, event)
     if isinstance(event, PutOff):
         return replace(state, put_off=event)
+    if isinstance(event, DoubtPassed):
+        return replace(state, put_off=None)
+    if isinstance(event, Noted):
+        return replace(state, notes=(*state.notes, event))
     if isinstance(event, Mode):
         # What waits is looked at again with the next unit, and says why it waits now.
         return replace(state, settings=replace(state.settings, mode=event.mode), waiting=())
@@ -304,7 +317,7 @@ def _left_by(item: Deployed, level: str) -> Deployed:
 
 
 def _monitor_after(state: GateState, left: tuple[Deployed, ...]) -> MonitorState | None:
-    """Return the monitor of whoever is left in control after a level was given back; None if that is the legacy alone.
+    """Return the monitor of the policies left in control after a level was given back; None if that is the legacy alone.
 
     If the very policies that are left were certified together, it watches for the value that was certified then; otherwise for
     the one it watched for so far: nothing is known of these together, and to earn less than what was certified is worth an alarm.

@@ -1,8 +1,9 @@
-"""What came of a run, as plain data: who controls each level, since when, at which certified gain, and what was earned."""
+"""The result of a run, as plain data: who controls each level, since when, at which certified gain, and what was earned."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -60,6 +61,7 @@ def _audit(handover: Handover) -> dict[str, Any]:
         "refused": [{name: getattr(item, name) for name in names} for item in state.refusals],
         "doubted": [item.level for item in state.deployed if item.doubted],
         "put_off": None if state.put_off is None else {name: getattr(state.put_off, name) for name in names[:-1]},
+        "noted": [{name: getattr(item, name) for name in names} for item in state.notes],
     }
 
 
@@ -77,8 +79,9 @@ def at_least(value: float, sign: str = "") -> str:
 
 
 def sentence(handover: Handover) -> str:
-    """Return the verdict in one sentence, what was not tested after a revert, whether the gate is paused or puts off what it
+    """Return the verdict in one sentence, then what limits it.
 
+    These are: what was not tested after a revert, a legacy that moves, whether the gate is paused or puts off what it
     would decide, and which gate of its plant it is.
 
     Raises InputError if more of the risk is spent than there is: then nothing can be said to hold at that risk.
@@ -89,7 +92,8 @@ def sentence(handover: Handover) -> str:
             f"the challenges of this gate have spent {state.spent:.6g} of a risk of {state.settings.delta:g}: its events are not "
             "those of a gate; restore them or start anew"
         )
-    warning = "".join(f" {text}" for text in not_tested(handover)) if certified(handover) else ""
+    said = [*not_tested(handover), *moved(state, handover.comparator.levels)] if certified(handover) else []
+    warning = "".join(f" {text}" for text in said)
     gates = "" if handover.counted is None or not handover.counted.words else f" {handover.counted.words}"
     return _verdict(handover) + warning + _stopped(state) + gates
 
@@ -127,6 +131,22 @@ def promise(state: GateState, several: bool = False) -> str:
             f"at most {risk}, if what the audit found ({last.code}) has been mended."
         )
     return " ".join(words)
+
+
+def moved(state: GateState, stated: Collection[str]) -> list[str]:
+    """Return what gains mean at each level whose legacy moves. stated: levels whose incumbent the problem states."""
+    found = []
+    for item in state.notes:
+        means = (
+            f"Gains at '{item.level}' over the stated incumbent hold all the same; over the log as it was they would be over the "
+            "average of a legacy that changes."
+            if item.level in stated
+            else f"Gains at '{item.level}' are over the average of a legacy that changes, not over one policy."
+        )
+        held = state.at(item.level)
+        capped = "" if held is None or held.cap is None else " The policy in control there is capped by it and changes with it."
+        found.append(f"Found after episode {item.episode}: {item.why} ({item.code}). {means}{capped} What to do: {item.fix}.")
+    return found
 
 
 def not_tested(handover: Handover) -> list[str]:
@@ -179,7 +199,7 @@ def _held(handover: Handover, item: Deployed, measure: Measure) -> str:
 
 def compared(handover: Handover, level: str) -> str:
     """Return who a challenger at a level that the legacy controls is compared with."""
-    return compared_with(handover.problem, handover.comparator, Scope(level))
+    return compared_with(handover.problem, handover.comparator, Scope(level), handover.state.moving)
 
 
 def _since(handover: Handover, item: Deployed) -> int:
@@ -245,7 +265,7 @@ def _level(handover: Handover, measure: Measure, name: str) -> dict[str, Any]:
 
 
 def _rewards(handover: Handover, measure: Measure) -> dict[str, Any]:
-    """Return means of realised rewards: of everything, before the first flip, after the last, and of whoever acts now.
+    """Return means of realised rewards: of everything, before the first flip, after the last, and of the policies in control now.
 
     held_back, beside: of episodes that stayed with the legacy, and of the others while anything was handed over.
     """
