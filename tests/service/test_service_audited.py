@@ -14,8 +14,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "handover"))
 
 from visits_plant import VISITS, Visits
 
+from aegis.certificate.comparator import AVERAGE, WROTE
 from aegis.handover import HOSTS, GateSettings, replay
-from aegis.handover.events import Paused, event_of
+from aegis.handover.events import Paused, PutOff, event_of, plain
 from aegis.handover.gate import UNASKED, Audited
 from aegis.rng import stream
 from aegis.service.counting import Counting
@@ -23,7 +24,7 @@ from aegis.service.errors import Conflict
 from aegis.service.live import Live
 from aegis.service.reading import Reading
 from aegis.service.state import EVENT, LiveState
-from aegis.service.store import Database
+from aegis.service.store import Database, Entry
 from aegis.service.wire import Ask, Legacy, Report
 from aegis.service.workshop import Workshop
 
@@ -37,6 +38,8 @@ class Served:
     reading: Reading
     later: float = 0.0
     again: bool = False  # every second person comes with the need, and gets the offers, of the one before
+    follows: bool = False  # the legacy makes offers more often after an episode that went well
+    chance: float = 0.5  # of an offer by the legacy, in the next episode
 
     def run(self, episodes: int, count: bool = True) -> None:
         """Run so many more episodes, and count them."""
@@ -47,13 +50,15 @@ class Served:
             items = []
             for visit in range(VISITS):
                 draw = int(stream(3, "offers", source).random(VISITS)[visit] < 0.5)
-                legacy = Legacy(distribution=[0.5, 0.5], **({"taken": draw} if self.again else {}))
+                legacy = Legacy(distribution=[1.0 - self.chance, self.chance], **({"taken": draw} if self.again else {}))
                 ask = Ask(level="visit", context={"need": float(needs[visit])}, legacy=legacy)
                 answer = self.live.decide(f"{number} {visit}", name, ask)
                 reward = 0.35 + 0.4 * chance.random() + 0.1 * answer["index"] - self.later * before
                 items.append(Report(episode=name, decision=answer["decision"], reward=max(reward, 0.0)))
                 before = answer["index"]
             self.live.report(f"results {number}", items)
+            if self.follows:
+                self.chance = 0.7 if sum(item.reward or 0.0 for item in items) > VISITS * 0.6 else 0.4
             self.live.close(f"close {number}", name)
             if count:
                 self.count()
@@ -116,6 +121,45 @@ def test_a_clean_plant_changes_hands_and_what_is_done_again_does_not(tmp_path: P
     again.run(150)
     assert [item["code"] for item in again.reading.gate()["audit"]["refused"]] == ["episodes-redone"]
     assert "flip" not in again.kinds
+
+
+def test_a_legacy_that_follows_earlier_rewards_is_noted_in_status_and_events_and_does_not_stop_the_gate(tmp_path: Path) -> None:
+    plant = serve(tmp_path / "gate.db", first=1000)
+    plant.follows = True
+    plant.run(260)
+    gate = plant.reading.gate()
+    assert gate["paused"] is None and gate["audit"]["refused"] == []
+    assert gate["audit"]["noted"][-1]["code"] == "propensities-move"
+    (words,) = gate["audit"]["moved"]
+    assert "go with the reward before" in words and "over the average of a legacy that changes, not over one policy" in words
+    assert gate["levels"][0]["comparator"] == AVERAGE and "noted" in [item["kind"] for item in gate["events"]]
+    plant.counting.worker = Inline(_workshop(plant.live))
+    plant.run(1)
+    events = [event_of(record.body["event"]) for record in plant.live.journal.read() if "event" in record.body]
+    assert replay(events) == plant.live.state.opened and plant.live.state.opened.moving == {"visit"}
+
+
+def test_a_legacy_that_does_not_move_is_not_noted_and_what_was_handed_over_names_the_average_if_it_does(tmp_path: Path) -> None:
+    still = serve(tmp_path / "still.db", first=1000)
+    still.run(260)
+    gate = still.reading.gate()
+    assert gate["audit"]["noted"] == gate["audit"]["moved"] == [] and gate["levels"][0]["comparator"] == WROTE
+    plant = serve(tmp_path / "moves.db")
+    plant.follows = True
+    plant.run(180)
+    (flip,) = [item for item in plant.reading.gate()["events"] if item["kind"] == "flip"]
+    assert flip["comparator"] == AVERAGE and "capped by it" in plant.reading.gate()["audit"]["moved"][0]
+
+
+def test_a_doubt_that_has_passed_is_shown_no_more(tmp_path: Path) -> None:
+    plant = serve(tmp_path / "gate.db", first=1000)
+    plant.run(41)
+    with plant.live.changed:
+        delay = PutOff(41, "decisions carry over", "carry-over", "visit")
+        plant.live._write([Entry(EVENT, {"event": plain(delay)})])
+    assert plant.reading.gate()["audit"]["put_off"]["code"] == "carry-over"
+    plant.run(7)
+    assert plant.reading.gate()["audit"]["put_off"] is None and plant.kinds[-1] == "doubt passed"
 
 
 def test_a_gate_that_was_stopped_and_started_again_decides_as_one_that_was_not(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from aegis.audit import SEVERAL_LOGGERS
 from aegis.errors import InputError, RefusedError, SettingError, choose
 from aegis.handover.acting import AGENT, BEFORE, LEGACY
 from aegis.handover.budget import challenge_share
@@ -193,9 +194,17 @@ def _instead(state: GateState, instead: Instead, episode: int) -> list[Event]:
 
 
 def fresh_notes(state: GateState, audited: Audited) -> list[Noted | DoubtPassed]:
-    """Return what happens beside a decision after the last episode of a state: each finding is noted once."""
+    """Return what happens beside a decision after the last episode of a state: each finding is noted once.
+
+    A policy in control may act by one of several drawn for each episode: only what the legacy controls is noted.
+    """
     known = {(item.code, item.level) for item in state.notes}
-    fresh = [item for item in audited.notes if isinstance(item, DoubtPassed) or (item.code, item.level) not in known]
+    known |= {(SEVERAL_LOGGERS, level) for level in state.moving}  # that it moves says more
+    fresh = [
+        item
+        for item in audited.notes
+        if isinstance(item, DoubtPassed) or (state.at(item.level) is None and (item.code, item.level) not in known)
+    ]
     return [replace(item, episode=state.episode) for item in fresh]
 
 
@@ -271,7 +280,7 @@ def _winner(state: GateState, level: str) -> Challenge | None:
 
 
 def _wait(patience: float, crossed: int) -> int:
-    """Return after how many units patience with a first crossing is over; 2.2 times 25 is 55, whatever binary numbers say."""
+    """Return after how many units patience with a first crossing is over; 2.2 times 25 is 55, also in binary numbers."""
     return math.ceil(round(patience * crossed, 9))
 
 

@@ -139,7 +139,7 @@ class PeriodicGate(ABC):
     # ---- going on ----------------------------------------------------------------------------------------------------------
 
     def advance(self, episodes: int, watch: Watch | None = None) -> None:
-        """Run until so many episodes have closed. watch: told the events of every block, to keep or to show.
+        """Run until so many episodes have closed. watch: gets the events of every block, to keep or to show.
 
         A look is taken when it is clear that the run goes on after it.
         """

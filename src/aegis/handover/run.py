@@ -30,7 +30,7 @@ from aegis.handover.gate_ledger import GateCount
 from aegis.handover.history import History, joined
 from aegis.handover.hosts import Host
 from aegis.handover.same import check_order, check_same
-from aegis.handover.seals import Seal
+from aegis.handover.seals import Seal, code_sources
 from aegis.handover.settings import GateSettings
 from aegis.handover.state import GateState, open_gate
 from aegis.handover.stream_audit import StreamAudit, asks, put_off
@@ -95,7 +95,7 @@ class Handover:
     # ---- going on ----------------------------------------------------------------------------------------------------------
 
     def advance(self, episodes: int, watch: Watch | None = None) -> None:
-        """Run until so many episodes have closed. watch: told the events of every block, to keep or to show."""
+        """Run until so many episodes have closed. watch: gets the events of every block, to keep or to show."""
         while self.state.episode < episodes:
             told: list[Event] = []
             if self.state.freeze_is_due:
@@ -292,9 +292,13 @@ class Handover:
                 raise
             except InputError as error:
                 raise InputError(f"line {place + 1} of the events: {error}") from error
-            check_same(told, self.events, place)
+            check_same(told, self.events, place, self._sources())
             if len(self.events) == place:
                 raise InputError(f"line {place + 1} of the events: '{told[place].kind}' cannot have happened there")
+
+    def _sources(self) -> list[str]:
+        """Return the modules, with their files, that challengers are defined in as far as they are code."""
+        return sorted({words for item in self.challengers.values() for words in code_sources(item.policy)})
 
     def _again(self, told: Sequence[Event], place: int) -> None:
         """Do once more what led to the event at a place: what was said, a freeze, or the episodes up to the next of these."""

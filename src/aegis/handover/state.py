@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from aegis.audit import PROPENSITIES_MOVE
 from aegis.errors import InputError
 from aegis.evidence import Monitor
 from aegis.handover.budget import freeze_due
@@ -109,7 +108,8 @@ class GateState:
     have been. audited: units of the phase that are evidence, which the audit of the stream has to have seen. freeze: t, the
     global counter. freezes: since the phase began. spent: risk of all challenges ever opened. deployed: by level. retired:
     policies that acted before the last flip at their level. monitor: of the policies in control, None while the legacy controls every
-    level. paused: why, None if it counts. refusals: pauses that the audit of the stream asked for, ever. resumed: the last
+    level. alarmed: the episode of the last alarm, None if a
+    new phase has begun since. paused: why, None if it counts. refusals: pauses that the audit of the stream asked for, ever. resumed: the last
     restart after one of them. put_off: why what would be certified or handed over waits, None if it does not. notes: what the
     audit found that changes what a gain means. waiting: certified flips that wait for an operator, by level.
     """
@@ -129,6 +129,7 @@ class GateState:
     monitor: MonitorState | None = None
     monitored_since: int = 0
     alarms: int = 0
+    alarmed: int | None = None
     paused: str | None = None
     refusals: tuple[Paused, ...] = ()
     resumed: Restarted | None = None
@@ -161,8 +162,8 @@ class GateState:
 
     @property
     def moving(self) -> frozenset[str]:
-        """Return the levels at which the legacy's probabilities move with time or with earlier rewards, as the audit found."""
-        return frozenset(item.level for item in self.notes if item.code == PROPENSITIES_MOVE)
+        """Return the levels at which the audit found that the legacy is not one policy: it moves, or several take turns."""
+        return frozenset(item.level for item in self.notes)
 
     @property
     def untested(self) -> dict[str, list[str]]:
@@ -202,7 +203,13 @@ def apply(state: GateState, event: Event) -> GateState:
     if isinstance(event, Alarm):
         check_alarm(state, event)
         floor = event.floor
-        return replace(state, monitor=MonitorState.start(floor), monitored_since=event.episode + 1, alarms=state.alarms + 1)
+        return replace(
+            state,
+            monitor=MonitorState.start(floor),
+            monitored_since=event.episode + 1,
+            alarms=state.alarms + 1,
+            alarmed=event.episode,
+        )
     if isinstance(event, Paused):
         return _paused(state, event)
     if isinstance(event, PutOff):
@@ -333,7 +340,7 @@ def _monitor_after(state: GateState, left: tuple[Deployed, ...]) -> MonitorState
 
 def _new_phase(state: GateState, since: int) -> GateState:
     """Return the state with a new phase: wealth, counts and the schedule start again; the counter and the budget do not."""
-    fresh = replace(state, freezes=0, challenges=(), waiting=(), put_off=None)
+    fresh = replace(state, freezes=0, challenges=(), waiting=(), put_off=None, alarmed=None)
     return replace(fresh, start=since - 1, phases=state.phases + 1, audited=0)
 
 

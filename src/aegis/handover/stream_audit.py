@@ -3,7 +3,7 @@
 The episodes that a gate counts go through the tests of `aegis audit`, in the order in which they started. What would refuse a
 log of them pauses the gate. It is asked after every `CHUNK` episodes, and before anything is certified or changes hands. There
 less is enough to put that off: what is certified may be wrong, and the next episodes will tell. Probabilities of the legacy that
-move with time or with earlier rewards change what a gain is over. The gate notes this, and neither pauses nor waits.
+move, or are not one function of the context, change what a gain is over. The gate notes this, and neither pauses nor waits.
 
 A gate is asked again and again, so only tests that hold at every time may pause it (`PAUSING`). Standard scores, which are
 right once for a log of a fixed size, do not. In whichever blocks episodes arrive, they are added in chunks counted from
@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from aegis.audit import ANYTIME, PROPENSITIES_MOVE, Audit, Auditor, Finding
+from aegis.audit import ANYTIME, PROPENSITIES_MOVE, SEVERAL_LOGGERS, Audit, Auditor, Finding
 from aegis.handover.budget import freeze_share
 from aegis.handover.events import DoubtPassed, Event, Noted, Paused, PutOff, Unit
 from aegis.handover.gate import UNASKED, Audited, Instead, decides
@@ -36,6 +36,8 @@ STAKES = 4  # over which evidence is averaged in each bet
 
 STATED = "none for a gain over the stated incumbent; learn from this log with a split in time"
 UNSTATED = "state the incumbent in the problem file ('incumbent') and open another gate; learn from this log with a split in time"
+
+DIFFER = "differ: several policies take turns, or the legacy changed or looks at something outside the context"
 
 FORWARD, PAIRED = "forward", "paired"
 PAUSING: Mapping[str, str] = {
@@ -115,9 +117,7 @@ class StreamAudit:
         self.segment, self.episodes, self._auditor, self._asked = segment, 0, None, None
         self._waiting.clear()
 
-    def asked(
-        self, batch: Batch | None = None, place: int = 0, deciding: bool = True, before: PutOff | None = None
-    ) -> Audited:
+    def asked(self, batch: Batch | None = None, place: int = 0, deciding: bool = True, before: PutOff | None = None) -> Audited:
         """Return what follows from the episodes so far, and from one more at a place of a batch. Nothing is added by asking.
 
         deciding: something is to be decided by them. before: why a decision is put off already.
@@ -132,7 +132,7 @@ class StreamAudit:
         careful = deciding or before is not None
         audit = auditor.at(DOUBT) if careful else auditor.result()
         doubts = [item for item in audit.refused if speaks(item)] if careful else []
-        notes: list[Noted | DoubtPassed] = list(self._moving(audit, auditor.episodes))
+        notes: list[Noted | DoubtPassed] = list(self._changing(audit, auditor.episodes))
         if careful and not doubts:  # what is not in doubt is not refused either
             passed = [] if before is None else [DoubtPassed(0, before.code, before.level)]
             return Audited(None, (*notes, *passed))
@@ -145,21 +145,23 @@ class StreamAudit:
                 return Paused(0, f"the audit refuses what it counts: {found.message}", found.code, found.level, found.fix)
         return next((PutOff(0, found.message, found.code, found.level) for found in doubts), None)
 
-    def _moving(self, audit: Audit, episodes: int) -> list[Noted]:
-        """Return a note for each level whose logged probabilities move, by a score at the share of its chunk.
+    def _changing(self, audit: Audit, episodes: int) -> list[Noted]:
+        """Return a note for each level whose logged probabilities move, or are not one function of the context.
 
-        It is a standard score, asked for once in each chunk and before decisions: a note warns, and nothing is decided by it.
+        The score of those that move is a standard one, asked for once in each chunk, at its share, and before decisions. A note
+        warns, and nothing is decided by it.
         """
         most = freeze_share(MOVES, math.ceil(episodes / CHUNK))
-        found = [item for item in audit.findings if item.code == PROPENSITIES_MOVE and float(item.figures["chance"]) <= most]
-        return [self._note(item) for item in found]
+        moving = {item.level: item for item in audit.findings if item.code == PROPENSITIES_MOVE}
+        moving = {level: item for level, item in moving.items() if float(item.figures["chance"]) <= most}
+        several = {item.level: item for item in audit.findings if item.code == SEVERAL_LOGGERS}
+        return [self._note(level or "", item) for level, item in {**several, **moving}.items()]
 
-    def _note(self, found: Finding) -> Noted:
-        level = found.level or ""
+    def _note(self, level: str, found: Finding) -> Noted:
+        goes = f"go with {found.figures['follows']}: the legacy learns, or was changed" if "follows" in found.figures else DIFFER
         stated = self.problem.level(level).comparator
-        why = f"at like contexts the logged probabilities at level '{level}' go with {found.figures['follows']}"
         fix = STATED if stated is not None and not stated.logged else UNSTATED
-        return Noted(0, f"{why}: the legacy learns, or was changed", found.code, level, fix)
+        return Noted(0, f"at like contexts the logged probabilities at level '{level}' {goes}", found.code, level, fix)
 
     def add(self, batch: Batch, place: int) -> None:
         """Add the episode at a place of a batch, the next one of the segment."""
