@@ -1,7 +1,7 @@
 """What a plant sends back is looked at before anything is believed: whole episodes, in order, with probabilities that can be.
 
-Whether they are the probabilities of the policy that was asked to act is checked, too: a plant that goes on with another version of a
-policy logs something else, and nothing that follows would be about the policies that are tested.
+Whether they are the probabilities of the policy that was asked to act is checked, too: a plant that goes on with another
+version of a policy logs something else, and nothing that follows would be about the policies that are tested.
 """
 
 from __future__ import annotations

@@ -83,8 +83,8 @@ def at_least(value: float, sign: str = "") -> str:
 def sentence(handover: Handover) -> str:
     """Return the verdict in one sentence, then what limits it.
 
-    These are: what was not tested after a revert, a legacy that moves, an alarm, a reward that fell, whether the gate is paused or puts off what it
-    would decide, and which gate of its plant it is.
+    These are: what was not tested after a revert, a legacy that moves, an alarm, a reward that fell, whether the
+    gate is paused or puts off what it would decide, and which gate of its plant it is.
 
     Raises InputError if more of the risk is spent than there is: then nothing can be said to hold at that risk.
     """

@@ -78,8 +78,8 @@ class Workshop:
                 self._audit.add(batch, place)
         if self._audit.episodes != state.audited:
             return False, UNASKED
-        batch = None if tree is None else batch_of(self.problem, [tree], self.columns)
-        return True, self._audit.asked(batch, 0, deciding, state.put_off)
+        latest = None if tree is None else batch_of(self.problem, [tree], self.columns)
+        return True, self._audit.asked(latest, 0, deciding, state.put_off)
 
     def judge(self, trees: Sequence[Tree], state: GateState, kept: Mapping[str, bytes]) -> list[Judged]:
         """Return what whole episodes say, in their order, about the challenges of `state` that count the last of them."""

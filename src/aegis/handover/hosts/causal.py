@@ -38,8 +38,8 @@ class Causal:
     def propose(self, history: History, levels: Sequence[str], seed: int) -> Mapping[str, Proposal]:
         """Return proposals by the recursion: at each level the values of its actions, the policies in control acting elsewhere.
 
-        The prediction is that of the posterior mean. Above a level where the policy in control is known in the states that were met only,
-        what an action earns is read off the episodes of the present phase, which have its continuation built in. Raises
+        The prediction is that of the posterior mean. Above a level where the policy in control is known in the states that were
+        met only, what an action earns is read off the episodes of the present phase, which have its continuation built in. Raises
         PolicyError, naming host and level, if scores are not finite.
         """
         problem = history.problem
