@@ -14,8 +14,8 @@ class History:
     """Episodes so far. arms: who acted in each. start: the phase began with the episode after it. acting: who acts now.
 
     legacy: the controller that the plant came with. everywhere: legacy and the policies in control can be asked about any state;
-    else they are known in the states that were met only, and what lies below a decision cannot be planned through them. comparator:
-    the incumbent, with which a challenger is compared at levels that the legacy controls.
+    else they are known in the states that were met only, and what lies below a decision cannot be planned through them.
+    comparator: the incumbent, with which a challenger is compared at levels that the legacy controls.
     """
 
     problem: Problem
