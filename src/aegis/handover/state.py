@@ -110,7 +110,8 @@ class GateState:
     policies that acted before the last flip at their level. monitor: of the policies in control, None while the legacy controls
     every level. alarmed: the episode of the last alarm, None if a new phase has begun since. paused: why, None if it counts.
     refusals: pauses that the audit of the stream asked for, ever. resumed: the last restart after one of them.
-    put_off: why what would be certified or handed over waits, None if it does not. notes: what the audit found that changes what a gain means. waiting: certified flips that wait for an operator, by level.
+    put_off: why what would be certified or handed over waits, None if it does not. notes: what the audit found that
+    changes what a gain means. waiting: certified flips that wait for an operator, by level.
     """
 
     settings: GateSettings
