@@ -117,7 +117,7 @@ def test_what_was_held_back_is_compared_in_plain_averages(tmp_path: Path, capsys
     assert code == 0, err
     rewards = json.loads((out / "summary.json").read_text())["rewards"]
     words = " ".join(said.split())
-    assert f"in {rewards['held_back_episodes']} episodes, whoever was in control" in words
+    assert f"in {rewards['held_back_episodes']} episodes, the policies in control" in words
     assert "Plain averages, not a certificate." in words
     shown = re.search(r"a difference of ([-+][\d.]+)\.", words)
     assert shown is not None and float(shown[1]) == pytest.approx(rewards["beside"] - rewards["held_back"], rel=0.01)

@@ -14,10 +14,12 @@ from hypothesis import given, settings
 from aegis.errors import InputError
 from aegis.handover.events import (
     KINDS,
+    DoubtPassed,
     Event,
     Flipped,
     Frozen,
     Mode,
+    Noted,
     Opened,
     Operator,
     Paused,
@@ -27,7 +29,7 @@ from aegis.handover.events import (
     Unit,
     Waiting,
 )
-from aegis.handover.gate import MODES, Given, Instead, decides, step
+from aegis.handover.gate import MODES, Audited, Given, Instead, decides, step
 from aegis.handover.state import GateState, apply, replay
 
 LEVELS = ("dose", "recipe", "season")
@@ -67,7 +69,11 @@ class Life:
 
     def take(self, given: Given, instead: Instead | None = None) -> list[Event]:
         """Give the gate something and keep the naive account of what it answers."""
-        self.state, told = step(self.state, given, self.running, instead)
+        passed = () if self.state.put_off is None or instead is not None else (DoubtPassed(0, "carry-over"),)
+        moves = (Noted(0, "it moves", "propensities-move", self.state.levels[0], "state the incumbent"),)
+        notes = (*passed, *moves) if self.state.episode % 5 == 0 else ()
+        self.state, told = step(self.state, given, self.running, Audited(instead, notes))
+        assert sum(isinstance(event, Noted) for event in self.events + list(told)) <= 1
         for event in told:
             self.events.append(event)
             self.again = apply(self.again, through_json(event))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import shutil
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -336,3 +338,44 @@ def test_a_paused_gate_counts_nothing(flipped: Path) -> None:
     unit = replace(events[place], arm="legacy")  # type: ignore[type-var]
     with pytest.raises(InputError, match=r"is evidence for nothing .its arm is 'legacy'"):
         replay([*events[:place], unit])
+
+
+PLANT = """
+import numpy as np
+from aegis.policies import Function
+from visits_plant import Visits
+
+def even(level, rows):
+    return np.full((len(rows["need"]), 2), 0.5)
+
+plant = Visits()
+legacy = Function(plant.problem, even, name="own_plant:even")
+"""
+
+
+def test_a_module_that_changed_since_the_run_began_is_named_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "own_plant.py"
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+    def run(episodes: int) -> None:
+        monkeypatch.delitem(sys.modules, "own_plant", raising=False)
+        own = importlib.import_module("own_plant")
+        made = Handover(own.plant, own.legacy, HOSTS["greedy"](), GateSettings(upgrades=False), 2)
+        handover_to(tmp_path / "run", made, episodes, ledger=tmp_path / "ledger")
+
+    source.write_text(PLANT)
+    run(40)
+    source.write_text(PLANT + "# a remark\n")
+    with pytest.raises(PolicyError, match="has changed since this run began, in module 'own_plant'") as caught:
+        run(60)
+    assert str(source) in str(caught.value) and "put the file back as it was" in str(caught.value)
+    source.write_text(PLANT)
+    run(60)
+
+
+def test_long_values_are_shown_from_where_they_differ() -> None:
+    one = Operator("pause", "ann", "x" * 80 + "a", 3)
+    words = difference(one, replace(one, why="x" * 80 + "b"))
+    assert words == "'operator', 'why': '...a' is kept, and '...b' comes out"

@@ -8,15 +8,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from visits_plant import Visits, gate
+from visits_plant import Learning, Visits, gate
 
 from aegis.audit import CODES, Auditor
 from aegis.audit.finding import finding
+from aegis.certificate.comparator import AVERAGE, WROTE
 from aegis.errors import InputError
-from aegis.handover import Handover, events_table, handover_to, read_events, replay, summary
-from aegis.handover.events import Certified, Flipped, Frozen, Operator, Paused, PutOff, Restarted, Unit
+from aegis.handover import HOSTS, GateSettings, Handover, events_table, handover_to, read_events, replay, summary
+from aegis.handover.events import Certified, DoubtPassed, Flipped, Frozen, Noted, Operator, Paused, PutOff, Restarted, Unit
 from aegis.handover.gates import make_gate
-from aegis.handover.stream_audit import ALPHA, CHUNK, PAUSING, StreamAudit, enough
+from aegis.handover.state import apply
+from aegis.handover.stream_audit import ALPHA, CHUNK, PAUSING, STATED, UNSTATED, StreamAudit, enough
 from aegis.report.handover_page import render_handover
 
 ANN = ("ann", "carry-over is declared now")
@@ -59,6 +61,95 @@ def test_the_same_plant_as_declared_changes_hands_and_never_pauses() -> None:
     run.advance(400)
     assert [event.level for event in flips(run)] == ["visit"] and not stops(run)
     assert "Probability of any wrong handover: at most 0.05." in summary(run)["sentence"]
+
+
+def doubted(run: Handover) -> PutOff:
+    """Put off what the next decision of a run would be, as if the audit had some evidence."""
+    delay = PutOff(run.state.episode, "decisions carry over", "carry-over", "visit")
+    run.state = apply(run.state, delay)
+    run.events.append(delay)
+    return delay
+
+
+def test_a_doubt_that_has_passed_is_shown_no_more_although_nothing_is_decided() -> None:
+    run = gate(Visits(now=0.0), seed=2)
+    run.advance(41)
+    delay = doubted(run)
+    run.advance(47)
+    assert run.state.put_off == delay and "put off since episode 41" in summary(run)["sentence"]
+    run.advance(48)  # the next multiple of eight
+    assert run.events[-1] == DoubtPassed(48, "carry-over", "visit")
+    assert run.state.put_off is None and summary(run)["audit"]["put_off"] is None
+    assert "put off" not in summary(run)["sentence"] and replay(run.events) == run.state
+    assert ">doubt passed<" in render_handover(run).lower()
+    again = gate(Visits(now=0.0), seed=2)
+    again.advance(200)
+    assert not any(isinstance(event, DoubtPassed | PutOff) for event in again.events)
+
+
+def test_a_doubt_that_has_passed_does_not_hold_up_a_periodic_gate() -> None:
+    plant = Visits(now=0.0)
+    run = make_gate("pac-bayes", plant, plant.legacy, gate(plant).host, None, 2)
+    run.advance(40)
+    run._happened(PutOff(40, "decisions carry over", "carry-over", "visit"))
+    run.advance(51)
+    assert run.state.put_off is None and DoubtPassed(50, "carry-over", "visit") in run.events
+
+
+def moving_gate(follows: bool, stated: bool = False) -> Handover:
+    """Return a gate on visits whose legacy learns; no challengers are frozen."""
+    plant = Learning(now=0.0, follows=follows, stated=stated)
+    return Handover(plant, plant.legacy, HOSTS["greedy"](), GateSettings(first=1000), 5)
+
+
+def test_a_legacy_that_follows_earlier_rewards_is_noted_and_changes_what_a_gain_is_over() -> None:
+    run = moving_gate(follows=True)
+    run.advance(280)
+    notes = [event for event in run.events if isinstance(event, Noted)]
+    assert notes[-1].code == "propensities-move" and notes[-1].level == "visit" and not stops(run)
+    found = summary(run)
+    assert f"Found after episode {notes[-1].episode}: at like contexts the logged probabilities" in found["sentence"]
+    assert "Gains at 'visit' are over the average of a legacy that changes, not over one policy." in found["sentence"]
+    assert found["levels"][0]["comparator"] == AVERAGE and found["audit"]["noted"][-1]["fix"] == UNSTATED
+    assert found["sentence"].count("Found after episode") == 1
+    assert ">noted<" in render_handover(run).lower() and replay(run.events) == run.state
+
+
+def test_over_a_stated_incumbent_a_legacy_that_moves_changes_nothing() -> None:
+    run = moving_gate(follows=True, stated=True)
+    run.advance(280)
+    assert run.state.moving == {"visit"}
+    found = summary(run)
+    assert "Gains at 'visit' over the stated incumbent hold all the same" in found["sentence"]
+    assert found["levels"][0]["comparator"].startswith("the incumbent (") and found["audit"]["noted"][-1]["fix"] == STATED
+
+
+def test_a_legacy_that_stays_as_it_is_is_not_noted() -> None:
+    run = moving_gate(follows=False)
+    run.advance(280)
+    assert not run.state.notes and "Found after" not in summary(run)["sentence"]
+    assert summary(run)["levels"][0]["comparator"] == WROTE
+
+
+def test_shared_capacity_that_is_seen_after_the_handover_pauses_the_gate_and_asks_for_a_revert() -> None:
+    run = gate(Visits(shared=0.3, visits=1), seed=1, caps=[1.5])
+    run.advance(1400)
+    (flip,), (stop,) = flips(run), stops(run)
+    assert stop.episode > flip.episode and stop.code == "neighbours-interfere" and run.state.deployed[0].doubted
+    words = summary(run)["sentence"]
+    assert "after the handover the audit found that an assumption is broken (neighbours-interfere)" in words
+    assert "Give 'visit' back to the legacy (revert)." in words and "Probability of any wrong handover" not in words
+
+
+def test_a_capacity_that_no_audit_can_see_any_more_shows_in_the_mean_and_is_named() -> None:
+    run = gate(Visits(shared=0.15), seed=1)
+    run.advance(500)
+    assert flips(run) and not stops(run)
+    words = summary(run)["sentence"]
+    assert "Since the handover the mean reward is" in words and "Give 'visit' back to the legacy (revert)" in words
+    clean = gate(Visits(), seed=1)
+    clean.advance(500)
+    assert flips(clean) and "Since the handover" not in summary(clean)["sentence"]
 
 
 def test_what_is_certified_in_doubt_is_put_off_until_the_audit_has_decided() -> None:

@@ -14,15 +14,17 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "handover"))
 
 from visits_plant import VISITS, Visits
 
+from aegis.certificate.comparator import AVERAGE, WROTE
 from aegis.handover import HOSTS, GateSettings, replay
-from aegis.handover.events import Paused, event_of
+from aegis.handover.events import Paused, PutOff, event_of, plain
+from aegis.handover.gate import UNASKED, Audited
 from aegis.rng import stream
 from aegis.service.counting import Counting
 from aegis.service.errors import Conflict
 from aegis.service.live import Live
 from aegis.service.reading import Reading
 from aegis.service.state import EVENT, LiveState
-from aegis.service.store import Database
+from aegis.service.store import Database, Entry
 from aegis.service.wire import Ask, Legacy, Report
 from aegis.service.workshop import Workshop
 
@@ -36,6 +38,8 @@ class Served:
     reading: Reading
     later: float = 0.0
     again: bool = False  # every second person comes with the need, and gets the offers, of the one before
+    follows: bool = False  # the legacy makes offers more often after an episode that went well
+    chance: float = 0.5  # of an offer by the legacy, in the next episode
 
     def run(self, episodes: int, count: bool = True) -> None:
         """Run so many more episodes, and count them."""
@@ -46,13 +50,15 @@ class Served:
             items = []
             for visit in range(VISITS):
                 draw = int(stream(3, "offers", source).random(VISITS)[visit] < 0.5)
-                legacy = Legacy(distribution=[0.5, 0.5], **({"taken": draw} if self.again else {}))
+                legacy = Legacy(distribution=[1.0 - self.chance, self.chance], **({"taken": draw} if self.again else {}))
                 ask = Ask(level="visit", context={"need": float(needs[visit])}, legacy=legacy)
                 answer = self.live.decide(f"{number} {visit}", name, ask)
                 reward = 0.35 + 0.4 * chance.random() + 0.1 * answer["index"] - self.later * before
                 items.append(Report(episode=name, decision=answer["decision"], reward=max(reward, 0.0)))
                 before = answer["index"]
             self.live.report(f"results {number}", items)
+            if self.follows:
+                self.chance = 0.7 if sum(item.reward or 0.0 for item in items) > VISITS * 0.6 else 0.4
             self.live.close(f"close {number}", name)
             if count:
                 self.count()
@@ -117,6 +123,45 @@ def test_a_clean_plant_changes_hands_and_what_is_done_again_does_not(tmp_path: P
     assert "flip" not in again.kinds
 
 
+def test_a_legacy_that_follows_earlier_rewards_is_noted_in_status_and_events_and_does_not_stop_the_gate(tmp_path: Path) -> None:
+    plant = serve(tmp_path / "gate.db", first=1000)
+    plant.follows = True
+    plant.run(260)
+    gate = plant.reading.gate()
+    assert gate["paused"] is None and gate["audit"]["refused"] == []
+    assert gate["audit"]["noted"][-1]["code"] == "propensities-move"
+    (words,) = gate["audit"]["moved"]
+    assert "go with the reward before" in words and "over the average of a legacy that changes, not over one policy" in words
+    assert gate["levels"][0]["comparator"] == AVERAGE and "noted" in [item["kind"] for item in gate["events"]]
+    plant.counting.worker = Inline(_workshop(plant.live))
+    plant.run(1)
+    events = [event_of(record.body["event"]) for record in plant.live.journal.read() if "event" in record.body]
+    assert replay(events) == plant.live.state.opened and plant.live.state.opened.moving == {"visit"}
+
+
+def test_a_legacy_that_does_not_move_is_not_noted_and_what_was_handed_over_names_the_average_if_it_does(tmp_path: Path) -> None:
+    still = serve(tmp_path / "still.db", first=1000)
+    still.run(260)
+    gate = still.reading.gate()
+    assert gate["audit"]["noted"] == gate["audit"]["moved"] == [] and gate["levels"][0]["comparator"] == WROTE
+    plant = serve(tmp_path / "moves.db")
+    plant.follows = True
+    plant.run(180)
+    (flip,) = [item for item in plant.reading.gate()["events"] if item["kind"] == "flip"]
+    assert flip["comparator"] == AVERAGE and "capped by it" in plant.reading.gate()["audit"]["moved"][0]
+
+
+def test_a_doubt_that_has_passed_is_shown_no_more(tmp_path: Path) -> None:
+    plant = serve(tmp_path / "gate.db", first=1000)
+    plant.run(41)
+    with plant.live.changed:
+        delay = PutOff(41, "decisions carry over", "carry-over", "visit")
+        plant.live._write([Entry(EVENT, {"event": plain(delay)})])
+    assert plant.reading.gate()["audit"]["put_off"]["code"] == "carry-over"
+    plant.run(7)
+    assert plant.reading.gate()["audit"]["put_off"] is None and plant.kinds[-1] == "doubt passed"
+
+
 def test_a_gate_that_was_stopped_and_started_again_decides_as_one_that_was_not(tmp_path: Path) -> None:
     whole = serve(tmp_path / "whole.db", later=0.3)
     whole.run(140)
@@ -136,7 +181,7 @@ def test_what_is_approved_is_audited_first(tmp_path: Path) -> None:
     plant.run(120)
     assert plant.reading.gate()["levels"][0]["waiting"]
     audit = plant.live.audit
-    plant.live.audit = lambda gate: (True, Paused(0, "decisions carry over", "carry-over", "visit", "declare it"))
+    plant.live.audit = lambda gate: (True, Audited(Paused(0, "decisions carry over", "carry-over", "visit", "declare it")))
     answer = plant.live.say("yes", "approve", "ann", "looks good", "visit")
     assert answer["instead"] == "paused: decisions carry over" and plant.live.state.opened.at("visit") is None
     assert plant.kinds[-2:] == ["operator", "paused"]
@@ -151,7 +196,7 @@ def test_an_approval_waits_until_everything_is_audited(tmp_path: Path, monkeypat
     plant = serve(tmp_path / "gate.db", mode="approve")
     plant.run(120)
     monkeypatch.setattr("aegis.service.live.PAUSE", 0.0)
-    plant.live.audit = lambda gate: (False, None)
+    plant.live.audit = lambda gate: (False, UNASKED)
     with pytest.raises(Conflict, match="not audited yet"):
         plant.live.say("yes", "approve", "ann", "looks good", "visit")
     assert plant.live.state.opened.at("visit") is None and plant.kinds[-1] != "operator"

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from aegis.audit.codes import PROPENSITIES_MOVE, SEVERAL_LOGGERS
 from aegis.audit.finding import Finding, finding
-from aegis.audit.moving import follows, past_of
+from aegis.audit.moving import Following, follows, past_of
 from aegis.audit.nugget import RANKS, SINGLE, Measure, Nugget, nugget, repeated
 from aegis.audit.view import first_id
 from aegis.logs.keys import hashes
@@ -262,9 +262,9 @@ def _finding(level: Level, left: Nugget, full: bool, one: str, other: str) -> Fi
     return finding(SEVERAL_LOGGERS, "note" if stated else "warning", message, level.name, fix=fix, figures=figures)
 
 
-def _moving(level: Level, after: str) -> Finding:
+def _moving(level: Level, after: Following) -> Finding:
     message = (
-        f"at like contexts the logged probabilities at level '{level.name}' go with {after}: the controller learns, or was "
+        f"at like contexts the logged probabilities at level '{level.name}' go with {after.what}: the controller learns, or was "
         "changed in time; rows on both sides of a split by hash then depend on each other's rewards"
     )
-    return finding(PROPENSITIES_MOVE, "warning", message, level.name, follows=after)
+    return finding(PROPENSITIES_MOVE, "warning", message, level.name, follows=after.what, score=after.score, chance=after.chance)

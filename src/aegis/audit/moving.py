@@ -7,10 +7,13 @@ difference in time, or in what was earned before? A standard score over the pair
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from scipy.spatial import cKDTree
+from scipy.special import ndtr
 
-from aegis.audit.sums import group_means, upper_quantile
+from aegis.audit.sums import group_means
 from aegis.problem import AnyArray, Array, Batch
 
 ALPHA = 0.001
@@ -49,7 +52,16 @@ def past_of(batch: Batch, action: Array, seen: int) -> Array:
     return found
 
 
-def follows(numbers: Array, groups: AnyArray, quantity: Array, past: Array) -> str | None:
+@dataclass(frozen=True, slots=True)
+class Following:
+    """What probabilities go with at like contexts. chance: of such a score, the largest of all, if they went with nothing."""
+
+    what: str
+    score: float
+    chance: float
+
+
+def follows(numbers: Array, groups: AnyArray, quantity: Array, past: Array) -> Following | None:
     """Return what probabilities go with at like contexts, None if with nothing.
 
     numbers `[n, d]` and groups `[n]`: contexts; only members of one group are alike. quantity `[n, Q]`: probabilities.
@@ -63,9 +75,9 @@ def follows(numbers: Array, groups: AnyArray, quantity: Array, past: Array) -> s
     product = change[:, :, None] * step[:, None, :]
     spread = np.sqrt((product**2).sum(axis=0))
     score = np.abs(np.where(spread > 0, product.sum(axis=0) / np.where(spread > 0, spread, 1.0), 0.0))
-    if score.max(initial=0.0) < upper_quantile(ALPHA / 2.0 / score.size):
-        return None
-    return PAST[int(np.argmax(score.max(axis=0)))]
+    largest = float(score.max(initial=0.0))
+    chance = 2.0 * score.size * float(ndtr(-largest))
+    return None if chance > ALPHA else Following(PAST[int(np.argmax(score.max(axis=0)))], largest, chance)
 
 
 def _pairs(numbers: Array, groups: AnyArray) -> tuple[AnyArray, AnyArray]:

@@ -28,7 +28,7 @@ KEPT = 6  # events that stay on the screen
 EVERY = 5.0  # seconds between lines where there is no terminal
 BAR = 10  # blocks of the bar of evidence
 TOLD = {
-    **{"flip": "bold green", "waiting": "yellow", "put off": "yellow", "restarted": "yellow"},
+    **{"flip": "bold green", "waiting": "yellow", "put off": "yellow", "noted": "yellow", "restarted": "yellow"},
     **{"alarm": "bold red", "paused": "bold red"},
 }
 

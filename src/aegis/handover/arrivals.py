@@ -1,7 +1,7 @@
 """What a plant sends back is looked at before anything is believed: whole episodes, in order, with probabilities that can be.
 
-Whether they are the probabilities of whoever was asked to act is looked at, too: a plant that goes on with another version of a
-policy logs something else, and nothing that follows would be about the policies that are tested.
+Whether they are the probabilities of the policy that was asked to act is checked, too: a plant that goes on with another
+version of a policy logs something else, and nothing that follows would be about the policies that are tested.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from aegis.handover.hosts.proposal import check_chances
 from aegis.handover.particle_units import logged_chances
 from aegis.problem import AnyArray, Array, Batch, Policy, Problem
 
-SAME = 1e-6  # by how much a logged probability may differ from that of whoever was asked to act
+SAME = 1e-6  # by how much a logged probability may differ from that of the policy asked to act
 SILENT = 32  # episodes without a reward after which a gate pauses
 Judged = TypeVar("Judged")
 
@@ -34,7 +34,7 @@ class Arrivals:
     _ids: set[bytes] = field(default_factory=set)
 
     def check(self, batch: Batch, first: int) -> None:
-        """Raise an AegisError unless these can be the episodes after the first ones: none of them seen before, all sound."""
+        """Raise an AegisError unless these can be the episodes after the first ones: not seen before, and sound."""
         self._check_ids(batch.episode, first)
         for name in self.problem.names:
             _check_chances(batch, name)
@@ -140,7 +140,7 @@ def _check_finite(problem: Problem, batch: Batch) -> None:
 
 
 def acted_otherwise(policy: Policy, batch: Batch) -> tuple[int, str] | None:
-    """Return where logged probabilities differ from those of whoever was asked to act, and how; None if they do not.
+    """Return where logged probabilities differ from those of the policy asked to act, and how; None if they do not.
 
     Where: the place of the first such episode in the batch. The probabilities of a mixture depend on the form in which they are
     logged, of its particle or of several weighed in some way: they lie between the smallest and the largest of its particles.
@@ -161,7 +161,7 @@ def acted_otherwise(policy: Policy, batch: Batch) -> tuple[int, str] | None:
             own = [f"{np.round(edge[row], 6).tolist()}" for edge in (low, high)]
             words = (
                 f"level '{level}', episode {batch.episode[place]}, decision {decision}: the plant logs the probabilities "
-                f"{np.round(table.mu_full[row], 6).tolist()}, whoever is in control has {' to '.join(dict.fromkeys(own))}: "
+                f"{np.round(table.mu_full[row], 6).tolist()}, the policy in control has {' to '.join(dict.fromkeys(own))}: "
                 "another version of the policy acts"
             )
             found = place, words

@@ -53,7 +53,7 @@ class Challenger:
 
     @property
     def proposed(self) -> Proposed:
-        """Return what the gate is told."""
+        """Return what the gate gets to know."""
         claims = tuple(_state(claim, grids) for claim, grids in self.claims)
         return Proposed(self.level, self.cap, self.digest, claims, None if self.seal is None else self.seal.digest)
 
@@ -70,7 +70,7 @@ class Challenger:
             check_chances(path_full(view, self.level, batch), f"the challenger at level '{self.level}'")
         except AegisError:
             raise
-        except Exception as error:  # whatever a user's own policy raises
+        except Exception as error:  # any that a user's own policy raises
             raise PolicyError(f"the challenger at level '{self.level}' raised {type(error).__name__}: {error}") from error
         found = {
             name_of(claim): [
@@ -86,13 +86,13 @@ class Challenger:
         if found != self.digest:
             raise PolicyError(
                 f"the challenger at level '{self.level}' was altered after it was frozen: its digest was {self.digest[:16]}, now "
-                f"it is {found[:16]}; what is certified must be what is deployed; whoever is in control stays"
+                f"it is {found[:16]}; what is certified must be what is deployed; the policy in control stays"
             )
         broken = None if self.seal is None else self.seal.broken(self.policy)
         if broken is not None:
             raise PolicyError(
                 f"the challenger at level '{self.level}' was altered after it was frozen: {broken}; what is certified must be "
-                "what is deployed; whoever is in control stays"
+                "what is deployed; the policy in control stays"
             )
 
 
@@ -117,7 +117,7 @@ def make_challenger(
 
     variation: the largest total variation between its choice there and that of its comparator. comparator: the incumbent at this
     level; None if it is compared with the policy in control, which writes the log. prediction: of the reward below each
-    action, in logged units. prior: episodes of the present phase, that place the grids; none of them is counted later.
+    action, in logged units. prior: episodes of the present phase, that place the grids; they are not counted later.
     allowed: the share of a negative margin that this flip may use, and of what guards allow, which `levels` levels share.
     """
     if problem.cluster is not None:

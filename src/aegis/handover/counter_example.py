@@ -1,8 +1,8 @@
 """A plant on which the published gate hands over to a worse agent (docs/theory.md, The published recipe, and where it fails).
 
 The legacy always does the same in the same context: a = x. It earns +2 where x = 1 and -0.5 where x = -1. What a = +1 would
-earn where x = -1 nobody has seen: -2. A linear model shares what it cannot tell apart between x and a, and takes a = +1 to be
-better everywhere. An agent that does so earns +2 and -2, which is 0.75 less on average.
+earn where x = -1 the log does not show: -2. A linear model shares what it cannot tell apart between x and a, and takes
+a = +1 to be better everywhere. An agent that does so earns +2 and -2, which is 0.75 less on average.
 
 With weights `pi(a) / 1` the rows where the two differ get weight 0: the legacy's losses vanish and the agent's never show. On
 raw rewards the estimate is then +1 against the legacy's 0.75, and the published gate hands over.

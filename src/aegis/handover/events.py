@@ -10,7 +10,7 @@ import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from types import NoneType
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_args
 
 from aegis.errors import InputError
 from aegis.handover.challenge import Challenge, Logs
@@ -52,7 +52,7 @@ class Frozen:
 class Unit:
     """One closed episode, in the order in which episodes started.
 
-    arm: 'agent' if whoever is in control acted, which is the legacy at levels that have not changed hands, 'legacy' if the
+    arm: 'agent' if the policy in control acted, which is the legacy at levels that have not changed hands, 'legacy' if the
     episode was held back, 'before' if it was left to what acted before the last flip, 'mixed' if the legacy took decisions that
     were not its own. reward: scaled mean reward, None if it is missing. evidence: of the challenges that count it.
     """
@@ -147,6 +147,34 @@ class PutOff:
 
 
 @dataclass(frozen=True, slots=True)
+class DoubtPassed:
+    """Nothing is put off any more: with more episodes the audit no longer has that evidence against the stream.
+
+    code, level: of the finding that had put a decision off.
+    """
+
+    kind: ClassVar[str] = "doubt passed"
+    episode: int
+    code: str
+    level: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """The audit found something about the stream that changes what a gain means, and neither pauses nor delays anything.
+
+    code, level, fix: of the finding.
+    """
+
+    kind: ClassVar[str] = "noted"
+    episode: int
+    why: str
+    code: str
+    level: str
+    fix: str
+
+
+@dataclass(frozen=True, slots=True)
 class Restarted:
     """All open challenges were given up; units from `since` on count for those that are frozen next."""
 
@@ -177,7 +205,7 @@ class Mode:
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """What somebody did, and why: approve, pause, resume or revert; or go live, ask first, or into shadow."""
+    """What an operator did, and why: approve, pause, resume or revert; or go live, ask first, or into shadow."""
 
     kind: ClassVar[str] = "operator"
     action: str
@@ -187,11 +215,24 @@ class Operator:
     level: str | None = None
 
 
-Event = Opened | Frozen | Unit | Certified | Flipped | Waiting | Alarm | Paused | PutOff | Restarted | Reverted | Mode | Operator
-KINDS: dict[str, type[Any]] = {
-    kind.kind: kind
-    for kind in (Opened, Frozen, Unit, Certified, Flipped, Waiting, Alarm, Paused, PutOff, Restarted, Reverted, Mode, Operator)
-}
+Event = (
+    Opened
+    | Frozen
+    | Unit
+    | Certified
+    | Flipped
+    | Waiting
+    | Alarm
+    | Paused
+    | PutOff
+    | DoubtPassed
+    | Noted
+    | Restarted
+    | Reverted
+    | Mode
+    | Operator
+)
+KINDS: dict[str, type[Any]] = {kind.kind: kind for kind in get_args(Event)}
 
 
 def plain(event: Event) -> dict[str, Any]:

@@ -44,9 +44,9 @@ def handover_to(
     """Run a gate with everything kept in `folder`, going on where an earlier, interrupted run of the same settings stopped.
 
     about: plain data about the run, stored and compared on resuming; more episodes than before go on with it, fewer change
-    nothing. watch: told the events of every block. said: what an operator says before it goes on; what `handover.say` is told in
-    between is kept as well. ledger: the folder in which gates are counted, AEGIS_LEDGER or the user's own if None. Nothing else
-    is written before the run was taken up and every word was taken.
+    nothing. watch: gets the events of every block. said: what an operator says before it goes on; what an operator says through
+    `handover.say` in between is kept as well. ledger: the folder in which gates are counted, AEGIS_LEDGER or the user's own
+    if None. Nothing else is written before the run was taken up and every word was taken.
     Returns the summary.
     Raises OutputError if the folder holds another run or another process writes into it, InputError if its events are damaged,
     or are not those of this run when it is run again.

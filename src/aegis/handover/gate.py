@@ -1,7 +1,7 @@
 """The gate as a pure transition: `step(state, given) -> (state, events)` (docs/theory.md, The gate).
 
 Given is one closed episode with its evidence, challengers to be frozen, an operator's word, or a reason to pause. What cannot be
-true raises and changes nothing: whoever is in control stays in control.
+true raises and changes nothing: the policies in control stay in control.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from aegis.audit import SEVERAL_LOGGERS
 from aegis.errors import InputError, RefusedError, SettingError, choose
 from aegis.handover.acting import AGENT, BEFORE, LEGACY
 from aegis.handover.budget import challenge_share
@@ -18,10 +19,12 @@ from aegis.handover.checks import check_claim, check_logs
 from aegis.handover.events import (
     Alarm,
     Certified,
+    DoubtPassed,
     Event,
     Flipped,
     Frozen,
     Mode,
+    Noted,
     Operator,
     Paused,
     PutOff,
@@ -59,20 +62,33 @@ Given = Unit | Sequence[Proposed] | Operator | Paused
 Instead = Paused | PutOff
 
 
+@dataclass(frozen=True, slots=True)
+class Audited:
+    """What the audit of the episodes so far asks for.
+
+    instead: what comes in the place of anything that would be decided now. notes: what happens beside it.
+    """
+
+    instead: Instead | None = None
+    notes: tuple[Noted | DoubtPassed, ...] = ()
+
+
+UNASKED = Audited()  # nothing was asked, or nothing was found
+
+
 def step(
-    state: GateState, given: Given, started: int | None = None, instead: Instead | None = None
+    state: GateState, given: Given, started: int | None = None, audited: Audited = UNASKED
 ) -> tuple[GateState, tuple[Event, ...]]:
     """Return the state after what is given, and the events that lead to it.
 
     started: how many episodes have started so far, if some of them are still open; what is decided now holds for later ones.
-    instead: what the audit of the episodes so far asks for, this one among them: it comes in the place of anything that would be
-    decided now.
+    audited: what the audit of the episodes so far asks for, this one among them.
     """
     if isinstance(given, Unit):
-        return _closed(state, given, _latest(started, max(state.started, given.episode)), instead)
+        return _closed(state, given, _latest(started, max(state.started, given.episode)), audited)
     latest = _latest(started, state.started)
     if isinstance(given, Operator):
-        events = _operator(state, given, latest, instead)
+        events = _operator(state, given, latest, audited.instead)
     elif isinstance(given, Paused):
         events = _pause(state, given)
     else:
@@ -142,18 +158,21 @@ def decides(events: Sequence[Event]) -> bool:
     return any(isinstance(event, Certified | Waiting | Flipped) for event in events)
 
 
-def _closed(state: GateState, unit: Unit, started: int, instead: Instead | None) -> tuple[GateState, tuple[Event, ...]]:
+def _closed(state: GateState, unit: Unit, started: int, audited: Audited) -> tuple[GateState, tuple[Event, ...]]:
     _check(state, unit)
     counted = unit if state.paused is None else replace(unit, evidence={})
     events: list[Event] = [counted]
     after = apply(state, counted)
     if state.paused is None:
+        notes = fresh_notes(after, audited)
+        events += notes
+        after = _after(after, notes)
         try:
             decided = _decisions(after, unit.episode, started)
         except RefusedError as error:
             decided = [_contradicted(unit.episode, error)]
-        if instead is not None:
-            decided = _instead(state, instead, unit.episode)
+        if audited.instead is not None and not any(isinstance(event, Paused) for event in decided):
+            decided = _instead(state, audited.instead, unit.episode)
         elif unit.arm == MIXED and state.counting(unit.episode):
             # Whether the legacy had to step in may depend on how the episode went: no test goes on without such a unit.
             why = f"the legacy took decisions of episode {unit.episode} that were not its own: what was being tested is given up"
@@ -172,6 +191,21 @@ def _instead(state: GateState, instead: Instead, episode: int) -> list[Event]:
     before = state.put_off
     again = isinstance(instead, PutOff) and before is not None and before.code == instead.code
     return [] if again else [replace(instead, episode=episode)]
+
+
+def fresh_notes(state: GateState, audited: Audited) -> list[Noted | DoubtPassed]:
+    """Return what happens beside a decision after the last episode of a state: each finding is noted once.
+
+    A policy in control may act by one of several drawn for each episode: only what the legacy controls is noted.
+    """
+    known = {(item.code, item.level) for item in state.notes}
+    known |= {(SEVERAL_LOGGERS, level) for level in state.moving}  # that it moves says more
+    fresh = [
+        item
+        for item in audited.notes
+        if isinstance(item, DoubtPassed) or (state.at(item.level) is None and (item.code, item.level) not in known)
+    ]
+    return [replace(item, episode=state.episode) for item in fresh]
 
 
 def _contradicted(episode: int, error: RefusedError) -> Paused:
@@ -219,7 +253,7 @@ def _check(state: GateState, unit: Unit) -> None:
 
 
 def _check_arm(state: GateState, unit: Unit) -> None:
-    """Raise InputError if an episode cannot have been left to somebody else: whoever chooses afterwards what counts, cheats."""
+    """Raise InputError if an episode cannot have been left to another policy: who acts is drawn before it, not chosen after."""
     if unit.episode <= state.start or unit.arm not in (BEFORE, LEGACY):
         return  # it started before what is tested now
     settings = state.settings
@@ -246,7 +280,7 @@ def _winner(state: GateState, level: str) -> Challenge | None:
 
 
 def _wait(patience: float, crossed: int) -> int:
-    """Return after how many units patience with a first crossing is over; 2.2 times 25 is 55, whatever binary numbers say."""
+    """Return after how many units patience with a first crossing is over; 2.2 times 25 is 55, also in binary numbers."""
     return math.ceil(round(patience * crossed, 9))
 
 

@@ -13,9 +13,9 @@ from aegis.problem import Batch, Policy, Problem, concat
 class History:
     """Episodes so far. arms: who acted in each. start: the phase began with the episode after it. acting: who acts now.
 
-    legacy: the controller that the plant came with. everywhere: legacy and whoever acts now can be asked about any state; else
-    they are known in the states that were met only, and what lies below a decision cannot be planned through them. comparator:
-    the incumbent, with which a challenger is compared at levels that the legacy controls.
+    legacy: the controller that the plant came with. everywhere: legacy and the policies in control can be asked about any state;
+    else they are known in the states that were met only, and what lies below a decision cannot be planned through them.
+    comparator: the incumbent, with which a challenger is compared at levels that the legacy controls.
     """
 
     problem: Problem
@@ -33,7 +33,7 @@ class History:
         return len(self.arms)
 
     def everything(self) -> Batch:
-        """Return all episodes: the plant's mechanisms are the same whoever acts."""
+        """Return all episodes: the plant's mechanisms do not depend on who acts."""
         return concat(list(self.batches))
 
     def phase(self) -> Batch:

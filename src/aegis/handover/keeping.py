@@ -86,7 +86,7 @@ def restored(found: Kept, problem: Problem, challenge: Challenge) -> Challenger:
     if digest != challenge.policy:
         raise PolicyError(
             f"challenge '{challenge.name}' froze the policy {challenge.policy[:16]}, and {digest[:16]} was kept: the store was "
-            "altered; whoever is in control stays"
+            "altered; the policy in control stays"
         )
     check_files(challenge.seal, found.policy, f"challenge '{challenge.name}'")
     claims = []

@@ -17,7 +17,7 @@ a bound of Q itself, as is often done, has no such guarantee. New draws are trie
 ... of the gate's life: the levels of a look share `delta 6 / (pi^2 c^2)`, which add up to delta, so that it holds at all looks
 at once.
 
-mean r_n stands for KL(Q || p0): what the prior has to be told. After a flip a new phase begins: only its own units count, and
+mean r_n stands for KL(Q || p0): what the prior has to learn. After a flip a new phase begins: only its own units count, and
 the belief at the flip, which did not see them, is its prior. Frozen challengers need many times fewer episodes; this gate
 stays available to show that.
 """

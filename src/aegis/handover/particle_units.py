@@ -1,6 +1,6 @@
 """What each episode says about each particle of a mixture, at one level: the units of PAC-Bayes bounds.
 
-The particles of a plan are its draws of the belief, one of which acts per episode. Whoever acts elsewhere goes on doing so: only
+The particles of a plan are its draws of the belief, one of which acts per episode. The policies at other levels go on: only
 the ratio at the level itself enters.
 """
 
@@ -23,7 +23,7 @@ SLACK = 1e-9  # probabilities that were added up may exceed one by a hair
 def particle_ratios(policy: Policy, level: str, batch: Batch, particles: int) -> Array:
     """Return candidate over logged probability of the action taken, `[n, N]`.
 
-    A plan's particles are paired with those of whoever acts elsewhere, these varying fastest; at its own level all pairs with
+    A plan's particles are paired with those of the policies elsewhere, these varying fastest; at its own level all pairs with
     one draw agree.
     """
     found = policy.taken(level, batch)

@@ -21,7 +21,7 @@ from aegis.files import digest_of
 from aegis.handover.arrivals import SILENT, Arrivals, acted_otherwise, readable, received
 from aegis.handover.challenge import GAIN, Challenge, ClaimState
 from aegis.handover.events import Event, Flipped, Frozen, Paused, Unit
-from aegis.handover.gate import HANDOVER
+from aegis.handover.gate import HANDOVER, UNASKED, fresh_notes
 from aegis.handover.gate_ledger import GateCount
 from aegis.handover.history import History, joined
 from aegis.handover.hosts import Host
@@ -33,7 +33,7 @@ from aegis.handover.stream_audit import StreamAudit
 from aegis.policies import known_incumbent, policy_digest
 from aegis.problem import Array, Batch, Plant, Policy, Problem, concat
 
-BLOCK = 64  # episodes that are run before somebody who watches is told
+BLOCK = 64  # episodes that are run before `watch` gets their events
 Watch = Callable[[Sequence[Event]], None]
 
 
@@ -79,7 +79,7 @@ class PeriodicGate(ABC):
     """A run of such a gate; outwardly the same as `aegis.handover.Handover`.
 
     events: everything that happened. looks: what was computed at every look. batches, arms, rewards: the closed episodes, who
-    acted in each ('agent': whoever was in control), and their scaled mean rewards. deployed: policies by level.
+    acted in each ('agent': the policy in control), and their scaled mean rewards. deployed: policies by level.
     """
 
     name: ClassVar[str]
@@ -139,7 +139,7 @@ class PeriodicGate(ABC):
     # ---- going on ----------------------------------------------------------------------------------------------------------
 
     def advance(self, episodes: int, watch: Watch | None = None) -> None:
-        """Run until so many episodes have closed. watch: told the events of every block, to keep or to show.
+        """Run until so many episodes have closed. watch: gets the events of every block, to keep or to show.
 
         A look is taken when it is clear that the run goes on after it.
         """
@@ -157,7 +157,10 @@ class PeriodicGate(ABC):
         if now % self.settings.stride or now == self.looked or not self.open_levels or self.state.paused is not None:
             return []
         before, self.looked = len(self.events), now
-        instead = self._audit.asked() if self.certificate else None
+        audited = self._audit.asked(before=self.state.put_off) if self.certificate else UNASKED
+        for note in fresh_notes(self.state, audited):
+            self._happened(note)
+        instead = audited.instead
         if instead is None:
             self._look()
         elif self.state.put_off is None or instead.code != self.state.put_off.code:
@@ -205,7 +208,7 @@ class PeriodicGate(ABC):
         return episode_rewards(self.problem, batch)
 
     def _pause(self, why: str) -> None:
-        """Stop looking, for good: whoever is in control stays, and nothing more is handed over."""
+        """Stop looking, for good: the policies in control stay, and nothing more is handed over."""
         if self.state.paused is None:
             self._happened(Paused(self.state.episode, why))
 

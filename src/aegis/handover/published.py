@@ -236,7 +236,7 @@ def _values(batch: Batch, level: str, weights: Array, rewards: Array) -> Array:
 def first_belief(plant: Plant, legacy: Policy, model: str, seed: int, scope: Scope | None = None) -> Belief:
     """Return the data-free prior p0 about the mechanisms of a scope.
 
-    Models with length-scales are stated in standard deviations: of episodes of the legacy that are none of the run's.
+    Models with length-scales are stated in standard deviations: of episodes of the legacy outside the run.
     """
     settings = MODELS[model]
     scalings = prior_scalings(plant, legacy, STANDARDISED_BY, seed) if settings.features == "fourier" else {}

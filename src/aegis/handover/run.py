@@ -25,12 +25,12 @@ from aegis.handover.challenge import Logs
 from aegis.handover.challengers import Challenger
 from aegis.handover.events import Certified, Event, Flipped, Frozen, Operator, Paused, Restarted, Reverted, Unit
 from aegis.handover.freezing import challengers_of
-from aegis.handover.gate import Given, decides, step
+from aegis.handover.gate import UNASKED, Given, decides, step
 from aegis.handover.gate_ledger import GateCount
 from aegis.handover.history import History, joined
 from aegis.handover.hosts import Host
 from aegis.handover.same import check_order, check_same
-from aegis.handover.seals import Seal
+from aegis.handover.seals import Seal, code_sources
 from aegis.handover.settings import GateSettings
 from aegis.handover.state import GateState, open_gate
 from aegis.handover.stream_audit import StreamAudit, asks, put_off
@@ -95,7 +95,7 @@ class Handover:
     # ---- going on ----------------------------------------------------------------------------------------------------------
 
     def advance(self, episodes: int, watch: Watch | None = None) -> None:
-        """Run until so many episodes have closed. watch: told the events of every block, to keep or to show."""
+        """Run until so many episodes have closed. watch: gets the events of every block, to keep or to show."""
         while self.state.episode < episodes:
             told: list[Event] = []
             if self.state.freeze_is_due:
@@ -113,8 +113,8 @@ class Handover:
     def say(self, said: Operator | Paused) -> Sequence[Event]:
         """Do what an operator says, or pause; return what happened. Before anything changes hands the stream is audited."""
         found = step(self.state, said)
-        instead = self._audit.asked() if decides(found[1]) else None
-        return self._take(*(found if instead is None else step(self.state, said, instead=instead)))
+        audited = self._audit.asked() if decides(found[1]) else UNASKED
+        return self._take(*(found if audited.instead is None else step(self.state, said, audited=audited)))
 
     def _block(self, stop: int) -> list[Event]:
         self._check_deployed()
@@ -134,7 +134,7 @@ class Handover:
                 told += events
                 self._silent = 0 if reward is not None else self._silent + 1
                 if any(isinstance(event, Flipped) for event in events):
-                    break  # whoever acts in the rest of the block is somebody else
+                    break  # another policy acts in the rest of the block
                 if self.state.paused is not None:
                     evidence = {}
                 if self._silent == SILENT:
@@ -157,7 +157,7 @@ class Handover:
         return rewards, {item.name: self.challengers[item.name].evidence(batch, known) for item in counting}
 
     def _run(self, first: int, arms: Sequence[str]) -> Batch:
-        """Return the episodes after the first ones, each run by whoever its arm says."""
+        """Return the episodes after the first ones, each run by the policy of its arm."""
         found = []
         for arm, group in itertools.groupby(arms):
             count = len(list(group))
@@ -167,7 +167,7 @@ class Handover:
         return found[0] if len(found) == 1 else concat(found)
 
     def _acted_otherwise(self, batch: Batch, arms: Sequence[str]) -> str | None:
-        """Return how what is logged differs from what whoever was asked to act would do; None if it does not."""
+        """Return how what is logged differs from what the policy that was asked to act would do; None if it does not."""
         place = 0
         for arm, group in itertools.groupby(arms[: len(batch)]):
             count = len(list(group))
@@ -217,8 +217,9 @@ class Handover:
         """Count the episode at a place of a batch; audited first if it fills a chunk, or if anything is decided by it."""
         before, found = self.state, step(self.state, unit)
         asked = asks(before, unit, found[1])
-        instead = self._audit.asked(batch, place, decides(found[1])) if asked else put_off(before, unit, found[1])
-        events = self._take(*(found if instead is None else step(before, unit, instead=instead)))
+        deciding = decides(found[1])
+        audited = self._audit.asked(batch, place, deciding, before.put_off) if asked else put_off(before, unit, found[1])
+        events = self._take(*(found if audited == UNASKED else step(before, unit, audited=audited)))
         if self.state.audited > before.audited:
             self._audit.add(batch, place)
         return events
@@ -291,9 +292,13 @@ class Handover:
                 raise
             except InputError as error:
                 raise InputError(f"line {place + 1} of the events: {error}") from error
-            check_same(told, self.events, place)
+            check_same(told, self.events, place, self._sources())
             if len(self.events) == place:
                 raise InputError(f"line {place + 1} of the events: '{told[place].kind}' cannot have happened there")
+
+    def _sources(self) -> list[str]:
+        """Return the modules, with their files, that challengers are defined in as far as they are code."""
+        return sorted({words for item in self.challengers.values() for words in code_sources(item.policy)})
 
     def _again(self, told: Sequence[Event], place: int) -> None:
         """Do once more what led to the event at a place: what was said, a freeze, or the episodes up to the next of these."""

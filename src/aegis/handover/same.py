@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from aegis.errors import InputError, PolicyError
-from aegis.handover.events import Event, Unit, plain
+from aegis.handover.events import Event, Frozen, Unit, plain
+from aegis.handover.seals import FILES
 
 CHANGED = (
     "it comes out differently, so plant, host or code have changed since, or the events were edited; restore the file or start "
@@ -15,10 +16,20 @@ CHANGED = (
 LONGEST = 60  # characters of a value in a message
 
 
-def check_same(kept: Sequence[Event], again: Sequence[Event], first: int = 0) -> None:
-    """Raise PolicyError, naming the line and what differs, unless events from `first` on are the same as far as both go."""
+def check_same(kept: Sequence[Event], again: Sequence[Event], first: int = 0, code: Sequence[str] = ()) -> None:
+    """Raise PolicyError, naming the line and what differs, unless events from `first` on are the same as far as both go.
+
+    code: the modules, with their files, that challengers are defined in.
+    """
     for place, (one, other) in enumerate(zip(kept[first:], again[first:], strict=False), start=first):
         if one != other:
+            name = _altered_source(one, other)
+            if name is not None:
+                raise PolicyError(
+                    f"line {place + 1} of the events: the source of challenger '{name}' has changed since this run began, in "
+                    f"{' or '.join(code) or 'the module that defines it'}. To go on, put the file back as it was; to use the new "
+                    "source, start a run in another folder"
+                )
             raise PolicyError(f"line {place + 1} of the events: run again, {difference(one, other)}: {CHANGED}")
 
 
@@ -57,7 +68,25 @@ def difference(kept: Event, again: Event) -> str:
     else:
         where = f"'{kept.kind}', "
     path, one, other = _first(plain(kept), plain(again), ())
-    return f"{where}{' of '.join(reversed(path))}: {_short(one)} is kept, and {_short(other)} comes out"
+    found = [_short(one), _short(other)]
+    if found[0] == found[1]:  # they differ further on
+        found = [_short(value) for value in _apart(str(one), str(other))]
+    return f"{where}{' of '.join(reversed(path))}: {found[0]} is kept, and {found[1]} comes out"
+
+
+def _altered_source(kept: Event, again: Event) -> str | None:
+    """Return the first challenger whose files are other ones now than when it was frozen; None if there is none."""
+    if not isinstance(kept, Frozen) or not isinstance(again, Frozen):
+        return None
+    now = {item.name: item.seal for item in again.challenges}
+    files = {item.name: (item.seal or "").partition(FILES)[2] for item in kept.challenges if now.get(item.name) is not None}
+    return next((name for name, digest in files.items() if digest and digest != (now[name] or "").partition(FILES)[2]), None)
+
+
+def _apart(one: str, other: str) -> tuple[str, str]:
+    """Return the ends of two texts from where they differ first."""
+    place = next((place for place, (left, right) in enumerate(zip(one, other, strict=False)) if left != right), 0)
+    return f"...{one[place:]}", f"...{other[place:]}"
 
 
 def _first(one: Any, other: Any, path: tuple[str, ...]) -> tuple[tuple[str, ...], Any, Any]:

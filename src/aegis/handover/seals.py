@@ -7,13 +7,14 @@ logged before are kept, with a digest of its files; they are asked for again bef
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
 
 import numpy as np
 
-from aegis.certificate.behaviour import SETTLED, code_digest, is_code
+from aegis.certificate.behaviour import SETTLED, code_digest, code_modules, is_code
 from aegis.errors import AegisError, PolicyError
 from aegis.policies import path_full
 from aegis.problem import AnyArray, Array, Batch, Policy
@@ -43,7 +44,7 @@ class Seal:
         """Return how a policy differs from what was sealed; None if it does not."""
         try:
             now = path_full(policy, self.level, self.batch)
-        except Exception as error:  # whatever a user's own policy raises
+        except Exception as error:  # any that a user's own policy raises
             return f"on contexts that it answered then it raises {type(error).__name__}: {error}"
         if now.shape != self.chances.shape:
             return f"it gives probabilities of the shape {list(now.shape)}, {list(self.chances.shape)} then"
@@ -84,6 +85,12 @@ def check_files(seal: str | None, policy: Policy, where: str) -> None:
         )
 
 
+def code_sources(policy: Policy) -> list[str]:
+    """Return the modules, with their files, that the code of a policy is defined in."""
+    files = {name: getattr(sys.modules.get(name), "__file__", None) for name in code_modules(policy)}
+    return [f"module '{name}'" + (f" ({path})" if path else "") for name, path in files.items()]
+
+
 def check_timeless(asked: object, answer: Callable[[Batch], Array], level: str, batch: Batch, where: str) -> None:
     """Raise PolicyError if code answers by the number of an episode, or by the place of a row, instead of the contexts.
 
@@ -101,7 +108,7 @@ def check_timeless(asked: object, answer: Callable[[Batch], Array], level: str, 
         after = answer(other)
     except AegisError:
         raise
-    except Exception as error:  # whatever a user's own policy raises
+    except Exception as error:  # any that a user's own policy raises
         raise PolicyError(
             f"{where}: asked about the same contexts in episodes of other numbers, it raised {type(error).__name__}: {error}"
         ) from error

@@ -17,7 +17,7 @@ STEPS, FULL = (1.5, 2.0, 3.0), (3.0, math.inf)
 
 @dataclass(frozen=True, slots=True)
 class GateSettings:
-    """Settings of the gate; none of them may change while it runs, but for the mode, which an operator may change.
+    """Settings of the gate. They stay while it runs, except for the mode, which an operator may change.
 
     delta: the probability with which anything worse than its comparison is ever put in control, over the whole life of the gate.
     first: k0, episodes before challengers are frozen for the first time; after a flip it starts again.

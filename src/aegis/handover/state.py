@@ -17,10 +17,12 @@ from aegis.handover.challenge import Challenge
 from aegis.handover.events import (
     Alarm,
     Certified,
+    DoubtPassed,
     Event,
     Flipped,
     Frozen,
     Mode,
+    Noted,
     Opened,
     Paused,
     PutOff,
@@ -105,10 +107,11 @@ class GateState:
     they started. start: the phase began with the first unit after it, at the opening, a flip or a restart. phases: how many there
     have been. audited: units of the phase that are evidence, which the audit of the stream has to have seen. freeze: t, the
     global counter. freezes: since the phase began. spent: risk of all challenges ever opened. deployed: by level. retired:
-    policies that acted before the last flip at their level. monitor: of whoever acts, None while the legacy controls every
-    level. paused: why, None if it counts. refusals: pauses that the audit of the stream asked for, ever. resumed: the last
-    restart after one of them. put_off: why what would be certified or handed over waits, None if it does not. waiting: certified
-    flips that wait for an operator, by level.
+    policies that acted before the last flip at their level. monitor: of the policies in control, None while the legacy controls
+    every level. alarmed: the episode of the last alarm, None if a new phase has begun since. paused: why, None if it counts.
+    refusals: pauses that the audit of the stream asked for, ever. resumed: the last restart after one of them.
+    put_off: why what would be certified or handed over waits, None if it does not. notes: what the audit found that
+    changes what a gain means. waiting: certified flips that wait for an operator, by level.
     """
 
     settings: GateSettings
@@ -126,10 +129,12 @@ class GateState:
     monitor: MonitorState | None = None
     monitored_since: int = 0
     alarms: int = 0
+    alarmed: int | None = None
     paused: str | None = None
     refusals: tuple[Paused, ...] = ()
     resumed: Restarted | None = None
     put_off: PutOff | None = None
+    notes: tuple[Noted, ...] = ()
     waiting: tuple[Waiting, ...] = ()
 
     @property
@@ -154,6 +159,11 @@ class GateState:
     def at(self, level: str) -> Deployed | None:
         """Return the policy in control of a level; None for the legacy."""
         return next((item for item in self.deployed if item.level == level), None)
+
+    @property
+    def moving(self) -> frozenset[str]:
+        """Return the levels at which the audit found that the legacy is not one policy: it moves, or several take turns."""
+        return frozenset(item.level for item in self.notes)
 
     @property
     def untested(self) -> dict[str, list[str]]:
@@ -193,11 +203,21 @@ def apply(state: GateState, event: Event) -> GateState:
     if isinstance(event, Alarm):
         check_alarm(state, event)
         floor = event.floor
-        return replace(state, monitor=MonitorState.start(floor), monitored_since=event.episode + 1, alarms=state.alarms + 1)
+        return replace(
+            state,
+            monitor=MonitorState.start(floor),
+            monitored_since=event.episode + 1,
+            alarms=state.alarms + 1,
+            alarmed=event.episode,
+        )
     if isinstance(event, Paused):
         return _paused(state, event)
     if isinstance(event, PutOff):
         return replace(state, put_off=event)
+    if isinstance(event, DoubtPassed):
+        return replace(state, put_off=None)
+    if isinstance(event, Noted):
+        return replace(state, notes=(*state.notes, event))
     if isinstance(event, Mode):
         # What waits is looked at again with the next unit, and says why it waits now.
         return replace(state, settings=replace(state.settings, mode=event.mode), waiting=())
@@ -304,7 +324,7 @@ def _left_by(item: Deployed, level: str) -> Deployed:
 
 
 def _monitor_after(state: GateState, left: tuple[Deployed, ...]) -> MonitorState | None:
-    """Return the monitor of whoever is left in control after a level was given back; None if that is the legacy alone.
+    """Return the monitor of the policies left in control after a level was given back; None if that is the legacy alone.
 
     If the very policies that are left were certified together, it watches for the value that was certified then; otherwise for
     the one it watched for so far: nothing is known of these together, and to earn less than what was certified is worth an alarm.
@@ -320,7 +340,7 @@ def _monitor_after(state: GateState, left: tuple[Deployed, ...]) -> MonitorState
 
 def _new_phase(state: GateState, since: int) -> GateState:
     """Return the state with a new phase: wealth, counts and the schedule start again; the counter and the budget do not."""
-    fresh = replace(state, freezes=0, challenges=(), waiting=(), put_off=None)
+    fresh = replace(state, freezes=0, challenges=(), waiting=(), put_off=None, alarmed=None)
     return replace(fresh, start=since - 1, phases=state.phases + 1, audited=0)
 
 

@@ -2,10 +2,11 @@
 
 The episodes that a gate counts go through the tests of `aegis audit`, in the order in which they started. What would refuse a
 log of them pauses the gate. It is asked after every `CHUNK` episodes, and before anything is certified or changes hands. There
-less is enough to put that off: what is certified may be wrong, and the next episodes will tell.
+less is enough to put that off: what is certified may be wrong, and the next episodes will tell. Probabilities of the legacy that
+move, or are not one function of the context, change what a gain is over. The gate notes this, and neither pauses nor waits.
 
 A gate is asked again and again, so only tests that hold at every time may pause it (`PAUSING`). Standard scores, which are
-right once for a log of a fixed size, do not. Whatever the blocks in which episodes arrive, they are added in chunks counted from
+right once for a log of a fixed size, do not. In whichever blocks episodes arrive, they are added in chunks counted from
 the start of a segment; the rest is added to a copy, so that the answer depends on the episodes alone.
 """
 
@@ -18,19 +19,25 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from aegis.audit import ANYTIME, Auditor, Finding
+from aegis.audit import ANYTIME, PROPENSITIES_MOVE, SEVERAL_LOGGERS, Audit, Auditor, Finding
 from aegis.handover.budget import freeze_share
-from aegis.handover.events import Event, Paused, PutOff, Unit
-from aegis.handover.gate import decides
+from aegis.handover.events import DoubtPassed, Event, Noted, Paused, PutOff, Unit
+from aegis.handover.gate import UNASKED, Audited, Instead, decides
 from aegis.handover.state import GateState
 from aegis.problem import Batch, Problem, concat
 
 ALPHA = 0.001  # of each test, over the life of a gate
+MOVES = 0.001  # of the score for probabilities that move, over the chunks of a segment
 DOUBT = 0.25  # level at which a finding puts off what would be decided; it promises nothing and costs time alone
 AGAIN = 8  # episodes after which it is asked again, counted from the start of a segment
 CHUNK = 128  # episodes after which a gate is audited, counted from the start of a segment
 PLACING = 12  # first episodes of a segment, that place the cuts of contexts; a fixed number, so that no result moves it
 STAKES = 4  # over which evidence is averaged in each bet
+
+STATED = "none for a gain over the stated incumbent; learn from this log with a split in time"
+UNSTATED = "state the incumbent in the problem file ('incumbent') and open another gate; learn from this log with a split in time"
+
+DIFFER = "differ: several policies take turns, or the legacy changed or looks at something outside the context"
 
 FORWARD, PAIRED = "forward", "paired"
 PAUSING: Mapping[str, str] = {
@@ -56,16 +63,16 @@ over every other pair; one of them has the square root of it, and that is what h
 def asks(state: GateState, unit: Unit, events: Sequence[Event]) -> bool:
     """Say whether the stream is to be audited before events follow from the next unit: a chunk is full, or they decide something.
 
-    What was put off is asked for again every `AGAIN` units.
+    While a decision is put off, that is asked again every `AGAIN` units, until the doubt has passed.
     """
     number = state.audited + 1
-    again = decides(events) and (state.put_off is None or number % AGAIN == 0)
+    again = decides(events) if state.put_off is None else number % AGAIN == 0
     return state.audits(unit) and (number % CHUNK == 0 or again)
 
 
-def put_off(state: GateState, unit: Unit, events: Sequence[Event]) -> PutOff | None:
+def put_off(state: GateState, unit: Unit, events: Sequence[Event]) -> Audited:
     """Return what comes in the place of a decision that was put off before, where nothing is asked."""
-    return state.put_off if state.audits(unit) and decides(events) else None
+    return Audited(state.put_off) if state.audits(unit) and decides(events) else UNASKED
 
 
 def speaks(found: Finding) -> bool:
@@ -110,10 +117,10 @@ class StreamAudit:
         self.segment, self.episodes, self._auditor, self._asked = segment, 0, None, None
         self._waiting.clear()
 
-    def asked(self, batch: Batch | None = None, place: int = 0, deciding: bool = True) -> Paused | PutOff | None:
-        """Return what follows from the episodes so far, and from one more at a place of a batch: a pause, or a delay, or nothing.
+    def asked(self, batch: Batch | None = None, place: int = 0, deciding: bool = True, before: PutOff | None = None) -> Audited:
+        """Return what follows from the episodes so far, and from one more at a place of a batch. Nothing is added by asking.
 
-        deciding: something is to be decided by them. Nothing is added by asking.
+        deciding: something is to be decided by them. before: why a decision is put off already.
         """
         waiting = [*self._waiting, *([] if batch is None else [(batch, [place])])]
         auditor = self._auditor
@@ -121,14 +128,40 @@ class StreamAudit:
             auditor = self._with(waiting)
             self._asked = self.episodes + (batch is not None), auditor
         if auditor is None:
-            return None
-        doubts = [item for item in auditor.at(DOUBT).refused if speaks(item)] if deciding else []
-        if deciding and not doubts:
-            return None  # what is not in doubt is not refused either
-        for found in auditor.result().refused:
+            return UNASKED
+        careful = deciding or before is not None
+        audit = auditor.at(DOUBT) if careful else auditor.result()
+        doubts = [item for item in audit.refused if speaks(item)] if careful else []
+        notes: list[Noted | DoubtPassed] = list(self._changing(audit, auditor.episodes))
+        if careful and not doubts:  # what is not in doubt is not refused either
+            passed = [] if before is None else [DoubtPassed(0, before.code, before.level)]
+            return Audited(None, (*notes, *passed))
+        return Audited(self._instead(auditor.result() if careful else audit, doubts), tuple(notes))
+
+    def _instead(self, audit: Audit, doubts: Sequence[Finding]) -> Instead | None:
+        """Return the pause that an audit asks for, else the delay that doubts do, else None."""
+        for found in audit.refused:
             if enough(found, self.alpha):
                 return Paused(0, f"the audit refuses what it counts: {found.message}", found.code, found.level, found.fix)
         return next((PutOff(0, found.message, found.code, found.level) for found in doubts), None)
+
+    def _changing(self, audit: Audit, episodes: int) -> list[Noted]:
+        """Return a note for each level whose logged probabilities move, or are not one function of the context.
+
+        The score of those that move is a standard one, asked for once in each chunk, at its share, and before decisions. A note
+        warns, and nothing is decided by it.
+        """
+        most = freeze_share(MOVES, math.ceil(episodes / CHUNK))
+        moving = {item.level: item for item in audit.findings if item.code == PROPENSITIES_MOVE}
+        moving = {level: item for level, item in moving.items() if float(item.figures["chance"]) <= most}
+        several = {item.level: item for item in audit.findings if item.code == SEVERAL_LOGGERS}
+        return [self._note(level or "", item) for level, item in {**several, **moving}.items()]
+
+    def _note(self, level: str, found: Finding) -> Noted:
+        goes = f"go with {found.figures['follows']}: the legacy learns, or was changed" if "follows" in found.figures else DIFFER
+        stated = self.problem.level(level).comparator
+        fix = STATED if stated is not None and not stated.logged else UNSTATED
+        return Noted(0, f"at like contexts the logged probabilities at level '{level}' {goes}", found.code, level, fix)
 
     def add(self, batch: Batch, place: int) -> None:
         """Add the episode at a place of a batch, the next one of the segment."""

@@ -1,8 +1,9 @@
-"""What came of a run, as plain data: who controls each level, since when, at which certified gain, and what was earned."""
+"""The result of a run, as plain data: who controls each level, since when, at which certified gain, and what was earned."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,8 @@ from aegis.handover.state import Deployed, GateState
 from aegis.handover.turns import handed_over, last_change, turns
 from aegis.problem import Scope
 
+FEWEST = 30  # episodes on each side of a handover whose means are compared
+LOWER = 4.0  # standard errors by which the mean after a handover is lower
 ASSUMES = (
     "Assumed, and audited as far as the stream shows it: logged probabilities are those acted with; decisions and episodes "
     "affect what the problem file says; every episode that started is counted once with what it earned. Outside the promise: "
@@ -60,6 +63,7 @@ def _audit(handover: Handover) -> dict[str, Any]:
         "refused": [{name: getattr(item, name) for name in names} for item in state.refusals],
         "doubted": [item.level for item in state.deployed if item.doubted],
         "put_off": None if state.put_off is None else {name: getattr(state.put_off, name) for name in names[:-1]},
+        "noted": [{name: getattr(item, name) for name in names} for item in state.notes],
     }
 
 
@@ -77,9 +81,10 @@ def at_least(value: float, sign: str = "") -> str:
 
 
 def sentence(handover: Handover) -> str:
-    """Return the verdict in one sentence, what was not tested after a revert, whether the gate is paused or puts off what it
+    """Return the verdict in one sentence, then what limits it.
 
-    would decide, and which gate of its plant it is.
+    These are: what was not tested after a revert, a legacy that moves, an alarm, a reward that fell, whether the
+    gate is paused or puts off what it would decide, and which gate of its plant it is.
 
     Raises InputError if more of the risk is spent than there is: then nothing can be said to hold at that risk.
     """
@@ -89,7 +94,12 @@ def sentence(handover: Handover) -> str:
             f"the challenges of this gate have spent {state.spent:.6g} of a risk of {state.settings.delta:g}: its events are not "
             "those of a gate; restore them or start anew"
         )
-    warning = "".join(f" {text}" for text in not_tested(handover)) if certified(handover) else ""
+    said = (
+        [*not_tested(handover), *moved(state, handover.comparator.levels), *fallen(state), *lower(handover)]
+        if certified(handover)
+        else []
+    )
+    warning = "".join(f" {text}" for text in said)
     gates = "" if handover.counted is None or not handover.counted.words else f" {handover.counted.words}"
     return _verdict(handover) + warning + _stopped(state) + gates
 
@@ -116,10 +126,11 @@ def promise(state: GateState, several: bool = False) -> str:
         return f"Probability of any wrong handover{' by this gate' if several else ''}: at most {risk}."
     last = state.refusals[-1]
     words = []
-    if any(item.doubted for item in state.deployed):
+    given = " and ".join(f"'{item.level}'" for item in state.deployed if item.doubted)
+    if given:
         words.append(
-            f"Nothing is promised about what was handed over up to episode {last.episode}: there the audit refused the stream "
-            f"({last.code})."
+            f"Nothing is promised about what was handed over up to episode {last.episode}: after the handover the audit found "
+            f"that an assumption is broken ({last.code}). Give {given} back to the legacy (revert)."
         )
     if state.resumed is not None and any(not item.doubted for item in state.deployed):
         words.append(
@@ -127,6 +138,60 @@ def promise(state: GateState, several: bool = False) -> str:
             f"at most {risk}, if what the audit found ({last.code}) has been mended."
         )
     return " ".join(words)
+
+
+def moved(state: GateState, stated: Collection[str]) -> list[str]:
+    """Return what gains mean at each level whose legacy moves. stated: levels whose incumbent the problem states."""
+    found = []
+    for item in {item.level: item for item in state.notes}.values():  # the latest of each level
+        means = (
+            f"Gains at '{item.level}' over the stated incumbent hold all the same; over the log as it was they would be over the "
+            "average of a legacy that changes."
+            if item.level in stated
+            else f"Gains at '{item.level}' are over the average of a legacy that changes, not over one policy."
+        )
+        held = state.at(item.level)
+        capped = "" if held is None or held.cap is None else " The policy in control there is capped by it and changes with it."
+        found.append(f"Found after episode {item.episode}: {item.why} ({item.code}). {means}{capped} What to do: {item.fix}.")
+    return found
+
+
+def fallen(state: GateState) -> list[str]:
+    """Return that the reward has fallen below what was certified since the handover, and what to do; empty if it has not."""
+    if state.alarmed is None or not state.deployed:
+        return []
+    names = " and ".join(f"'{item.level}'" for item in state.deployed)
+    return [
+        f"The monitor raised an alarm after episode {state.alarmed}: the reward is below the value that was certified. An "
+        f"assumption is broken, or the plant has changed. Give {names} back to the legacy (revert) until you know which."
+    ]
+
+
+def lower(handover: Handover) -> list[str]:
+    """Return that less is earned since control changed last than before the first handover; empty if that may be chance.
+
+    It needs no exploration: where a policy in control explores no more, the audit is blind, and a capacity that episodes share
+    shows in the mean alone. A standard score for one look at the run, which a trend of the plant moves as well.
+    """
+    flips = [event.since - 1 for event in handover.events if isinstance(event, Flipped)]
+    if not flips or not handover.state.deployed:
+        return []
+    values, arms = np.array(handover.rewards), np.array(handover.arms)
+    now = (np.arange(values.size) >= last_change(handover.events) - 1) & (arms == "agent")
+    parts = [part[np.isfinite(part)] for part in (values[: flips[0]], values[now])]
+    if min(part.size for part in parts) < FEWEST:
+        return []
+    (before, spread), (after, later) = ((float(part.mean()), float(part.var()) / part.size) for part in parts)
+    if after - before >= -LOWER * math.sqrt(spread + later) or after >= before:
+        return []
+    measure = reward_measure(handover.problem)
+    names = " and ".join(f"'{item.level}'" for item in handover.state.deployed)
+    return [
+        f"Since the handover the mean reward is {measure.value(after):.4g}{_unit(measure)}, before it was "
+        f"{measure.value(before):.4g}: more than chance explains. Episodes affect each other, and then "
+        f"no risk is promised, or the plant has changed. Give {names} "
+        "back to the legacy (revert) until you know which."
+    ]
 
 
 def not_tested(handover: Handover) -> list[str]:
@@ -179,7 +244,7 @@ def _held(handover: Handover, item: Deployed, measure: Measure) -> str:
 
 def compared(handover: Handover, level: str) -> str:
     """Return who a challenger at a level that the legacy controls is compared with."""
-    return compared_with(handover.problem, handover.comparator, Scope(level))
+    return compared_with(handover.problem, handover.comparator, Scope(level), handover.state.moving)
 
 
 def _since(handover: Handover, item: Deployed) -> int:
@@ -245,7 +310,7 @@ def _level(handover: Handover, measure: Measure, name: str) -> dict[str, Any]:
 
 
 def _rewards(handover: Handover, measure: Measure) -> dict[str, Any]:
-    """Return means of realised rewards: of everything, before the first flip, after the last, and of whoever acts now.
+    """Return means of realised rewards: of everything, before the first flip, after the last, and of the policies in control now.
 
     held_back, beside: of episodes that stayed with the legacy, and of the others while anything was handed over.
     """

@@ -113,7 +113,7 @@ def _verdict(summary: Mapping[str, Any], handed: Sequence[str], levels: int, cer
     if not certificate:
         return Face("Not a certificate", "refused", ALERT), "Do not rely on this: the published gate promises nothing"
     if summary["paused"]:
-        return Face("Paused", "refused", ALERT), "The gate has stopped counting; whoever is in control stays in control"
+        return Face("Paused", "refused", ALERT), "The gate has stopped counting; the policies in control stay in control"
     if summary["audit"]["doubted"]:
         doubted = _every(summary["audit"]["doubted"])
         return Face("In doubt", "refused", ALERT), f"Nothing is promised about {doubted}: the audit refused what it rests on"
@@ -122,7 +122,7 @@ def _verdict(summary: Mapping[str, Any], handed: Sequence[str], levels: int, cer
     if handed:
         return Face("Handed over in part", "certified", TICK), f"The agent controls {_every(handed)}; the legacy keeps the rest"
     if summary["waiting"]:
-        return Face("Waiting", "not-yet", GLASS), "A gain is certified; the legacy stays in control until somebody decides"
+        return Face("Waiting", "not-yet", GLASS), "A gain is certified; the legacy stays in control until an operator decides"
     if any(level["held"] for level in summary["levels"]):
         return Face("Given back", "not-yet", GLASS), "The legacy controls every level again"
     return Face("Not yet", "not-yet", GLASS), "The legacy controls every level: no gain is certified"

@@ -10,9 +10,11 @@ from aegis.certificate.measures import Measure
 from aegis.handover.events import (
     Alarm,
     Certified,
+    DoubtPassed,
     Event,
     Flipped,
     Frozen,
+    Noted,
     Operator,
     Paused,
     PutOff,
@@ -48,6 +50,10 @@ def event_words(event: Event, measure: Measure, certificate: bool = True) -> tup
             "put off",
             f"What would be decided waits for more episodes; there is some evidence against the stream: {event.why}.",
         )
+    if isinstance(event, DoubtPassed):
+        return "doubt passed", f"Nothing is put off any more: the evidence against the stream ({event.code}) is gone."
+    if isinstance(event, Noted):
+        return "noted", f"The audit found: {event.why}. What to do: {event.fix}."
     if isinstance(event, Restarted):
         return "restarted", f"All open challenges were given up: {event.why}. Episodes count again from {event.since} on."
     if isinstance(event, Reverted):
@@ -79,7 +85,7 @@ def held_back(summary: Mapping[str, Any]) -> str:
         return ""
     return (
         f"Held back for comparison: the legacy earned {brief(legacy)}{unit} in {count(rewards['held_back_episodes'])} episodes, "
-        f"whoever was in control {brief(agent)}{unit} in {count(rewards['beside_episodes'])} beside them: a difference of "
+        f"the policies in control {brief(agent)}{unit} in {count(rewards['beside_episodes'])} beside them: a difference of "
         f"{brief(agent - legacy, sign=True)}{unit}. Plain averages, not a certificate."
     )
 

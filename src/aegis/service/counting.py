@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from aegis.errors import AegisError
 from aegis.handover import GateState
 from aegis.handover.events import Unit
-from aegis.handover.gate import Instead, decides
+from aegis.handover.gate import UNASKED, Audited, decides
 from aegis.handover.stream_audit import asks, put_off
 from aegis.service.errors import Damaged, ServiceError, StoreUnavailable
 from aegis.service.live import Live, internal
@@ -44,13 +44,13 @@ class Counting:
     def __post_init__(self) -> None:
         self.live.audit = self._audited
 
-    def _audited(self, gate: GateState) -> tuple[bool, Instead | None]:
-        """Return whether all units of a state could be audited, and what comes in the place of a handover, None for nothing."""
+    def _audited(self, gate: GateState) -> tuple[bool, Audited]:
+        """Return whether all units of a state could be audited, and what their audit asks for before a handover."""
         try:
-            known, instead = self.worker.call("audit", gate, None, True)
+            known, audited = self.worker.call("audit", gate, None, True)
         except WorkerGone:
-            return False, None
-        return known, instead
+            return False, UNASKED
+        return known, audited
 
     def start(self) -> None:
         """Start the thread."""
@@ -138,15 +138,15 @@ class Counting:
                 evidence = {name: found.evidence[name] for name in counting} if tree.arm == "agent" else {}
                 unit = Unit(tree.number or 0, found.reward, tree.arm, evidence)
                 events = self.live.after(unit)
-                asked, instead = asks(now, unit, events), put_off(now, unit, events)
+                asked, audited = asks(now, unit, events), put_off(now, unit, events)
                 if not asked:
-                    self.live.step(unit, instead=instead)
+                    self.live.step(unit, audited=audited)
             if asked:
-                known, instead = self.worker.call("audit", now, tree, decides(events))
+                known, audited = self.worker.call("audit", now, tree, decides(events))
                 with self.live.changed:
                     if not known or self.live.state.opened is not now:
                         return  # an operator has spoken meanwhile: what was audited is not what counts now
-                    self.live.step(unit, instead=instead)
+                    self.live.step(unit, audited=audited)
             self._counted(tree, unit)
 
     def _counted(self, tree: Tree, unit: Unit) -> None:

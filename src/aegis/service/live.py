@@ -21,7 +21,7 @@ from aegis.files import digest_of
 from aegis.handover import GateSettings
 from aegis.handover.checks import refuse_interval
 from aegis.handover.events import Event, Frozen, Operator, Paused, PutOff, plain
-from aegis.handover.gate import Given, Instead, decides, step
+from aegis.handover.gate import UNASKED, Audited, Given, decides, step
 from aegis.handover.gate_ledger import GateCount, without_margins
 from aegis.handover.state import GateState, open_gate
 from aegis.problem import Policy, Problem, dump_problem
@@ -39,7 +39,7 @@ from aegis.version import __version__
 Body = dict[str, Any]
 NAMES = re.compile(r"[^\W_][\w .:-]{0,63}")  # of gates: they become part of the name of a file
 Kept = Mapping[str, tuple[str, bytes]]
-Audit = Callable[[GateState], tuple[bool, Instead | None]]
+Audit = Callable[[GateState], tuple[bool, Audited]]
 TRIES, PAUSE = 100, 0.05  # how often an approval waits until everything is audited, and seconds in between
 
 
@@ -292,7 +292,7 @@ class Live:
         challenge: what they have seen waiting at the level.
         """
         request = {"operator": action, "who": who, "why": why, "level": level, "challenge": challenge}
-        digest, audited, instead = _digest(request), None, None
+        digest, known_of, audited = _digest(request), None, UNASKED
         for _ in range(TRIES):
             with self.changed:
                 self._ready()
@@ -303,12 +303,12 @@ class Live:
                 self._check_waiting(level, challenge)
                 gate, said = self.state.opened, Operator(action, who, why, self.state.opened.episode, level)
                 try:
-                    if self.audit is None or gate is audited or not decides(self.after(said)):
-                        return self._done(action, self.step(said, key, digest, instead=instead))
+                    if self.audit is None or gate is known_of or not decides(self.after(said)):
+                        return self._done(action, self.step(said, key, digest, audited=audited))
                 except InputError as error:
                     raise Conflict(str(error)) from error
-            known, instead = self.audit(gate)
-            audited = gate if known else None
+            known, audited = self.audit(gate)
+            known_of = gate if known else None
             if not known:
                 time.sleep(PAUSE)
         raise Conflict("what was counted last is not audited yet: say it once more")
@@ -337,16 +337,16 @@ class Live:
         key: str | None = None,
         request: str | None = None,
         kept: Callable[[Sequence[str]], Kept] | None = None,
-        instead: Instead | None = None,
+        audited: Audited = UNASKED,
     ) -> list[Record]:
         """Take the gate one step and write what follows. kept: challengers to be kept, asked for by the names of challenges.
 
-        instead: what the audit asks for, in the place of anything that would be decided.
+        audited: what the audit of the episodes so far asks for.
         """
         with self.changed:
             self._ready()
             gate = self.state.opened
-            _, events = step(gate, given, max(self.state.started, gate.started), instead)
+            _, events = step(gate, given, max(self.state.started, gate.started), audited)
             if not events:
                 return []
             names = [item.name for event in events if isinstance(event, Frozen) for item in event.challenges]

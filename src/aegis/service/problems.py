@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -68,12 +68,15 @@ def uniform_rates(problem: Problem) -> dict[str, float]:
     return rates
 
 
-def compared_at(problem: Problem) -> dict[str, str]:
-    """Return in words, by level of a live problem, who a challenger of the legacy is compared with."""
+def compared_at(problem: Problem, moving: Collection[str] = ()) -> dict[str, str]:
+    """Return in words, by level of a live problem, who a challenger of the legacy is compared with.
+
+    moving: levels at which the legacy's probabilities move.
+    """
     comparator = Comparator.of(problem)
     words = {level.name: SENT for level in problem.levels if sent_incumbent(level)}
     shown = replace(comparator, words={**comparator.words, **words})
-    return {name: compared_with(problem, shown, Scope(name)) for name in problem.names}
+    return {name: compared_with(problem, shown, Scope(name), moving) for name in problem.names}
 
 
 def as_opened(problem: Problem, opened: Mapping[str, Any]) -> Problem:

@@ -10,9 +10,10 @@ from aegis.certificate.measures import Measure, reward_measure
 from aegis.errors import RefusedError
 from aegis.handover import GateState
 from aegis.handover.challenge import GAIN, Challenge
-from aegis.handover.events import Certified, Event, Flipped, Frozen, Opened, Paused, PutOff, Reverted, Unit
+from aegis.handover.events import Certified, Event, Flipped, Frozen, Noted, Opened, Paused, PutOff, Reverted, Unit
 from aegis.handover.events import plain as event_plain
-from aegis.handover.summary import promise, told
+from aegis.handover.summary import moved, promise, told
+from aegis.policies import stated_levels
 from aegis.report.handover_standing import Standing, bound_of, evidence_of, standings
 from aegis.service.changes import Changes
 from aegis.service.live import Live
@@ -28,12 +29,11 @@ SHOWN = 60  # events and freezes that a page is sent
 
 @dataclass(slots=True)
 class Reading:
-    """Follows a live gate from its start. Whoever reads holds `live.changed`."""
+    """Follows a live gate from its start. A reader holds `live.changed`."""
 
     live: Live
     measure: Measure = field(init=False)
     paths: Paths = field(init=False)
-    comparators: dict[str, str] = field(init=False)  # by level, in words: who a challenger of the legacy is compared with
     events: list[dict[str, Any]] = field(default_factory=list, init=False)
     certificates: list[dict[str, Any]] = field(default_factory=list, init=False)
     ledger: list[dict[str, Any]] = field(default_factory=list, init=False)
@@ -45,9 +45,13 @@ class Reading:
     def __post_init__(self) -> None:
         self.measure = reward_measure(self.live.problem)
         self.paths = Paths(self.measure)
-        self.comparators = compared_at(self.live.problem)
         self.live.state.told = self._told
         self.live.state.counted = self._counted
+
+    @property
+    def comparators(self) -> dict[str, str]:
+        """Return by level, in words, who a challenger of the legacy is compared with."""
+        return compared_at(self.live.problem, self.live.state.opened.moving)
 
     # ---- following ---------------------------------------------------------------------------------------------------------
 
@@ -115,6 +119,8 @@ class Reading:
                 "refused": [_finding(item) for item in state.refusals],
                 "doubted": [item.level for item in state.deployed if item.doubted],
                 "put_off": None if state.put_off is None else _finding(state.put_off),
+                "noted": [_finding(item) for item in state.notes],
+                "moved": moved(state, stated_levels(self.live.problem)),
                 "audited": state.audited,
             },
             "gates": {**self.live.count.plain(), "words": self.live.count.words},
@@ -223,7 +229,7 @@ class Reading:
         )
 
 
-def _finding(item: Paused | PutOff) -> dict[str, Any]:
+def _finding(item: Paused | PutOff | Noted) -> dict[str, Any]:
     """Return what the audit found, as plain data."""
     return {name: value for name, value in event_plain(item).items() if name != "kind"}
 

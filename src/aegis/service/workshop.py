@@ -12,7 +12,7 @@ from aegis.handover.acting import AGENT, acting_policy
 from aegis.handover.challenge import Logs
 from aegis.handover.events import Unit
 from aegis.handover.freezing import challengers_of
-from aegis.handover.gate import Instead
+from aegis.handover.gate import UNASKED, Audited
 from aegis.handover.history import joined
 from aegis.handover.keeping import keep, kept_policy, taken_up
 from aegis.handover.run import episode_rewards
@@ -63,8 +63,8 @@ class Workshop:
         if tree.whole(self.problem) and tree.arm == AGENT:
             self._unaudited.append(tree)
 
-    def audit(self, state: GateState, tree: Tree | None, deciding: bool) -> tuple[bool, Instead | None]:
-        """Return whether all units are known here that are evidence in a state, and what their audit asks for, None for nothing.
+    def audit(self, state: GateState, tree: Tree | None, deciding: bool) -> tuple[bool, Audited]:
+        """Return whether all units are known here that are evidence in a state, and what their audit asks for.
 
         tree: the next unit, which is audited with them. deciding: something is to be decided by them.
         """
@@ -77,8 +77,9 @@ class Workshop:
             for place in range(len(fresh)):
                 self._audit.add(batch, place)
         if self._audit.episodes != state.audited:
-            return False, None
-        return True, self._audit.asked(None if tree is None else batch_of(self.problem, [tree], self.columns), 0, deciding)
+            return False, UNASKED
+        latest = None if tree is None else batch_of(self.problem, [tree], self.columns)
+        return True, self._audit.asked(latest, 0, deciding, state.put_off)
 
     def judge(self, trees: Sequence[Tree], state: GateState, kept: Mapping[str, bytes]) -> list[Judged]:
         """Return what whole episodes say, in their order, about the challenges of `state` that count the last of them."""

@@ -36,10 +36,10 @@ class Causal:
         choose(self.reading, READINGS, "reading of a plan")
 
     def propose(self, history: History, levels: Sequence[str], seed: int) -> Mapping[str, Proposal]:
-        """Return proposals by the recursion: at each level the values of its actions, whoever acts now acting elsewhere.
+        """Return proposals by the recursion: at each level the values of its actions, the policies in control acting elsewhere.
 
-        The prediction is that of the posterior mean. Above a level where whoever acts is known in the states that were met only,
-        what an action earns is read off the episodes of the present phase, which have its continuation built in. Raises
+        The prediction is that of the posterior mean. Above a level where the policy in control is known in the states that were
+        met only, what an action earns is read off the episodes of the present phase, which have its continuation built in. Raises
         PolicyError, naming host and level, if scores are not finite.
         """
         problem = history.problem
@@ -87,7 +87,7 @@ READINGS: Mapping[str, Callable[[Problem, Planned, RewardModel], Proposal]] = {
 
 
 def planned_mean(belief: Belief, level: str, history: History) -> PlannedValues:
-    """Return the values of a level's actions under the posterior mean, whoever acts now acting elsewhere."""
+    """Return the values of a level's actions under the posterior mean, the policies in control acting elsewhere."""
     nothing_random = stream(0, "posterior mean")
     return PlannedValues(history.problem, plan(belief, Greedy(), nothing_random, [level], history.acting))
 

@@ -58,7 +58,7 @@ class External:
             given = self.source.propose(history, levels, seed_for(self.source, seed))
         except AegisError as error:
             raise PolicyError(f"host '{self.name}', levels {', '.join(levels)}: {error}") from error
-        except Exception as error:  # whatever the user's learner raises
+        except Exception as error:  # any that the user's learner raises
             raise PolicyError(
                 f"host '{self.name}', levels {', '.join(levels)}: raised {type(error).__name__}: {error}"
             ) from error

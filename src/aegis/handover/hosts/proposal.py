@@ -47,7 +47,7 @@ def steps(problem: Problem, legacy: Policy, level: str, proposal: Proposal, caps
 class Host(Protocol):
     """Proposes challengers. `propose` depends on what it is given and on nothing else, so that a run can be resumed.
 
-    It must not know what the plant will do next: what is certified rests on episodes that nobody could know at the freeze.
+    It must not know what the plant will do next: what is certified rests on episodes that were unknown at the freeze.
     """
 
     @property
@@ -63,7 +63,7 @@ class Host(Protocol):
 def seed_for(source: object, seed: int) -> int:
     """Return the seed that a host or a learner is given: for code of a user's, another one than that of the run.
 
-    The plant draws what comes next from that of the run, and whoever proposes must not know the future. Hosts of this package
+    The plant draws what comes next from that of the run, and a host must not know the future. Hosts of this package
     draw from streams that have a name of their own.
     """
     if type(source).__module__.startswith("aegis."):
@@ -87,7 +87,7 @@ def check_proposals(host: str, proposals: Mapping[str, Proposal], history: Histo
             _check(proposal, level, latest, where)
         except AegisError as error:
             raise PolicyError(str(error) if str(error).startswith(where) else f"{where}: {error}") from error
-        except Exception as error:  # whatever a user's own model or policy raises
+        except Exception as error:  # any that a user's own model or policy raises
             raise PolicyError(f"{where}: raised {type(error).__name__}: {error}") from error
 
 

@@ -62,7 +62,7 @@ function pause(gate) {
   return {
     title: "Pause the gate?",
     says: [
-      "Whoever is in control of each level stays in control: to stop a policy, give its level back instead.",
+      "The policy in control of each level stays in control: to stop a policy, give its level back instead.",
       "Nothing is tested and nothing changes hands until an operator resumes. When that happens all open challenges start again.",
     ],
     button: "Pause the gate",

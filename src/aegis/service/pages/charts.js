@@ -42,7 +42,7 @@ export function boundChart(name, level, gate, width) {
   );
 }
 
-/** Return the picture of rewards over time, with the mean of whoever acted. */
+/** Return the picture of rewards over time, with the mean of each policy that acted. */
 export function rewardChart(name, gate, width) {
   // Episodes of which it cannot be said who acted tell nothing about either.
   const blocks = gate.paths.rewards.filter(([, , , who]) => who !== "mixed");
@@ -82,7 +82,7 @@ export function swatch(kind) {
 }
 
 function mark(x, y, who) {
-  // Who acted is told by the shape too.
+  // The shape says who acted, too.
   if (who === "agent") return s("circle", { cx: x, cy: y, r: 3, class: "dot-agent" });
   return s("rect", { x: x - 2.5, y: y - 2.5, width: 5, height: 5, class: "dot-legacy" });
 }

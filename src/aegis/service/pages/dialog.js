@@ -46,7 +46,7 @@ export function connect(dialog, proof, current, done) {
 
   /** Follow the gate while the dialog is open: what is confirmed is what is true now. */
   function follow() {
-    // What was sent and not answered is asked for again as it was, whatever it may have led to.
+    // What was sent and not answered is asked for again as it was, with any effect it may have had.
     if (!asked || busy || !dialog.open || asked.unanswered) return;
     const said = meaning(asked.action, asked.level, current());
     confirm.disabled = said === null;
@@ -63,7 +63,7 @@ export function connect(dialog, proof, current, done) {
     if (busy) return;
     if (!why.value.trim()) {
       why.setAttribute("aria-invalid", "true");
-      fail("Say why: whoever looks into this later will want to know.");
+      fail("Say why: colleagues who look into this later will want to know.");
       why.focus();
       return;
     }
@@ -96,7 +96,7 @@ export function connect(dialog, proof, current, done) {
   return { open, follow };
 }
 
-/** Return a name for a request that nobody else gives. Browsers have randomUUID on pages over TLS and on this machine only. */
+/** Return a name for a request that no other request has. Browsers have randomUUID on pages over TLS and on this machine only. */
 function fresh() {
   if (crypto.randomUUID) return crypto.randomUUID();
   return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");

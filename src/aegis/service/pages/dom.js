@@ -40,7 +40,7 @@ function same(old, fresh) {
     if (old.getAttribute(name) !== value) old.setAttribute(name, value);
   }
   for (const { name } of [...old.attributes]) {
-    // Whoever reads the page opens and closes details.
+    // The reader opens and closes details.
     if (!fresh.hasAttribute(name) && !(name === "open" && old.nodeName === "DETAILS")) old.removeAttribute(name);
   }
   sameChildren(old, fresh);

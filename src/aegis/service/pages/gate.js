@@ -43,7 +43,7 @@ function show() {
   fill(at("monitor"), panels.monitor(gate));
   fill(at("events"), panels.events(gate));
   if (may) fill(at("operator"), panels.operator(gate, live));
-  // What had the focus may be gone, such as the button of what was approved: whoever uses a keyboard stays nearby.
+  // What had the focus may be gone, such as the button of what was approved: a keyboard user stays nearby.
   if (focused && !focused.isConnected) at("levels-title").focus();
 }
 
@@ -70,7 +70,7 @@ function showLink() {
 
 // ---- saying aloud ----------------------------------------------------------------------------------------------------------
 
-/** Say something to whoever does not see the page. loud: interrupt them. */
+/** Say something to users who do not see the page. loud: interrupt them. */
 function announce(words, loud = false) {
   const place = at(loud ? "loud" : "quiet");
   place.textContent = "";

@@ -9,7 +9,7 @@ import { waiting } from "./asking.js";
 const FIRST = 3; // challengers that are shown at once
 
 /**
- * Return the card of a level. place: among the levels, outermost first. width: of its picture. may: whether whoever looks is an
+ * Return the card of a level. place: among the levels, outermost first. width: of its picture. may: whether the reader is an
  * operator. live: whether the page is.
  */
 export function levelCard(level, place, gate, width, may, live) {
@@ -114,7 +114,7 @@ function buttons(level, next, asks, live) {
   const found = [];
   if (next && asks) {
     const doing = next.kind === "upgrade" ? "Approve new policy at" : "Approve handover of";
-    // What waits may be something else by now: nobody approves what the page cannot show.
+    // What waits may be something else by now: an operator cannot approve what the page does not show.
     found.push(act("approve", level.level, `${doing} \u2018${level.level}\u2019\u2026`, "primary", !live));
   }
   if (level.control === "agent") {

@@ -11,7 +11,7 @@ const LATEST = 4; // freezes that are
 const COLUMNS = ["Freeze", "After episode", "Risk", "On challengers"];
 
 /**
- * Return the banner: who controls what, and whatever has to be known at once. counting: why nothing is counted, null if it is.
+ * Return the banner: who controls what, and what has to be known at once. counting: why nothing is counted, null if it is.
  */
 export function banner(gate, counting) {
   const waits = gate.levels.filter((item) => item.waiting).map((item) => item.level);
@@ -31,7 +31,7 @@ export function banner(gate, counting) {
     notices.push(notice("alarm", "Nothing is counted now", `${counting}. Decisions are still answered; the gate tries again.`));
   }
   if (gate.paused !== null) {
-    const stays = "Nothing is tested; whoever is in control stays in control until an operator resumes.";
+    const stays = "Nothing is tested; the policies in control stay in control until an operator resumes.";
     const refused = gate.audit.refused.at(-1);
     const fix = refused?.why === gate.paused ? `What to do: ${refused.fix}. ` : "";
     notices.push(notice("paused", "Paused", `${capital(gate.paused)}. ${fix}${stays}`));
@@ -54,6 +54,7 @@ export function banner(gate, counting) {
     notices.push(notice("wait", "In shadow", `${certified} In shadow it does not take control.`));
   }
   if (!notices.length) notices.push(...gate.levels.map(next));
+  notices.push(...gate.audit.moved.map((says) => notice("wait", "The legacy changes", says)));
   const held = holding(gate);
   if (held) notices.push(notice("wait", "Held up", held));
   const who = gate.levels.some((item) => item.control === "agent") ? "agent" : "legacy";

@@ -15,6 +15,8 @@ export const EVENTS = {
   alarm: "Alarm",
   paused: "Paused",
   "put off": "Put off",
+  "doubt passed": "Doubt passed",
+  noted: "Noted",
   restarted: "Restarted",
   reverted: "Given back",
   mode: "Mode",
@@ -69,7 +71,7 @@ export function compared(level) {
   return level.control === "agent" ? "the policy in control" : level.comparator;
 }
 
-/** Return why whoever controls a level does. */
+/** Return why a level is in the hands that it is in. */
 export function why(level, gate) {
   const last = level.held?.last;
   if (level.control === "agent" && last) {
@@ -118,9 +120,13 @@ export function event(item, { unit, goal }) {
     case "alarm":
       return `${fallen(item, unit, goal)} Only an operator gives a level back.`;
     case "paused":
-      return `Nothing is tested any more: ${item.why}.${item.fix ? ` What to do: ${item.fix}.` : ""} Whoever is in control stays.`;
+      return `Nothing is tested any more: ${item.why}.${item.fix ? ` What to do: ${item.fix}.` : ""} The policies in control stay.`;
     case "put off":
       return `What would be decided waits: ${item.why}.`;
+    case "doubt passed":
+      return `With more episodes the evidence against what is counted (${item.code}) is gone. Nothing is put off any more.`;
+    case "noted":
+      return `${capital(item.why)}. What to do: ${item.fix}.`;
     case "restarted":
       return `All open challenges were given up: ${item.why}. Episodes count again from ${whole(item.since)} on.`;
     case "reverted":
