@@ -37,13 +37,24 @@ def differences(before: Any, now: Any, place: str = "") -> list[str]:
     """Return the places where two reduced documents differ."""
     if isinstance(before, dict) and isinstance(now, dict):
         names = sorted({*before, *now})
-        missing = [f"{place}.{name}: {'gone' if name in before else 'new'}" for name in names if (name in before) != (name in now)]
-        both = [item for name in names if name in before and name in now for item in differences(before[name], now[name], f"{place}.{name}")]
+        missing = [
+            f"{place}.{name}: {'gone' if name in before else 'new'}" for name in names if (name in before) != (name in now)
+        ]
+        both = [
+            item
+            for name in names
+            if name in before and name in now
+            for item in differences(before[name], now[name], f"{place}.{name}")
+        ]
         return missing + both
     if isinstance(before, list) and isinstance(now, list):
         if len(before) != len(now):
             return [f"{place}: {len(before)} items, now {len(now)}"]
-        return [item for at, (one, two) in enumerate(zip(before, now, strict=True)) for item in differences(one, two, f"{place}[{at}]")]
+        return [
+            item
+            for at, (one, two) in enumerate(zip(before, now, strict=True))
+            for item in differences(one, two, f"{place}[{at}]")
+        ]
     if _numbers(before, now) and MODE != "exact":
         return [] if math.isclose(before, now, rel_tol=CLOSE, abs_tol=1e-12) else [f"{place}: {before!r}, now {now!r}"]
     return [] if before == now and type(before) is type(now) else [f"{place}: {before!r}, now {now!r}"]

@@ -1,4 +1,4 @@
-"""Logs of the golden files, made here and by the random numbers of Python alone, so that they depend on no code of the package."""
+"""Logs of the golden files, made from the random numbers of Python alone, so that they depend on no code of the package."""
 
 from __future__ import annotations
 
@@ -42,7 +42,10 @@ PROBLEMS = {
     "two-levels": HEAD + "levels:\n" + RECIPE + DOSE,
     "three-levels": HEAD + "levels:\n" + RECIPE + STAGE + DOSE,
     "clusters": HEAD + "cluster: machine\nlevels:\n" + RECIPE + DOSE,
-    "carry-over": HEAD + "carry_over: within\nlevels:\n" + RECIPE + DOSE.replace("    context", "    decision: step\n    context", 1),
+    "carry-over": HEAD
+    + "carry_over: within\nlevels:\n"
+    + RECIPE
+    + DOSE.replace("    context", "    decision: step\n    context", 1),
     "guards": HEAD + "guards: [{column: scrap, range: [0, 1], max_worsening: 0.05}]\nlevels:\n" + RECIPE + DOSE,
     "incumbent": HEAD + "levels:\n" + DOSE.replace("incumbent: {policy: logged}", "incumbent: {base: meant}"),
     "time": HEAD + "time: hour\nlevels:\n" + RECIPE + DOSE,
@@ -65,14 +68,19 @@ def rows(episodes: int, seed: int = 1, steps: int = 4, missing: float = 0.0) -> 
                 chances = [0.1 + (0.7 if dose == meant else 0.0) for dose in DOSES]
                 dose = draw.choices(DOSES, chances)[0]
                 best = 3 if heat > 20 else 1
-                mean = 0.5 - 0.12 * abs(dose - best) + (0.1 if (recipe == "fast") == (quality > 0) else -0.1) + 0.05 * valve * moisture
+                mean = (
+                    0.5
+                    - 0.12 * abs(dose - best)
+                    + (0.1 if (recipe == "fast") == (quality > 0) else -0.1)
+                    + 0.05 * valve * moisture
+                )
                 margin = min(max(mean + draw.uniform(-0.2, 0.2), 0.0), 1.0)
                 goal = [0.8 if item == best else 0.1 for item in DOSES]
                 found.append(
                     {
-                        "batch": f"b{episode}", "machine": f"m{machine}", "hour": episode, "run": f"b{episode}r", "quality": quality,
-                        "recipe": recipe, "p_recipe": p_fast, "stage_run": f"b{episode}s{stage}", "moisture": moisture, "valve": valve,
-                        "p_valve": 0.5, "step": 2 * stage + step, "heat": heat, "line": line, "meant": meant, "dose": dose,
+                        "batch": f"b{episode}", "machine": f"m{machine}", "hour": episode, "run": f"b{episode}r",
+                        "quality": quality, "recipe": recipe, "p_recipe": p_fast, "stage_run": f"b{episode}s{stage}",
+                        "moisture": moisture, "valve": valve, "p_valve": 0.5, "step": 2 * stage + step, "heat": heat, "line": line, "meant": meant, "dose": dose,
                         **{f"p_dose_{item}": round(chance, 6) for item, chance in zip(DOSES, chances, strict=True)},
                         **{f"new_{item}": chance for item, chance in zip(DOSES, goal, strict=True)},
                         "scrap": round(0.2 * draw.random(), 4),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,19 @@ CERTIFIED: dict[str, dict[str, Any]] = {
 def test_certificates(name: str, method: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log, problem = write(tmp_path, name, rows(150))
     scope = [part for level in CERTIFIED[name].get("scope", []) for part in ("--scope", level)]
-    request = ["certify", log, "--problem", problem, "--policy", CANDIDATE, *scope, "--method", method, "--out", "certificate.json"]
+    request = [
+        "certify",
+        log,
+        "--problem",
+        problem,
+        "--policy",
+        CANDIDATE,
+        *scope,
+        "--method",
+        method,
+        "--out",
+        "certificate.json",
+    ]
     document = answer(capsys, *request)
     document["certificate"] = json.loads(Path("certificate.json").read_text())
     check(f"certify-{name}-{method}", document)
@@ -75,7 +88,7 @@ def test_findings_of_wrong_propensities(tmp_path: Path, capsys: pytest.CaptureFi
 
 def test_findings_of_carry_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = rows(300, seed=4)
-    for before, row in zip(table[:-1], table[1:], strict=True):
+    for before, row in pairwise(table):
         if before["batch"] == row["batch"] and before["dose"] == 1:
             row["margin"] = round(0.5 * row["margin"], 6)
     log, problem = write(tmp_path, "two-levels", table)
@@ -125,8 +138,8 @@ DRAFTS = {
     "bandit": lambda table: [{k: row[k] for k in ("heat", "line", "dose", "p_dose_1", "margin")} for row in table],
     "meant": lambda table: [{"unit": n, "temp": row["heat"], "meant": row["meant"], "dose": row["dose"], "cost": row["margin"]}
                             for n, row in enumerate(table)],
-    "shifts": lambda table: [{"date": f"2026-01-{1 + row['hour'] % 28:02}", "shift": "ab"[row["hour"] // 28 % 2], "heat": row["heat"],
-                              "recipe": row["recipe"], "dose": row["dose"], "p_dose": row["p_dose_1"], "yield": row["margin"]}
+    "shifts": lambda table: [{"date": f"2026-01-{1 + row['hour'] % 28:02}", "shift": "ab"[row["hour"] // 28 % 2],
+                              "heat": row["heat"], "recipe": row["recipe"], "dose": row["dose"], "p_dose": row["p_dose_1"], "yield": row["margin"]}
                              for row in table],
 }  # fmt: skip
 
