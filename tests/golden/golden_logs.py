@@ -80,7 +80,8 @@ def rows(episodes: int, seed: int = 1, steps: int = 4, missing: float = 0.0) -> 
                     {
                         "batch": f"b{episode}", "machine": f"m{machine}", "hour": episode, "run": f"b{episode}r",
                         "quality": quality, "recipe": recipe, "p_recipe": p_fast, "stage_run": f"b{episode}s{stage}",
-                        "moisture": moisture, "valve": valve, "p_valve": 0.5, "step": 2 * stage + step, "heat": heat, "line": line, "meant": meant, "dose": dose,
+                        "moisture": moisture, "valve": valve, "p_valve": 0.5, "step": 2 * stage + step, "heat": heat,
+                        "line": line, "meant": meant, "dose": dose,
                         **{f"p_dose_{item}": round(chance, 6) for item, chance in zip(DOSES, chances, strict=True)},
                         **{f"new_{item}": chance for item, chance in zip(DOSES, goal, strict=True)},
                         "scrap": round(0.2 * draw.random(), 4),

@@ -139,7 +139,8 @@ DRAFTS = {
     "meant": lambda table: [{"unit": n, "temp": row["heat"], "meant": row["meant"], "dose": row["dose"], "cost": row["margin"]}
                             for n, row in enumerate(table)],
     "shifts": lambda table: [{"date": f"2026-01-{1 + row['hour'] % 28:02}", "shift": "ab"[row["hour"] // 28 % 2],
-                              "heat": row["heat"], "recipe": row["recipe"], "dose": row["dose"], "p_dose": row["p_dose_1"], "yield": row["margin"]}
+                              "heat": row["heat"], "recipe": row["recipe"], "dose": row["dose"],
+                              "p_dose": row["p_dose_1"], "yield": row["margin"]}
                              for row in table],
 }  # fmt: skip
 
