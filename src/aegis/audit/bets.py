@@ -41,7 +41,8 @@ class Choices:
     def of(cls, level: Level, table: LevelTable, most: int = MOST_SETS) -> Choices:
         """Return the choices of the decisions of a table, from at most so many sets.
 
-        With the whole distribution the policy of a set is the behaviour policy within it; else a uniform choice from it.
+        With the whole distribution the policy of a set is the behaviour policy within it; else a uniform choice from it. Of
+        two actions the probability of one says that of the other.
         """
         actions, sets, rows = level.actions.count, set_count(level, most), np.arange(len(table))
         member = set_of(level, np.arange(actions), most)
@@ -51,6 +52,9 @@ class Choices:
         if table.mu_full is not None:
             chance = table.mu_full @ inside
             return cls(chosen, 1.0 / chance[rows, chosen], sets, chance > 0, chance)
+        if knows_chances(level, table):
+            chance = np.where(np.arange(2) == table.action[:, None], table.mu_taken[:, None], 1.0 - table.mu_taken[:, None])
+            return cls(chosen, 1.0 / table.mu_taken, sets, chance > 0, chance)
         if table.available is None:
             return cls(chosen, 1.0 / (np.bincount(member, minlength=sets)[chosen] * table.mu_taken), sets)
         number = table.available @ inside
@@ -106,6 +110,11 @@ class Choices:
         return Choices(
             self.chosen[rows], self.weight[rows], self.sets, possible, None if self.chance is None else self.chance[rows]
         )
+
+
+def knows_chances(level: Level, table: LevelTable) -> bool:
+    """Say whether the probabilities of all actions are known: logged, or of two actions that of one."""
+    return table.mu_full is not None or (level.actions.count == 2 and (table.available is None or bool(table.available.all())))
 
 
 def set_count(level: Level, most: int = MOST_SETS) -> int:

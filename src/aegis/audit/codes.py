@@ -117,6 +117,15 @@ CODES: dict[str, Code] = {
         "The controller reacts to earlier decisions of the episode, so that rewards cannot tell whether decisions carry over.",
         "nothing, if decisions do not affect later ones; otherwise declare 'carry_over: within'",
     ),
+    "rewards-not-compared": Code(
+        "The controller reacts to other decisions of an episode: whether actions act on later rewards could not be tested.",
+        "declare 'least', the smallest probability with which the controller takes an action, or log the probabilities of all "
+        "actions; or declare 'carry_over: within', which needs no such test",
+    ),
+    "episodes-not-compared": Code(
+        "The controller reacts to other episodes: whether actions act on the rewards of later episodes could not be tested.",
+        "if episodes may affect each other, make one episode of them and declare 'carry_over: within'; otherwise nothing",
+    ),
     "siblings-interfere": Code(
         "A decision acts on rewards of other decisions of its episode, in an order that 'carry_over' does not allow.",
         "write what the decisions earn together into each of their rows and declare whose reward it is ('per: episode', or the "

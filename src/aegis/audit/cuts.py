@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from aegis.audit.sums import means_below
+from aegis.audit.sums import group_means, means_below
 from aegis.policies.support import visible
 from aegis.problem import AnyArray, Array, Batch, Problem, Rows, Value, Variable, augmented
 
@@ -93,17 +93,21 @@ class Cut:
         return (self._numbers(rows) > self.edge).astype(np.int64)
 
 
+EPISODES = ""  # key of the mean rewards of whole episodes
+
+
 @dataclass(frozen=True, slots=True)
 class Cuts:
     """All cuts: of what each level looks at, by level, and of the mean reward below its decisions.
 
-    used: how many episodes of the first batch placed them. spread: of those mean rewards, their standard deviation. shares:
-    how often each action of a level was taken.
+    used: how many episodes of the first batch placed them. centre and spread: of those mean rewards, and of the mean rewards of
+    whole `EPISODES`, their mean and standard deviation. shares: how often each action of a level was taken.
     """
 
     used: int
     context: Mapping[str, tuple[Cut, ...]]
     reward: Mapping[str, float] = field(default_factory=dict)
+    centre: Mapping[str, float] = field(default_factory=dict)
     spread: Mapping[str, float] = field(default_factory=dict)
     shares: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
@@ -115,11 +119,13 @@ class Cuts:
         rows = reward[: len(first.levels[problem.innermost.name])]
         context = {name: _cuts(problem, first, name) for name in problem.names}
         means = {name: means_below(first, name, rows) for name in problem.names}
+        every = {**means, EPISODES: _episode_means(first, rows)}
         return cls(
             used,
             context,
             {name: _median(found) for name, found in means.items()},
-            {name: _spread(found) for name, found in means.items()},
+            {name: _mean(found) for name, found in every.items()},
+            {name: _spread(found) for name, found in every.items()},
             {name: _shares(first.levels[name].action, problem.level(name).actions.count) for name in problem.names},
         )
 
@@ -162,6 +168,20 @@ def _median(values: Array) -> float:
     middle = float(np.quantile(known, 0.5, method="lower") / 2.0 + np.quantile(known, 0.5, method="higher") / 2.0)
     below = known[known < middle]
     return float(below.max()) if middle == known.max() and below.size else middle
+
+
+def _episode_means(batch: Batch, reward: Array) -> Array:
+    """Return the mean known reward of each episode."""
+    owner = np.arange(len(batch))
+    for table in batch.levels.values():
+        owner = owner[table.parent]
+    return group_means(owner, reward, len(batch))
+
+
+def _mean(values: Array) -> float:
+    """Return the mean of the known values, 0 of none."""
+    known = values[np.isfinite(values)]
+    return float((known / max(known.size, 1)).sum())
 
 
 def _spread(values: Array) -> float:

@@ -4,8 +4,9 @@ A group is a set of members, each with a random choice and a result. v is what w
 of a weight; its mean is zero given everything but that choice, if the choice acts on no other member's result and the controller
 does not react to it. So `1 + stake * v * g` has mean one for every g in [-1, 1] that other members' results make. Members are
 multiplied one after the other: each with the results of those before it (later choices that act on earlier results), and, in a
-product of its own, with the results of those after it. Either product over a group has mean one given earlier groups: evidence
-holds after every group, at any time.
+product of its own, with the results of those after it. A member may make several choices, such as the decisions of an episode:
+each is a factor of its own. Either product over a group has mean one given earlier groups: evidence holds after every group, at
+any time. With results of those before it, it has so however the controller reacts.
 
 A score looks at both at once: over all pairs of a group, choices times results of others have mean zero given earlier groups.
 Their sum by its own spread follows Student's t in large samples; it holds for a log of fixed length only.
@@ -21,6 +22,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from aegis.audit.bets import mean_log
+from aegis.audit.cells import summed
 from aegis.audit.finding import ANYTIME, FIXED, Severity
 from aegis.evidence.calibration import blended
 from aegis.problem import AnyArray, Array
@@ -46,29 +48,57 @@ class GroupBets:
         self.groups = 0
         self.members = 0
 
-    def add(self, group: AnyArray, choice: Array, result: Array, variance: Array | None) -> None:
+    def add(
+        self,
+        group: AnyArray,
+        choice: Array,
+        result: Array,
+        variance: Array | None,
+        member: AnyArray | None = None,
+        bounded: bool = False,
+    ) -> None:
         """Add members of whole groups, one group after the other.
 
-        group `[p]`: never decreases. choice `[p, B]`: at least -1. variance `[p, B]`: of the choices, which are then at most 1;
-        None if it is not known. result `[p]` or `[p, B]` in [-1, 1], 0 where it is not known.
+        group `[p]`: never decreases. result `[p]` or `[p, B]` in [-1, 1], 0 where it is not known. choice `[q, B]`: at least -1.
+        variance `[q, B]`: of the choices, which are then at most 1; None if it is not known. member `[q]`: which of the `p` made
+        each choice, in order; None if each made one. bounded: choices are at most 1, although their variance is not known.
         """
         if not group.size:
             return
+        owner = np.arange(group.size) if member is None else member
         starts = np.flatnonzero(np.append(True, group[1:] != group[:-1]))
         sizes = np.diff(np.append(starts, group.size))
         self.groups += int(np.count_nonzero(sizes > 1))
         self.members += int(sizes[sizes > 1].sum())
         results = result if result.ndim > 1 else result[:, None]
         if variance is not None:  # without the whole distribution weights may average below one where overlap is missing
-            self._score(choice, results, starts, sizes, variance)
+            count = group.size
+            made = (choice, variance) if member is None else (summed(choice, owner, count), summed(variance, owner, count))
+            self._score(made[0], results, starts, sizes, made[1])
         for place, direction in enumerate(self.directions):
-            self._bet(place, choice, _others(results, starts, sizes, direction), variance is not None)
+            others = _others(results, starts, sizes, direction)[owner]
+            self._bet(place, choice, others, bounded or variance is not None)
 
-    def add_single(self, choice: Array, result: Array, bounded: bool) -> None:
-        """Add members `[p, B]`, each a group of its own, with something `[p]` in [-1, 1] that its choice must not act on."""
+    def add_single(self, choice: Array, result: Array, bounded: bool, member: AnyArray | None = None) -> None:
+        """Add members, each a group of its own, with something `[p]` in [-1, 1] that its choices `[q, B]` must not act on."""
         self.groups += result.size
         self.members += result.size
-        self._bet(0, choice, result[:, None], bounded)
+        self._bet(0, choice, (result if member is None else result[member])[:, None], bounded)
+
+    def beside(self, other: GroupBets, holds: bool) -> GroupBets:
+        """Return these bets with those of another beside them, which count as lost if they do not hold, and with its score."""
+        found = GroupBets(self.logs.shape[-1] + other.logs.shape[-1], self.directions)
+        lost = other.logs if holds else np.full_like(other.logs, -np.inf)
+        found.logs = np.concatenate([self.logs, lost], axis=-1)
+        found.sums, found.groups, found.members = other.sums, other.groups, other.members
+        return found
+
+    def only(self, direction: str) -> GroupBets:
+        """Return the bets of one direction, without a score, which looks at both."""
+        found = GroupBets(self.logs.shape[-1], (direction,))
+        found.logs = self.logs[:, [self.directions.index(direction)]]
+        found.groups, found.members = self.groups, self.members
+        return found
 
     def _score(self, choice: Array, results: Array, starts: AnyArray, sizes: AnyArray, variance: Array) -> None:
         if len(self.directions) < 2:

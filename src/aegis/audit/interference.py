@@ -3,7 +3,8 @@
 `E[(w - 1) f(next episode)] = 0` for the weight of any policy at a decision of an episode and any f of the outermost context or of
 the mean reward of the next one, in the order of time or of the log. The decision is the last one of its level; where episodes
 differ in size the first one, because the last one may be the last one for what it did. In a product over episodes every
-term has mean zero given the others, because its earliest weight has: the pairs may overlap.
+term has mean zero given the others, because its earliest weight has: the pairs may overlap. The mean reward of the next episode
+is also bet on by all decisions, one after the other: an effect that is spread over them shows there.
 """
 
 from __future__ import annotations
@@ -14,9 +15,13 @@ from collections.abc import Collection
 import numpy as np
 
 from aegis.audit.bets import Choices, EpisodeBets, mean_log, merge_bets, set_of
+from aegis.audit.cuts import EPISODES
 from aegis.audit.finding import Finding, finding
+from aegis.audit.group_bets import GroupBets
+from aegis.audit.siblings import centred
 from aegis.audit.signs import context_signs, sign_at
 from aegis.audit.view import View
+from aegis.audit.windows import members_of
 from aegis.problem import AnyArray, Array, Problem
 
 REACTS = math.log(20.0)  # evidence from which the controller counts as reacting to the episode before
@@ -30,6 +35,7 @@ class Interference:
         self.declared = [level for level in problem.levels if level.propensity is not None]
         self.bets: dict[tuple[str, str, int], EpisodeBets] = {}
         self.again: dict[tuple[str, int], EpisodeBets] = {}
+        self.mean: dict[str, GroupBets] = {}
         self.pairs = 0
 
     def add(self, view: View, before: AnyArray, now: AnyArray) -> None:
@@ -44,6 +50,11 @@ class Interference:
         own = [cut for cut in view.cuts.context[outermost] if cut.variable in view.batch.levels[outermost].context]
         signs = context_signs(own, view.batch.levels[outermost].context, first[now])
         signs["the reward"] = sign_at(view.episode_rewards()[now], view.cuts.reward[outermost])
+        result = centred(view.episode_rewards()[now], view.cuts, EPISODES)
+        for name, members in members_of(view, before).items():
+            draws = members.draws
+            bets = self.mean.setdefault(name, GroupBets(draws.surprise.shape[1], ("next",)))
+            bets.add_single(draws.surprise, result, draws.variance is not None, members.owner)
         for level in self.declared:
             table = view.batch.levels[level.name]
             start, some = view.first_decisions(level.name)
@@ -67,10 +78,18 @@ class Interference:
         """Add what was found in other episodes."""
         merge_bets(self.bets, other.bets)
         merge_bets(self.again, other.again)
+        for name, bets in other.mean.items():
+            if name in self.mean:
+                self.mean[name].merge(bets)
+            else:
+                self.mean[name] = bets
         self.pairs += other.pairs
 
-    def findings(self, order: str, wrong: Collection[str] = ()) -> list[Finding]:
-        """Return what was found. order: of the episodes, in words. Levels whose propensities are `wrong` say nothing."""
+    def findings(self, order: str, wrong: Collection[str] = (), joined: Collection[str] = ()) -> list[Finding]:
+        """Return what was found. order: of the episodes, in words. Levels whose propensities are `wrong` say nothing.
+
+        joined: levels whose draws in one episode may go together, which are not bet on one after the other.
+        """
         reacting = {name for (name, _), bets in self.again.items() if mean_log(bets.evidence()) >= REACTS}
         parts: dict[tuple[str, str, int], Array] = {}
         for (name, label, sets), bets in self.bets.items():
@@ -78,6 +97,10 @@ class Interference:
                 logs = bets.evidence()
                 mute = name in reacting and label == "the reward"  # the controller's reaction, not the plant's
                 parts[name, label, sets] = np.full(logs.size, -np.inf) if mute else logs
+        for name, own in self.mean.items():
+            if name not in wrong:
+                logs = own.evidence()
+                parts[name, "the mean reward", 0] = np.full(logs.size, -np.inf) if name in {*reacting, *joined} else logs
         every = np.concatenate(list(parts.values())) if parts else np.zeros(0)
         if not every.size or mean_log(every) < math.log(1.0 / self.alpha):
             return []

@@ -20,7 +20,7 @@ from aegis.audit.interference import Interference
 from aegis.audit.sorting import Arranged, Sorting
 from aegis.audit.thinning import Thinning
 from aegis.audit.view import View
-from aegis.audit.windows import ClusterMates, Windows
+from aegis.audit.windows import ClusterMates, Windows, not_compared
 from aegis.problem import AnyArray, Batch, Problem, Scope, concat
 
 MOST_EPISODES = 2**14  # that are all looked at; then some batches only
@@ -102,18 +102,25 @@ class Neighbours:
         if column is not None:
             message = f"the episodes are sorted by '{column}', which follows from their actions; their order in time is not known"
             mates = self.mates.findings("sorted by a result", wrong)
-            return [finding("order-unknown", "warning", message, column=column), *by_id, *mates]
+            unsure_mates = not_compared(self.mates.test.reacting() - wrong, "other episodes of the cluster")
+            return [finding("order-unknown", "warning", message, column=column), *by_id, *mates, *unsure_mates]
         words = f"in the order of '{self.problem.time}'" if self.in_time else "in the order of the log"
         held = self.held.findings(words, strongest, orders)
         near = [found for found in by_id if found.code != "actions-held"]
         by_id = [found for found in by_id if found.code == "actions-held"]
         held += [found for found in by_id if found.level not in {own.level for own in held}]
         wrong = wrong | {str(found.level) for found in held}
-        after = self.interference.findings(words, wrong)
+        after = self.interference.findings(words, wrong, self.windows.test.joined())
         in_order = self.windows.findings(words, wrong) or self.clustered.findings(words, wrong)
         mates = self.mates.findings(words, wrong)
         near = [] if after or mates else _gravest([*in_order, *near])
-        return [*self._unread(), *held, *after, *near, *mates]
+        return [*self._unread(), *held, *after, *near, *mates, *self._not_compared(wrong)]
+
+    def _not_compared(self, wrong: set[str]) -> list[Finding]:
+        """Return warnings about levels at which the controller reacts to other episodes."""
+        clustered = self.mates.test.reacting() - wrong
+        near = (self.windows.test.reacting() | self.clustered.test.reacting()) - clustered - wrong
+        return [*not_compared(clustered, "other episodes of the cluster"), *not_compared(near, "episodes before")]
 
     def _unread(self) -> list[Finding]:
         """Return a warning where times are text that tells no order."""

@@ -3,8 +3,9 @@
 The test of carry-over asks whether an action moves what comes after it. Here the rewards of all other decisions of the same
 parent, and of the same episode, are compared with each action, before it and after it: a later decision may take what an earlier
 one earns, and rows without an order may hide which came first. If the controller reacts to other decisions, an action moves
-rewards through the controller; then rewards are weighted by the inverse of their propensities, for which their smallest value
-must be declared, or not looked at.
+rewards through the controller. Then rewards are weighted by the inverse of their propensities, of which the smallest is declared
+or, with whole distributions, seen. Where neither is known, each action is compared with the rewards before it alone, and the
+audit says what was not compared.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from aegis.audit.bets import Choices, set_of
+from aegis.audit.bets import Choices, knows_chances, set_of
+from aegis.audit.cuts import Cuts
 from aegis.audit.finding import Finding, finding
 from aegis.audit.group_bets import DIRECTIONS, GroupBets, figures, interfering
 from aegis.audit.thinning import Thinning
@@ -24,6 +26,7 @@ from aegis.problem import AnyArray, Array, Level, LevelTable, Problem
 
 MOST_DECISIONS = 2**16  # of a level that are all looked at; then some batches only
 REACTS = math.log(20.0)  # evidence from which the controller counts as reacting to other members
+SMALLEST = (0.25, 0.1, 0.04)  # propensities by whose inverses rewards are weighted, where none is declared
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +47,7 @@ class Draws:
         """Return the draws of a table; shares `[A]`: how often each action is usually taken."""
         parts = [_columns(level, table, most, shares) for most in ((2, 8) if level.actions.count > 2 else (2,))]
         surprise, taken, chance, variance = (np.concatenate(columns, axis=1) for columns in zip(*parts, strict=True))
-        return cls(surprise, taken, None, None) if table.mu_full is None else cls(surprise, taken, chance, variance)
+        return cls(surprise, taken, chance, variance) if knows_chances(level, table) else cls(surprise, taken, None, None)
 
     def reactions(self) -> Iterator[tuple[str, Array]]:
         """Yield results `[p, B]` that only a controller which reacts to other members makes depend on their actions."""
@@ -65,8 +68,9 @@ def _columns(level: Level, table: LevelTable, most: int, shares: Sequence[float]
     return tuple(part[:, first:] for part in (surprise, taken - usual, chance - usual, chance * (1.0 - chance)))
 
 
-def centred(values: Array, centre: float, spread: float) -> Array:
-    """Return values on a scale on which the centre is 0 and two spreads are 1, clipped there; 0 where they are not known."""
+def centred(values: Array, cuts: Cuts, level: str) -> Array:
+    """Return mean rewards on a scale on which the usual one is 0 and two spreads are 1, clipped there; 0 where not known."""
+    centre, spread = cuts.centre[level], cuts.spread[level]
     scaled = np.clip((values / 4.0 - centre / 4.0) / (spread / 2.0), -1.0, 1.0)  # differences of large numbers do not overflow
     return np.nan_to_num(scaled, nan=0.0)
 
@@ -85,12 +89,20 @@ class _Kind:
     """Bets on one kind of groups of one level: on rewards, on weighted rewards, and on the controller's reactions to each."""
 
     def __init__(self, sets: int, directions: tuple[str, ...]) -> None:
-        self.reward, self.weighted = GroupBets(sets, directions), GroupBets(sets, directions)
+        self.reward = GroupBets(sets, directions)
+        self.weighted = [GroupBets(sets, directions) for _ in SMALLEST]
         self.reacts = {name: GroupBets(sets) for name in ("taken", "chance")}
-        self.held = GroupBets(sets)
+        self.held = [GroupBets(sets) for _ in SMALLEST]
+        self.seen = math.inf  # the smallest propensity of an available action, 0 where it is not known
 
-    def all(self) -> list[GroupBets]:
-        return [self.reward, self.weighted, self.held, *self.reacts.values()]
+    def merge(self, other: _Kind) -> None:
+        """Add the bets on other groups."""
+        self.reward.merge(other.reward)
+        for own, more in zip([*self.weighted, *self.held], [*other.weighted, *other.held], strict=True):
+            own.merge(more)
+        for name, bets in self.reacts.items():
+            bets.merge(other.reacts[name])
+        self.seen = min(self.seen, other.seen)
 
 
 class Siblings:
@@ -131,16 +143,21 @@ class Siblings:
         draws = Draws.of(level, table, view.cuts.shares[level.name])
         kind = self.kinds.setdefault((level.name, words), _Kind(draws.surprise.shape[1], self.directions))
         reward = view.rewards_below(level.name)[rows]
-        result = centred(reward, view.cuts.reward[level.name], view.cuts.spread[level.name])
+        result = centred(reward, view.cuts, level.name)
         kind.reward.add(group, draws.surprise, result, draws.variance)
         for name, reaction in draws.reactions():
             kind.reacts[name].add(group, draws.surprise, reaction, draws.variance)
-        least = least_chance(level)
-        if least is not None:
+        if self.directions != DIRECTIONS:
+            return
+        declared = least_chance(level)
+        kind.seen = min(kind.seen, _smallest(table)) if declared is None else declared
+        for place, least in enumerate(SMALLEST if declared is None else (declared,)):
+            if kind.seen < least and declared is None:
+                continue
             share = np.minimum(least / table.mu_taken, 1.0)
-            kind.weighted.add(group, draws.surprise, result * share, draws.variance)
+            kind.weighted[place].add(group, draws.surprise, result * share, draws.variance)
             # Sets that are drawn anew each time have the same mean weight, whatever others drew.
-            kind.held.add(group, draws.surprise, draws.taken * share[:, None], draws.variance)
+            kind.held[place].add(group, draws.surprise, draws.taken * share[:, None], draws.variance)
 
     def merge(self, other: Siblings) -> None:
         """Add what was found in other episodes, with the same cuts."""
@@ -148,16 +165,16 @@ class Siblings:
             if key not in self.kinds:
                 self.kinds[key] = kind
                 continue
-            for own, more in zip(self.kinds[key].all(), kind.all(), strict=True):
-                own.merge(more)
+            self.kinds[key].merge(kind)
 
     def findings(self, wrong: Collection[str] = ()) -> list[Finding]:
         """Return what was found; levels whose propensities are `wrong` say nothing."""
         known = {key: self._believed(key[0], kind) for key, kind in self.kinds.items() if key[0] not in wrong}
-        bets = {key: own for key, own in known.items() if own is not None}
+        bets = {key: own for key, (own, _) in known.items()}
         found = interfering(list(bets.values()), self.alpha)
+        untested = self._untested(wrong)
         if found is None:
-            return []
+            return untested
         level, group = list(bets)[found.place]
         where = "of the same episode" if group.startswith("episode") else "below the same parent"
         declared = self.problem.carry_over
@@ -167,13 +184,39 @@ class Siblings:
             f"{allowed} only{found.label}"
         )
         own = figures(bets[level, group], found)
-        return [finding("siblings-interfere", found.severity, message, level, figures=own)]
+        return [finding("siblings-interfere", found.severity, message, level, figures=own), *untested]
 
-    def _believed(self, level: str, kind: _Kind) -> GroupBets | None:
-        """Return the bets on rewards that hold for this controller, None if none do."""
+    def _untested(self, wrong: Collection[str]) -> list[Finding]:
+        """Return a warning for each level at which rewards could not be compared with earlier actions."""
+        levels = {key[0] for key, kind in self.kinds.items() if key[0] not in wrong and not self._believed(key[0], kind)[1]}
+        return [
+            finding(
+                "rewards-not-compared",
+                "warning",
+                f"level '{level}': the controller reacts to other decisions of the episode, and how seldom it takes an action is "
+                "not known; whether an action acts on later rewards of its episode was not tested",
+                level,
+            )
+            for level in self.problem.names
+            if level in levels
+        ]
+
+    def _believed(self, level: str, kind: _Kind) -> tuple[GroupBets, bool]:
+        """Return the bets on rewards that hold for this controller, and whether they look in both directions."""
         if self.problem.carry_over != "none":
-            return kind.reward  # a choice has mean zero given all that came before it, however the controller reacts
+            return kind.reward, True  # a choice has mean zero given all that came before it, however the controller reacts
         if max(bets.overall() for bets in kind.reacts.values()) < REACTS:
-            return kind.reward
-        known = least_chance(self.problem.level(level)) is not None
-        return kind.weighted if known and kind.held.overall() < REACTS else None
+            return kind.reward, True
+        declared = least_chance(self.problem.level(level))
+        for place, least in enumerate(SMALLEST if declared is None else (declared,)):
+            if kind.seen >= least and kind.held[place].overall() < REACTS:
+                return kind.weighted[place], True
+        return kind.reward.only("earlier"), False
+
+
+def _smallest(table: LevelTable) -> float:
+    """Return the smallest propensity of an available action, 0 where only that of the action taken is known."""
+    if table.mu_full is None:
+        return 0.0  # of two actions both are known, but a row in which one is impossible is not told from one in which it is rare
+    known = table.mu_full if table.available is None else table.mu_full[table.available]
+    return float(known.min(initial=math.inf))

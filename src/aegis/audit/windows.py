@@ -8,12 +8,14 @@ overlap: products over overlapping windows do not have mean one, because an acti
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from aegis.audit.cells import summed
+from aegis.audit.cuts import EPISODES
 from aegis.audit.finding import Finding, finding
 from aegis.audit.group_bets import GroupBets, figures, interfering
 from aegis.audit.siblings import REACTS, Draws, centred
@@ -21,20 +23,29 @@ from aegis.audit.view import View
 from aegis.problem import AnyArray, Array, Problem
 
 SIZES = (2, 5, 10, 20)  # of blocks of neighbouring episodes
+TOGETHER = math.log(3.0)  # evidence from which draws of one episode may go together
 
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """Episodes `[E]` as members of groups: the mean draws of one level in each, and the result of each."""
+    """Episodes `[E]` as members of groups: the draws `[q]` of one level in them, whose they are, and the result of each."""
 
     draws: Draws
+    number: AnyArray
     result: Array
 
-    def take(self, rows: AnyArray) -> Members:
-        """Return some of the episodes."""
+    @property
+    def owner(self) -> AnyArray:
+        """The episode of each draw."""
+        return np.repeat(np.arange(self.number.size), self.number)
+
+    def between(self, first: int, last: int) -> Members:
+        """Return the episodes from one up to another."""
+        ends = np.concatenate([[0], np.cumsum(self.number)])
+        rows = slice(int(ends[first]), int(ends[last]))
         draws = self.draws
         known = [None if part is None else part[rows] for part in (draws.chance, draws.variance)]
-        return Members(Draws(draws.surprise[rows], draws.taken[rows], *known), self.result[rows])
+        return Members(Draws(draws.surprise[rows], draws.taken[rows], *known), self.number[first:last], self.result[first:last])
 
     def after(self, earlier: Members) -> Members:
         """Return these episodes with earlier ones before them."""
@@ -42,25 +53,25 @@ class Members:
         surprise, taken = np.concatenate([other.surprise, own.surprise]), np.concatenate([other.taken, own.taken])
         parts = ((other.chance, own.chance), (other.variance, own.variance))
         known = [None if one is None or two is None else np.concatenate([one, two]) for one, two in parts]
-        return Members(Draws(surprise, taken, *known), np.concatenate([earlier.result, self.result]))
+        number, result = np.concatenate([earlier.number, self.number]), np.concatenate([earlier.result, self.result])
+        return Members(Draws(surprise, taken, *known), number, result)
+
+    def mean(self, values: Array) -> Array:
+        """Return the means `[E, B]` of values `[q, B]` over the draws of each episode, 0 where there are none."""
+        return np.asarray(summed(values, self.owner, self.number.size) / np.maximum(self.number, 1)[:, None])
 
 
 def members_of(view: View, episodes: AnyArray) -> dict[str, Members]:
     """Return the members by level, for levels whose propensities are all known in these episodes."""
     found: dict[str, Members] = {}
-    outermost = view.problem.names[0]
-    result = centred(view.episode_rewards()[episodes], view.cuts.reward[outermost], view.cuts.spread[outermost])
+    result = centred(view.episode_rewards()[episodes], view.cuts, EPISODES)
     for level in view.problem.levels:
         rows, owner = view.rows_below(level.name, episodes)
         table = view.batch.levels[level.name].take(rows, rows)
         if level.propensity is None or not rows.size or not (np.isfinite(table.mu_taken) & (table.mu_taken > 0)).all():
             continue
         draws = Draws.of(level, table, view.cuts.shares[level.name])
-        number = np.maximum(np.bincount(owner, minlength=episodes.size), 1)[:, None]
-        surprise, taken = (summed(part, owner, episodes.size) / number for part in (draws.surprise, draws.taken))
-        chance = None if draws.chance is None else summed(draws.chance, owner, episodes.size) / number
-        variance = None if draws.variance is None else summed(draws.variance, owner, episodes.size) / number**2
-        found[level.name] = Members(Draws(surprise, taken, chance, variance), result)
+        found[level.name] = Members(draws, np.bincount(owner, minlength=episodes.size), result)
     return found
 
 
@@ -68,26 +79,70 @@ class GroupTest:
     """Bets on groups of episodes, by level and kind of group, and whether the controller reacts within them."""
 
     def __init__(self) -> None:
-        self.reward: dict[tuple[str, Hashable], GroupBets] = {}
+        self.reward: dict[tuple[str, Hashable], GroupBets] = {}  # each draw of an episode is a factor
+        self.mean: dict[tuple[str, Hashable], GroupBets] = {}  # their mean is, which holds also if they go together
+        self.together: dict[str, GroupBets] = {}
         self.reacts: dict[tuple[str, Hashable, str], GroupBets] = {}
 
     def add(self, level: str, kind: Hashable, group: AnyArray, members: Members) -> None:
         """Add members of whole groups, one group after the other."""
-        draws, sets = members.draws, members.draws.surprise.shape[1]
-        self.reward.setdefault((level, kind), GroupBets(sets)).add(group, draws.surprise, members.result, draws.variance)
+        draws, owner, sets = members.draws, members.owner, members.draws.surprise.shape[1]
+        self.reward.setdefault((level, kind), GroupBets(sets)).add(group, draws.surprise, members.result, draws.variance, owner)
+        if int(members.number.max(initial=0)) > 1:
+            bets = self.mean.setdefault((level, kind), GroupBets(sets))
+            bets.add(group, members.mean(draws.surprise), members.result, None, bounded=draws.variance is not None)
         for name, reaction in draws.reactions():
             bets = self.reacts.setdefault((level, kind, name), GroupBets(sets))
-            bets.add(group, draws.surprise, reaction, draws.variance)
+            bets.add(group, draws.surprise, members.mean(reaction), draws.variance, owner)
+
+    def add_draws(self, level: str, members: Members) -> None:
+        """Add the draws of episodes, to see whether those of one episode go together."""
+        draws = members.draws
+        bets = self.together.setdefault(level, GroupBets(draws.surprise.shape[1]))
+        bets.add(members.owner, draws.surprise, draws.taken, draws.variance)
 
     def merge(self, other: GroupTest) -> None:
         """Add the bets on other groups."""
         _merge(self.reward, other.reward)
+        _merge(self.mean, other.mean)
+        _merge(self.together, other.together)
         _merge(self.reacts, other.reacts)
 
+    def joined(self) -> set[str]:
+        """Return the levels whose draws in one episode may go together: only their mean is bet on."""
+        return {level for level, bets in self.together.items() if bets.overall() >= TOGETHER}
+
+    def reacting(self) -> set[str]:
+        """Return the levels at which the controller reacts to other members: their rewards say nothing about actions."""
+        return {level for (level, _, _), bets in self.reacts.items() if bets.overall() >= REACTS}
+
     def bets(self, wrong: Collection[str]) -> dict[tuple[str, Hashable], GroupBets]:
-        """Return the bets on rewards by level and kind of group, but for levels `wrong` or at which the controller reacts."""
-        reacting = {level for (level, _, _), bets in self.reacts.items() if bets.overall() >= REACTS}
-        return {key: bets for key, bets in self.reward.items() if key[0] not in {*wrong, *reacting}}
+        """Return the bets on rewards by level and kind of group, but for levels `wrong`.
+
+        Where the controller reacts to other members, actions move later rewards through it: only earlier ones are bet on.
+        """
+        reacting, joined = self.reacting(), self.joined()
+        found: dict[tuple[str, Hashable], GroupBets] = {}
+        for key, bets in self.reward.items():
+            if key[0] in wrong:
+                continue
+            mean = self.mean.get(key)
+            own = bets if mean is None else mean.beside(bets, key[0] not in joined)
+            found[key] = own.only("earlier") if key[0] in reacting else own
+        return found
+
+
+def not_compared(levels: Collection[str], whom: str) -> list[Finding]:
+    """Return a warning for each level whose actions could not be compared with the rewards of later episodes."""
+    return [
+        finding(
+            "episodes-not-compared",
+            "warning",
+            f"level '{level}': the controller reacts to {whom}; whether episodes act on the rewards of later ones was not tested",
+            level,
+        )
+        for level in sorted(levels)
+    ]
 
 
 def _merge(bets: dict, others: Mapping) -> None:  # type: ignore[type-arg]
@@ -112,13 +167,13 @@ class Windows:
         if not order.size:
             return
         for level, members in members_of(view, order).items():
+            self.test.add_draws(level, members)
             for size in SIZES:
                 kept = self.rest.get((level, size))
                 own = members if kept is None else members.after(kept)
                 full = own.result.size // size * size
-                rows = np.arange(own.result.size)
-                self.test.add(level, size, rows[:full] // size, own.take(rows[:full]))
-                self.rest[level, size] = own.take(rows[full:])
+                self.test.add(level, size, np.arange(full) // size, own.between(0, full))
+                self.rest[level, size] = own.between(full, own.result.size)
 
     def merge(self, other: Windows) -> None:
         """Add what was found in later episodes; a block of which a part is here and a part there is left out."""
@@ -160,9 +215,10 @@ class ClusterMates:
         group = cluster[arranged]
         more = np.where(np.append(group[1:] == group[:-1], False), 1.0, -1.0)
         for level, members in members_of(view, order[arranged]).items():
+            self.test.add_draws(level, members)
             self.test.add(level, "cluster", group, members)
             followed = self.followed.setdefault(level, GroupBets(members.draws.surprise.shape[1], ("next",)))
-            followed.add_single(members.draws.surprise, more, members.draws.variance is not None)
+            followed.add_single(members.draws.surprise, more, members.draws.variance is not None, members.owner)
 
     def merge(self, other: ClusterMates) -> None:
         """Add what was found in other episodes."""

@@ -72,8 +72,9 @@ def assemble(
     weights = [] if found is None else _weights(request, found)
     moving = {item.level for item in findings if item.code == SEVERAL_LOGGERS and item.level is not None}
     fixes = [item.fix for item in findings if item.severity == "refused"]
+    warned = {item.code for item in findings if item.severity == "warning"}
     return Certificate(
-        judge(problem, levels, request.delta, fixes, _doubts(request, found), share, _assumed(request), moving),
+        judge(problem, levels, request.delta, fixes, _doubts(request, found), share, _assumed(request), moving, warned),
         levels,
         tuple(item.plain() for item in findings),
         _assumptions(request, outcome),

@@ -79,18 +79,25 @@ def _interference(problem: Problem, found: set[str]) -> Assumption:
             "Decisions may affect later ones of the same episode, not other episodes.",
             "allowed for within episodes: every earlier decision, by ids or times, is in the weight; " + _between(found),
         )
+    siblings = _against("siblings-interfere" in found)
+    if "rewards-not-compared" in found:
+        siblings = (
+            f"on earlier rewards alone, because the controller reacts to other decisions: {siblings}; not tested on later ones"
+        )
     return Assumption(
         "carry-over",
         "A decision affects only what lies below it (carry_over: none).",
         "tested on siblings one and two apart, on all earlier siblings together, and from the last decision below an outer one "
         f"to the next outer one: {_against('carry-over' in found)}; and on all decisions of an episode in any order: "
-        f"{_against('siblings-interfere' in found)}; {_between(found)}",
+        f"{siblings}; {_between(found)}",
     )
 
 
 def _between(found: set[str]) -> str:
     if "order-unknown" in found:
         return "not tested between episodes, whose order is not known"
+    if "episodes-not-compared" in found:
+        return "not tested on the rewards of later episodes, because the controller reacts to other episodes"
     return (
         f"tested between an episode and the next one: {_against('episodes-interfere' in found)}; among up to 20 neighbours and "
         f"within clusters: {_against(bool(found & {'neighbours-interfere', 'cluster-interferes'}))}; effects on episodes further "

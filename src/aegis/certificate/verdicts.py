@@ -20,6 +20,8 @@ SMALL = 3.0  # a largest weight that capping would not lower by much
 SAME = 1e-9  # by which weights may differ from one
 NOTHING = 1e-9  # share of a gain that is as good as none of it
 STEPPED = "a stepped candidate (aegis learn --kind stepped), close to a stated incumbent,"
+INTERFERENCE = ("carry-over", "siblings-interfere", "episodes-interfere", "neighbours-interfere", "cluster-interferes")
+NOT_TESTED = ("rewards-not-compared", "episodes-not-compared")
 MANY = 10_000_000  # units beyond which a forecast says no more than that
 
 
@@ -40,12 +42,14 @@ def judge(
     share: Share | None = None,
     assumed: Collection[str] = (),
     moving: Collection[str] = (),
+    warned: Collection[str] = (),
 ) -> Verdict:
     """Return the verdict over all results: that of the scope with the largest certified gain, or of the one nearest to it.
 
     delta: the risk of these results. doubts: by candidate and scope; a certified verdict says them in its own words. share: how
     the risk is shared with other requests on these data. assumed: candidates without a training record, which are assumed to have
-    been fixed before the log was seen. moving: levels that several policies logged, where no candidate can be capped.
+    been fixed before the log was seen. moving: levels that several policies logged, where no candidate can be capped. warned:
+    codes of the audit's warnings.
     """
     best, shared = recommended(levels), share or Share.alone(delta)
     word, unit = unit_word(problem), problem.reward.unit
@@ -66,6 +70,8 @@ def judge(
     doubt = (doubts or {}).get((best.candidate, best.scope))
     if doubt is not None and best.verdict == CERTIFIED:
         sentence, step = sentence + _but(doubt), _first(doubt, step)
+    if best.verdict == CERTIFIED:
+        sentence, step = _interfering(sentence, step, warned)
     sentence += _fixed_before(best, assumed) + _wrong_by(problem, best) + _without_exploring(problem, best)
     sentence += _others_refused(levels) + _declared(shared)
     return Verdict(
@@ -86,8 +92,30 @@ def _first(doubt: Doubt, step: str) -> str:
     """Return a next step with what comes before it."""
     return (
         f"First find out why the weights average {doubt.mean:.4g} (doubtful-weights): is a context known only after the "
-        f"decision, or are logged probabilities too low? If nothing is found: {step[:1].lower()}{step[1:]}"
+        f"decision, or are logged probabilities too low? If nothing is found: {_lower(step)}"
     )
+
+
+def _interfering(sentence: str, step: str, warned: Collection[str]) -> tuple[str, str]:
+    """Return sentence and next step with what the audit says about decisions or episodes that act on each other."""
+    signs, untested = ([code for code in codes if code in warned] for codes in (INTERFERENCE, NOT_TESTED))
+    if signs:
+        sentence += (
+            f" But the audit warns that decisions or episodes act on each other ({listed(signs)}): if they do, this gain need not "
+            "be there."
+        )
+        step = f"First rule out that decisions or episodes act on each other ({listed(signs)}). If they do not: {_lower(step)}"
+    elif untested:
+        sentence += (
+            " Whether decisions or episodes act on each other's later rewards was not tested, because the controller reacts to them "
+            f"({listed(untested)})."
+        )
+        step = f"First make sure that decisions and episodes do not act on each other ({listed(untested)}). Then {_lower(step)}"
+    return sentence, step
+
+
+def _lower(step: str) -> str:
+    return f"{step[:1].lower()}{step[1:]}"
 
 
 def _fixed_before(best: LevelResult, assumed: Collection[str]) -> str:
