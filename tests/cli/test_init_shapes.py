@@ -236,7 +236,12 @@ def test_a_log_without_ids(shell: Shell) -> None:
     assert "fit: 200 episodes" in audited(shell, text)
 
 
-@pytest.mark.parametrize("name", ["cost", "scrap_rate", "Energy", "waste", "defects", "downtime_min"])
+COSTS = ["cost", "scrap_rate", "Energy", "waste", "defects", "downtime_min", "complaints", "co2_kg", "NOx", "emission_rate"]
+COSTS += ["Reklamationen", "Reklamationsquote", "Kundenbeschwerden", "CO2kg", "Emissionswerte", "Stromverbrauch", "Energie_kWh"]
+COSTS += ["Abfallmenge", "Ausfallzeit", "Störungen", "Mängel"]
+
+
+@pytest.mark.parametrize("name", COSTS)
 def test_a_cost_is_minimised(name: str, shell: Shell) -> None:
     Path(LOG).write_text(rows(f"batch,arm,pscore,{name}", 100, lambda rng, n: f"{n},{rng.choice('ab')},0.5,{rng.random():.3f}"))
     problem, text, questions = drafted(shell)
@@ -246,12 +251,18 @@ def test_a_cost_is_minimised(name: str, shell: Shell) -> None:
     assert audited(shell, text).startswith("fit")
 
 
-def test_savings_are_maximised_and_asked_about(shell: Shell) -> None:
-    Path(LOG).write_text(
-        rows("batch,arm,pscore,cost_saved", 100, lambda rng, n: f"{n},{rng.choice('ab')},0.5,{rng.random():.3f}")
-    )
+@pytest.mark.parametrize("name", ["cost_saved", "co2_avoided", "Energieeinsparung", "CO2-Einsparung"])
+def test_savings_are_maximised_and_asked_about(name: str, shell: Shell) -> None:
+    Path(LOG).write_text(rows(f"batch,arm,pscore,{name}", 100, lambda rng, n: f"{n},{rng.choice('ab')},0.5,{rng.random():.3f}"))
     problem, _, questions = drafted(shell)
-    assert problem.reward.goal == "maximise" and asked(questions, "Is more of 'cost_saved' better?")
+    assert problem.reward.goal == "maximise" and asked(questions, f"Is more of '{name}' better?")
+
+
+@pytest.mark.parametrize("name", ["remission", "Verbraucher", "transmission", "disco2"])
+def test_words_that_only_hold_the_letters_of_a_cost_are_maximised(name: str, shell: Shell) -> None:
+    Path(LOG).write_text(rows(f"batch,arm,pscore,{name}", 100, lambda rng, n: f"{n},{rng.choice('ab')},0.5,{rng.random():.3f}"))
+    problem, _, questions = drafted(shell)
+    assert problem.reward.goal == "maximise" and asked(questions, f"Is '{name}' what you want more of?")
 
 
 @pytest.mark.parametrize("chances", [True, False])
