@@ -65,7 +65,9 @@ class ActionGuess:
 class IdGuess:
     """What tells units apart. groups: the episodes. counted: no column tells episodes apart, each row is one.
 
-    missing: the same, but the log has a column called `row` already, so that another one has to be added.
+    missing: the same, but the log has a column called `row` already, so that another one has to be added. loose: the unit is a
+    person, a thing or blocks of rows, for want of a column that is called a unit. refused: a column that is called a unit,
+    but looks like an outcome.
     """
 
     episode: tuple[str, ...]
@@ -74,6 +76,8 @@ class IdGuess:
     time: str | None = None
     counted: bool = False
     missing: bool = False
+    loose: bool = False
+    refused: str = ""
     notes: tuple[str, ...] = ()
     questions: tuple[str, ...] = ()
 

@@ -10,16 +10,18 @@ import numpy as np
 
 from aegis.logs.drafting.dates import undated
 from aegis.logs.drafting.guesses import ActionGuess, IdGuess
-from aegis.logs.drafting.sheet import Groups, Look, Sheet, repeats_needed
+from aegis.logs.drafting.sheet import Groups, Look, Sheet
+from aegis.logs.drafting.units import days, shared_unit, split, within
 from aegis.logs.drafting.words import (
-    DAY,
     DECISION,
     END,
     ENTITY,
     EPISODE,
     ID_ENDINGS,
+    LESS_IS_BETTER,
     PLAIN_ID,
-    SHIFT,
+    RESULT,
+    REWARD,
     TIME,
     id_rank,
     is_named,
@@ -37,33 +39,55 @@ def find_ids(sheet: Sheet, actions: Sequence[ActionGuess]) -> IdGuess:
     keys = [look for look in sheet.but(used) if look.key and not look.binary]
     dates = [look for look in sheet.but(used) if look.kind == "date" and not look.missing]
     found = _episode(sheet, keys, dates)
-    found = _shared_unit(found, sheet, keys, dates, actions)
+    found = shared_unit(found, sheet, keys, dates, actions)
     found = _ask_about_days(_with_cluster(found, sheet, keys), keys, dates)
     return _with_time(found, sheet, used)
 
 
 def _episode(sheet: Sheet, keys: list[Look], dates: list[Look]) -> IdGuess:
-    named = _best([look for look in keys if id_rank(look.name, EPISODE) is not None], EPISODE)
-    entity = _best([look for look in keys if id_rank(look.name, ENTITY) is not None], ENTITY)
+    entities = [look for look in keys if id_rank(look.name, ENTITY) is not None]
+    called = [look for look in keys if id_rank(look.name, EPISODE) is not None]
+    tallies = [look for look in called if look.few and look.runs > look.count and _owner(look, entities) is None]
+    named = _best([look for look in called if look not in tallies], EPISODE)
     if named is not None:
-        note = f"'{named.name}' is the episode by its name"
-        owner = _owner(named, [look for look in keys if id_rank(look.name, ENTITY) is not None])
-        if owner is not None:
-            groups = Groups.by(owner.codes).split_by(named)
-            return IdGuess(
-                (owner.name, named.name),
-                groups,
-                notes=(f"{note}, but it starts again for each '{owner.name}': the two together are the id",),
-                questions=(f"Is each pair of '{owner.name}' and '{named.name}' one independent unit?",),
-            )
-        return IdGuess((named.name,), Groups.by(named.codes), notes=(note,))
+        return _by_name(named, _owner(named, entities))
+    refused = _best(tallies, EPISODE)
+    keys = [look for look in keys if look not in tallies]
+    entity = _best([look for look in entities if look not in tallies], ENTITY)
     if entity is not None and not _one_row_each(sheet, keys):
         note = f"'{entity.name}' is the episode: its name is that of a person or thing, and there is nothing finer"
         question = (
             f"Are all decisions of one '{entity.name}' one unit? If it has several independent visits or runs, log their id."
         )
-        return IdGuess((entity.name,), Groups.by(entity.codes), notes=(note,), questions=(question,))
-    return _by_structure(sheet, keys, dates)
+        unit = IdGuess((entity.name,), Groups.by(entity.codes), loose=True, notes=(note,), questions=(question,))
+    else:
+        unit = _by_structure(sheet, keys, dates)
+    if refused is None:
+        return unit
+    question = (
+        f"Is '{refused.name}' an outcome, a count or the number of a step? Its name may be that of a unit, but it holds "
+        f"{refused.count} values in {sheet.rows} rows, and equal ones are not next to each other. If it tells independent units "
+        f"apart, write 'episode: {refused.name}'."
+    )
+    return replace(unit, refused=refused.name, questions=(*unit.questions, question))
+
+
+def _by_name(named: Look, owner: Look | None) -> IdGuess:
+    """Return a column that is called a unit as the episode; ask where its values are few, or not together."""
+    note = f"'{named.name}' is the episode by its name"
+    if owner is not None:
+        return IdGuess(
+            (owner.name, named.name),
+            Groups.by(owner.codes).split_by(named),
+            notes=(f"{note}, but it starts again for each '{owner.name}': the two together are the id",),
+            questions=(f"Is each pair of '{owner.name}' and '{named.name}' one independent unit?",),
+        )
+    doubts = [f"it holds only {named.count} values in {named.codes.size} rows"] if named.few else []
+    doubts += ["rows with the same value are not next to each other"] if named.runs > named.count else []
+    asked = (
+        (f"Does '{named.name}' tell independent units apart? Its name says so, but {' and '.join(doubts)}.",) if doubts else ()
+    )
+    return IdGuess((named.name,), Groups.by(named.codes), notes=(note,), questions=asked)
 
 
 def _best(looks: list[Look], among: tuple[str, ...]) -> Look | None:
@@ -92,22 +116,23 @@ def _one_row_each(sheet: Sheet, keys: list[Look]) -> bool:
 
 def _by_structure(sheet: Sheet, keys: list[Look], dates: list[Look]) -> IdGuess:
     """Without a telling name: a column whose equal values follow each other, one that is different in every row, or dates."""
+    keys = [look for look in keys if _plain_id(look) or not is_named(look.name, (*REWARD, *RESULT, *LESS_IS_BETTER))]
     # 'Charge-Nr.' is a number of something; that it does not start again tells that it is not that of a step.
     steps = [look for look in keys if is_named(look.name, without(DECISION, ID_ENDINGS)) and not _plain_id(look)]
-    blocks = [look for look in keys if look not in steps and 1 < look.count < sheet.rows and _runs(look) == look.count]
+    blocks = [look for look in keys if look not in steps and 1 < look.count < sheet.rows and look.runs == look.count]
     several = [look for look in blocks if look.count * 1.5 <= sheet.rows and look.count >= 3]
     if several:
         look = max(several, key=lambda entry: (_plain_id(entry), entry.count, -entry.position))
         note = f"'{look.name}' is the episode: its {look.count} values come in blocks of rows"
         question = f"Does '{look.name}' tell independent units apart?"
-        return IdGuess((look.name,), Groups.by(look.codes), notes=(note,), questions=(question,))
+        return IdGuess((look.name,), Groups.by(look.codes), loose=True, notes=(note,), questions=(question,))
     single = [look for look in keys if look.count == sheet.rows]
     if single:
         look = max(single, key=lambda entry: (_plain_id(entry), entry.integral, -entry.position))
         note = f"'{look.name}' is the episode: it is different in every row, so each row is a decision on its own"
         return IdGuess((look.name,), sheet.every_row, notes=(note,), questions=("Is each row a unit independent of the others?",))
     for look in dates:
-        if look.count >= 3 and _runs(look) == look.count:
+        if look.count >= 3 and look.runs == look.count:
             what = (
                 "each row has a date of its own" if look.count == sheet.rows else f"its {look.count} dates come in blocks of rows"
             )
@@ -136,52 +161,14 @@ def _row_names() -> Iterator[str]:
     yield from (f"{ROW}_{number}" for number in itertools.count(1))
 
 
-def _shared_unit(found: IdGuess, sheet: Sheet, keys: list[Look], dates: list[Look], actions: Sequence[ActionGuess]) -> IdGuess:
-    """Return a coarser unit, of one column or two, within which an action stays the same: one date, or one date and shift.
-
-    An action that was decided once for many rows would otherwise look like a decision of each.
-    """
-    # A date that is the unit for want of an id gives way to a date and shift.
-    finer = sheet.every_row if any(found.episode == (chosen[0].name,) for chosen, _ in _days(keys, dates)) else found.groups
-    best: tuple[int, tuple[Look, ...], Groups, ActionGuess] | None = None
-    for chosen, groups in _days(keys, dates):
-        coarser = 3 <= len(groups) < len(finer) and _within(finer, groups)
-        action = next((one for one in actions if coarser and _held(one, groups, sheet)), None)
-        if action is not None and (best is None or (len(groups), len(chosen)) < (best[0], len(best[1]))):
-            best = (len(groups), chosen, groups, action)
-    if best is None:
-        return found
-    count, chosen, groups, action = best
-    names = tuple(look.name for look in chosen)
-    named = " and ".join(f"'{name}'" for name in names)
-    instead = "" if found.counted or found.missing else f" rather than '{', '.join(found.episode)}'"
-    note = (
-        f"{named} {'together are' if len(names) > 1 else 'is'} the episode{instead}: '{action.look.name}' never changes within it"
-    )
-    question = (
-        f"Was '{action.look.name}' decided once for each {named} ({count} of them)? It never changes in between, so that each is "
-        "one unit. If it was decided anew for every row, name another 'episode'."
-    )
-    time = next((look.name for look in chosen if look.kind == "date"), None)
-    return IdGuess(names, groups, time=time, notes=(note,), questions=(question,))
-
-
-def _days(keys: list[Look], dates: list[Look]) -> Iterator[tuple[tuple[Look, ...], Groups]]:
-    """Yield days, and days with what tells their units apart, each with its groups of rows."""
-    days = [*dates, *(look for look in keys if is_named(look.name, DAY) or undated(look))]
-    halves = [look for look in keys if look not in days and look.count > 1 and is_named(look.name, (*SHIFT, *ENTITY))]
-    for day in days:
-        yield (day,), Groups.by(day.codes)
-        yield from (((day, half), Groups.by(day.codes).split_by(half)) for half in halves)
-
-
 def _ask_about_days(found: IdGuess, keys: list[Look], dates: list[Look]) -> IdGuess:
     """Ask whether episodes of one date and shift depend on each other, where nothing else says that some do."""
     if found.cluster is not None:
         return found
-    for chosen, groups in _days(keys, dates):
+    for chosen in days(keys, dates, most=2):
+        groups = split(chosen)
         apart = {look.name for look in chosen}.isdisjoint(found.episode)
-        if len(chosen) == 2 and apart and 3 <= len(groups) <= len(found.groups) / 2 and _within(found.groups, groups):
+        if len(chosen) == 2 and apart and 3 <= len(groups) <= len(found.groups) / 2 and within(found.groups, groups):
             names = ", ".join(look.name for look in chosen)
             question = (
                 f"Do episodes of one {' and '.join(repr(look.name) for look in chosen)} depend on each other (the same crew, the "
@@ -191,23 +178,9 @@ def _ask_about_days(found: IdGuess, keys: list[Look], dates: list[Look]) -> IdGu
     return found
 
 
-def _within(finer: Groups, coarser: Groups) -> bool:
-    """Say whether every group of the one lies in one group of the other."""
-    return bool(np.array_equal(coarser.of, coarser.of[finer.first][finer.of]))
-
-
-def _held(action: ActionGuess, groups: Groups, sheet: Sheet) -> bool:
-    """Say whether an action stays the same within groups, and that is no coincidence."""
-    return action.look.count > 1 and action.constant(groups) and sheet.rows - len(groups) >= repeats_needed(action.look)
-
-
 def _plain_id(look: Look) -> bool:
     parts = words(look.name)
     return not parts or all(part in PLAIN_ID or part.isdecimal() for part in parts) or parts[-1] in ("id", "uuid")
-
-
-def _runs(look: Look) -> int:
-    return 1 + int(np.count_nonzero(look.codes[1:] != look.codes[:-1]))
 
 
 def _with_cluster(found: IdGuess, sheet: Sheet, keys: list[Look]) -> IdGuess:

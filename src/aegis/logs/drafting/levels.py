@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from aegis.logs.drafting.effects import moves_chances
 from aegis.logs.drafting.guesses import ActionGuess, IdGuess, LevelGuess, LevelsGuess
 from aegis.logs.drafting.sheet import Groups, Look, Sheet, repeats_needed
+from aegis.logs.drafting.units import repeats
 from aegis.logs.drafting.words import DECISION, STEP, is_named, without, words
 
 _TAKEN = ("episode", "decision")  # names that a level cannot have
@@ -16,7 +17,7 @@ _TAKEN = ("episode", "decision")  # names that a level cannot have
 
 def find_levels(sheet: Sheet, actions: list[ActionGuess], ids: IdGuess) -> LevelsGuess:
     """Return the levels of the actions, outermost first, with the column that tells the decisions of each apart."""
-    stack = _Stack(sheet, ids, {*ids.columns, *(column for action in actions for column in action.columns)})
+    stack = _Stack(sheet, ids, {*ids.columns, ids.refused, *(column for action in actions for column in action.columns)})
     left = list(actions)
     groups, finer = ids.groups, None
     while left:
@@ -77,6 +78,10 @@ class _Stack:
                 f"'{self.placed[-1].action.look.name}' is repeated over several rows, and each row counts as a decision of "
                 "its own. If they are one decision, keep one row of it, with the mean of the rewards."
             )
+        elif self.placed:
+            self.questions += [
+                text for level in self.placed if level.groups.single and (text := repeats(level.action, self.ids.groups))
+            ]
         return left_out
 
     def _name(self, action: ActionGuess, decision: str | None) -> str:
@@ -122,6 +127,8 @@ def _next_id(sheet: Sheet, groups: Groups, left: list[ActionGuess], used: Collec
 
 def _matching_id(sheet: Sheet, parent: Groups, groups: Groups, action: ActionGuess, used: Collection[str]) -> str | None:
     """Return a column named like a decision id that tells the groups apart below their parent; the nearest to the action."""
+    if parent.single:
+        return None  # a column called `run` tells nothing apart then, and may be an outcome
     found = [
         look
         for look in sheet.but(used)

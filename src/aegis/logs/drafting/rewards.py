@@ -42,6 +42,7 @@ def find_reward(sheet: Sheet, used: Collection[str], levels: LevelsGuess, ids: I
         found = _guess(look, f"'{look.name}' is the reward by its name")
         rivals = [other.name for at, _, other in named if other is not look and at < len(REWARD)]
         rivals += [other.name for other in looks if other.binary and is_named(other.name, (*EPISODE, *RESULT))]
+        rivals += [other.name for other in looks if other.name == ids.refused and other is not look]
         if rivals:
             asked = f"Is '{look.name}' what you want {_wanted(found)} of, rather than {_listed(rivals)}?"
             found = replace(found, questions=(asked, *found.questions))

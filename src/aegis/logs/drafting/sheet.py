@@ -20,6 +20,10 @@ Kind = Literal["number", "flag", "text", "date", "other"]
 _MOST_WHOLE = 2.0**53
 _SEVERAL = 100  # rows that are more than two episodes
 _COUNTED = 10  # rows that can be seen to be numbered
+_YES_OR_NO = tuple(
+    map(frozenset, ("yn", "jn", "tf", ("yes", "no"), ("ja", "nein"), ("true", "false"), ("oui", "non"), ("si", "no")))
+)
+_FEW, _OFTEN = 20, 5  # an id rarely has so few values, each in so many rows
 _GAPS = 1.5  # the last number of a row, less the first, per row: some rows may have been removed
 
 
@@ -65,10 +69,24 @@ class Look:
 
     @property
     def binary(self) -> bool:
-        """Whether the column holds 0 and 1, many of them or in turns: an outcome or a flag, or the step of two, never a unit."""
-        if self.numbers is None or not (self.kind == "number" and self.count == 2 and self.within(0, 1) and self.whole):
+        """Whether the column holds 0 and 1, or yes and no, many of them or in turns: an outcome or a flag, never a unit."""
+        if self.count != 2:
             return False
-        return self.codes.size >= _SEVERAL or int(np.count_nonzero(self.codes[1:] != self.codes[:-1])) > 1
+        if self.kind == "text":
+            either = frozenset(str(value).strip().lower() for value in self.distinct.to_pylist()) in _YES_OR_NO
+        else:
+            either = self.kind == "number" and self.within(0, 1) and self.whole
+        return either and (self.codes.size >= _SEVERAL or self.runs > 2)
+
+    @property
+    def runs(self) -> int:
+        """How many runs of equal values follow each other; as many as there are distinct values if equal ones are together."""
+        return 1 + int(np.count_nonzero(self.codes[1:] != self.codes[:-1]))
+
+    @property
+    def few(self) -> bool:
+        """Whether there are few values, each in many rows: of an outcome or a count rather than of an id."""
+        return self.count <= _FEW and self.codes.size >= _OFTEN * self.count
 
     @property
     def running(self) -> bool:

@@ -77,6 +77,8 @@ def place_columns(sheet: Sheet, used: Collection[str], levels: LevelsGuess, ids:
     suspected = {look.name: level.action for level in levels.levels for look in level.action.suspects}
     for look in sheet.but(used):
         why = _suspected(suspected[look.name]) if look.name in suspected else _unfit(look, sheet)
+        if look.name == ids.refused:
+            why = "its name is that of a unit, its values are those of an outcome or a count; see the question about it"
         if why:
             placed.unused.append((look.name, why))
             continue

@@ -53,18 +53,36 @@ REWARD = (
     "reward", "margin", "profit", "payoff", "utility", "return", "revenue", "gain", "benefit", "value", "score", "click",
     "conversion", "yield", "outcome", "kpi", "r", "y", "spend", "sales", "gewinn", "ertrag", "cost", "loss", "regret", "kosten",
     "costs", "scrap", "ausschuss", "waste", "defects", "rework", "energy", "downtime", "penalty", "emissions", "umsatz", "erlos",
-    "deckungsbeitrag", "marge",
+    "deckungsbeitrag", "marge", "complaints", "reklamation", "beschwerde",
 )  # fmt: skip
-LESS_IS_BETTER = (
-    "cost", "costs", "kosten", "loss", "losses", "regret", "error", "errors", "waste", "scrap", "ausschuss", "downtime", "delay",
-    "penalty", "defect", "defects", "rework", "energy", "energie", "emissions", "consumption", "failures", "rejects",
-    "complaints", "churn", "mortality", "harm", "fehler", "verlust", "verbrauch", "nacharbeit", "stillstand", "abfall",
-    "latency", "wait", "waiting", "wartezeit",
+LESS_IS_BETTER = (  # German compounds and their plurals fall apart, see below: `Reklamationen` holds reklamation
+    # what it costs
+    "cost", "costs", "expense", "expenses", "expenditure", "loss", "losses", "regret", "penalty", "penalties", "refund",
+    "refunds", "kosten", "ausgaben", "aufwand", "verlust", "strafe", "strafen", "schaden", "schaeden",
+    # what goes wrong
+    "error", "errors", "defect", "defects", "defective", "failure", "failures", "fault", "faults", "reject", "rejects",
+    "rework", "deviation", "incident", "incidents", "accident", "accidents", "injury", "injuries", "harm", "mortality",
+    "deaths", "readmission", "readmissions", "infections", "fehler", "mangel", "maengel", "nacharbeit", "abweichung",
+    "unfall", "unfalle", "unfaelle",
+    # what customers do about it
+    "complaint", "complaints", "cancellation", "cancellations", "churn", "attrition", "reklamation", "beschwerde", "storno",
+    "stornos", "stornierungen", "retoure", "retouren", "kundigungen", "kuendigungen",
+    # what is used up or given off
+    "waste", "scrap", "spoilage", "leakage", "energy", "electricity", "fuel", "consumption", "kwh", "mwh", "emission",
+    "emissions", "co2", "nox", "carbon", "pollution", "noise", "wear", "abfall", "abfaelle", "ausschuss", "schrott", "mull",
+    "muell", "abwasser", "energie", "kraftstoff", "treibstoff", "verbrauch", "larm", "laerm", "verschleiss", "leckage",
+    # time that is lost
+    "downtime", "delay", "delays", "lateness", "latency", "wait", "waiting", "backlog", "outage", "outages", "breakdowns",
+    "stillstand", "ausfall", "ausfaelle", "storung", "storungen", "stoerung", "stoerungen", "wartezeit", "wartezeiten",
+    "verspatung", "verspatungen", "verspaetung", "verspaetungen", "verzug", "verzogerung", "verzoegerung", "ruckstand",
+    "rueckstand",
 )  # fmt: skip
 # Beside a word of the list above they turn it round: `cost_saved` is the better the more there is of it.
 MORE_IS_BETTER = (
-    "saving", "savings", "saved", "avoided", "reduction", "reduced", "efficiency", "recovered", "yield", "gain", "profit",
-    "margin", "revenue", "reward", "score", "return",
+    "saving", "savings", "saved", "avoided", "prevented", "reduction", "reduced", "efficiency", "recovered", "yield", "gain",
+    "profit", "margin", "revenue", "reward", "score", "return", "produced", "generated", "sold", "ersparnis", "einsparung",
+    "einsparungen", "eingespart", "gespart", "vermieden", "reduktion", "reduzierung", "minderung", "senkung", "effizienz",
+    "erzeugt", "erzeugung", "gewinn", "ertrag", "erlos",
 )  # fmt: skip
 RESULT = (
     "outcome", "result", "next", "after", "final", "effect", "y", "visited", "converted", "clicked", "purchased", "bought",
@@ -88,10 +106,13 @@ CONTEXT = (*KNOWN, *BASE, *MASK)
 GUARD = (*LESS_IS_BETTER, "adverse", "violation", "violations", "alarm", "alarms")
 
 _LOWER = r"(?:[a-z]|[^\W\d_a-zA-Z])"  # a letter of another script counts as a small one: its words are not cut
-_PARTS = re.compile(rf"[A-Z]+(?!{_LOWER})|[A-Z]?{_LOWER}+|[0-9]+")
+# Signs that would fall apart otherwise, as at the change of case in `kWh`.
+_SIGNS = r"(?:CO2|Co2|co2)(?![0-9])|(?:NOx|NOX|Nox|nox|[kKM]Wh|[KM]WH|[KM]wh|[km]wh)(?![A-Za-z0-9])"
+_PARTS = re.compile(rf"{_SIGNS}|[A-Z]+(?!{_LOWER})|[A-Z]?{_LOWER}+|[0-9]+")
 # Parts of German compounds that say what a column is: in any place, or in front of another word.
 _COMPOUND = re.compile(
-    r"(ausschuss|ergebnis|kosten|qualitat|ertrag|gewinn|ausbeute|fehler|nacharbeit|^(?:soll|ist)(?=(?!wert)\w{4}))"
+    r"(ausschuss|ergebnis|kosten|qualitat|ertrag|gewinn|ausbeute|fehler|nacharbeit|reklamation|beschwerde|(?<!r)emission(?!s$)"
+    r"|energie|verbrauch(?!er)|verlust|abfall|ausfall|stillstand|einsparung|ersparnis|effizienz|^(?:soll|ist)(?=(?!wert)\w{4}))"
 )
 
 
