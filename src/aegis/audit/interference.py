@@ -53,8 +53,8 @@ class Interference:
         result = centred(view.episode_rewards()[now], view.cuts, EPISODES)
         for name, members in members_of(view, before).items():
             draws = members.draws
-            bets = self.mean.setdefault(name, GroupBets(draws.surprise.shape[1], ("next",)))
-            bets.add_single(draws.surprise, result, draws.variance is not None, members.owner)
+            own_bets = self.mean.setdefault(name, GroupBets(draws.surprise.shape[1], ("next",)))
+            own_bets.add_single(draws.surprise, result, draws.variance is not None, members.owner)
         for level in self.declared:
             table = view.batch.levels[level.name]
             start, some = view.first_decisions(level.name)
@@ -97,9 +97,9 @@ class Interference:
                 logs = bets.evidence()
                 mute = name in reacting and label == "the reward"  # the controller's reaction, not the plant's
                 parts[name, label, sets] = np.full(logs.size, -np.inf) if mute else logs
-        for name, own in self.mean.items():
+        for name, every_draw in self.mean.items():
             if name not in wrong:
-                logs = own.evidence()
+                logs = every_draw.evidence()
                 parts[name, "the mean reward", 0] = np.full(logs.size, -np.inf) if name in {*reacting, *joined} else logs
         every = np.concatenate(list(parts.values())) if parts else np.zeros(0)
         if not every.size or mean_log(every) < math.log(1.0 / self.alpha):

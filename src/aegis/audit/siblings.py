@@ -26,6 +26,7 @@ from aegis.problem import AnyArray, Array, Level, LevelTable, Problem
 
 MOST_DECISIONS = 2**16  # of a level that are all looked at; then some batches only
 REACTS = math.log(20.0)  # evidence from which the controller counts as reacting to other members
+TOGETHER = math.log(3.0)  # evidence from which choices may not be drawn one after the other
 SMALLEST = (0.25, 0.1, 0.04)  # propensities by whose inverses rewards are weighted, where none is declared
 
 
@@ -170,7 +171,7 @@ class Siblings:
     def findings(self, wrong: Collection[str] = ()) -> list[Finding]:
         """Return what was found; levels whose propensities are `wrong` say nothing."""
         known = {key: self._believed(key[0], kind) for key, kind in self.kinds.items() if key[0] not in wrong}
-        bets = {key: own for key, (own, _) in known.items()}
+        bets = {key: own for key, (own, _) in known.items() if own is not None}
         found = interfering(list(bets.values()), self.alpha)
         untested = self._untested(wrong)
         if found is None:
@@ -201,8 +202,8 @@ class Siblings:
             if level in levels
         ]
 
-    def _believed(self, level: str, kind: _Kind) -> tuple[GroupBets, bool]:
-        """Return the bets on rewards that hold for this controller, and whether they look in both directions."""
+    def _believed(self, level: str, kind: _Kind) -> tuple[GroupBets | None, bool]:
+        """Return the bets on rewards that hold for this controller, None if none do, and whether they look both ways."""
         if self.problem.carry_over != "none":
             return kind.reward, True  # a choice has mean zero given all that came before it, however the controller reacts
         if max(bets.overall() for bets in kind.reacts.values()) < REACTS:
@@ -211,7 +212,12 @@ class Siblings:
         for place, least in enumerate(SMALLEST if declared is None else (declared,)):
             if kind.seen >= least and kind.held[place].overall() < REACTS:
                 return kind.weighted[place], True
-        return kind.reward.only("earlier"), False
+        return (kind.reward.only("earlier") if drawn_in_turn(kind.reacts["taken"]) else None), False
+
+
+def drawn_in_turn(taken: GroupBets) -> bool:
+    """Say whether choices look drawn with their probabilities given earlier ones, and not held or only right on average."""
+    return taken.only("earlier").overall() < TOGETHER
 
 
 def _smallest(table: LevelTable) -> float:

@@ -8,7 +8,6 @@ overlap: products over overlapping windows do not have mean one, because an acti
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Hashable, Mapping
 from dataclasses import dataclass
 
@@ -18,12 +17,11 @@ from aegis.audit.cells import summed
 from aegis.audit.cuts import EPISODES
 from aegis.audit.finding import Finding, finding
 from aegis.audit.group_bets import GroupBets, figures, interfering
-from aegis.audit.siblings import REACTS, Draws, centred
+from aegis.audit.siblings import REACTS, TOGETHER, Draws, centred, drawn_in_turn
 from aegis.audit.view import View
 from aegis.problem import AnyArray, Array, Problem
 
 SIZES = (2, 5, 10, 20)  # of blocks of neighbouring episodes
-TOGETHER = math.log(3.0)  # evidence from which draws of one episode may go together
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +126,10 @@ class GroupTest:
                 continue
             mean = self.mean.get(key)
             own = bets if mean is None else mean.beside(bets, key[0] not in joined)
-            found[key] = own.only("earlier") if key[0] in reacting else own
+            if key[0] not in reacting:
+                found[key] = own
+            elif drawn_in_turn(self.reacts[*key, "taken"]):
+                found[key] = own.only("earlier")
         return found
 
 

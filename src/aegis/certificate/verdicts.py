@@ -101,14 +101,14 @@ def _interfering(sentence: str, step: str, warned: Collection[str]) -> tuple[str
     signs, untested = ([code for code in codes if code in warned] for codes in (INTERFERENCE, NOT_TESTED))
     if signs:
         sentence += (
-            f" But the audit warns that decisions or episodes act on each other ({listed(signs)}): if they do, this gain need not "
-            "be there."
+            f" But the audit warns that decisions or episodes act on each other ({listed(signs)}): if they do, this gain need "
+            "not be there."
         )
         step = f"First rule out that decisions or episodes act on each other ({listed(signs)}). If they do not: {_lower(step)}"
     elif untested:
         sentence += (
-            " Whether decisions or episodes act on each other's later rewards was not tested, because the controller reacts to them "
-            f"({listed(untested)})."
+            " Whether decisions or episodes act on each other's later rewards was not tested, because the controller reacts to "
+            f"them ({listed(untested)})."
         )
         step = f"First make sure that decisions and episodes do not act on each other ({listed(untested)}). Then {_lower(step)}"
     return sentence, step
