@@ -60,6 +60,24 @@ def _before(action: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return np.hstack([np.zeros((len(action), 1), dtype=np.int64), action[:, :-1]])
 
 
+def spread_over_the_next(rng: np.random.Generator) -> Log:
+    """Each of four decisions earns 0.15 and takes a quarter of 0.3 from the next episode; rewards are 0 or 1."""
+    action = rng.integers(0, 2, (1000, 4))
+    taken = np.vstack([np.zeros((1, 1)), action[:-1].mean(axis=1, keepdims=True)])
+    return table_of(action, (rng.random(action.shape) < 0.5 + 0.15 * action - 0.3 * taken).astype(np.float64)), problem_of()
+
+
+def reacting(rng: np.random.Generator, episodes: int = 500, size: int = 4) -> Log:
+    """A controller that seldom repeats its action, which costs the next decision 0.35."""
+    action, chance = np.zeros((episodes, size), dtype=np.int64), np.full((episodes, size), 0.5)
+    for place in range(size):
+        if place:
+            chance[:, place] = np.where(action[:, place - 1] == 1, 0.35, 0.65)
+        action[:, place] = rng.random(episodes) < chance[:, place]
+    reward = 0.5 + 0.15 * action - 0.35 * _before(action) + 0.1 * rng.normal(size=action.shape)
+    return table_of(action, reward, chance, person=np.repeat(np.arange(episodes), size)), problem_of()
+
+
 def visits(rng: np.random.Generator) -> Log:
     """Four visits of a person, who is their cluster: an offer earns 0.1 now and costs 0.3 at the next visit."""
     action, reward = _drawn(rng, 200, 4)

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from audit_cases import audited, copied_reward, logged, previous_action, stopped, taken_only, with_propensities, with_taken
-from interference_logs import ATTACKS, problem_of, table_of
+from interference_logs import ATTACKS, problem_of, reacting, table_of
 
 from aegis.audit import CODES, Audit, Finding
 from aegis.errors import LogError, SettingError
@@ -245,6 +246,17 @@ def attacked(name: str, seed: int = 0) -> Log:
     return problem, next(iter(Source(table, problem).batches()))
 
 
+def reacts(head: str) -> Log:
+    """Return a log with the probability of the action taken alone, of a controller that reacts to its last action."""
+    table, problem = reacting(stream(1, "interference", "reacting"))
+    chance = np.where(table["a"].to_numpy() == 1, table["p1"].to_numpy(), table["p0"].to_numpy())
+    table = table.append_column("p", pa.array(chance))
+    problem = replace(problem, levels=(replace(problem.levels[0], propensity=Propensity(column="p")),))
+    if "person" in head:
+        table, problem = table.set_column(0, "k", pa.array(np.arange(len(table)))), replace(problem, cluster="person")
+    return problem, next(iter(Source(table, problem).batches()))
+
+
 FAULTS: dict[str, Callable[[], Log]] = {
     "no-propensity": no_propensity,
     "estimated-propensities": estimated,
@@ -262,6 +274,8 @@ FAULTS: dict[str, Callable[[], Log]] = {
     "backdoor": confounded,
     "carry-over": carried,
     "behaviour-reacts": not_sequential,
+    "rewards-not-compared": lambda: reacts("episode"),
+    "episodes-not-compared": lambda: reacts("cluster: person"),
     "episodes-interfere": interfering,
     "siblings-interfere": lambda: attacked("later hurts earlier"),
     "neighbours-interfere": lambda: attacked("shared capacity"),

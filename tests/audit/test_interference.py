@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from interference_logs import ATTACKS, IN_ORDER, TRUTHS, problem_of, table_of
+from interference_logs import ATTACKS, IN_ORDER, TRUTHS, problem_of, reacting, spread_over_the_next, table_of
 
 from aegis.agents import CandidateSettings, learn
 from aegis.audit import audit_log
@@ -52,6 +52,41 @@ def test_the_probability_of_the_action_taken_is_enough(name: str) -> None:
     table = table.append_column("p", pa.array(np.full(len(table), 0.5)))
     narrow = replace(problem, levels=(replace(problem.levels[0], propensity=Propensity(column="p")),))
     assert found(table, narrow)[code] == "refused"
+
+
+def taken_only(table: pa.Table, problem: Problem) -> tuple[pa.Table, Problem]:
+    """Return a log with the probability of the action taken alone."""
+    chance = np.where(table["a"].to_numpy() == 1, table["p1"].to_numpy(), table["p0"].to_numpy())
+    level = replace(problem.levels[0], propensity=Propensity(column="p"))
+    return table.append_column("p", pa.array(chance)), replace(problem, levels=(level,))
+
+
+def test_an_effect_spread_over_decisions_and_on_rewards_of_0_and_1_is_seen() -> None:
+    table, problem = spread_over_the_next(stream(1, "interference", "spread"))
+    assert found(table, problem)["episodes-interfere"] == "refused"
+    assert found(*taken_only(table, problem))["episodes-interfere"] == "refused"
+
+
+def test_interference_is_seen_behind_a_controller_that_reacts() -> None:
+    table, problem = reacting(stream(1, "interference", "reacting"))
+    assert found(table, problem)["siblings-interfere"] == "refused"
+    narrow, partly = taken_only(table, problem)
+    declared = replace(partly, levels=(replace(partly.levels[0], propensity=Propensity(column="p", least=0.35)),))
+    assert found(narrow, declared)["siblings-interfere"] == "refused"
+    assert "siblings-interfere" not in found(narrow, partly)
+
+
+def test_a_verdict_says_that_a_test_could_not_be_made() -> None:
+    table, problem = taken_only(*reacting(stream(1, "interference", "reacting")))
+    clustered = replace(problem, cluster="person")
+    visits = table.set_column(0, "k", pa.array(np.arange(len(table))))
+    for rows, stated, code in ((table, problem, "rewards-not-compared"), (visits, clustered, "episodes-not-compared")):
+        assert found(rows, stated)[code] == "warning"
+        certificate = certify(Source(rows, stated), Function(stated, second), what=["gain"], ledger=False)
+        assert certificate.verdict.verdict == "certified"  # wrongly: nothing was tested, and the verdict says so
+        assert code in certificate.verdict.sentence and certificate.verdict.next_step.startswith("First make sure")
+        tested = next(item.checked for item in certificate.assumptions if item.code == "carry-over")
+        assert "not tested on" in tested
 
 
 def test_a_cluster_is_no_remedy_for_visits_that_affect_each_other() -> None:

@@ -43,6 +43,17 @@ def test_a_verdict_on_one_scope_tells_of_the_refused_ones(verdict: str) -> None:
     assert judged(*refused)[0] == "Refused: why"
 
 
+def test_a_certified_verdict_says_that_decisions_may_act_on_each_other() -> None:
+    signs = judge(problem_of(), [result(CERTIFIED)], 0.05, [], warned=["siblings-interfere", "drift", "rewards-not-compared"])
+    assert "act on each other (siblings-interfere): if they do, this gain need not be there." in signs.sentence
+    assert signs.next_step.startswith("First rule out that decisions or episodes act on each other (siblings-interfere).")
+    untested = judge(problem_of(), [result(CERTIFIED)], 0.05, [], warned=["episodes-not-compared"])
+    assert "was not tested, because the controller reacts to them (episodes-not-compared)." in untested.sentence
+    plain = judge(problem_of(), [result(CERTIFIED)], 0.05, [], warned=["drift"])
+    assert plain.sentence == judged(result(CERTIFIED))[0]
+    assert "act on" not in judge(problem_of(), [result(NOT_YET)], 0.05, [], warned=["siblings-interfere"]).sentence
+
+
 def test_one_unit_is_one_unit() -> None:
     sentence, step = judged(result(NOT_YET, units=1))
     assert "on 1 episode it" in sentence and step.startswith("Keep the incumbent. 1 episode is too few")

@@ -16,6 +16,7 @@ from aegis.cli.show import table
 from aegis.files import locked
 from aegis.handover import GateSettings, Handover
 from aegis.handover.counter_example import CounterExample
+from aegis.handover.exported import OTHERS
 from aegis.handover.folder import EVENTS, POLICIES
 from aegis.handover.hosts import HOSTS
 from aegis.handover.published import Published, PublishedSettings
@@ -69,7 +70,7 @@ def discard(folder: Path) -> None:
         return
     with locked(folder):
         shutil.rmtree(folder / POLICIES, ignore_errors=True)
-        for name in (SUMMARY, LOG, REPORT, EVENTS, PROBLEM, SETTINGS):
+        for name in (SUMMARY, LOG, REPORT, EVENTS, PROBLEM, OTHERS, SETTINGS):
             (folder / name).unlink(missing_ok=True)
 
 
