@@ -132,7 +132,7 @@ def test_a_legacy_that_stays_as_it_is_is_not_noted() -> None:
 
 
 def test_shared_capacity_that_is_seen_after_the_handover_pauses_the_gate_and_asks_for_a_revert() -> None:
-    run = gate(Visits(shared=0.3, visits=1), seed=1, caps=[1.5])
+    run = gate(Visits(shared=0.3, visits=1), seed=3, caps=[1.5])
     run.advance(1400)
     (flip,), (stop,) = flips(run), stops(run)
     assert stop.episode > flip.episode and stop.code == "neighbours-interfere" and run.state.deployed[0].doubted

@@ -28,6 +28,7 @@ from aegis.evidence.calibration import blended
 from aegis.problem import AnyArray, Array
 
 WARNS = 0.01  # share of logs in order of which a score warns
+PRIOR = 4.0  # results at the centre of the cuts, which those of earlier groups are added to
 FEWEST = 50  # groups, below which a score says little
 STAKES = np.array([0.9, 0.45, 0.2, 0.05, 0.0125])
 DIRECTIONS = ("earlier", "later")  # whose results a choice is compared with
@@ -47,6 +48,7 @@ class GroupBets:
         self.sums = np.zeros((9, sets))
         self.groups = 0
         self.members = 0
+        self.earlier = np.zeros((2, 1))  # results of groups before, and how many: what they are centred by
 
     def add(
         self,
@@ -75,6 +77,7 @@ class GroupBets:
             count = group.size
             made = (choice, variance) if member is None else (summed(choice, owner, count), summed(variance, owner, count))
             self._score(made[0], results, starts, sizes, made[1])
+        results = self._centred(results, starts, sizes)
         for place, direction in enumerate(self.directions):
             others = _others(results, starts, sizes, direction)[owner]
             self._bet(place, choice, others, bounded or variance is not None)
@@ -99,6 +102,14 @@ class GroupBets:
         found.logs = self.logs[:, [self.directions.index(direction)]]
         found.groups, found.members = self.groups, self.members
         return found
+
+    def _centred(self, results: Array, starts: AnyArray, sizes: AnyArray) -> Array:
+        """Return results minus their mean in earlier groups, which no choice of this group has moved."""
+        sums = np.concatenate([np.zeros((1, results.shape[1])), np.cumsum(np.add.reduceat(results, starts, axis=0), axis=0)])
+        number = np.concatenate([[0.0], np.cumsum(sizes)])[:, None]
+        means = (self.earlier[0] + sums) / (self.earlier[1] + number + PRIOR)
+        self.earlier = np.stack([self.earlier[0] + sums[-1], np.broadcast_to(self.earlier[1] + number[-1], sums[-1].shape)])
+        return np.asarray(np.clip(results - np.repeat(means[:-1], sizes, axis=0), -1.0, 1.0))
 
     def _score(self, choice: Array, results: Array, starts: AnyArray, sizes: AnyArray, variance: Array) -> None:
         if len(self.directions) < 2:
