@@ -10,12 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aegis.audit.group_bets import DIRECTIONS, FEWEST, STAKES, GroupBets, interfering, score_limit
+from aegis.audit.group_bets import DIRECTIONS, FEWEST, PRIOR, STAKES, GroupBets, interfering, score_limit
 
 
 def naive(group: list[int], choice: np.ndarray, result: np.ndarray, direction: str, sign: float, stake: float) -> float:
     """Return the log of one product, member by member."""
-    total = 0.0
+    total, raw = 0.0, result.tolist()
+    result = np.array(raw)
+    for own in range(len(group)):
+        earlier = [raw[other] for other in range(len(group)) if group[other] < group[own]]
+        result[own] = max(-1.0, min(1.0, raw[own] - sum(earlier) / (len(earlier) + PRIOR)))
     for own in range(len(group)):
         before = range(own) if direction == "earlier" else range(own + 1, len(group))
         others = [result[other] for other in before if group[other] == group[own]]
@@ -91,13 +95,47 @@ def test_parts_add_up() -> None:
     rng = np.random.default_rng(1)
     group = np.repeat(np.arange(40), 3)
     choice, result, variance = rng.uniform(-1, 1, (120, 2)), rng.uniform(-1, 1, 120), np.full((120, 2), 0.2)
-    whole, parts = GroupBets(2), [GroupBets(2), GroupBets(2)]
+    halves = (slice(0, 60), slice(60, 120))
+    whole, continued, parts = GroupBets(2), GroupBets(2), [GroupBets(2), GroupBets(2)]
     whole.add(group, choice, result, variance)
-    for part, rows in zip(parts, (slice(0, 60), slice(60, 120)), strict=True):
+    for part, rows in zip(parts, halves, strict=True):
         part.add(group[rows], choice[rows], result[rows], variance[rows])
+        continued.add(group[rows], choice[rows], result[rows], variance[rows])
+    assert continued.evidence() == pytest.approx(whole.evidence())
+    logs = parts[0].logs + parts[1].logs
     parts[0].merge(parts[1])
-    assert parts[0].evidence() == pytest.approx(whole.evidence()) and parts[0].sums == pytest.approx(whole.sums)
+    assert parts[0].logs == pytest.approx(logs) and parts[0].sums == pytest.approx(whole.sums)
     assert (parts[0].groups, parts[0].members) == (whole.groups, whole.members) == (40, 120)
+
+
+def test_several_choices_of_a_member_are_factors_that_have_mean_one_together() -> None:
+    """Two members; the first chooses twice, the second time only after one of two first choices: all patterns."""
+    chance, total, means = np.array([0.3, 0.6, 0.5]), np.zeros((STAKES.size, 2, 2, 1)), np.zeros(2)
+    for actions in itertools.product((0, 1), repeat=3):
+        taken = np.array(actions)
+        made = np.array([0, 2] if taken[0] else [0, 1, 2])  # the second choice comes after a first one of 0 alone
+        probability = np.where(taken == 1, chance, 1.0 - chance)[made].prod() * (0.5 if taken[0] else 1.0)
+        choice, member = (taken - chance)[made][:, None], np.array([0, 1] if taken[0] else [0, 0, 1])
+        result = np.array([0.8 * taken[0] - 0.3, 0.9 - 1.2 * taken[2]])
+        bets = GroupBets(1)
+        bets.add(np.zeros(2, dtype=np.int64), choice, result, np.full((made.size, 1), 0.25), member)
+        total += probability * np.exp(bets.logs)
+        means += probability
+    assert means == pytest.approx([1.0, 1.0])
+    assert total == pytest.approx(np.ones_like(total), abs=1e-12)
+
+
+def test_bets_beside_others_count_as_lost_where_they_do_not_hold() -> None:
+    rng = np.random.default_rng(4)
+    group, choice, result = np.repeat(np.arange(60), 2), rng.uniform(-1, 1, (120, 1)), rng.uniform(-1, 1, 120)
+    one, other = GroupBets(1), GroupBets(1)
+    one.add(group, choice, result, np.full((120, 1), 1 / 3))
+    other.add(group, -choice, result, np.full((120, 1), 1 / 3))
+    both, lost = one.beside(other, True), one.beside(other, False)
+    assert both.overall() == pytest.approx(np.log((np.exp(one.overall()) + np.exp(other.overall())) / 2))
+    assert lost.overall() == pytest.approx(one.overall() - np.log(2)) and lost.scores() == pytest.approx(other.scores())
+    only = one.only("later")
+    assert only.logs == pytest.approx(one.logs[:, [1]]) and only.scores().tolist() == [0.0]
 
 
 def test_rare_choices_and_few_groups_have_no_score() -> None:
