@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aegis.audit.group_bets import DIRECTIONS, FEWEST, PRIOR, STAKES, GroupBets, interfering, score_limit
+from aegis.audit.group_bets import DIRECTIONS, FEWEST, STAKES, GroupBets, interfering, score_limit
 
 
 def naive(group: list[int], choice: np.ndarray, result: np.ndarray, direction: str, sign: float, stake: float) -> float:
@@ -19,7 +19,7 @@ def naive(group: list[int], choice: np.ndarray, result: np.ndarray, direction: s
     result = np.array(raw)
     for own in range(len(group)):
         earlier = [raw[other] for other in range(len(group)) if group[other] < group[own]]
-        result[own] = max(-1.0, min(1.0, raw[own] - sum(earlier) / (len(earlier) + PRIOR)))
+        result[own] = max(-1.0, min(1.0, raw[own] - sum(earlier) / len(earlier))) if earlier else 0.0
     for own in range(len(group)):
         before = range(own) if direction == "earlier" else range(own + 1, len(group))
         others = [result[other] for other in before if group[other] == group[own]]
@@ -74,6 +74,7 @@ def test_products_have_mean_one_for_a_controller_that_does_not_react(bounded: bo
         probability = np.where(taken == 1, chance, 1.0 - chance)
         choice = (taken - chance if bounded else taken / chance - 1.0)[:, None]
         bets = GroupBets(1)
+        bets.earlier = np.array([[0.1], [1.0]])
         bets.add(np.zeros(3, dtype=np.int64), choice, earned[range(3), taken], chance[:, None] if bounded else None)
         total += probability.prod() * np.exp(bets.logs)
     assert total == pytest.approx(np.ones_like(total), abs=1e-12)
@@ -86,6 +87,7 @@ def test_a_controller_that_reacts_makes_rewards_go_with_actions() -> None:
         chance = np.array([0.5, 0.9 if first else 0.1])
         taken = np.array([first, second])
         bets = GroupBets(1)
+        bets.earlier = np.array([[0.0], [1.0]])
         bets.add(np.zeros(2, dtype=np.int64), (taken - chance)[:, None], 2.0 * taken - 1.0, np.full((2, 1), 0.25))
         total += float(np.where(taken == 1, chance, 1.0 - chance).prod() * np.exp(bets.logs[0, 1, 0, 0]))
     assert total > 1.05
@@ -118,6 +120,7 @@ def test_several_choices_of_a_member_are_factors_that_have_mean_one_together() -
         choice, member = (taken - chance)[made][:, None], np.array([0, 1] if taken[0] else [0, 0, 1])
         result = np.array([0.8 * taken[0] - 0.3, 0.9 - 1.2 * taken[2]])
         bets = GroupBets(1)
+        bets.earlier = np.array([[-0.2], [1.0]])
         bets.add(np.zeros(2, dtype=np.int64), choice, result, np.full((made.size, 1), 0.25), member)
         total += probability * np.exp(bets.logs)
         means += probability

@@ -28,7 +28,6 @@ from aegis.evidence.calibration import blended
 from aegis.problem import AnyArray, Array
 
 WARNS = 0.01  # share of logs in order of which a score warns
-PRIOR = 4.0  # results at the centre of the cuts, which those of earlier groups are added to
 FEWEST = 50  # groups, below which a score says little
 STAKES = np.array([0.9, 0.45, 0.2, 0.05, 0.0125])
 DIRECTIONS = ("earlier", "later")  # whose results a choice is compared with
@@ -104,12 +103,14 @@ class GroupBets:
         return found
 
     def _centred(self, results: Array, starts: AnyArray, sizes: AnyArray) -> Array:
-        """Return results minus their mean in earlier groups, which no choice of this group has moved."""
+        """Return results minus their mean in earlier groups, which no choice of this group has moved; 0 in the first group."""
         sums = np.concatenate([np.zeros((1, results.shape[1])), np.cumsum(np.add.reduceat(results, starts, axis=0), axis=0)])
         number = np.concatenate([[0.0], np.cumsum(sizes)])[:, None]
-        means = (self.earlier[0] + sums) / (self.earlier[1] + number + PRIOR)
+        seen = self.earlier[1] + number
+        means = (self.earlier[0] + sums) / np.maximum(seen, 1.0)
         self.earlier = np.stack([self.earlier[0] + sums[-1], np.broadcast_to(self.earlier[1] + number[-1], sums[-1].shape)])
-        return np.asarray(np.clip(results - np.repeat(means[:-1], sizes, axis=0), -1.0, 1.0))
+        known = np.repeat(np.broadcast_to(seen[:-1] > 0, means[:-1].shape), sizes, axis=0)
+        return np.where(known, np.clip(results - np.repeat(means[:-1], sizes, axis=0), -1.0, 1.0), 0.0)
 
     def _score(self, choice: Array, results: Array, starts: AnyArray, sizes: AnyArray, variance: Array) -> None:
         if len(self.directions) < 2:
