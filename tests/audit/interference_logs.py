@@ -32,6 +32,9 @@ TRUTHS: Mapping[str, float] = {  # gain of always taking the second action over 
     "shuffled, lag one": 0.5 * (0.1 - 0.2 * 5 / 6),
     "first hurts last": 0.5 * (0.05 - 0.4 / 6),
     "shared capacity": 0.5 * (0.1 - 0.15),
+    "spread over the next episode, 0/1": 0.5 * (0.15 - 0.3),
+    "behind a controller that reacts": 0.5 * (0.15 - 0.35 * 3 / 4),
+    "shared capacity, 0/1": 0.5 * (0.1 - 0.15),
     "filtered after the outcome": -0.025,
     "range from data": 0.5 * (0.1 - 0.3),
     "learning legacy": 0.0,
@@ -111,6 +114,14 @@ def shared_capacity(rng: np.random.Generator) -> Log:
     return table_of(action, reward + 0.1 + 0.1 * action - 0.15 * others / 19), problem_of()
 
 
+def shared_capacity_of_successes(rng: np.random.Generator) -> Log:
+    """The same with rewards of 0 and 1."""
+    action = rng.integers(0, 2, (2400, 1))
+    others = action.reshape(-1, 20).sum(axis=1).repeat(20)[:, None] - action
+    chance = 0.5 + 0.1 * action - 0.15 * others / 19
+    return table_of(action, (rng.random(action.shape) < chance).astype(np.float64)), problem_of()
+
+
 def filtered(rng: np.random.Generator) -> Log:
     """The second action fails in a quarter of the runs, and failed runs are not exported."""
     action, reward = _drawn(rng, 1200, 1)
@@ -149,9 +160,17 @@ ATTACKS: Mapping[str, tuple[Callable[[np.random.Generator], Log], str, str]] = {
     "shuffled, lag one": (shuffled, "siblings-interfere", "refused"),
     "first hurts last": (first_hurts_last, "siblings-interfere", "refused"),
     "shared capacity": (shared_capacity, "neighbours-interfere", "refused"),
+    "spread over the next episode, 0/1": (spread_over_the_next, "episodes-interfere", "refused"),
+    "behind a controller that reacts": (reacting, "siblings-interfere", "refused"),
     "filtered after the outcome": (filtered, FILTERED, "warning"),
     "range from data": (range_from_data, "range-from-data", "warning"),
     "learning legacy": (learning_legacy, "propensities-move", "warning"),
+}
+
+
+# What the audit sees too seldom: measured, and said on the page of claims.
+UNSEEN: Mapping[str, tuple[Callable[[np.random.Generator], Log], str, str]] = {
+    "shared capacity, 0/1": (shared_capacity_of_successes, "neighbours-interfere", "refused"),
 }
 
 
