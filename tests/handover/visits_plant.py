@@ -36,7 +36,8 @@ class Visits:
 
     redone: every other episode is the one before it done once more, with the same need and the same offers, if that went badly.
     drawn: the probability with which an offer is really made is the logged one plus this. shared: what it costs each person that
-    the 19 people before took offers throughout: they share a capacity.
+    the 19 people before took offers throughout: they share a capacity. next: what it costs each visit of the next person if all
+    offers were made. success: rewards are 0 or 1.
     """
 
     now: float = 0.1
@@ -45,6 +46,8 @@ class Visits:
     redone: bool = False
     drawn: float = 0.0
     shared: float = 0.0
+    next: float = 0.0
+    success: bool = False
     visits: int = VISITS
     last: dict[int, float] = field(default_factory=dict, init=False, compare=False, repr=False)
     taken: dict[int, float] = field(default_factory=dict, init=False, compare=False, repr=False)
@@ -72,6 +75,10 @@ class Visits:
         if self.shared:
             crowd = [[self.taken.get(other, 0.0) for other in range(number - 19, number)] for number in numbers]
             reward += 0.1 - self.shared * np.mean(crowd, axis=1)[:, None]
+        if self.next:
+            reward -= self.next * np.array([self.taken.get(number - 1, 0.0) for number in numbers])[:, None]
+        if self.success:
+            reward = (luck < reward - 0.4 * (luck - 0.5)).astype(float)
         reward[:, 0] -= self.across * np.array([self.last.get(number - 1, 0.0) for number in numbers])
         return replace(batch.with_level("visit", decided), reward=np.clip(reward, 0.0, 1.0).ravel())
 

@@ -25,6 +25,11 @@ ATTACKS = {
     "episodes interfere": {"across": 0.5},
     "episodes done again": {"redone": True},
     "propensities": {"drawn": 0.15},
+    "the next episode pays": {"now": 0.15, "next": 0.3},
+}
+UNSEEN = {  # seen too late or too seldom: measured, and said on the page of claims
+    "the next episode pays, rewards 0 or 1": {"now": 0.15, "next": 0.3, "success": True},
+    "carry-over, rewards 0 or 1": {"later": 0.3, "success": True},
 }
 CLEAN = {
     "visits": lambda seed: gate(Visits(), seed),
@@ -64,7 +69,7 @@ def test_plants_that_are_as_declared_are_paused_in_at_most_one_of_a_hundred_runs
 
 
 if __name__ == "__main__":
-    for name, settings in ATTACKS.items():
+    for name, settings in {**ATTACKS, **UNSEEN}.items():
         found = [ended(gate(Visits(**settings), seed)) for seed in range(RUNS)]  # type: ignore[arg-type]
         print(f"{name}: {sum(one for one, _ in found)} handed over, {sum(two for _, two in found)} paused, of {RUNS}", flush=True)
     for name, make in CLEAN.items():
