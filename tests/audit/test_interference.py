@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -180,3 +181,13 @@ def test_ranges_that_are_known_are_not_taken_for_ranges_of_the_data() -> None:
     action = rng.integers(0, 2, (400, 1))
     for reward in (rng.random((400, 1)) < 0.5, np.clip(rng.normal(0.5, 0.5, (400, 1)), 0, 1), 0.1 + 0.8 * rng.random((400, 1))):
         assert "range-from-data" not in found(table_of(action, reward.astype(np.float64)), problem_of())
+
+
+def test_the_page_says_how_weakly_a_shared_capacity_shows_in_rewards_of_0_and_1() -> None:
+    """Expected standard scores: pairs of twenty neighbours in 2400 episodes with an effect of 0.15 on all, and the gain itself."""
+    episodes, size, variance = 2400, 20, 0.25  # of an action, and about that of a reward
+    pairs = episodes * (size - 1)
+    shared = pairs * 0.15 / (size - 1) * variance / np.sqrt(pairs * variance**2)
+    gain = episodes * 0.1 * variance / np.sqrt(episodes * variance**2)
+    page = (Path(__file__).parents[2] / "docs" / "claims.md").read_text()
+    assert f"has an expected standard score of {shared:.1f} there, against {gain:.1f} of the gain" in " ".join(page.split())
