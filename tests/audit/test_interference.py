@@ -184,7 +184,7 @@ def test_ranges_that_are_known_are_not_taken_for_ranges_of_the_data() -> None:
 
 
 def test_the_page_says_how_weakly_a_shared_capacity_shows_in_rewards_of_0_and_1() -> None:
-    """Expected standard scores: of pairs of twenty neighbours in 2400 episodes, with an effect of 0.15 in all, and of the gain."""
+    """Expected standard scores: of pairs of twenty neighbours with an effect of 0.15 in all, and of the gain."""
     episodes, size, variance = 2400, 20, 0.25  # of an action, and about that of a reward
     pairs = episodes * (size - 1)
     shared = pairs * 0.15 / (size - 1) * variance / np.sqrt(pairs * variance**2)
