@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -14,40 +15,21 @@ from aegis.certificate import certify
 from aegis.cli import main
 from aegis.errors import PolicyError
 from aegis.logs import Source, Split
-from aegis.problem import Problem, parse_problem
+from aegis.problem import parse_problem
 from aegis.rng import stream
 
-PROBLEM = """
-episode: k
-{head}
-reward: {{column: r, range: [0, 1]}}
-levels:
-  - name: act
-    context: [x]
-    action: {{column: a, values: [0, 1]}}
-    propensity: {{columns: [p0, p1]}}
-"""
+sys.path.insert(0, str(Path(__file__).parents[1] / "audit"))
+
+from interference_logs import PROBLEM, following, problem_of
 
 
-def following(count: int = 900) -> pa.Table:
-    """Return a log whose legacy takes an action again after it earned more than usual; the second action earns more."""
-    rng = stream(6, "a legacy that follows rewards")
-    action, reward, chance = np.zeros(count, dtype=np.int64), np.zeros(count), np.full(count, 0.5)
-    for place in range(count):
-        if place:
-            stay = 0.8 if reward[place - 1] > 0.5 else 0.3
-            chance[place] = stay if action[place - 1] else 1.0 - stay
-        action[place] = rng.random() < chance[place]
-        reward[place] = np.clip(0.4 + 0.2 * action[place] + 0.2 * rng.normal(), 0.0, 1.0)
-    return pa.table({"k": np.arange(count), "x": rng.random(count), "a": action, "p0": 1 - chance, "p1": chance, "r": reward})
-
-
-def problem_of(head: str = "") -> Problem:
-    return parse_problem(PROBLEM.format(head=head))
+def moving(count: int = 900) -> pa.Table:
+    """Return a log whose legacy takes an action again after it earned more than usual."""
+    return following(stream(6, "a legacy that follows rewards"), count)[0]
 
 
 def test_learning_splits_in_time_where_propensities_move() -> None:
-    source = Source(following(), problem_of("time: k"))
+    source = Source(moving(), problem_of("time: k"))
     found = learn(source, 0.4)
     assert (found.split.kind, found.split.fraction, found.split.cut) == ("time", 0.4, 360)
     assert any("split in time" in item for item in found.record["warnings"])
@@ -56,12 +38,12 @@ def test_learning_splits_in_time_where_propensities_move() -> None:
 
 @pytest.mark.parametrize("head", ["", "time: k"])
 def test_a_split_by_hash_is_learned_with_a_warning_that_holds(head: str) -> None:
-    source = Source(following(), problem_of(head))
+    source = Source(moving(), problem_of(head))
     found = learn(source, Split() if head else None)
     (warning,) = [item for item in found.record["warnings"] if "will refuse" in item]
     assert found.split == Split() and "under 'time'" in warning and "--fresh" in warning
     assert certify(source, found, what=["gain"], ledger=False).verdict.verdict == "refused"
-    later = following(1200).slice(900)
+    later = moving(1200).slice(900)
     fresh = certify(Source(later, source.problem), found, what=["gain"], ledger=False, fresh=True)
     assert fresh.verdict.verdict != "refused"
 
@@ -76,23 +58,23 @@ def test_a_log_of_one_policy_is_split_by_hash_without_a_warning() -> None:
 
 
 def test_the_advice_of_a_capped_candidate_works_when_followed() -> None:
-    untimed, timed = (Source(following(), problem_of(head)) for head in ("", "time: k"))
+    untimed, timed = (Source(moving(), problem_of(head)) for head in ("", "time: k"))
     with pytest.raises(PolicyError, match=r"--kind stepped.*kind 'greedy'.*name a 'time' column"):
         learn(untimed, settings=CandidateSettings("capped"))
     with pytest.raises(PolicyError, match=r"--kind stepped.*kind 'greedy'$"):
         learn(timed, settings=CandidateSettings("capped"))
     assert certify(timed, learn(timed), what=["gain"], ledger=False).verdict.verdict == "certified"
-    text = PROBLEM.format(head="time: k") + "    incumbent: {columns: [h0, h1], max_ratio: 2.5}\n"
+    text = PROBLEM.format(low=0, high=1, head="time: k") + "    incumbent: {columns: [h0, h1], max_ratio: 2.5}\n"
     half = pa.array(np.full(900, 0.5))
-    stated = Source(following().append_column("h0", half).append_column("h1", half), parse_problem(text))
+    stated = Source(moving().append_column("h0", half).append_column("h1", half), parse_problem(text))
     stepped = learn(stated, settings=CandidateSettings("stepped"))
     assert stepped.split.kind == "time"
     assert certify(stated, stepped, what=["gain"], ledger=False).verdict.verdict != "refused"
 
 
 def test_the_commands_follow_the_same_advice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    pq.write_table(following(), tmp_path / "log.parquet")
-    (tmp_path / "problem.yaml").write_text(PROBLEM.format(head="time: k"))
+    pq.write_table(moving(), tmp_path / "log.parquet")
+    (tmp_path / "problem.yaml").write_text(PROBLEM.format(low=0, high=1, head="time: k"))
     asked = [str(tmp_path / "log.parquet"), "--problem", str(tmp_path / "problem.yaml")]
 
     def run(*arguments: str) -> tuple[int, str]:

@@ -188,9 +188,8 @@ def repeating(rng: np.random.Generator) -> Log:
     return table_of(action, reward, chance), problem_of()
 
 
-def following(rng: np.random.Generator) -> Log:
+def following(rng: np.random.Generator, count: int = 800) -> Log:
     """A legacy that takes the action again that earned more than usual, and says so; the second action earns more."""
-    count = 800
     action, reward, chance = np.zeros(count, dtype=np.int64), np.zeros(count), np.full(count, 0.5)
     for place in range(count):
         if place:

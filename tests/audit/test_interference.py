@@ -12,6 +12,7 @@ from interference_logs import ATTACKS, IN_ORDER, TRUTHS, problem_of, reacting, s
 
 from aegis.agents import CandidateSettings, learn
 from aegis.audit import audit_log
+from aegis.audit.finding import ANYTIME, FIXED
 from aegis.certificate import certify
 from aegis.logs import Source, Split
 from aegis.policies import Function
@@ -30,6 +31,11 @@ def numbered(table: pa.Table) -> pa.Table:
 
 def found(table: pa.Table, problem: Problem) -> dict[str, str]:
     return {item.code: item.severity for item in audit_log(Source(table, problem)).findings}
+
+
+def which_test(table: pa.Table, problem: Problem) -> object:
+    """Return which test found that decisions act on each other."""
+    return next(item.figures["test"] for item in audit_log(Source(table, problem)).findings if item.code == "siblings-interfere")
 
 
 @pytest.mark.parametrize("name", ATTACKS)
@@ -71,9 +77,10 @@ def test_an_effect_spread_over_decisions_and_on_rewards_of_0_and_1_is_seen() -> 
 def test_interference_is_seen_behind_a_controller_that_reacts() -> None:
     table, problem = reacting(stream(1, "interference", "reacting"))
     assert found(table, problem)["siblings-interfere"] == "refused"
+    assert which_test(table, problem) == FIXED  # by the smallest propensity seen: no gate pauses by it
     narrow, partly = taken_only(table, problem)
     declared = replace(partly, levels=(replace(partly.levels[0], propensity=Propensity(column="p", least=0.35)),))
-    assert found(narrow, declared)["siblings-interfere"] == "refused"
+    assert found(narrow, declared)["siblings-interfere"] == "refused" and which_test(narrow, declared) == ANYTIME
     assert "siblings-interfere" not in found(narrow, partly)
 
 
@@ -86,8 +93,8 @@ def test_a_verdict_says_that_a_test_could_not_be_made() -> None:
         certificate = certify(Source(rows, stated), Function(stated, second), what=["gain"], ledger=False)
         assert certificate.verdict.verdict == "certified"  # wrongly: nothing was tested, and the verdict says so
         assert code in certificate.verdict.sentence and certificate.verdict.next_step.startswith("First make sure")
-        tested = next(item.checked for item in certificate.assumptions if item.code == "carry-over")
-        assert "not tested on" in tested
+        checked = next(item.checked for item in certificate.assumptions if item.code == "carry-over")
+        assert "not tested on" in checked
 
 
 def test_a_cluster_is_no_remedy_for_visits_that_affect_each_other() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -12,37 +15,17 @@ from aegis.comparison import ComparisonSettings, compare
 from aegis.errors import RefusedError
 from aegis.logs import Source, Split
 from aegis.policies import Function
-from aegis.problem import Array, Level, Problem, Rows, parse_problem
+from aegis.problem import Array, Level, Rows
 from aegis.rng import stream
 
-PROBLEM = """
-episode: k
-{head}
-reward: {{column: r, range: [0, 1]}}
-levels:
-  - name: act
-    context: [x]
-    action: {{column: a, values: [0, 1]}}
-    propensity: {{columns: [p0, p1]}}
-"""
+sys.path.insert(0, str(Path(__file__).parents[1] / "audit"))
+
+from interference_logs import following, problem_of
 
 
 def moving() -> pa.Table:
     """Return a log whose legacy takes an action again after it earned more than usual."""
-    rng = stream(4, "a legacy that follows rewards")
-    count = 600
-    action, reward, chance = np.zeros(count, dtype=np.int64), np.zeros(count), np.full(count, 0.5)
-    for place in range(count):
-        if place:
-            stay = 0.8 if reward[place - 1] > 0.5 else 0.3
-            chance[place] = stay if action[place - 1] else 1.0 - stay
-        action[place] = rng.random() < chance[place]
-        reward[place] = np.clip(0.4 + 0.2 * action[place] + 0.2 * rng.normal(), 0.0, 1.0)
-    return pa.table({"k": np.arange(count), "x": rng.random(count), "a": action, "p0": 1 - chance, "p1": chance, "r": reward})
-
-
-def problem_of(head: str = "") -> Problem:
-    return parse_problem(PROBLEM.format(head=head))
+    return following(stream(4, "a legacy that follows rewards"), 600)[0]
 
 
 def second(level: Level, rows: Rows) -> Array:

@@ -18,7 +18,7 @@ import numpy as np
 
 from aegis.audit.bets import Choices, knows_chances, set_of
 from aegis.audit.cuts import Cuts
-from aegis.audit.finding import Finding, finding
+from aegis.audit.finding import FIXED, Finding, finding
 from aegis.audit.group_bets import DIRECTIONS, GroupBets, figures, interfering
 from aegis.audit.thinning import Thinning
 from aegis.audit.view import View, in_reward_units
@@ -173,7 +173,7 @@ class Siblings:
         known = {key: self._believed(key[0], kind) for key, kind in self.kinds.items() if key[0] not in wrong}
         bets = {key: own for key, (own, _) in known.items() if own is not None}
         found = interfering(list(bets.values()), self.alpha)
-        untested = self._untested(wrong)
+        untested = self._untested({level for (level, _), (_, both) in known.items() if not both})
         if found is None:
             return untested
         level, group = list(bets)[found.place]
@@ -185,11 +185,13 @@ class Siblings:
             f"{allowed} only{found.label}"
         )
         own = figures(bets[level, group], found)
+        weighted = any(bets[level, group] is part for part in self.kinds[level, group].weighted)
+        if weighted and least_chance(self.problem.level(level)) is None:
+            own["test"] = FIXED  # the smallest propensity was seen and not declared: not a test that may pause a gate
         return [finding("siblings-interfere", found.severity, message, level, figures=own), *untested]
 
-    def _untested(self, wrong: Collection[str]) -> list[Finding]:
-        """Return a warning for each level at which rewards could not be compared with earlier actions."""
-        levels = {key[0] for key, kind in self.kinds.items() if key[0] not in wrong and not self._believed(key[0], kind)[1]}
+    def _untested(self, levels: Collection[str]) -> list[Finding]:
+        """Return a warning for each of the levels at which rewards could not be compared with earlier actions."""
         return [
             finding(
                 "rewards-not-compared",

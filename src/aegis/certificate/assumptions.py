@@ -97,7 +97,11 @@ def _between(found: set[str]) -> str:
     if "order-unknown" in found:
         return "not tested between episodes, whose order is not known"
     if "episodes-not-compared" in found:
-        return "not tested on the rewards of later episodes, because the controller reacts to other episodes"
+        noticed = bool(found & {"episodes-interfere", "neighbours-interfere", "cluster-interferes"})
+        return (
+            f"tested between episodes in part: {_against(noticed)}; not tested on the rewards of later episodes where the "
+            "controller reacts to other episodes"
+        )
     return (
         f"tested between an episode and the next one: {_against('episodes-interfere' in found)}; among up to 20 neighbours and "
         f"within clusters: {_against(bool(found & {'neighbours-interfere', 'cluster-interferes'}))}; effects on episodes further "
