@@ -82,7 +82,7 @@ def _interference(problem: Problem, found: set[str]) -> Assumption:
     siblings = _against("siblings-interfere" in found)
     if "rewards-not-compared" in found:
         siblings = (
-            f"on earlier rewards alone, because the controller reacts to other decisions: {siblings}; not tested on later ones"
+            f"at most on earlier rewards, because the controller reacts to other decisions: {siblings}; not tested on later ones"
         )
     return Assumption(
         "carry-over",
