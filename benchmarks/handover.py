@@ -16,6 +16,7 @@ import numpy as np
 from aegis.engine import map_parts, one_thread
 from aegis.handover.events import Event, Flipped
 from aegis.handover.gates import make_gate
+from aegis.paper import register_gates
 from aegis.handover.run import episode_rewards
 from aegis.worlds import World, true_value
 from handover_page import write
@@ -35,6 +36,7 @@ def perform(trial: Trial) -> tuple[Trial, dict[str, Any]]:
     name, run = trial
     task = tasks()[name]
     plant, legacy = task.plant()
+    register_gates()  # in a process of its own, too
     gate = make_gate(task.gate, plant, legacy, task.make_host(plant.problem), dict(task.settings), run)
     first: dict[str, int] = {}
     gains: list[float] = []

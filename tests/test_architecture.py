@@ -24,8 +24,9 @@ ARROWS: dict[str, set[str]] = {
     "worlds": {"problem", "policies"},
     "validation": {"agents", "certificate", "handover", "worlds", "problem", "policies", "logs", "mechanisms", "evidence"},
     "report": {"certificate", "handover"},
+    "paper": {"handover"},
     "experiments": {
-        *("validation", "report", "worlds", "agents", "handover", "certificate", "problem", "policies"),
+        *("paper", "validation", "report", "worlds", "agents", "handover", "certificate", "problem", "policies"),
         *("mechanisms", "planning", "evidence"),
     },
     "adapters": {"policies", "logs", "problem"},

@@ -50,8 +50,10 @@ def make(asked: Asked) -> Made:
     """Return the run; SettingError or PolicyError for what does not exist or does not fit."""
     from aegis.cli.objects import load_plant
     from aegis.handover.gates import is_certificate, make_gate
+    from aegis.paper import register_gates
     from aegis.worlds import make_world
 
+    register_gates()
     for name in ("preset", "shift"):
         if name in asked.settings:
             raise SettingError(f"--set changes parameters of the world; write --{name} {asked.settings[name]} instead")
@@ -86,13 +88,13 @@ def _check_fresh(asked: Asked, plant: Plant, legacy: Policy) -> None:
 
 def check_names(asked: Asked) -> None:
     """Raise InputError naming file and line for a setting in a file that neither world nor gate has."""
-    from aegis.handover.pac_bayes import PacBayesSettings
-    from aegis.handover.published import PublishedSettings
-    from aegis.handover.settings import GateSettings
+    from aegis.handover.gates import GATES
+    from aegis.paper import register_gates
     from aegis.worlds import ALL_WORLDS
 
-    gates: dict[str, Any] = {"challenger": GateSettings, "pac-bayes": PacBayesSettings, "published": PublishedSettings}
-    kinds: dict[str, Any] = {"set": ALL_WORLDS.get(asked.world), "gate-set": gates.get(asked.gate)}
+    register_gates()
+    gate = GATES.get(asked.gate)
+    kinds: dict[str, Any] = {"set": ALL_WORLDS.get(asked.world), "gate-set": None if gate is None else gate.settings}
     for table, kind in kinds.items():
         known = [] if kind is None else [part.name for part in fields(kind) if part.init]
         for place, where in asked.places.items():

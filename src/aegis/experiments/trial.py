@@ -16,6 +16,7 @@ from aegis.experiments.measured import OPTIONS
 from aegis.experiments.measures.parts import agent_of, legacy_of, world_of
 from aegis.handover import HOSTS
 from aegis.handover.gates import make_gate
+from aegis.paper import register_gates
 from aegis.mechanisms import ModelSettings
 from aegis.problem import Policy
 from aegis.problem.strict_yaml import explain
@@ -88,6 +89,7 @@ def _gate(settings: Mapping[str, Any], options: Mapping[str, Any], world: World,
             raise SettingError(f"'{name}' is given, but the measure 'gate' has no agent; who proposes is 'options.host'")
     with _naming("options.host"):
         choose(options["host"], HOSTS, "host")
+    register_gates()
     with _naming("options.gate_settings"):
         make_gate(options["gate"], world, legacy, HOSTS[options["host"]](), options["gate_settings"], 0)
 

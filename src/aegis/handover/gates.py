@@ -1,30 +1,27 @@
-"""The gates by name, with one signature: (plant, legacy, host, settings, seed).
+"""Gates by name, with one signature: (plant, legacy, host, settings, seed). Only `challenger` is built in.
 
 | name | decides by | a certificate |
 |---|---|---|
 | `challenger` | frozen challengers with caps and water-filled bets, on units that start after the freeze | yes |
-| `pac-bayes` | the sharp PAC-Bayes bound with a data-free prior, on the log of the phase | yes |
-| `published` | Algorithm 2 of the paper as published | no |
+
+Other packages add theirs with `register_gate`; the command line registers those of `aegis.paper`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import fields
-from typing import Any, Protocol, TypeVar
+from dataclasses import dataclass, fields
+from typing import Any, Protocol
 
 from aegis.errors import SettingError, choose
 from aegis.handover.checks import refuse_interval
 from aegis.handover.events import Event
 from aegis.handover.hosts import Host
-from aegis.handover.pac_bayes import PacBayes, PacBayesSettings
-from aegis.handover.published import Published, PublishedSettings
 from aegis.handover.run import Handover
 from aegis.handover.settings import GateSettings
 from aegis.handover.state import GateState
 from aegis.problem import Batch, Plant, Policy, Problem
 
-Own = TypeVar("Own", PacBayesSettings, PublishedSettings)
 SHARED = ("delta", "levels")  # settings that every gate has
 CERTIFICATE = "certified on units that start after what is tested was frozen"
 
@@ -58,25 +55,21 @@ class AnyGate(Protocol):
         ...
 
 
-def _challenger(plant: Plant, legacy: Policy, host: Host, settings: Any, seed: int) -> Handover:
-    if not isinstance(settings, GateSettings):
-        settings = GateSettings.of(_mapping(settings, "challenger"))
-    return Handover(plant, legacy, host, settings, seed)
+@dataclass(frozen=True, slots=True)
+class GateKind:
+    """A kind of gate. make: builds a run from (plant, legacy, host, settings, seed). settings: the class of its settings, with `of`."""
+
+    make: Callable[..., AnyGate]
+    settings: type[Any]
 
 
-def _pac_bayes(plant: Plant, legacy: Policy, host: Host, settings: Any, seed: int) -> PacBayes:
-    return PacBayes(plant, legacy, host, _own(PacBayesSettings, settings, "pac-bayes"), seed)
+GATES: dict[str, GateKind] = {"challenger": GateKind(Handover, GateSettings)}
 
 
-def _published(plant: Plant, legacy: Policy, host: Host, settings: Any, seed: int) -> Published:
-    return Published(plant, legacy, host, _own(PublishedSettings, settings, "published"), seed)
-
-
-GATES: Mapping[str, Callable[[Plant, Policy, Host, Any, int], AnyGate]] = {
-    "challenger": _challenger,
-    "pac-bayes": _pac_bayes,
-    "published": _published,
-}
+def register_gate(name: str, kind: GateKind) -> None:
+    """Add a kind of gate under a name; SettingError if another kind has it."""
+    if GATES.setdefault(name, kind) != kind:
+        raise SettingError(f"there is another gate '{name}' already; register yours under a name of its own")
 
 
 def make_gate(name: str, plant: Plant, legacy: Policy, host: Host, settings: Any = None, seed: int = 0) -> AnyGate:
@@ -87,7 +80,7 @@ def make_gate(name: str, plant: Plant, legacy: Policy, host: Host, settings: Any
     """
     choose(name, GATES, "gate")
     refuse_interval(plant.problem)
-    return GATES[name](plant, legacy, host, settings, seed)
+    return GATES[name].make(plant, legacy, host, _settings(name, settings), seed)
 
 
 def label_of(gate: AnyGate) -> str:
@@ -100,22 +93,18 @@ def is_certificate(gate: AnyGate) -> bool:
     return bool(getattr(gate, "certificate", True))
 
 
-def _own(kind: type[Own], settings: Any, gate: str) -> Own:
-    if isinstance(settings, kind):
-        return settings
-    if isinstance(settings, GateSettings):
+def _settings(gate: str, given: Any) -> Any:
+    """Return the settings of a gate from what is given; SettingError if it has no such setting."""
+    kind = GATES[gate].settings
+    if isinstance(given, kind):
+        return given
+    if isinstance(given, GateSettings):
         usual = GateSettings()
-        other = [item.name for item in fields(GateSettings) if getattr(settings, item.name) != getattr(usual, item.name)]
+        other = [item.name for item in fields(GateSettings) if getattr(given, item.name) != getattr(usual, item.name)]
         lost = [name for name in other if name not in SHARED]
         if lost:
             raise SettingError(f"the gate '{gate}' has no '{lost[0]}'; leave it out or use the gate 'challenger'")
-        settings = {name: getattr(settings, name) for name in SHARED}
-    return kind.of(_mapping(settings, gate))
-
-
-def _mapping(settings: Any, gate: str) -> Mapping[str, Any]:
-    if settings is None:
-        return {}
-    if not isinstance(settings, Mapping):
-        raise SettingError(f"settings of the gate '{gate}' are names with values, found a {type(settings).__name__}")
-    return settings
+        given = {name: getattr(given, name) for name in SHARED}
+    if given is not None and not isinstance(given, Mapping):
+        raise SettingError(f"settings of the gate '{gate}' are names with values, found a {type(given).__name__}")
+    return kind.of(given or {})

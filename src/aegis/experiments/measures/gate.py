@@ -13,6 +13,7 @@ from aegis.experiments.measures.parts import legacy_of, options_of, world_of
 from aegis.handover import HOSTS
 from aegis.handover.events import Flipped
 from aegis.handover.gates import make_gate
+from aegis.paper import register_gates
 from aegis.worlds import World, oracle_value, true_value
 
 
@@ -33,6 +34,7 @@ def gate(settings: Mapping[str, Any], seeds: Sequence[int]) -> list[dict[str, An
 
 
 def _one(world: World, legacy: Any, options: Mapping[str, Any], episodes: int, seed: int) -> dict[str, Any]:
+    register_gates()  # in a process of its own, too
     running = make_gate(options["gate"], world, legacy, HOSTS[options["host"]](), options["gate_settings"], seed)
     values, wrong = [true_value(world, running.acting)], 0
 
