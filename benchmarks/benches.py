@@ -10,8 +10,8 @@ import shutil
 import time
 from pathlib import Path
 
-from aegis.engine import Local, one_thread
-from aegis.experiments import Store, load_bench, names, plan_of, run_plans
+from aegis.engine import Local, limit_blas_threads
+from aegis.paper import ResultStore, list_benches, load_bench, plan_bench, run_plans
 from results import record, table
 
 BUILD = Path(__file__).parents[1] / "build"
@@ -22,7 +22,7 @@ def measured(preset: str, workers: int) -> list[str]:
     """Run all benches on an empty store and return a row: minutes, failures."""
     folder = BUILD / ("bench" if preset == "full" else "bench-quick")
     shutil.rmtree(folder, ignore_errors=True)
-    store, plans = Store(folder), [plan_of(load_bench(name), preset) for name in names()]
+    store, plans = ResultStore(folder), [plan_bench(load_bench(name), preset) for name in list_benches()]
     started = time.perf_counter()
     failures = run_plans(
         plans, store, Local(workers), lambda done, total, what, left: print(f"{done}/{total} {what}", flush=True)
@@ -36,7 +36,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--workers", type=int, default=2)
     given = options.parse_args()
-    one_thread()
+    limit_blas_threads()
     rows = [measured(preset, given.workers) for preset in ASKED]
     head = ["preset", "minutes on two cores", "asked, below", "parts that failed"]
     record("Benches", "python benchmarks/benches.py", [*table(head, rows), "", "What holds and what does not: docs/paper.md."])

@@ -16,10 +16,10 @@ import numpy.typing as npt
 from scipy.special import stdtrit
 
 import vw_sequence
-from aegis.engine import one_thread
+from aegis.engine import limit_blas_threads
 from aegis.evidence import (
     Bound,
-    Reading,
+    BoundOrigin,
     Sketch,
     anytime_bernstein,
     bca_bootstrap,
@@ -37,8 +37,8 @@ from aegis.evidence import (
     value_centre,
     value_grid,
 )
-from aegis.evidence.classic import plug_in_bets
-from aegis.evidence.hedged import CUT, hedged_path
+from aegis.evidence.bounds.confidence_sequence import HEDGED_CUT, hedged_path
+from aegis.evidence.bounds.mean_bounds import plug_in_bets
 from aegis.rng import stream
 from results import record, table
 
@@ -81,8 +81,8 @@ def by_candidate(values: Array, delta: float, breaks: int) -> Array:
 
 
 def _capital(values: Array, mean: float, delta: float, side: float) -> Array:
-    up = np.minimum(plug_in_bets(values, delta)[0], CUT / np.float64(mean))
-    down = np.minimum(plug_in_bets(values, delta)[0], CUT / np.float64(1.0 - mean))
+    up = np.minimum(plug_in_bets(values, delta)[0], HEDGED_CUT / np.float64(mean))
+    down = np.minimum(plug_in_bets(values, delta)[0], HEDGED_CUT / np.float64(1.0 - mean))
     rise, fall = np.cumprod(1.0 + up * (values - mean)), np.cumprod(1.0 - down * (values - mean))
     return np.asarray(rise if side > 0 else fall)
 
@@ -173,7 +173,7 @@ def tightness_lines() -> list[str]:
 def single(values: Array, largest: float, run: int) -> dict[str, Bound]:
     """Return every bound of one set of values."""
     share = 0.5 / largest
-    seen = Reading(largest_from="observed")
+    seen = BoundOrigin(largest_from="observed")
     rng = stream(1, "bounds", "bootstrap", run)
     return {
         "published, lam* and B from the data": published_bound(
@@ -242,7 +242,7 @@ def look_lines() -> list[str]:
 def main() -> None:
     """Measure everything and record it."""
     argparse.ArgumentParser(description=__doc__).parse_args()
-    one_thread()
+    limit_blas_threads()
     lines: list[str] = []
     for part in (speed_lines, tightness_lines, single_lines, look_lines):
         lines += [*part(), ""]

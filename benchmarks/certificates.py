@@ -15,23 +15,16 @@ from typing import Any
 import numpy as np
 
 from aegis.agents import CandidateSettings, learn
-from aegis.certificate import Candidate
-from aegis.certificate.collected import Collected
-from aegis.certificate.collecting import Evidence, place_grid
-from aegis.certificate.comparator import Comparator
-from aegis.certificate.declaring import declare
-from aegis.certificate.request import Request
-from aegis.certificate.run import collect
-from aegis.certificate.sides import Sides
-from aegis.certificate.view import Models, View
-from aegis.engine import map_parts, one_thread
+from aegis.certificate import Candidate, ClaimEvidence, Request, UnitSplit, declare_claims, place_grid, scan_log
+from aegis.certificate.scan import ScanResult
+from aegis.engine import limit_blas_threads, map_parts
 from aegis.files import write_text
-from aegis.logs import Source, Split
-from aegis.logs.tidy import to_table
+from aegis.logs import Source, Split, to_table
+from aegis.ope import CandidateView, Comparator, RewardModels
 from aegis.policies import known_incumbent
 from aegis.problem import Batch, Policy, Problem
 from aegis.rng import stream
-from aegis.validation import Oracle, crossing, handed_over, wealth_path
+from aegis.validation import Oracle, crossing, handover_policy, wealth_path
 from aegis.worlds import World, make_world
 from coverage_page import CERTIFICATES, COVERAGE, SIZES, rewrite_page, tight_lines, units_lines
 from coverage_studies import LEGACIES
@@ -85,10 +78,10 @@ def learned(problem: Problem, log: Batch, settings: CandidateSettings, scope: tu
     return Candidate(found.policy, rewards=found.fitted.rewards)
 
 
-def certified(problem: Problem, candidate: Candidate, log: Batch, scope: str, method: str) -> Collected:
+def certified(problem: Problem, candidate: Candidate, log: Batch, scope: str, method: str) -> ScanResult:
     """Certify the gain at a scope, one claim, on all but the first episodes."""
     request = Request.of(problem, candidate, [[scope]], GAIN_DELTA, method, ("gain",))
-    return collect(request, iter([log]), Sides((SPLIT,)))
+    return scan_log(request, iter([log]), UnitSplit((SPLIT,)))
 
 
 def tight(trial: Trial) -> dict[str, float]:
@@ -104,16 +97,16 @@ def tight(trial: Trial) -> dict[str, float]:
     low, high = problem.reward.range or (0.0, 1.0)
     truth = (Oracle(world, legacy, 4000).truth(candidate.policy, ("inner",)).value - low) / (high - low)
     before, after = np.arange(PRIOR), np.arange(PRIOR, len(log))
-    models = Models(rewards={problem.reward.column: candidate.rewards} if candidate.rewards else {})
-    prior, rest = (View(problem, log.take_episodes(rows), candidate.policy, models) for rows in (before, after))
+    models = RewardModels(rewards={problem.reward.column: candidate.rewards} if candidate.rewards else {})
+    prior, rest = (CandidateView(problem, log.take_episodes(rows), candidate.policy, models) for rows in (before, after))
     found = {}
     for method in METHODS if trial.run < FILLED_RUNS else METHODS[:2]:
         request = Request.of(problem, candidate, [["inner"]], 2 * TIGHT_DELTA, method)  # shared with the gain
-        claim = next(claim for claim in declare(request, log.take_episodes(before[:2])) if claim.what == "value")
+        claim = next(claim for claim in declare_claims(request, log.take_episodes(before[:2])) if claim.what == "value")
         values = [part.compute(rest, np.zeros(0), 1.0) if part.kind == "values" else None for part in claim.parts]
         for size in SIZES:
             grids = tuple(place_grid(part, claim, prior, size) for part in claim.parts)
-            item = Evidence.start(claim, grids, problem)
+            item = ClaimEvidence.start(claim, grids, problem)
             known = [
                 part.compute(rest, grid.bets, 1.0) if once is None else once
                 for part, grid, once in zip(claim.parts, grids, values, strict=True)
@@ -134,7 +127,7 @@ def units(trial: Trial) -> dict[str, float]:
         scope = "meta"
         before = log_of(world, legacy, PRIOR, "before", trial.legacy, trial.run)
         found = learn(Source(to_table(before, problem), problem), Split("hash", "half", 0.5), CandidateSettings(), ("inner",))
-        legacy = handed_over(problem, found.policy, legacy, ("inner",))  # the controller in charge of this log
+        legacy = handover_policy(problem, found.policy, legacy, ("inner",))  # the controller in charge of this log
         problem = numbered(world, legacy)
     log = log_of(world, legacy, PRIOR + trial.most, trial.task, trial.legacy, str(trial.effect), trial.run)
     candidate = learned(problem, log, CandidateSettings("capped", cap=trial.cap), (scope,))
@@ -143,7 +136,7 @@ def units(trial: Trial) -> dict[str, float]:
         collected = certified(problem, candidate, log, scope, method)
         (item,) = collected.evidence
         rest, comparator = log.take_episodes(np.arange(PRIOR, len(log))), Comparator.of(problem)
-        view = View(problem, rest, candidate.policy, collected.models[0], comparator)
+        view = CandidateView(problem, rest, candidate.policy, collected.models[0], comparator)
         result[method] = float(crossing(wealth_path(item, view, 0.0), GAIN_DELTA) or np.inf)
     return result
 
@@ -229,7 +222,7 @@ def main() -> None:
     given = options.parse_args()
     if given.table:
         given.runs = 0
-    one_thread()
+    limit_blas_threads()
     given.file.parent.mkdir(parents=True, exist_ok=True)
     done = stored(given.file)
     wanted = [

@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 from scipy.stats import binomtest
 
-from aegis.engine import one_thread
-from aegis.validation import Study
-from aegis.validation.truth import Oracle
+from aegis.engine import limit_blas_threads
+from aegis.validation import Oracle, Study
 from continuous_cats import LOGS, SETTINGS, USUAL, compared
 from continuous_runs import EPISODES, run, study_of
 from peer_envs import MissingPeerError
@@ -33,7 +32,7 @@ TITLE = "Continuous actions"
 
 @cache
 def _prepared(name: str) -> tuple[Study, Oracle]:
-    one_thread()
+    limit_blas_threads()
     study = study_of(name)
     return study, study.oracle()
 

@@ -13,12 +13,10 @@ import numpy as np
 import pyarrow as pa
 
 from aegis.agents import CandidateSettings, learn
-from aegis.certificate import certify
-from aegis.certificate.sides import Sides
-from aegis.logs import Source, Split
-from aegis.logs.tidy import to_table
+from aegis.certificate import UnitSplit, certify
+from aegis.logs import Source, Split, to_table
 from aegis.policies import Hybrid, TargetColumns
-from aegis.problem import Array, Batch, augmented
+from aegis.problem import Array, Batch, augmented_context
 from aegis.worlds import World, oracle_value, true_value
 from continuous_runs import world_of
 from peer_envs import ask
@@ -31,14 +29,14 @@ HALF = Split("hash", "cats", 0.5)
 
 def features(world: World, batch: Batch) -> Array:
     """Return what CATS sees of each decision, `[n, 5]`."""
-    rows = augmented(world.problem, batch, "dose")
+    rows = augmented_context(world.problem, batch, "dose")
     marker = rows["marker"]
     return np.column_stack([marker, marker**2, marker**3, rows["severity"], rows["regimen"]])
 
 
 def earned(world: World, batch: Batch, start: Array, stop: Array) -> float:
     """Return the mean reward of acting uniformly from `start` to `stop` `[n]` in the contexts of a batch."""
-    rows = augmented(world.problem, batch, "dose")
+    rows = augmented_context(world.problem, batch, "dose")
     shares = (np.arange(64) + 0.5) / 64
     dose = (start[:, None] + shares * (stop - start)[:, None]).ravel()
     return float(world.mean_reward({**{name: np.repeat(values, 64) for name, values in rows.items()}, "dose": dose}).mean())
@@ -74,7 +72,7 @@ def compared() -> dict[str, Any]:
 
 
 def _halves(world: World, log: Batch) -> tuple[Batch, Batch]:
-    certified = Sides((HALF,)).certified(world.problem, log)
+    certified = UnitSplit((HALF,)).certified(world.problem, log)
     return log.take_episodes(~certified), log.take_episodes(certified)
 
 

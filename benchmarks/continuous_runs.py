@@ -15,18 +15,12 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from aegis.agents import CandidateSettings, learn
-from aegis.agents.fitting import MODELS
-from aegis.certificate import Candidate
-from aegis.certificate.request import Request
-from aegis.certificate.run import collect
-from aegis.certificate.sides import Sides
-from aegis.logs import Source, Split
-from aegis.logs.tidy import to_table
+from aegis.certificate import Candidate, Request, UnitSplit, scan_log
+from aegis.logs import Source, Split, to_table
+from aegis.mechanisms import MODELS
 from aegis.policies import FullColumns, Function, Hybrid, TargetColumns
-from aegis.problem import Actions, Array, Batch, Level, Policy, Problem, Propensity, Rows, augmented
-from aegis.validation import Study
-from aegis.validation.coverage import replicate
-from aegis.validation.truth import Oracle
+from aegis.problem import Actions, Array, Batch, Level, Policy, Problem, Propensity, Rows, augmented_context
+from aegis.validation import Oracle, Study, replicate
 from aegis.worlds import World, make_world, true_value
 
 CELLS = 21
@@ -57,7 +51,7 @@ class Quadratic:
     @classmethod
     def fitted(cls, problem: Problem, batch: Batch) -> Quadratic:
         """Fit to the rewards of a batch."""
-        rows = augmented(problem, batch, "dose", with_action=True)
+        rows = augmented_context(problem, batch, "dose", with_action=True)
         dose, marker = rows["dose"], rows["marker"]
         design = np.column_stack([np.ones(dose.size), dose, dose**2, marker, marker**2, dose * marker])
         return cls(tuple(np.linalg.lstsq(design, np.asarray(batch.reward), rcond=None)[0].tolist()))
@@ -77,12 +71,12 @@ class Always:
 class Relearned:
     """A candidate learned anew in every run from one side of its log: greedy over the points, or a number of its own, in turn."""
 
-    last: tuple[Candidate, Sides]
+    last: tuple[Candidate, UnitSplit]
 
-    def __call__(self, problem: Problem, log: Batch, run: int) -> tuple[Candidate, Sides]:
+    def __call__(self, problem: Problem, log: Batch, run: int) -> tuple[Candidate, UnitSplit]:
         """Learn, and remember what was learned."""
         split = Split("hash", f"run {run}", FRACTION)
-        sides = Sides((split,))
+        sides = UnitSplit((split,))
         if run % 2:
             prior = log.take_episodes(~sides.certified(problem, log))
             found = Candidate(Function(problem, Quadratic.fitted(problem, prior), ["dose"]))
@@ -99,9 +93,9 @@ class Fixed:
     def __init__(self, dose: float) -> None:
         self.dose = dose
 
-    def __call__(self, problem: Problem, log: Batch, run: int) -> tuple[Candidate, Sides]:
+    def __call__(self, problem: Problem, log: Batch, run: int) -> tuple[Candidate, UnitSplit]:
         """Return the candidate."""
-        return Candidate(Function(problem, Always(self.dose), ["dose"])), Sides(())
+        return Candidate(Function(problem, Always(self.dose), ["dose"])), UnitSplit(())
 
 
 def null_dose(world: World, gain: float = 0.0) -> float:
@@ -136,7 +130,7 @@ def run(study: Study, oracle: Oracle, number: int) -> list[dict[str, Any]]:
     return found
 
 
-def binned_runs(study: Study, log: Batch, candidate: Candidate, sides: Sides, number: int) -> list[dict[str, Any]]:
+def binned_runs(study: Study, log: Batch, candidate: Candidate, sides: UnitSplit, number: int) -> list[dict[str, Any]]:
     """Return the bounds after binning: with the probability of the cell taken, and with those of all cells."""
     problem, table = study.world.problem, log.levels["dose"]
     if table.value is None:
@@ -155,7 +149,7 @@ def binned_runs(study: Study, log: Batch, candidate: Candidate, sides: Sides, nu
         batch = replace(log.with_level("dose", level), extra=extra)
         policy = FullColumns(finite, {"dose": names}) if full else TargetColumns(finite, {"dose": "taken"})
         request = Request.of(finite, Candidate(policy), SCOPE, study.delta, "auto" if full else "plain")
-        for item in collect(request, iter([batch]), sides).evidence:
+        for item in scan_log(request, iter([batch]), sides).evidence:
             low, high = item.claim.bracket
             bound = low if item.blend is None else item.blend.lower(study.delta, low, high)
             found.append({"run": number, "form": form, "what": item.claim.what, "bound": bound})

@@ -12,10 +12,19 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from aegis.engine import Local, one_thread
-from aegis.files import digest_of, write_text
-from aegis.validation import Outcome, Study, Task, rates, replicate, run_tasks, timed, together
-from aegis.validation import stored as stored_runs
+from aegis.engine import Local, limit_blas_threads
+from aegis.files import json_digest, write_text
+from aegis.validation import (
+    ClaimOutcome,
+    Study,
+    Task,
+    joint_violations,
+    replicate,
+    run_tasks,
+    stored_runs,
+    timed_progress,
+    violation_rates,
+)
 from coverage_gates import gates
 from coverage_page import CERTIFICATES, COVERAGE, coverage_lines, rewrite_page
 from coverage_studies import studies
@@ -50,20 +59,20 @@ def digest(study: Study) -> str:
     kept = [study.comparator, study.others, study.rated, study.totals, study.taken_only, study.guarded, study.clustered]
     asked = [study.methods, study.scopes, study.what, study.known_gain]
     size = [study.episodes, study.delta, study.oracle_episodes, study.seed]
-    return digest_of([repr(study.world), study.legacy, learner, *size, *kept, *asked])
+    return json_digest([repr(study.world), study.legacy, learner, *size, *kept, *asked])
 
 
-def stored(name: str, folder: Path) -> list[Outcome]:
+def stored(name: str, folder: Path) -> list[ClaimOutcome]:
     """Return the outcomes of a study that are on disk, by run."""
     found = stored_runs(name, Named(name).key, folder)
-    return [Outcome(**{**item, "scope": tuple(item["scope"])}) for run in found for item in found[run]]
+    return [ClaimOutcome(**{**item, "scope": tuple(item["scope"])}) for run in found for item in found[run]]
 
 
 def replicate_all(names: Iterable[str], runs: int, folder: Path, workers: int) -> None:
     """Run the runs of the studies that are missing, and say how far it is."""
     watched = gates()
     tasks: dict[str, Task] = {name: watched[name] if name in watched else Named(name) for name in names}
-    run_tasks(tasks, runs, folder, Local(workers), timed(lambda line: print(line, flush=True)))
+    run_tasks(tasks, runs, folder, Local(workers), timed_progress(lambda line: print(line, flush=True)))
 
 
 def summarise(folder: Path) -> None:
@@ -95,9 +104,9 @@ def summarise(folder: Path) -> None:
         rewrite_page()
 
 
-def _study(study: Study, outcomes: list[Outcome]) -> dict[str, Any]:
+def _study(study: Study, outcomes: list[ClaimOutcome]) -> dict[str, Any]:
     """Return the results of a study as plain data."""
-    claims, joint = rates(outcomes, DELTA), together(outcomes)
+    claims, joint = violation_rates(outcomes, DELTA), joint_violations(outcomes)
     return {
         "world": study.world.name,
         "legacy": study.legacy,
@@ -120,7 +129,7 @@ def main() -> None:
     options.add_argument("--no-table", action="store_true", help="run only")
     options.add_argument("--table", action="store_true", help="write the tables from the runs there are")
     given = options.parse_args()
-    one_thread()
+    limit_blas_threads()
     if not given.table:
         replicate_all(given.study or [*studies(), *gates()], given.runs, given.folder, given.workers)
     if not given.no_table:

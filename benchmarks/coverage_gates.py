@@ -15,16 +15,14 @@ from typing import Any
 import numpy as np
 
 from aegis.certificate import certify
-from aegis.files import digest_of
-from aegis.handover import GateSettings, Handover, History
-from aegis.handover.events import Flipped
-from aegis.handover.hosts import External
-from aegis.logs import Source
-from aegis.logs.tidy import to_table
+from aegis.files import json_digest
+from aegis.handover import Flipped, GateSettings, Handover, History
+from aegis.handover.hosts.external import ExternalHost
+from aegis.logs import Source, to_table
 from aegis.policies import Function, without_exploration
 from aegis.problem import Array, Level, Policy, Rows
 from aegis.rng import stream
-from aegis.validation.incumbents import compared_problem
+from aegis.validation import problem_with_comparator
 from aegis.worlds import World, make_world
 from coverage_studies import two_neighbours
 
@@ -82,14 +80,14 @@ class Gate:
     def key(self) -> str:
         """Return the digest of everything that a run depends on."""
         function = getattr(self.source, "__name__", repr(self.source))
-        return digest_of([function, repr(self.settings), self.episodes, self.wrong, self.legacy, repr(gated())])
+        return json_digest([function, repr(self.settings), self.episodes, self.wrong, self.legacy, repr(gated())])
 
     def prepare(self) -> Callable[[int], list[dict[str, Any]]]:
         """Return what does one run."""
         world = gated()
         legacy = world.legacy(self.legacy)
         source = Function(world.problem, self.source) if callable(self.source) else self.source
-        host = External(source, ("inner",) if callable(self.source) else ())
+        host = ExternalHost(source, ("inner",) if callable(self.source) else ())
 
         def run(number: int) -> list[dict[str, Any]]:
             gate = Handover(world, legacy, host, self.settings, int(stream(1, "gate of coverage", number).integers(2**62)))
@@ -109,13 +107,13 @@ class Identity:
     @property
     def key(self) -> str:
         """Return the digest of everything that a run depends on."""
-        return digest_of(["identity", LEGACY, LOG, repr(gated())])
+        return json_digest(["identity", LEGACY, LOG, repr(gated())])
 
     def prepare(self) -> Callable[[int], list[dict[str, Any]]]:
         """Return what does one run."""
         world = gated()
         legacy = world.legacy(LEGACY)
-        problem, candidate = compared_problem(world.problem, legacy), without_exploration(legacy)
+        problem, candidate = problem_with_comparator(world.problem, legacy), without_exploration(legacy)
 
         def run(number: int) -> list[dict[str, Any]]:
             log = world.episodes(0, LOG, legacy, int(stream(1, "identity of coverage", number).integers(2**62)))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from aegis.files import write_text
-from aegis.validation import excess
+from aegis.validation import excess_p_value
 from results import table
 
 HERE = Path(__file__).parent
@@ -156,4 +156,4 @@ def rewrite_page() -> None:
 
 
 def _p(item: Mapping[str, Any], delta: float) -> float:
-    return excess(item["violations"], item["runs"], delta)
+    return excess_p_value(item["violations"], item["runs"], delta)

@@ -8,11 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from aegis.agents import CandidateSettings, learn
-from aegis.agents.fitting import MODELS
-from aegis.certificate import Candidate
-from aegis.certificate.sides import Sides
-from aegis.logs import Source, Split
-from aegis.logs.tidy import to_table
+from aegis.certificate import Candidate, UnitSplit
+from aegis.logs import Source, Split, to_table
+from aegis.mechanisms import MODELS
 from aegis.policies import Function
 from aegis.problem import Array, Batch, Level, Problem, Rows
 from aegis.validation import Study
@@ -24,24 +22,24 @@ BY_REWARD = (CandidateSettings("capped"), CandidateSettings("capped", cap=np.inf
 LEGACIES = {"uniform": "uniform", "sign": "sign:epsilon=0.3", "constant": "constant:value=1.6,epsilon=0.2"}
 
 
-def relearned(problem: Problem, log: Batch, run: int, kinds: tuple[CandidateSettings, ...]) -> tuple[Candidate, Sides]:
+def relearned(problem: Problem, log: Batch, run: int, kinds: tuple[CandidateSettings, ...]) -> tuple[Candidate, UnitSplit]:
     """Learn on one side of the log as `aegis learn` does, with kinds of candidates in turn; leave the other side."""
     split = Split("hash", f"run {run}", FRACTION)
     found = learn(Source(to_table(log, problem), problem), split, kinds[run % len(kinds)], models=MODELS)  # not tuned: quicker
-    return Candidate(found.policy, rewards=found.fitted.rewards), Sides((split,))
+    return Candidate(found.policy, rewards=found.fitted.rewards), UnitSplit((split,))
 
 
-def all_kinds(problem: Problem, log: Batch, run: int) -> tuple[Candidate, Sides]:
+def all_kinds(problem: Problem, log: Batch, run: int) -> tuple[Candidate, UnitSplit]:
     """Learn a capped, a greedy and a planned candidate in turn."""
     return relearned(problem, log, run, ALL_KINDS)
 
 
-def by_reward(problem: Problem, log: Batch, run: int) -> tuple[Candidate, Sides]:
+def by_reward(problem: Problem, log: Batch, run: int) -> tuple[Candidate, UnitSplit]:
     """Learn a capped candidate, with W = 2 and without a limit in turn."""
     return relearned(problem, log, run, BY_REWARD)
 
 
-def null(means: tuple[float, float]) -> Callable[[Problem, Batch, int], tuple[Candidate, Sides]]:
+def null(means: tuple[float, float]) -> Callable[[Problem, Batch, int], tuple[Candidate, UnitSplit]]:
     """Return the learner of a fixed candidate whose mean action follows the sign of the task T, which no reward depends on.
 
     means: of the inner action where T < 0 and where T >= 0. T is symmetric around 0, so that on the additive world the gain at
@@ -50,9 +48,9 @@ def null(means: tuple[float, float]) -> Callable[[Problem, Batch, int], tuple[Ca
     return _Null(means)
 
 
-def beside_sign(problem: Problem, log: Batch, run: int) -> tuple[Candidate, Sides]:
+def beside_sign(problem: Problem, log: Batch, run: int) -> tuple[Candidate, UnitSplit]:
     """Return a fixed candidate that does what the incumbent 'sign' does where T < 0, and its opposite elsewhere."""
-    return Candidate(Function(problem, always_lowest, ["inner"])), Sides(())
+    return Candidate(Function(problem, always_lowest, ["inner"])), UnitSplit(())
 
 
 def always_lowest(level: Level, rows: Rows) -> Array:
@@ -66,8 +64,8 @@ class _Null:
     def __init__(self, means: tuple[float, float]) -> None:
         self.means = means
 
-    def __call__(self, problem: Problem, log: Batch, run: int) -> tuple[Candidate, Sides]:
-        return Candidate(Function(problem, self.probabilities)), Sides(())
+    def __call__(self, problem: Problem, log: Batch, run: int) -> tuple[Candidate, UnitSplit]:
+        return Candidate(Function(problem, self.probabilities)), UnitSplit(())
 
     def probabilities(self, level: Level, rows: Rows) -> Array:
         """Return `[n, A]`: the two neighbours of the wanted mean share the probability."""

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 
 from aegis.mechanisms import Belief, ModelSettings, build_belief
-from aegis.planning import Integration, Planned, Thompson, plan
+from aegis.planning import Integration, Planned, Thompson, plan_policy
 from aegis.problem import Actions, Batch, Level, LevelTable, Problem, Reward, Variable
 from aegis.rng import stream
 
@@ -53,4 +53,4 @@ def deep_belief(problem: Problem, features: str = "fourier", count: int = 128) -
 def deep_plan(problem: Problem, nodes: int, particles: int = 1) -> Planned:
     """Return the nested plan of a belief that has seen a few episodes."""
     belief = deep_belief(problem).update(deep_batch(problem, LEARNED_FROM))
-    return plan(belief, Thompson(particles), stream(1, "deep plan"), integration=Integration("quadrature", nodes))
+    return plan_policy(belief, Thompson(particles), stream(1, "deep plan"), integration=Integration("quadrature", nodes))

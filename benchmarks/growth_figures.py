@@ -8,7 +8,7 @@ from typing import Any
 import matplotlib
 from matplotlib.figure import Figure
 
-from aegis.experiments.figures.style import line
+from aegis.paper.bench_figures import line_style
 from growth_tasks import SWEEPS
 
 FOLDER = Path(__file__).parents[1] / "docs" / "figures"
@@ -34,8 +34,8 @@ def _draw(canvas: Any, found: dict[str, Points]) -> None:
     time, memory = canvas.subplots(1, 2)
     for place, (name, points) in enumerate(found.items()):
         sizes = [point["size"] for point in points]
-        time.plot(sizes, [point["cpu"] / points[0]["cpu"] for point in points], **line(place), label=SWEEPS[name].title)
-        memory.plot(sizes, [max(point["megabytes"], 1.0) for point in points], **line(place))
+        time.plot(sizes, [point["cpu"] / points[0]["cpu"] for point in points], **line_style(place), label=SWEEPS[name].title)
+        memory.plot(sizes, [max(point["megabytes"], 1.0) for point in points], **line_style(place))
     by = SWEEPS[next(iter(found))].by
     for axes, label in ((time, "processor time, smallest = 1"), (memory, "peak memory added, MB")):
         axes.set_xscale("linear" if by == "levels" else "log")

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from aegis.certificate import Candidate, certify
-from aegis.engine import one_thread
-from aegis.handover import HOSTS
-from aegis.handover.gates import make_gate
+from aegis.engine import limit_blas_threads
+from aegis.handover import HOSTS, make_gate
 from aegis.logs import Source
 from aegis.policies import Legacy, Softmax, TargetColumns
 from aegis.worlds import make_world
@@ -140,7 +139,7 @@ def seconds(work: Work) -> float:
 def main() -> None:
     """Make one measurement."""
     sweep, size = SWEEPS[sys.argv[1]], int(sys.argv[2])
-    one_thread()
+    limit_blas_threads()
     start = memory("VmRSS")
     cpu = seconds(sweep.work(size))
     print(json.dumps({"size": size, "cpu": cpu, "megabytes": max(0.0, memory("VmHWM") - start)}))

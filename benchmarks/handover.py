@@ -13,11 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from aegis.engine import map_parts, one_thread
-from aegis.handover.events import Event, Flipped
-from aegis.handover.gates import make_gate
+from aegis.engine import limit_blas_threads, map_parts
+from aegis.handover import Event, Flipped, make_gate, scaled_episode_rewards
 from aegis.paper import register_gates
-from aegis.handover.run import episode_rewards
 from aegis.worlds import World, true_value
 from handover_page import write
 from handover_tasks import Declared, tasks
@@ -32,7 +30,7 @@ Trial = tuple[str, int]
 
 def perform(trial: Trial) -> tuple[Trial, dict[str, Any]]:
     """Run a gate until what the task asks for has happened, or the episodes are over."""
-    one_thread()
+    limit_blas_threads()
     name, run = trial
     task = tasks()[name]
     plant, legacy = task.plant()
@@ -68,7 +66,7 @@ def _rewards(plant: Any, legacy: Any, gate: Any, seed: int) -> dict[str, float]:
     """Return mean rewards in logged units: of the gate before and after its flips, and of the legacy on the same episodes."""
     low, high = plant.problem.reward.range
     own = low + np.array(gate.rewards) * (high - low)
-    alone = low + episode_rewards(plant.problem, plant.episodes(0, own.size, legacy, seed)) * (high - low)
+    alone = low + scaled_episode_rewards(plant.problem, plant.episodes(0, own.size, legacy, seed)) * (high - low)
     found = {"gate": float(own.mean()), "legacy": float(alone.mean())}
     flips = [event.since - 1 for event in gate.events if isinstance(event, Flipped)]
     if flips:

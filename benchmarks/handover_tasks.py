@@ -8,10 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from aegis.handover import HOSTS, Host
-from aegis.handover.counter_example import CounterExample
-from aegis.handover.history import History
-from aegis.handover.hosts import Proposal
+from aegis.handover import HOSTS, History, Host, Proposal
+from aegis.paper import CounterExample
 from aegis.policies import Function, Legacy
 from aegis.problem import Array, Batch, Level, Plant, Policy, Problem, Rows
 from aegis.worlds import World, make_world

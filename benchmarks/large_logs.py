@@ -17,11 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from aegis.agents import CandidateSettings, Learned, learn
-from aegis.certificate import Candidate, Certificate, certify
-from aegis.certificate.data import DataDigest
-from aegis.engine import one_thread, usable_cores
+from aegis.certificate import Candidate, Certificate, DataDigest, certify
+from aegis.engine import limit_blas_threads, usable_cores
 from aegis.logs import Source, Split, required_columns
-from aegis.logs.spans import PIECE
+from aegis.logs.formats.base import CHUNK_ROWS
 from aegis.mechanisms import ModelSettings
 from aegis.policies import TargetColumns
 from big_log import TARGETS, big_problem, scan, write_big_log
@@ -190,7 +189,7 @@ def _growth(results: list[dict[str, Any]]) -> list[str]:
             f"{asked.name}, from {first['rows']:,} to {last['rows']:,} rows: peak memory "
             f"{last['alone_megabytes'] / first['alone_megabytes'] - 1:+.1%} in one process, "
             f"{last['megabytes'] / first['megabytes'] - 1:+.1%} as the command runs it (one process below "
-            f"{2 * PIECE:,} rows, then three)."
+            f"{2 * CHUNK_ROWS:,} rows, then three)."
         )
         steps = [
             (more["certify"][0] - less["certify"][0]) / (more["rows"] - less["rows"]) for less, more in itertools.pairwise(own)
@@ -242,7 +241,7 @@ def main() -> None:
     options.add_argument("--task", action="append", choices=sorted(TASKS), help="only these")
     options.add_argument("--no-table", action="store_true", help="print only")
     given = options.parse_args()
-    one_thread()
+    limit_blas_threads()
     for work, asked in ((measure, given.measure), (calls, given.calls)):
         if asked:
             print(json.dumps(work(asked[0], Path(asked[1]), Path(asked[2]))))

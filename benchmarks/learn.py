@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from aegis.agents import CandidateSettings, learn
-from aegis.engine import one_thread
+from aegis.engine import limit_blas_threads
 from aegis.files import write_text
 from aegis.logs import Source, write_log
 from aegis.policies import Capped
@@ -94,7 +94,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--again", action="store_true", help="measure everything anew")
     again = options.parse_args().again
-    one_thread()
+    limit_blas_threads()
     rows: list[dict[str, Any]] = [] if again or not FILE.exists() else json.loads(FILE.read_text(encoding="utf-8"))["rows"]
     for name in WORLDS:
         for legacy in LEGACIES:

@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 from scipy import stats
 
-from aegis.agents import AGENTS, Agent, Online, lockstep, make_online, run_together
-from aegis.engine import map_parts, one_thread
-from aegis.mechanisms import ModelSettings, StackedBelief, build_belief, fourier, nig, stacked, stacked_features
-from aegis.planning import Integration, Thompson, plan
+from aegis.agents import AGENTS, Agent, Online, execution, make_online, run_in_lockstep
+from aegis.engine import limit_blas_threads, map_parts
+from aegis.mechanisms import ModelSettings, StackedBelief, build_belief, fourier, normal_inverse_gamma, run_stacks
+from aegis.planning import Integration, Thompson, plan_policy
 from aegis.problem import Actions, Batch, Level, LevelTable, Problem, Reward, Variable
 from aegis.rng import stream
 from aegis.worlds import make_world, oracle_value
@@ -74,7 +74,7 @@ def run_unit(unit: Unit) -> tuple[Unit, list[tuple[float, float]], float]:
     """Return the unit, each seed's mean reward per episode over the first 200 and over all episodes, and CPU seconds."""
     onlines = runs_of(unit.agent, unit.seeds, dict(unit.settings))
     before = time.process_time()
-    found = run_together(onlines, unit.episodes)
+    found = run_in_lockstep(onlines, unit.episodes)
     spent = time.process_time() - before
     return unit, [(float(own.sums[:200].mean()), float(own.sums.mean())) for own in found], spent
 
@@ -140,19 +140,19 @@ def episode_parts(agent: str, seeds: int, episodes: int) -> dict[str, float]:
 
     def loop(count: int) -> None:
         alone = onlines[0].steps(priors[0], 0, count)
-        for batch, _ in alone if seeds == 1 else lockstep.steps(onlines, StackedBelief.of(priors), 0, count):
+        for batch, _ in alone if seeds == 1 else execution.lockstep_episodes(onlines, StackedBelief.of(priors), 0, count):
             batch.episode_means(batch.reward)
             batch.episode_sums(batch.reward)
 
     loop(20)
     clock = Clock()
     clock.replace(fourier, "np", TimedNumpy(clock))
-    clock.replace(stacked_features, "np", TimedNumpy(clock))
-    for owner in (fourier.Fourier, stacked_features.FourierStack):
+    clock.replace(run_stacks, "np", TimedNumpy(clock))
+    for owner in (fourier.Fourier, run_stacks.FourierStack):
         clock.watch("matrix products", owner, "evaluate", "evaluate_each", "__call__")
-    clock.watch("matrix products", nig.NIG, "update")
-    clock.watch("matrix products", stacked.StackedNIG, "update")
-    clock.watch("Cholesky and solves", nig.NIG, "moments", "draw")
+    clock.watch("matrix products", normal_inverse_gamma.NIG, "update")
+    clock.watch("matrix products", run_stacks.StackedNIG, "update")
+    clock.watch("Cholesky and solves", normal_inverse_gamma.NIG, "moments", "draw")
     try:
         before = time.process_time()
         loop(episodes)
@@ -208,7 +208,7 @@ def three_level_cost(actions: int = 11, nodes: int = 16, repeats: int = 5) -> tu
     outcome = rng.standard_normal(rows)
     batch = Batch(np.arange(1), tables, outcome + 0.1, np.ones(rows, dtype=bool), outcome)
     belief = build_belief(problem, ModelSettings(features="fourier", linear_terms=False)).update(batch)
-    policy = plan(belief, Thompson(1), rng, integration=Integration("quadrature", nodes))
+    policy = plan_policy(belief, Thompson(1), rng, integration=Integration("quadrature", nodes))
     policy.values("slow", batch)
     planning, updating = [], []
     for _ in range(repeats):
@@ -230,7 +230,7 @@ def main() -> None:
     chosen = options.parse_args()
     quick = chosen.quick
     seeds, episodes = (3, 400) if quick else (10, 2000)
-    one_thread()
+    limit_blas_threads()
     if chosen.parts:
         print("\n".join(parts_table()[0]))
         return

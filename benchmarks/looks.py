@@ -17,10 +17,9 @@ import pyarrow as pa
 
 from aegis import certify
 from aegis.certificate import Candidate
-from aegis.engine import one_thread
+from aegis.engine import limit_blas_threads
 from aegis.files import write_text
-from aegis.logs import Source
-from aegis.logs.tidy import to_table
+from aegis.logs import Source, to_table
 from looks_logs import ACTIONS, LOOKS, STOPS, Log, World, draw, worlds
 from looks_methods import DELTA, Seen, batch_of, bootstrap, classic, ours, policy_of, problem
 from looks_page import COMMITTED, lines, summarise
@@ -141,7 +140,7 @@ def main() -> None:
     options.add_argument("--table", action="store_true", help="write the tables from the runs there are")
     options.add_argument("--file", type=Path, default=FILE)
     given = options.parse_args()
-    one_thread()
+    limit_blas_threads()
     given.file.parent.mkdir(parents=True, exist_ok=True)
     for group in [] if given.table else given.group or list(GROUPS):
         runs = min(given.runs, given.slow) if GROUPS[group][2] else given.runs

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from aegis.policies.capped import cap
+from aegis.policies import capped_probabilities
 from aegis.rng import stream
 
 Array = npt.NDArray[np.float64]
@@ -92,7 +92,7 @@ def ordinary() -> World:
     slopes = np.array([[0.2, -0.2, 0.05, -0.05], [-0.05, 0.05, 0.05, -0.05]])
     success = 0.5 + 0.15 * second[:, None] + (1.0 - 0.3 * second[:, None]) * (features @ slopes)
     twisted = np.where(second[:, None] > 0, success, -success)
-    good, against = cap(success, legacy, CAP), cap(twisted, legacy, CAP)
+    good, against = capped_probabilities(success, legacy, CAP), capped_probabilities(twisted, legacy, CAP)
     world = World("ordinary", features, chance, legacy, np.ones(first.size), success, {"good": good, "against": against}, {}, CAP)
     candidates, scores = {"good": good}, {"good": ((1.0, success),)}
     for name, gain in (("null", 0.0), ("harmful", HARM)):

@@ -10,13 +10,13 @@ from functools import cache
 import numpy as np
 
 from aegis.certificate import Candidate
-from aegis.certificate.sides import LEAST_PLACING, PLACING_SHARE
+from aegis.certificate.unit_split import LEAST_PLACING, PLACING_SHARE
 from aegis.evidence import anytime_bernstein_path, empirical_bernstein, student_t
 from aegis.policies import Capped, Function, Logged, Mixture
 from aegis.problem import Batch, Level, LevelTable, Policy, Problem, Rows, Scope, parse_problem
 from aegis.rng import stream
-from aegis.validation.paths import log_wealths
-from aegis.validation.units import Certified, our_claims
+from aegis.validation import CertifiedUnits, our_claims
+from aegis.validation.bound_traces import log_wealth_path
 from looks_logs import ACTIONS, LOOKS, SEED, STOPS, Array, Ints, Log, World
 
 DELTA = 0.05
@@ -161,7 +161,7 @@ def ours(world: World, log: Log, candidate: str) -> Iterator[tuple[str, Seen]]:
             continue
         chosen = Candidate(policy_of(world, candidate, capped))
         claims = our_claims(problem(), chosen, Scope(LEVEL), rest.take_episodes(np.arange(2)), DELTA, [method], ["gain"])
-        for _, _, trace in Certified(problem(), chosen, Scope(LEVEL), prior, rest, claims).traces():
-            wealth = log_wealths(trace.item, trace.found, 0.0)
+        for _, _, trace in CertifiedUnits(problem(), chosen, Scope(LEVEL), prior, rest, claims).traces():
+            wealth = log_wealth_path(trace.item, trace.found, 0.0)
             reached = [bool(stop > PLACED and wealth[stop - PLACED - 1] >= math.log(1.0 / DELTA)) for stop in STOPS]
             yield name, Seen.of(reached, trace.last.value)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from aegis.evidence import Monitor
-from aegis.evidence.monitor import STAKES
+from aegis.evidence.betting_tests import MONITOR_STAKES
 from aegis.rng import stream
 from results import record, table
 
@@ -37,8 +37,8 @@ def alarm_after(values: np.ndarray, alpha: float, since: int = 0) -> int | None:
 def foretold(kind: str, drop: float, alpha: float) -> float:
     """Return the delay by docs/theory.md, The gate: what is missing to 1/alpha, over the growth of the best stake."""
     values = rewards(kind, FLOOR - drop, DRAWS, 10**9)
-    growth = max(np.log1p(-stake * (values - FLOOR) / (1.0 - FLOOR)).mean() for stake in STAKES)
-    missing = math.log(1.0 / alpha) + math.log(GOOD * (GOOD + 1)) + math.log(STAKES.size)
+    growth = max(np.log1p(-stake * (values - FLOOR) / (1.0 - FLOOR)).mean() for stake in MONITOR_STAKES)
+    missing = math.log(1.0 / alpha) + math.log(GOOD * (GOOD + 1)) + math.log(MONITOR_STAKES.size)
     return missing / growth if growth > 0 else math.inf
 
 

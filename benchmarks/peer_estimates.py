@@ -10,7 +10,7 @@ import numpy.typing as npt
 import peer_logs
 from aegis.comparison.estimators import mean_estimate, self_normalised
 from aegis.evidence import Sketch, lower_path, student_t, value_centre, value_grid
-from aegis.evidence.bootstrap import resampled_means
+from aegis.evidence.bounds.mean_bounds import resampled_means
 from aegis.rng import stream
 from peer_envs import ask
 from peer_rows import Row, saved, smallest

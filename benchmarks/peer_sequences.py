@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from aegis.evidence import Sketch, Streamed, lower_path, value_centre, value_grid
+from aegis.evidence import Sketch, SketchStream, lower_path, value_centre, value_grid
 from aegis.rng import stream
 from peer_envs import ask
 from peer_rows import Row, saved, smallest
@@ -59,7 +59,7 @@ def one_by_one(weights: Array, rewards: Array, every: int) -> Array:
     """Return the same from two streams that take one unit at a time."""
     first = int(FIRST * weights.size) // every * every
     sides = (weights * rewards, weights * (1.0 - rewards))
-    lower, upper = (Streamed(_placed(values, first)) for values in sides)
+    lower, upper = (SketchStream(_placed(values, first)) for values in sides)
     found = [[0.0, 1.0]] * (first // every)
     for count, (below, above) in enumerate(zip(sides[0][first:].tolist(), sides[1][first:].tolist(), strict=True), first + 1):
         lower.add(below)

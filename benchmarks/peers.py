@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict
 
-from aegis.engine import one_thread
+from aegis.engine import limit_blas_threads
 from peer_bandits import bandit_rows
 from peer_envs import ENVIRONMENTS, MissingPeerError
 from peer_estimates import obp_rows
@@ -65,7 +65,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="smaller data, to see whether everything runs; nothing is kept")
     parser.add_argument("--only", nargs="+", choices=tuple(PARTS), help="measure some peers anew")
     asked = parser.parse_args()
-    one_thread()
+    limit_blas_threads()
     measured: dict[str, Found] = {}
     missing: dict[str, str] = {}
     for name in asked.only or PARTS:

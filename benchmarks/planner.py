@@ -18,20 +18,14 @@ from typing import Any
 import numpy as np
 
 from aegis.agents import CandidateSettings, learn
-from aegis.certificate import Candidate
-from aegis.certificate.request import Request
-from aegis.certificate.run import collect
-from aegis.certificate.sides import Sides
-from aegis.certificate.view import View
-from aegis.engine import map_parts, one_thread
-from aegis.logs import Source, Split
-from aegis.logs.tidy import to_table
-from aegis.mechanisms import subtree_means
+from aegis.certificate import Candidate, Request, UnitSplit, scan_log
+from aegis.engine import limit_blas_threads, map_parts
+from aegis.logs import Source, Split, to_table
+from aegis.ope import CandidateView
 from aegis.policies import Capped, Hybrid, Legacy, Uniform, known_incumbent
-from aegis.problem import Array, Batch, Policy, RewardModel
+from aegis.problem import Array, Batch, Policy, RewardModel, subtree_means
 from aegis.rng import stream
-from aegis.validation import Oracle, crossing, handed_over, wealth_path
-from aegis.validation.planner import plan
+from aegis.validation import Oracle, crossing, handover_policy, plan, wealth_path
 from aegis.worlds import World, make_world
 from results import record, table
 
@@ -99,9 +93,9 @@ def perform(job: tuple[Setting, int]) -> dict[str, Any]:
     learned = learn(Source(to_table(log, problem), problem), SPLIT, settings, (setting.level,))
     candidate = Candidate(learned.policy, rewards=learned.fitted.rewards)
     request = Request.of(problem, candidate, [[setting.level]], DELTA, "auto", ("gain",))
-    collected = collect(request, iter([log]), Sides((SPLIT,)))
+    collected = scan_log(request, iter([log]), UnitSplit((SPLIT,)))
     rest = log.take_episodes(np.arange(PRIOR, len(log)))
-    view = View(problem, rest, candidate.policy, collected.models[0], request.comparator)
+    view = CandidateView(problem, rest, candidate.policy, collected.models[0], request.comparator)
     units = crossing(wealth_path(collected.evidence[0], view, 0.0), DELTA)
     pilot = log.take_episodes(np.arange(PRIOR))
     found = plan(problem, pilot, levels=[setting.level], explore=[1.0], caps=[setting.cap], delta=DELTA, tests=1)
@@ -165,7 +159,7 @@ def _legacy(setting: Setting, world: World, run: int) -> Policy:
     before = world.episodes(0, PRIOR, legacy, int(stream(2, "planner before", run).integers(2**62)))
     source = Source(to_table(before, world.problem), world.problem)
     found = learn(source, Split("hash", "half", 0.5), CandidateSettings(), ("inner",))
-    return handed_over(world.problem, found.policy, legacy, ("inner",))
+    return handover_policy(world.problem, found.policy, legacy, ("inner",))
 
 
 def _truth(setting: Setting, world: World, legacy: Policy, rewards: RewardModel) -> dict[str, float]:
@@ -211,7 +205,7 @@ def main() -> None:
     options.add_argument("--workers", type=int, default=2)
     options.add_argument("--file", type=Path, default=FILE, help="where single trials are kept")
     given = options.parse_args()
-    one_thread()
+    limit_blas_threads()
     given.file.parent.mkdir(parents=True, exist_ok=True)
     done = {(json.dumps(trial["setting"]), trial["run"]) for trial in stored(given.file)}
     jobs = [(setting, run) for run in range(given.runs) for setting in SETTINGS]

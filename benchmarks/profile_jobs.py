@@ -20,11 +20,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.csv
 
-from aegis.agents import CandidateSettings, learn, lockstep
+from aegis.agents import CandidateSettings, execution, learn
 from aegis.certificate import Candidate, certify
-from aegis.cli.decide import _chances, _drawn, command
-from aegis.cli.learn import save_learned
-from aegis.engine import one_thread
+from aegis.cli.commands.decide import _action_probabilities, _draw_actions, command
+from aegis.cli.commands.learn import save_learned
+from aegis.engine import limit_blas_threads
 from aegis.logs import Source, Split, read_contexts
 from aegis.mechanisms import StackedBelief
 from aegis.planning import load_policy
@@ -72,7 +72,7 @@ def lockstep_job(runs: int) -> Work:
     """Update the beliefs of several runs in lockstep with an episode of each, and solve: what a step of learning does."""
     onlines = runs_of("nested_cts", runs)
     stacked = StackedBelief.of([online.prior() for online in onlines])
-    batch = next(iter(lockstep.steps(onlines, stacked, 0, 1)))[0]
+    batch = next(iter(execution.lockstep_episodes(onlines, stacked, 0, 1)))[0]
 
     return lambda: stacked.update(batch).solved()
 
@@ -81,7 +81,7 @@ def learning_job(runs: int) -> Work:
     """Learn for a few episodes in lockstep: draw, plan, simulate, update."""
     onlines = runs_of("nested_cts", runs)
     stacked = StackedBelief.of([online.prior() for online in onlines])
-    return lambda: list(lockstep.steps(onlines, stacked, 0, 20))
+    return lambda: list(execution.lockstep_episodes(onlines, stacked, 0, 20))
 
 
 def decide_job(kind: str, level: str, rows: int, as_command: bool) -> Work:
@@ -106,7 +106,7 @@ def decide_job(kind: str, level: str, rows: int, as_command: bool) -> Work:
         return whole
     policy = load_policy(folder / "policy", problem)
     batch, _ = read_contexts(folder / "contexts.csv", problem, level)
-    return lambda: _drawn(_chances(problem, policy, scope, level, batch), level, 1)
+    return lambda: _draw_actions(_action_probabilities(problem, policy, scope, level, batch), level, 1)
 
 
 JOBS: Mapping[str, tuple[str, Callable[[], Work]]] = {
@@ -167,7 +167,7 @@ def repeated(work: Work, seconds: float) -> dict[str, float]:
 def main() -> None:
     """Set a job up, say so, and run it for a while as often as asked."""
     name, seconds = sys.argv[1], float(sys.argv[2])
-    one_thread()
+    limit_blas_threads()
     work = JOBS[name][1]()
     work()
     print("ready", flush=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 
-from aegis.engine import one_thread
+from aegis.engine import limit_blas_threads
 from profile_jobs import JOBS
 from profile_runs import RATE, profiled
 from profile_stacks import CALLS, PYTHON, Profile
@@ -74,7 +74,7 @@ def main() -> None:
     options.add_argument("jobs", nargs="*", metavar="JOB", help=f"one or more of {', '.join(JOBS)}; default: all, recorded")
     options.add_argument("--seconds", type=float, default=SECONDS)
     given = options.parse_args()
-    one_thread()
+    limit_blas_threads()
     found = {}
     for job in given.jobs or JOBS:
         found[job] = profiled(job, given.seconds)

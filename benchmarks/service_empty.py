@@ -14,9 +14,9 @@ import sqlalchemy as sa
 import uvicorn
 from fastapi import FastAPI
 
-from aegis.service.routes.common import EpisodeName, Key
-from aegis.service.store import Database
-from aegis.service.wire import Accepted, Answer, Ask, Close, Closed, Opened, OpenEpisode, Reports
+from aegis.service.routes.base import EpisodeName, Key
+from aegis.service.schemas import Accepted, Answer, Ask, Close, Closed, Opened, OpenEpisode, Reports
+from aegis.service.store.database import Database
 
 META = sa.MetaData()
 ROWS = sa.Table(

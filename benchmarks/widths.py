@@ -11,9 +11,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from aegis.engine import Local, one_thread
+from aegis.engine import Local, limit_blas_threads
 from aegis.files import write_text
-from aegis.validation import Trial, judged, make_trial, run_tasks, stored, timed
+from aegis.validation import ValidationTrial, judge_runs, make_trial, run_tasks, stored_runs, timed_progress
 from aegis.worlds import WORLDS
 from results import machine, record
 from widths_page import PAGE, WIDTHS, lines, rewrite_page
@@ -27,7 +27,7 @@ DELTA = 0.05
 JUDGED = 40_000  # the truth must be known better than the narrowest bound is wide
 
 
-def trials() -> dict[str, Trial]:
+def trials() -> dict[str, ValidationTrial]:
     """Return all trials by name; the world comes first."""
     return {
         f"{world}, {size}": make_trial(
@@ -51,12 +51,12 @@ def summarise(folder: Path, runs: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
     least = runs
     for name, trial in trials().items():
-        done = {run: result for run, result in stored(name, trial.key, folder).items() if run < runs}
+        done = {run: result for run, result in stored_runs(name, trial.key, folder).items() if run < runs}
         if not done:
             continue
         least = min(least, len(done))
         world, size = name.split(", ")
-        for row in judged(done, DELTA, {}).rows:
+        for row in judge_runs(done, DELTA, {}).rows:
             if row.certificate:
                 widths = found.setdefault(row.claim, {}).setdefault(row.bound, {}).setdefault(world, {})
                 widths[size] = {"width": round(row.width, 5), "above": row.at_end}
@@ -87,9 +87,9 @@ def main() -> None:
     options.add_argument("--folder", type=Path, default=FOLDER, help="where single runs are kept")
     options.add_argument("--table", action="store_true", help="write the table from the runs there are")
     given = options.parse_args()
-    one_thread()
+    limit_blas_threads()
     if not given.table:
-        run_tasks(trials(), given.runs, given.folder, Local(given.workers), timed(lambda line: print(line, flush=True)))
+        run_tasks(trials(), given.runs, given.folder, Local(given.workers), timed_progress(lambda line: print(line, flush=True)))
     write(summarise(given.folder, given.runs))
 
 

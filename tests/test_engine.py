@@ -17,19 +17,19 @@ import pytest
 import threadpoolctl
 
 from aegis.engine import (
-    ALONE,
+    IN_PROCESS,
     THREAD_VARIABLES,
-    Crew,
     Local,
+    ProcessPool,
+    engine_for_function,
+    limit_blas_threads,
+    map_in_order,
     map_parts,
-    mapped,
-    one_thread,
-    prepared,
-    sendable,
-    threads,
+    processes,
     usable_cores,
+    warm_engine,
 )
-from aegis.engine import crew as crew_module
+from aegis.engine import processes as crew_module
 from aegis.errors import ModelError, SettingError
 
 
@@ -44,7 +44,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_every_variable_is_set_and_loaded_libraries_are_limited(asked: list[int]) -> None:
-    one_thread()
+    limit_blas_threads()
     assert [os.environ[name] for name in THREAD_VARIABLES] == ["1", "1", "1"]
     assert asked == [1]
 
@@ -52,7 +52,7 @@ def test_every_variable_is_set_and_loaded_libraries_are_limited(asked: list[int]
 @pytest.mark.parametrize("chosen", THREAD_VARIABLES)
 def test_a_users_choice_is_kept_and_the_others_are_set(chosen: str, asked: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(chosen, "4")
-    one_thread()
+    limit_blas_threads()
     assert {name: os.environ[name] for name in THREAD_VARIABLES} == {
         name: "4" if name == chosen else "1" for name in THREAD_VARIABLES
     }
@@ -100,14 +100,14 @@ LONG = "__import__('time').sleep(60)"
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_crew_gives_every_result_with_the_place_of_its_part(workers: int) -> None:
-    with Crew(math.factorial, [3, 4, 5], workers) as crew:
+    with ProcessPool(math.factorial, [3, 4, 5], workers) as crew:
         assert sorted(crew) == [(0, 6), (1, 24), (2, 120)]
     assert multiprocessing.active_children() == []
 
 
 def test_what_is_done_comes_first_and_who_is_busy_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crew_module, "LAST_WORDS", 600.0)  # nobody who is busy is asked to end by itself
-    with Crew(eval, [LONG, "6", "7"], 2) as crew:
+    monkeypatch.setattr(crew_module, "SHUTDOWN_SECONDS", 600.0)  # nobody who is busy is asked to end by itself
+    with ProcessPool(eval, [LONG, "6", "7"], 2) as crew:
         results = iter(crew)
         assert [next(results), next(results)] == [(1, 6), (2, 7)]
         (busy,) = [child for child in multiprocessing.active_children() if child is crew._members[0].process]
@@ -116,7 +116,7 @@ def test_what_is_done_comes_first_and_who_is_busy_is_stopped(monkeypatch: pytest
 
 
 def test_who_is_interrupted_gets_what_is_there() -> None:
-    with Crew(eval, [LONG, "6", "7"], 2) as crew:
+    with ProcessPool(eval, [LONG, "6", "7"], 2) as crew:
         for place, result in crew:
             assert (place, result) == (1, 6)
             break
@@ -126,7 +126,7 @@ def test_who_is_interrupted_gets_what_is_there() -> None:
 
 
 def test_results_that_come_together_are_all_given() -> None:
-    with Crew(eval, ["1", "2", "3", "4"], 2) as crew:
+    with ProcessPool(eval, ["1", "2", "3", "4"], 2) as crew:
         results = iter(crew)
         got = [next(results)]
         while len(crew.finished()) < 3:
@@ -135,7 +135,7 @@ def test_results_that_come_together_are_all_given() -> None:
 
 
 def test_alone_the_result_in_hand_is_there() -> None:
-    with Crew(math.sqrt, [4.0, 9.0]) as crew:
+    with ProcessPool(math.sqrt, [4.0, 9.0]) as crew:
         next(iter(crew))
         assert crew.finished() == [(0, 2.0)]
 
@@ -179,7 +179,7 @@ def test_workers_end_with_whoever_started_them() -> None:
 
 
 def test_cores_that_may_be_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(threads, "QUOTA", tmp_path / "cpu.max")
+    monkeypatch.setattr(processes, "QUOTA", tmp_path / "cpu.max")
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3}, raising=False)
     assert usable_cores() == 4
     for text, cores in (("max 100000", 4), ("150000 100000", 2), ("10000 100000", 1), ("900000 100000", 4), ("what", 4)):
@@ -188,21 +188,21 @@ def test_cores_that_may_be_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
 
 
 def test_processes_on_standby_do_the_work_and_end() -> None:
-    with prepared(Local(2), "aegis.problem") as engine:
+    with warm_engine(Local(2), "aegis.problem") as engine:
         assert isinstance(engine, Local)
-        assert list(mapped(engine, math.factorial, range(5))) == [1, 1, 2, 6, 24]
-        assert list(mapped(engine, math.factorial, range(3))) == [1, 1, 2]  # they were taken; others are started
+        assert list(map_in_order(engine, math.factorial, range(5))) == [1, 1, 2, 6, 24]
+        assert list(map_in_order(engine, math.factorial, range(3))) == [1, 1, 2]  # they were taken; others are started
     assert not multiprocessing.active_children()
-    with prepared(Local(2), "no.such.module") as engine:  # what is wrong with a module is found out by whoever needs it
-        assert list(mapped(engine, math.factorial, range(4))) == [1, 1, 2, 6]
-    with prepared(Local(2), "aegis.problem"):
+    with warm_engine(Local(2), "no.such.module") as engine:  # what is wrong with a module is found out by whoever needs it
+        assert list(map_in_order(engine, math.factorial, range(4))) == [1, 1, 2, 6]
+    with warm_engine(Local(2), "aegis.problem"):
         pass  # nothing came of it
     assert not multiprocessing.active_children()
-    with prepared(ALONE, "aegis.problem") as engine:
-        assert engine is ALONE
+    with warm_engine(IN_PROCESS, "aegis.problem") as engine:
+        assert engine is IN_PROCESS
 
 
 def test_what_cannot_be_sent_stays_here() -> None:
-    assert sendable(Local(2), math.factorial) == Local(2)
-    assert sendable(Local(2), lambda part: part) == ALONE
-    assert sendable(ALONE, lambda part: part) == ALONE
+    assert engine_for_function(Local(2), math.factorial) == Local(2)
+    assert engine_for_function(Local(2), lambda part: part) == IN_PROCESS
+    assert engine_for_function(IN_PROCESS, lambda part: part) == IN_PROCESS

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from aegis.engine import ALONE, Dask, Local, dask_team, engine_of, mapped
+from aegis.engine import IN_PROCESS, Dask, Local, dask_pool, map_in_order, parse_engine
 from aegis.errors import InputError, ModelError, SettingError
 
 distributed = pytest.importorskip("distributed", reason="Dask is not installed: pip install 'aegis-handover[distributed]'")
@@ -49,23 +49,23 @@ def cluster() -> Iterator[str]:
 
 def test_the_same_results_in_order(cluster: str) -> None:
     expected = [value * value for value in range(12)]
-    for engine in (ALONE, Local(2), engine_of(cluster)):
-        assert list(mapped(engine, slow_square, range(12))) == expected
+    for engine in (IN_PROCESS, Local(2), parse_engine(cluster)):
+        assert list(map_in_order(engine, slow_square, range(12))) == expected
 
 
 def test_parts_of_a_worker_that_dies_are_done_again(tmp_path: Path) -> None:
     parts = [(str(tmp_path / "died"), number) for number in range(8)]
-    assert list(mapped(engine_of("dask", 2), killing, parts)) == list(range(1, 9))
+    assert list(map_in_order(parse_engine("dask", 2), killing, parts)) == list(range(1, 9))
     assert (tmp_path / "died").exists()
 
 
 def test_what_a_part_raises_is_raised_here(cluster: str) -> None:
     with pytest.raises(InputError, match="row 0: not a number"):
-        list(mapped(engine_of(cluster), refusing, [0]))
+        list(map_in_order(parse_engine(cluster), refusing, [0]))
 
 
 def test_what_is_there_is_given_to_whoever_is_interrupted(cluster: str) -> None:
-    with engine_of(cluster).team(slow_square, range(6)) as team:
+    with parse_engine(cluster).team(slow_square, range(6)) as team:
         results = iter(team)
         first = next(results)
         time.sleep(0.5)
@@ -76,7 +76,7 @@ def test_what_is_there_is_given_to_whoever_is_interrupted(cluster: str) -> None:
 
 
 def test_a_part_that_kills_every_worker_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    team: Any = dask_team.DaskTeam(slow_square, [1], None, 1)
+    team: Any = dask_pool.DaskPool(slow_square, [1], None, 1)
 
     class Killed:
         def result(self) -> int:
@@ -87,12 +87,12 @@ def test_a_part_that_kills_every_worker_is_given_up(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_cluster_with_other_versions_is_refused(cluster: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    here = {**dask_team.about(), "numpy": "0.1"}
-    real = dask_team.about
+    here = {**dask_pool.library_versions(), "numpy": "0.1"}
+    real = dask_pool.library_versions
     calls = iter([here])
-    monkeypatch.setattr(dask_team, "about", _Once(real, calls))
+    monkeypatch.setattr(dask_pool, "library_versions", _Once(real, calls))
     with pytest.raises(SettingError, match=r"has numpy .* \(here 0\.1\).*install the same there"):
-        list(mapped(engine_of(cluster), slow_square, [1]))
+        list(map_in_order(parse_engine(cluster), slow_square, [1]))
 
 
 class _Once:
@@ -109,7 +109,7 @@ class _Once:
 
 
 def _real() -> Any:
-    return dask_team.about
+    return dask_pool.library_versions
 
 
 @pytest.mark.parametrize(
@@ -117,25 +117,25 @@ def _real() -> Any:
 )
 def test_engines_that_are_none(name: str) -> None:
     with pytest.raises(SettingError, match="an engine is local, dask or dask://host:port"):
-        engine_of(name)
+        parse_engine(name)
 
 
 def test_engines_by_name() -> None:
-    assert engine_of("local", 3) == Local(3)
-    assert engine_of("dask", 2) == Dask(None, 2)
-    assert engine_of("dask://10.0.0.7:8786", 2) == Dask("tcp://10.0.0.7:8786", 2)
-    assert engine_of("local").workers >= 1
+    assert parse_engine("local", 3) == Local(3)
+    assert parse_engine("dask", 2) == Dask(None, 2)
+    assert parse_engine("dask://10.0.0.7:8786", 2) == Dask("tcp://10.0.0.7:8786", 2)
+    assert parse_engine("local").workers >= 1
     with pytest.raises(SettingError, match="workers"):
-        engine_of("dask", 0)
+        parse_engine("dask", 0)
 
 
 def test_a_scheduler_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dask_team, "ANSWERS", "1s")
+    monkeypatch.setattr(dask_pool, "SCHEDULER_TIMEOUT", "1s")
     with socket.socket() as found:
         found.bind(("127.0.0.1", 0))
         port = found.getsockname()[1]
     with pytest.raises(SettingError, match=f"no Dask scheduler answers at tcp://127.0.0.1:{port}"):
-        list(mapped(engine_of(f"dask://127.0.0.1:{port}"), slow_square, [1]))
+        list(map_in_order(parse_engine(f"dask://127.0.0.1:{port}"), slow_square, [1]))
 
 
 def test_without_dask_one_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,4 +150,4 @@ def test_without_dask_one_is_told_what_to_install(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(builtins, "__import__", missing)
     with pytest.raises(SettingError, match=r"aegis-handover\[distributed\]"):
-        list(mapped(engine_of("dask"), slow_square, [1]))
+        list(map_in_order(parse_engine("dask"), slow_square, [1]))

@@ -8,7 +8,7 @@ import pickle
 import pytest
 
 from aegis import errors
-from aegis.errors import AegisError, InputError, ModelError, PolicyError, RefusedError, SettingError, choose, nearest
+from aegis.errors import AegisError, InputError, ModelError, PolicyError, RefusedError, SettingError, check_choice, did_you_mean
 
 CLASSES = [member for _, member in inspect.getmembers(errors, inspect.isclass) if member.__module__ == "aegis.errors"]
 
@@ -56,12 +56,12 @@ def test_input_is_told_from_computation() -> None:
     ],
 )
 def test_the_nearest_word(word: str, allowed: list[object], hint: str) -> None:
-    assert nearest(word, allowed) == hint
+    assert did_you_mean(word, allowed) == hint
 
 
 def test_choosing_a_word() -> None:
-    choose("lcb", ["ucb", "lcb"], "rule")
+    check_choice("lcb", ["ucb", "lcb"], "rule")
     with pytest.raises(SettingError, match=r"^unknown rule 'lcd' \(did you mean 'lcb'\?\); allowed: ucb, lcb$"):
-        choose("lcd", ["ucb", "lcb"], "rule")
+        check_choice("lcd", ["ucb", "lcb"], "rule")
     with pytest.raises(PolicyError, match="unknown policy 'x'; allowed: uniform"):
-        choose("x", ["uniform"], "policy", PolicyError)
+        check_choice("x", ["uniform"], "policy", PolicyError)

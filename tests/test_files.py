@@ -15,7 +15,7 @@ import pytest
 
 from aegis import files
 from aegis.errors import OutputError
-from aegis.files import LOCK, digest_of, left_aside, locked, write_text, written_aside
+from aegis.files import LOCK, atomic_write, folder_lock, is_partial_file, json_digest, write_text
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_a_new_file_takes_the_place_of_the_old_one(old: Path) -> None:
 
 
 def test_the_old_file_is_there_until_the_new_one_is_complete(old: Path) -> None:
-    with written_aside(old) as aside:
+    with atomic_write(old) as aside:
         assert aside.parent == old.parent and aside.name.endswith(".part")
         aside.write_text("half")
         assert old.read_text() == "old"
@@ -47,7 +47,7 @@ def test_the_old_file_is_there_until_the_new_one_is_complete(old: Path) -> None:
 @pytest.mark.parametrize("error", [ValueError("no"), KeyboardInterrupt(), SystemExit(1)])
 def test_an_error_inside_leaves_the_old_file(old: Path, error: BaseException) -> None:
     def interrupted() -> None:
-        with written_aside(old) as aside:
+        with atomic_write(old) as aside:
             aside.write_text("half")
             raise error
 
@@ -143,16 +143,16 @@ def test_files_have_the_permissions_of_ordinary_files(tmp_path: Path) -> None:
 
 
 def test_digests_depend_on_content_and_not_on_order() -> None:
-    assert digest_of({"b": [1, 2.5], "a": None}) == digest_of({"a": None, "b": [1, 2.5]})
-    assert digest_of({"a": 1}) == "015abd7f5cc57a2dd94b7590f04ad8084273905ee33ec5cebeae62276a97f862"
+    assert json_digest({"b": [1, 2.5], "a": None}) == json_digest({"a": None, "b": [1, 2.5]})
+    assert json_digest({"a": 1}) == "015abd7f5cc57a2dd94b7590f04ad8084273905ee33ec5cebeae62276a97f862"
     values: list[object] = [{}, [], None, 0, 0.0, "0", [1, 2], [2, 1], {"a": 1}, {"a": "1"}, float("nan"), float("inf")]
-    assert len({digest_of(value) for value in values}) == len(values)
+    assert len({json_digest(value) for value in values}) == len(values)
 
 
 def test_files_left_aside_are_known_by_their_names(tmp_path: Path) -> None:
-    with written_aside(tmp_path / "log.parquet") as aside:
-        assert left_aside(aside)
-    assert not left_aside(tmp_path / "log.parquet") and not left_aside(tmp_path / ".hidden")
+    with atomic_write(tmp_path / "log.parquet") as aside:
+        assert is_partial_file(aside)
+    assert not is_partial_file(tmp_path / "log.parquet") and not is_partial_file(tmp_path / ".hidden")
 
 
 needs_locks = pytest.mark.skipif(files.fcntl is None, reason="this system has no file locks")
@@ -160,12 +160,15 @@ needs_locks = pytest.mark.skipif(files.fcntl is None, reason="this system has no
 
 @needs_locks
 def test_a_folder_has_one_holder_at_a_time(tmp_path: Path) -> None:
-    with locked(tmp_path / "new" / "run"):
-        with pytest.raises(OutputError, match=r"another process is writing into .*run; wait"), locked(tmp_path / "new" / "run"):
+    with folder_lock(tmp_path / "new" / "run"):
+        with (
+            pytest.raises(OutputError, match=r"another process is writing into .*run; wait"),
+            folder_lock(tmp_path / "new" / "run"),
+        ):
             pass
-        with locked(tmp_path / "other"):
+        with folder_lock(tmp_path / "other"):
             pass
-    with locked(tmp_path / "new" / "run"):
+    with folder_lock(tmp_path / "new" / "run"):
         pass
     assert list((tmp_path / "new" / "run").iterdir()) == []
 
@@ -183,11 +186,11 @@ with locked(sys.argv[1]):
 def test_a_killed_holder_blocks_nobody(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None and holder.stdout.readline() == "held\n"
-        with pytest.raises(OutputError, match="another process"), locked(tmp_path):
+        with pytest.raises(OutputError, match="another process"), folder_lock(tmp_path):
             pass
         holder.kill()
     assert (tmp_path / LOCK).exists()
-    with locked(tmp_path):
+    with folder_lock(tmp_path):
         pass
     assert not (tmp_path / LOCK).exists()
 
@@ -206,20 +209,20 @@ def test_a_lock_that_its_holder_removed_meanwhile_is_not_taken(tmp_path: Path, m
 
     (tmp_path / "first").touch()
     monkeypatch.setattr(os, "open", slow)
-    with locked(tmp_path):
+    with folder_lock(tmp_path):
         assert (tmp_path / LOCK).exists()
-        with pytest.raises(OutputError), locked(tmp_path):
+        with pytest.raises(OutputError), folder_lock(tmp_path):
             pass
 
 
 def test_a_place_that_cannot_be_locked_is_an_output_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     for place in (tmp_path / "file", tmp_path / "file" / "deeper"):
-        with pytest.raises(OutputError, match="cannot write into"), locked(place):
+        with pytest.raises(OutputError, match="cannot write into"), folder_lock(place):
             pass
 
 
 def test_without_locks_nothing_is_held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(files, "fcntl", None)
-    with locked(tmp_path), locked(tmp_path):
+    with folder_lock(tmp_path), folder_lock(tmp_path):
         assert list(tmp_path.iterdir()) == []

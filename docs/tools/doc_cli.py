@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import click
 
 from aegis.cli import COMMANDS, app
-from aegis.cli.exits import BAD, INTERRUPTED, TERMINATED
+from aegis.cli.exit_status import BAD, INTERRUPTED, TERMINATED
 
 START = f"""# The command line
 

@@ -12,9 +12,9 @@ from aegis.version import __version__
 
 if TYPE_CHECKING:
     from aegis.agents import AGENTS, Agent, CandidateSettings, Learned, Online, learn, make_online, run, run_to
+    from aegis.api import load_candidate
     from aegis.audit import audit_log
     from aegis.certificate import Candidate, Certificate, certificate_schema, certify, load_certificate, register, verify
-    from aegis.cli.candidates import load_candidate
     from aegis.comparison import Comparison, ComparisonSettings, compare
     from aegis.logs import Source, Split, draft_problem, write_log
     from aegis.mechanisms import Belief, LevelRewards, ModelSettings, build_belief, fit_scalings
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     )
     from aegis.problem import Batch, Incumbent, Level, Problem, Scope, load_problem, save_problem
     from aegis.report import write_report
-    from aegis.service.client import Client
+    from aegis.service.client.gate_client import Client
     from aegis.validation import Plan, Validation, plan, validate
     from aegis.worlds import WORLDS, OraclePolicy, make_world, oracle_value, true_value
 
@@ -42,7 +42,7 @@ _ROOMS = {
     "agents": ("AGENTS", "Agent", "CandidateSettings", "Learned", "Online", "learn", "make_online", "run", "run_to"),
     "audit": ("audit_log",),
     "certificate": ("Candidate", "Certificate", "certificate_schema", "certify", "load_certificate", "register", "verify"),
-    "cli.candidates": ("load_candidate",),
+    "api": ("load_candidate",),
     "comparison": ("Comparison", "ComparisonSettings", "compare"),
     "logs": ("Source", "Split", "draft_problem", "write_log"),
     "mechanisms": ("Belief", "LevelRewards", "ModelSettings", "build_belief", "fit_scalings"),

@@ -71,20 +71,20 @@ class ModelError(AegisError):
     """A computation cannot go on."""
 
 
-def nearest(word: str, allowed: Iterable[object]) -> str:
+def did_you_mean(word: str, allowed: Iterable[object]) -> str:
     """Return ` (did you mean 'x'?)` for the allowed word closest to `word`, or an empty string."""
     names = [str(name) for name in allowed]
     found = difflib.get_close_matches(str(word), names, n=1, cutoff=0.5)
     return f" (did you mean '{found[0]}'?)" if found else ""
 
 
-def choose(word: str, allowed: Iterable[object], what: str, error: type[InputError] = SettingError) -> None:
+def check_choice(word: str, allowed: Iterable[object], what: str, error: type[InputError] = SettingError) -> None:
     """Raise `error` unless `word` is one of `allowed`."""
     names = [str(name) for name in allowed]
     if word not in names:
-        raise error(f"unknown {what} '{word}'{nearest(word, names)}; allowed: {', '.join(names)}")
+        raise error(f"unknown {what} '{word}'{did_you_mean(word, names)}; allowed: {', '.join(names)}")
 
 
-def counted(number: float, things: str, before: str = "") -> str:
+def pluralise(number: float, things: str, before: str = "") -> str:
     """Return a number of things, given by their plural, as one says it: 1 episode, 2 further episodes."""
     return f"{number:.0f} {before}{things.removesuffix('s') if number == 1 else things}"

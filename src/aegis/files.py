@@ -1,4 +1,4 @@
-"""Writing files so that a reader never sees half of one: write aside, flush, rename. And one writer per folder."""
+"""Files written in one step, so that a reader never sees half of one, and a lock that allows one writer per folder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LOCK = ".aegis.lock"
 
 
 @contextlib.contextmanager
-def written_aside(path: str | Path) -> Iterator[Path]:
+def atomic_write(path: str | Path) -> Iterator[Path]:
     """Yield a temporary path beside `path`; on success it takes `path`'s place, on any error it is removed.
 
     Raises OutputError, with what the system said, if the place cannot be written or the disk is full.
@@ -43,13 +43,13 @@ def written_aside(path: str | Path) -> Iterator[Path]:
             aside.unlink(missing_ok=True)
 
 
-def left_aside(path: Path) -> bool:
+def is_partial_file(path: Path) -> bool:
     """Say whether a file was left by `written_aside` in a process that was killed in the middle of a write."""
     return path.name.startswith(".") and path.name.endswith(".part")
 
 
 @contextlib.contextmanager
-def locked(folder: str | Path) -> Iterator[None]:
+def folder_lock(folder: str | Path) -> Iterator[None]:
     """Hold `folder`, which is created if need be, against other processes and threads that ask for it the same way.
 
     Raises OutputError at once if somebody else holds it, or if it cannot be written. The system lets go of the lock of a
@@ -100,11 +100,11 @@ def _same_file(handle: int, path: Path) -> bool:
 
 def write_text(path: str | Path, text: str) -> None:
     """Write a text file in one step."""
-    with written_aside(path) as aside:
+    with atomic_write(path) as aside:
         aside.write_text(text, encoding="utf-8", newline="\n")  # the same bytes, and digest, on every system
 
 
-def digest_of(value: object) -> str:
+def json_digest(value: object) -> str:
     """Return a hex digest of a JSON-like value, the same on every machine."""
     canonical = json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=True)
     return hashlib.sha256(canonical.encode()).hexdigest()

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from aegis.adapters.heartsteps import _WANTED
-from aegis.adapters.hillstrom import AMOUNTS, CHANNELS, EMAILS, ZIP_CODES
-from aegis.adapters.open_bandit import CAMPAIGNS
+from aegis.adapters.datasets.heartsteps import _WANTED
+from aegis.adapters.datasets.hillstrom import AMOUNTS, CHANNELS, EMAILS, ZIP_CODES
+from aegis.adapters.datasets.open_bandit import CAMPAIGNS
 
 
 def suggestions(people: int = 4, days: int = 3, seed: int = 0) -> list[dict[str, str]]:

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from aegis.adapters import mlflow_logging
-from aegis.certificate.tables import SCHEMAS
+from aegis.certificate.certificate import TABLE_SCHEMAS
 from aegis.cli import main
 from aegis.problem import load_problem, save_problem
 
@@ -82,7 +82,7 @@ def test_results(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     exec(blocks("Results: JSON, its schema, and tables")[0], found)
     assert found["levels"] == pq.read_table("levels.parquet") and found["paths"].num_rows > 0
     listed = SECTIONS["Results: JSON, its schema, and tables"]
-    assert ", ".join(f"`{name}`" for name in SCHEMAS) in listed
+    assert ", ".join(f"`{name}`" for name in TABLE_SCHEMAS) in listed
     for reference in re.findall(r"`aegis\.(handover|comparison)\.(\w+)\(", listed):
         assert callable(getattr(importlib.import_module(f"aegis.{reference[0]}"), reference[1]))
 
@@ -161,7 +161,7 @@ def test_the_page_names_what_there_is() -> None:
     for anchor in re.findall(r"\]\(#([^)]+)\)", PAGE):
         made = [re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in SECTIONS]
         assert anchor in made, anchor
-    from aegis.adapters.dsjson_survey import SKIPPED, UNOBSERVED
+    from aegis.adapters.dsjson_events import SKIPPED, UNOBSERVED
 
     for word in UNOBSERVED:
         assert f"--unobserved {word}" in PAGE

@@ -16,7 +16,7 @@ from published_samples import (
     write_wheel,
 )
 
-from aegis.adapters.datasets import DATASETS, read_dataset
+from aegis.adapters import DATASETS, read_dataset
 from aegis.errors import LogError, SettingError
 from aegis.logs import Source
 from aegis.problem import load_problem

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from aegis.adapters.dsjson import Declared, convert_dsjson, read_dsjson
-from aegis.adapters.dsjson_events import flat
-from aegis.adapters.dsjson_survey import ABSENT
+from aegis.adapters import DsjsonDeclaration, convert_dsjson
+from aegis.adapters.dsjson import ABSENT_CATEGORY, read_dsjson
+from aegis.adapters.dsjson_events import flatten_features
 from aegis.cli import main
 from aegis.errors import LogError, SettingError
 from aegis.logs import Source
@@ -51,7 +51,7 @@ def written(path: Path, *events: Any) -> Path:
 
 def test_an_event_becomes_a_row(tmp_path: Path) -> None:
     path = written(tmp_path / "log.json", event(1), "", event(2, a=[3, 1, 2], p=[0.1, 0.2, 0.7], _label_cost=0.25))
-    made = read_dsjson(path, Declared((0, 1)))
+    made = read_dsjson(path, DsjsonDeclaration((0, 1)))
     batch = made.source.read()
     table = batch.levels["choice"]
     assert batch.episode.tolist() == ["event-1", "event-2"]
@@ -71,21 +71,21 @@ def test_actions_by_a_feature_are_masked_where_they_were_not_offered(tmp_path: P
     two = event(2, a=[1, 2], p=[0.4, 0.6], _label_probability=0.4, _label_Action=1, _labelIndex=0)
     two["c"] = {"user": {"age": 1}, "_multi": [{"item": {"id": "music"}}, {"item": {"id": "news"}}]}
     path = written(tmp_path / "log.json", event(1), two)
-    made = read_dsjson(path, Declared(action_key="item.id"))
+    made = read_dsjson(path, DsjsonDeclaration(action_key="item.id"))
     table = made.source.read().levels["choice"]
     assert made.problem.innermost.actions.values == (*ITEMS, "news")
     assert table.available is not None and table.available.tolist() == [[True, True, True, False], [False, False, True, True]]
     np.testing.assert_allclose(table.mu_full, [[0.2, 0.7, 0.1, 0.0], [0.0, 0.0, 0.4, 0.6]])
     assert table.action.tolist() == [1, 2]
     assert made.source.read().levels["choice"].context["user.city"].tolist() == [0, 1]
-    assert made.problem.innermost.context[1].values == ("Oslo", ABSENT)
-    by_tag = read_dsjson(written(tmp_path / "tags.json", event(1), event(2)), Declared(action_key="_tag"))
+    assert made.problem.innermost.context[1].values == ("Oslo", ABSENT_CATEGORY)
+    by_tag = read_dsjson(written(tmp_path / "tags.json", event(1), event(2)), DsjsonDeclaration(action_key="_tag"))
     assert by_tag.problem.innermost.actions.values == ITEMS and not by_tag.problem.innermost.available
 
 
 def test_features_are_flattened_as_they_are_nested() -> None:
     given = {"a": 1, "b": {"c": "x", "_tag": "no"}, "d": [1.5, {"e": True}], "_multi": [1]}
-    assert flat(given) == {"a": 1, "b.c": "x", "d.0": 1.5, "d.1.e": True}
+    assert flatten_features(given) == {"a": 1, "b.c": "x", "d.0": 1.5, "d.1.e": True}
 
 
 def test_packed_files_several_of_them_and_taken_probabilities_only(tmp_path: Path) -> None:
@@ -161,16 +161,16 @@ def test_features_of_two_kinds_and_ids_are_no_contexts(tmp_path: Path, monkeypat
     mixed["c"]["user"]["age"] = "old"
     with pytest.raises(LogError, match=r"line 2, key 'c\.user\.age': found 'old', but a number in lines before"):
         read_dsjson(written(tmp_path / "a.json", event(1), mixed))
-    monkeypatch.setattr("aegis.adapters.dsjson_survey.MOST_TEXTS", 1)
+    monkeypatch.setattr("aegis.adapters.dsjson.MOST_TEXTS", 1)
     path = written(tmp_path / "b.json", event(1), event(2), event(3))
     with pytest.raises(LogError, match="an id is no context"):
         read_dsjson(path)
-    made = read_dsjson(path, Declared(contexts=("user.age",), cluster="user.city"))
+    made = read_dsjson(path, DsjsonDeclaration(contexts=("user.age",), cluster="user.city"))
     assert [variable.name for variable in made.problem.innermost.context] == ["user.age"]
     batch = made.source.read()
     assert batch.cluster is not None and batch.cluster.tolist() == ["Oslo", "Bonn", "Oslo"]
     with pytest.raises(LogError, match=r"no event has the shared feature 'user.ages' \(did you mean 'user.age'"):
-        read_dsjson(path, Declared(contexts=("user.ages",)))
+        read_dsjson(path, DsjsonDeclaration(contexts=("user.ages",)))
     clash = event(1)
     clash["c"]["reward"] = 1.0
     with pytest.raises(LogError, match="'reward' has the name of a column"):
@@ -181,13 +181,13 @@ def test_thinning_is_declared_or_refused(tmp_path: Path) -> None:
     thin = written(tmp_path / "thin.json", event(1, pdrop=0.5), event(2, pdrop=0.5))
     with pytest.raises(LogError, match=r"'pdrop' is 0.5: decisions are missing .* --thinned"):
         read_dsjson(thin)
-    assert any("coin toss" in note for note in read_dsjson(thin, Declared(thinned=True)).notes)
+    assert any("coin toss" in note for note in read_dsjson(thin, DsjsonDeclaration(thinned=True)).notes)
     late = [{"RewardValue": 1.0, "EventId": f"event-{number}"} for number in (1, 9)]
     lost = written(tmp_path / "lost.json", event(1), *late)
     with pytest.raises(LogError, match="1 outcomes have no decision in the file"):
         read_dsjson(lost)
-    assert read_dsjson(lost, Declared(thinned=True)).table.num_rows == 1
-    assert read_dsjson(written(tmp_path / "none.json", event(1), late[1]), Declared(thinned=True)).table.num_rows == 1
+    assert read_dsjson(lost, DsjsonDeclaration(thinned=True)).table.num_rows == 1
+    assert read_dsjson(written(tmp_path / "none.json", event(1), late[1]), DsjsonDeclaration(thinned=True)).table.num_rows == 1
 
 
 def test_outcomes_whose_ids_match_nothing_show_one_of_each(tmp_path: Path) -> None:
@@ -215,10 +215,10 @@ def test_a_file_without_any_outcome_is_refused_unless_that_is_declared(empty: li
     path = written(tmp_path / "log.json", *[event(number, _label_cost=0.0, o=empty) for number in range(3)])
     with pytest.raises(LogError, match=r"line 1: none of the 3 decisions has an outcome .* --unobserved cost"):
         read_dsjson(path)
-    made = read_dsjson(path, Declared(unobserved="cost"))
+    made = read_dsjson(path, DsjsonDeclaration(unobserved="cost"))
     assert made.table["reward"].to_pylist() == [0.0] * 3
     assert any("no decision tells of an outcome, and all have the same cost, 0" in note for note in made.notes)
-    assert read_dsjson(path, Declared(unobserved="missing")).table["reward"].to_pylist() == [None] * 3
+    assert read_dsjson(path, DsjsonDeclaration(unobserved="missing")).table["reward"].to_pylist() == [None] * 3
 
 
 def test_a_deferred_action_counts_if_it_was_activated(tmp_path: Path) -> None:
@@ -231,10 +231,10 @@ def test_a_deferred_action_counts_if_it_was_activated(tmp_path: Path) -> None:
     path = written(tmp_path / "log.json", event(1, DeferredAction=True, o=[{"v": 1.0}]), off, inside, event(3, o=[{"v": 1.0}]))
     with pytest.raises(LogError, match=r"line 1, key 'DeferredAction': the action was to wait .*--skipped"):
         read_dsjson(path)
-    left = read_dsjson(path, Declared(skipped="left out"))
+    left = read_dsjson(path, DsjsonDeclaration(skipped="left out"))
     assert left.table["event_id"].to_pylist() == ["event-2", "event-3"]
     assert "1 deferred actions were never activated: declared 'left out'" in left.notes
-    assert read_dsjson(path, Declared(skipped="missing")).table["reward"].to_pylist() == [None, 1.0, 1.0]
+    assert read_dsjson(path, DsjsonDeclaration(skipped="missing")).table["reward"].to_pylist() == [None, 1.0, 1.0]
     alone = written(tmp_path / "alone.json", event(1, o=[active]), event(2, o=[{"v": 1.0}]))
     with pytest.raises(LogError, match=r"line 1, key 'o': this event has no outcome, others have"):
         read_dsjson(alone)
@@ -251,7 +251,7 @@ def test_an_outcome_in_a_line_of_its_own_is_joined_to_its_decision(first: bool, 
     with pytest.raises(LogError, match=r"line 2: no line holds an outcome \('RewardValue'\) of this event, EventId 'event-3'"):
         read_dsjson(written(tmp_path / "some.json", *lines[:1], event(3), late))
     skipped = written(tmp_path / "skipped.json", event(1, _skipLearn=True, _label_cost=0.0), event(2), late)
-    assert read_dsjson(skipped, Declared(skipped="left out", unobserved="cost")).table.num_rows == 1
+    assert read_dsjson(skipped, DsjsonDeclaration(skipped="left out", unobserved="cost")).table.num_rows == 1
 
 
 def test_two_outcomes_of_one_decision_are_refused(tmp_path: Path) -> None:
@@ -265,7 +265,7 @@ def test_two_outcomes_of_one_decision_are_refused(tmp_path: Path) -> None:
 
 def test_flags_in_quotes_are_flags(tmp_path: Path) -> None:
     path = written(tmp_path / "log.json", event(1, _skipLearn="true"), event(2, _skipLearn="False"), event(3))
-    left = read_dsjson(path, Declared(skipped="left out"))
+    left = read_dsjson(path, DsjsonDeclaration(skipped="left out"))
     assert left.table["event_id"].to_pylist() == ["event-2", "event-3"]
     with pytest.raises(LogError, match="line 1, key '_skipLearn': found \"perhaps\"; expected true or false"):
         read_dsjson(written(tmp_path / "odd.json", event(1, _skipLearn="perhaps")))
@@ -278,25 +278,25 @@ def test_clusters_that_are_numbers_count_by_their_size_and_are_no_texts(tmp_path
         return found
 
     path = written(tmp_path / "log.json", of(1, 1), of(2, 1.0), of(3, 2))
-    assert read_dsjson(path, Declared(cluster="user.id")).table["cluster"].to_pylist() == ["1", "1", "2"]
+    assert read_dsjson(path, DsjsonDeclaration(cluster="user.id")).table["cluster"].to_pylist() == ["1", "1", "2"]
     with pytest.raises(LogError, match=r"line 2, key 'c\.user\.id': found '1', but a number in lines before"):
-        read_dsjson(written(tmp_path / "mixed.json", of(1, 1), of(2, "1")), Declared(cluster="user.id"))
+        read_dsjson(written(tmp_path / "mixed.json", of(1, 1), of(2, "1")), DsjsonDeclaration(cluster="user.id"))
 
 
 def test_no_outcome_means_a_default_or_nothing_known(tmp_path: Path) -> None:
     path = written(tmp_path / "log.json", event(1, o=[{"v": 1.0}]), event(2, _label_cost=0.0))
     with pytest.raises(LogError, match=r"line 2, key 'o': this event has no outcome, others have"):
         read_dsjson(path)
-    assert read_dsjson(path, Declared(unobserved="cost")).table["reward"].to_pylist() == [1.0, 0.0]
-    assert read_dsjson(path, Declared(unobserved="missing")).table["reward"].to_pylist() == [1.0, None]
+    assert read_dsjson(path, DsjsonDeclaration(unobserved="cost")).table["reward"].to_pylist() == [1.0, 0.0]
+    assert read_dsjson(path, DsjsonDeclaration(unobserved="missing")).table["reward"].to_pylist() == [1.0, None]
     with pytest.raises(SettingError, match="allowed: cost, missing"):
-        Declared(unobserved="zero")
+        DsjsonDeclaration(unobserved="zero")
 
 
 def test_skipped_events_stay_without_a_reward_or_are_left_out(tmp_path: Path) -> None:
     path = written(tmp_path / "log.json", event(1), event(2, _skipLearn=True, _label_cost=0.0), event(3, _skipLearn=False))
-    assert read_dsjson(path, Declared(skipped="missing")).table["reward"].to_pylist() == [1.0, None, 1.0]
-    left = read_dsjson(path, Declared(skipped="left out"))
+    assert read_dsjson(path, DsjsonDeclaration(skipped="missing")).table["reward"].to_pylist() == [1.0, None, 1.0]
+    left = read_dsjson(path, DsjsonDeclaration(skipped="left out"))
     assert left.table["event_id"].to_pylist() == ["event-1", "event-3"]
     assert "1 events were marked _skipLearn: declared 'left out'" in left.notes
 
@@ -333,9 +333,9 @@ def simulated(count: int) -> list[dict[str, Any]]:
 
 def test_written_block_by_block_it_is_the_same_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written(tmp_path / "log.json", *simulated(23))
-    whole = read_dsjson(path, Declared((0, 1), action_key="item.id"))
-    monkeypatch.setattr("aegis.adapters.dsjson.ROWS", 5)
-    rows, problem, notes = convert_dsjson(path, tmp_path / "log", Declared((0, 1), action_key="item.id"))
+    whole = read_dsjson(path, DsjsonDeclaration((0, 1), action_key="item.id"))
+    monkeypatch.setattr("aegis.adapters.dsjson.ROWS_AT_ONCE", 5)
+    rows, problem, notes = convert_dsjson(path, tmp_path / "log", DsjsonDeclaration((0, 1), action_key="item.id"))
     assert rows == 23 and notes == whole.notes and problem == whole.problem
     again = Source(tmp_path / "log" / "log.parquet", load_problem(tmp_path / "log" / "problem.yaml")).read()
     np.testing.assert_array_equal(again.levels["choice"].mu_full, whole.source.read().levels["choice"].mu_full)

@@ -8,7 +8,7 @@ import pytest
 from real_data import published
 from walk_through import alike, blocks, commands, follow
 
-from aegis.adapters.datasets import DATASETS
+from aegis.adapters import DATASETS
 
 # By page, the data set it reads, and how its commands end, one after the other: 0 done, 2 bad input, 3 not yet, 4 refused.
 ENDS = {

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from published_samples import suggestions, write_suggestions
 from real_data import published
 
-from aegis.adapters.heartsteps import read_heartsteps
+from aegis.adapters.datasets.heartsteps import read_heartsteps
 from aegis.audit import audit_log
 from aegis.certificate import Candidate, certify
 from aegis.errors import LogError

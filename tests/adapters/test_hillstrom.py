@@ -18,8 +18,8 @@ from real_data import published
 from scipy import stats
 from walk_through import blocks
 
-from aegis.adapters.hillstrom import EMAILS, hillstrom_problem, read_hillstrom
-from aegis.adapters.tidied import Tidied
+from aegis.adapters import DatasetLog
+from aegis.adapters.datasets.hillstrom import EMAILS, hillstrom_problem, read_hillstrom
 from aegis.agents import learn
 from aegis.audit import audit_log
 from aegis.certificate import Candidate, certify
@@ -32,7 +32,7 @@ TEXTS = ("history_segment", "zip_code", "channel")
 NUMBERS = ("recency", "history", "mens", "womens", "newbie", "visit", "conversion", "spend")
 
 
-def read(folder: Path, rows: list[dict[str, str]]) -> Tidied:
+def read(folder: Path, rows: list[dict[str, str]]) -> DatasetLog:
     return read_hillstrom([write_customers(folder / "hillstrom.csv", rows)])
 
 
@@ -123,11 +123,11 @@ def mens(level: str | Level, rows: Rows) -> npt.NDArray[np.float64]:
 
 
 @cache
-def _tidied(path: Path, guard: str) -> Tidied:
+def _tidied(path: Path, guard: str) -> DatasetLog:
     return read_hillstrom([path], guard=guard)
 
 
-def data(guard: str = "none") -> Tidied:
+def data(guard: str = "none") -> DatasetLog:
     """Return the published file as a log, or skip."""
     return _tidied(published("hillstrom") / "hillstrom" / "hillstrom.csv", guard)
 
@@ -137,7 +137,7 @@ def student(values: npt.NDArray[np.float64], risk: float = 0.05) -> float:
     return float(values.mean() + stats.t.ppf(risk, values.size - 1) * stats.sem(values))
 
 
-def column(found: Tidied, name: str) -> npt.NDArray[Any]:
+def column(found: DatasetLog, name: str) -> npt.NDArray[Any]:
     return np.array(found.log[name].to_pylist())
 
 
@@ -216,7 +216,7 @@ def test_the_answers_on_the_page_are_those_of_the_problem_file(tmp_path: Path) -
     assert stated.items() <= kept.items()
 
 
-def _gains(found: Tidied, rows: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
+def _gains(found: DatasetLog, rows: npt.NDArray[np.bool_]) -> npt.NDArray[np.float64]:
     """Return what each customer says about the gain of the men's e-mail over none, weighted by the documented probabilities."""
     email, visit = column(found, "email")[rows], column(found, "visit")[rows]
     return 3.0 * ((email == "Mens E-Mail") * 1.0 - (email == "No E-Mail")) * visit

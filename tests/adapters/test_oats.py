@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from published_samples import oats, write_oats
 from real_data import published
 
-from aegis.adapters.oats import read_oats
+from aegis.adapters.datasets.oats import read_oats
 from aegis.errors import LogError
 from aegis.logs import Source
 

@@ -14,8 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aegis.adapters.obp_feedback import action_dist, from_feedback, to_feedback
-from aegis.adapters.obp_files import load_feedback, save_feedback
+from aegis.adapters import action_dist, from_feedback, load_feedback, save_feedback, to_feedback
 from aegis.cli import main
 from aegis.comparison import compare
 from aegis.errors import LogError, SettingError
@@ -101,7 +100,7 @@ def test_the_ips_that_obp_computes_is_ours() -> None:
 
 def _certified(source: Source) -> np.ndarray:
     """Return the rounds that a policy from elsewhere is certified on: all but those set apart to place bets."""
-    from aegis.certificate.sides import placing_split
+    from aegis.certificate.unit_split import placing_split
 
     batch = source.read()
     return batch.episode[placing_split(len(batch)).on_side("certify", source.problem, batch)]

@@ -9,11 +9,11 @@ import pytest
 from published_samples import csv_text, impressions, write_wheel
 from real_data import published
 
-from aegis.adapters.open_bandit import CAMPAIGNS, read_open_bandit
+from aegis.adapters.datasets.open_bandit import CAMPAIGNS, read_open_bandit
 from aegis.audit import audit_log
 from aegis.errors import LogError, SettingError
 from aegis.logs import Source
-from aegis.policies import load_policy
+from aegis.policies import read_policy
 
 
 def logs(campaign: str = "men") -> dict[str, list[dict[str, str]]]:
@@ -27,7 +27,7 @@ def test_the_candidate_of_a_random_log_is_how_often_bts_showed_what(tmp_path: Pa
     source = Source(written["log"], found.problem)
     batch = source.read()
     np.testing.assert_allclose(batch.levels["item"].mu_taken, 1 / 34)
-    policy = load_policy(written["bts"], found.problem)
+    policy = read_policy(written["bts"], found.problem)
     full = policy.full("item", batch)[0]
     for index, row in enumerate(given["random"][:20]):
         here = [other for other in given["bts"] if other["position"] == row["position"]]

@@ -5,19 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from aegis.adapters.published import Published, columns_of, only_file, read_published
+from aegis.adapters.datasets.published_table import PublishedTable, columns_of, only_file, read_published_table
 from aegis.errors import LogError
 
 
 def test_columns_are_found_by_name_in_any_order_and_encoding() -> None:
-    found = read_published("b;a;c\n 1 ;x;\n2;caf\xe9;9\n\n".encode("cp1252"), "f.csv", ["a", "c"], "cp1252", ";")
+    found = read_published_table("b;a;c\n 1 ;x;\n2;caf\xe9;9\n\n".encode("cp1252"), "f.csv", ["a", "c"], "cp1252", ";")
     assert len(found) == 2 and found.text("a").tolist() == ["x", "café"]
     values = found.numbers("c", "a number", missing=True)
     assert np.isnan(values[0]) and values[1] == 9
 
 
 def test_quoted_fields_keep_separators_and_line_breaks() -> None:
-    found = read_published(b'a,b\n"x, y","line\nbreak"\n', "f.csv", ["a", "b"])
+    found = read_published_table(b'a,b\n"x, y","line\nbreak"\n', "f.csv", ["a", "b"])
     assert found.text("a").tolist() == ["x, y"] and found.text("b").tolist() == ["line\nbreak"]
 
 
@@ -34,24 +34,24 @@ def test_quoted_fields_keep_separators_and_line_breaks() -> None:
 )
 def test_a_file_of_another_shape_is_named(content: bytes, message: str) -> None:
     with pytest.raises(LogError, match=message):
-        read_published(content, "f.csv", ["a", "b"])
+        read_published_table(content, "f.csv", ["a", "b"])
 
 
 def test_values_that_do_not_fit_are_named_by_row_and_column() -> None:
-    found = Published("f.csv", {"n": np.array(["1", "x", "", "y"]), "f": np.array(["TRUE", "FALSE", "", "maybe"])})
+    found = PublishedTable("f.csv", {"n": np.array(["1", "x", "", "y"]), "f": np.array(["TRUE", "FALSE", "", "maybe"])})
     with pytest.raises(LogError, match=r"f.csv, row 2, column 'n': found 'x'; expected a count \(and 1 more row like it\)"):
         found.numbers("n", "a count", missing=True)
     with pytest.raises(LogError, match=r"row 4, column 'f': found 'maybe'; expected one of 'TRUE', 'FALSE', ''"):
         found.flags("f", missing=True)
     with pytest.raises(LogError, match=r"row 3, column 'f'"):
-        Published("f.csv", {"f": np.array(["TRUE", "FALSE", ""])}).flags("f")
+        PublishedTable("f.csv", {"f": np.array(["TRUE", "FALSE", ""])}).flags("f")
     for text in ("inf", "nan", "-1"):
         with pytest.raises(LogError, match="row 1"):
-            Published("f.csv", {"n": np.array([text])}).numbers("n", "a count", low=0)
+            PublishedTable("f.csv", {"n": np.array([text])}).numbers("n", "a count", low=0)
 
 
 def test_rows_in_words() -> None:
-    found = Published("f.csv", {"n": np.array(["1"] * 9)})
+    found = PublishedTable("f.csv", {"n": np.array(["1"] * 9)})
     assert found.rows(np.arange(9) == 3) == "row 4"
     assert found.rows(np.arange(9) < 7) == "rows 1, 2, 3, 4, 5 and 2 more"
 

@@ -18,9 +18,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder
 from sklearn.svm import LinearSVC
 
-from aegis.adapters.inputs import Inputs
-from aegis.adapters.sklearn_policy import classifier_policy, regressor_policy
-from aegis.adapters.sklearn_rewards import RegressorRewards
+from aegis.adapters.estimator_data import EstimatorInputs
+from aegis.adapters.estimator_policies import RegressorRewards, classifier_policy, regressor_policy
 from aegis.errors import PolicyError, SettingError
 from aegis.policies import save_policy
 from aegis.problem import Policy, RewardModel, parse_problem
@@ -251,7 +250,7 @@ def test_predictions_of_a_regressor_are_those_of_a_naive_loop(monkeypatch):
     expected = [[value(age, ward, drug) for drug in one_level.DRUGS] for age, ward in zip(AGE, wards, strict=True)]
     np.testing.assert_allclose(model.predict("drug", BATCH), expected)
     np.testing.assert_allclose(pickle.loads(pickle.dumps(model)).predict("drug", BATCH), expected)
-    monkeypatch.setattr("aegis.adapters.sklearn_rewards.BLOCK", 7)
+    monkeypatch.setattr("aegis.adapters.estimator_policies.PREDICTION_BLOCK", 7)
     np.testing.assert_allclose(model.predict("drug", BATCH), expected)
 
 
@@ -293,5 +292,5 @@ levels:
     policy = classifier_policy(problem, {"dose": told})
     with pytest.raises(PolicyError, match="decides at dose only"):
         policy.full("plan", BATCH)
-    assert Inputs.of(problem, "dose").columns == ("age", "plan", "pulse")
-    assert Inputs.of(problem, "dose", with_action=True).columns == ("age", "plan", "pulse", "dose")
+    assert EstimatorInputs.of(problem, "dose").columns == ("age", "plan", "pulse")
+    assert EstimatorInputs.of(problem, "dose", with_action=True).columns == ("age", "plan", "pulse", "dose")

@@ -14,9 +14,8 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.tree import DecisionTreeRegressor
 
-from aegis.adapters.sklearn_policy import classifier_policy, regressor_policy
-from aegis.adapters.sklearn_rewards import RegressorRewards
-from aegis.adapters.training import fitted, training_rows
+from aegis.adapters.estimator_data import record_fit, training_rows
+from aegis.adapters.estimator_policies import RegressorRewards, classifier_policy, regressor_policy
 from aegis.certificate import certify
 from aegis.cli import main
 from aegis.errors import LogError
@@ -86,7 +85,7 @@ def test_a_fitted_policy_is_certified_on_the_other_side_with_its_reward_model():
             return tree.predict(np.column_stack([inputs[:, 0], [one_level.DRUGS.index(name) for name in inputs[:, 1]]]))
 
     rewards = RegressorRewards(source.problem, Encoded(), {"drug": ["age"]})
-    candidate = fitted(source, SPLIT, regressor_policy(source.problem, rewards, explore=0.1), rewards)
+    candidate = record_fit(source, SPLIT, regressor_policy(source.problem, rewards, explore=0.1), rewards)
     certificate = certify(source, candidate, ledger=False)
     prior = int(SPLIT.prior(source.problem, source.read()).sum())
     assert certificate.verdict.verdict == "certified", certificate.verdict.sentence
@@ -100,7 +99,7 @@ def test_a_model_that_has_seen_the_certified_rows_is_refused_where_it_can_be_tol
     source = one_level.source_of(300)
     rows = training_rows(source, SPLIT, features=["age"])
     policy = classifier_policy(source.problem, LogisticRegression().fit(rows.inputs, rows.actions), {"drug": ["age"]})
-    candidate = fitted(source, SPLIT, policy)
+    candidate = record_fit(source, SPLIT, policy)
     fresh = certify(source, candidate, fresh=True, ledger=False)
     assert fresh.verdict.verdict == "refused" and "not fresh" in fresh.verdict.sentence
     renamed = one_level.table_of(300)
@@ -113,8 +112,8 @@ def test_a_model_that_has_seen_the_certified_rows_is_refused_where_it_can_be_tol
 
 MODULE = """
 import aegis
-from aegis.adapters.sklearn_policy import classifier_policy
-from aegis.adapters.training import fitted, training_rows
+from aegis.adapters.estimator_policies import classifier_policy
+from aegis.adapters.estimator_data import fitted, training_rows
 from sklearn.linear_model import LogisticRegression
 
 source = aegis.Source("log.parquet", aegis.load_problem("problem.yaml"))

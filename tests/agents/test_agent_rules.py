@@ -10,7 +10,7 @@ import pytest
 from aegis.agents import AGENTS, Agent, Online, run
 from aegis.errors import SettingError
 from aegis.planning import BernoulliMix, ByLevel, DOptimal, Ids, Lcb, Thompson, TopK, Ucb
-from aegis.planning.lcb import pessimism
+from aegis.planning.value_rules import pessimism
 from aegis.worlds import WORLDS, make_world
 
 ROWS = {

@@ -6,22 +6,22 @@ import re
 from pathlib import Path
 
 from aegis.agents import AGENTS
-from aegis.agents.page import SHAPES, agents_page
-from aegis.cli.simulate import command
+from aegis.agents.agents_page import COMMIT_WORDS, agents_page
+from aegis.cli.commands.simulate import command
 from aegis.planning import COMMITS, RULES
 
 PAGE = Path(__file__).parents[2] / "docs" / "agents.md"
 
 
 def test_the_page_is_written_from_the_tables() -> None:
-    assert PAGE.read_text() == agents_page(), "write it again: python -m aegis.agents.page > docs/agents.md"
+    assert PAGE.read_text() == agents_page(), "write it again: python -m aegis.agents.agents_page > docs/agents.md"
 
 
 def test_everything_is_on_it() -> None:
     page = agents_page()
     for name in (*AGENTS, *RULES, *COMMITS):
         assert f"| `{name}` |" in page
-    assert set(SHAPES) == set(COMMITS)
+    assert set(COMMIT_WORDS) == set(COMMITS)
 
 
 def test_the_help_of_simulate_names_every_agent() -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from aegis.agents import CANDIDATES, CandidateSettings, Learned, learn
-from aegis.agents.candidates import plannable
+from aegis.agents.candidate_kinds import plannable_levels
 from aegis.errors import LogError, PolicyError, ProblemError, SettingError
 from aegis.logs import Source, Split, write_log
 from aegis.planning import Integration, load_policy
@@ -39,15 +39,15 @@ def quick(kind: str, **more) -> CandidateSettings:
 
 def test_plannable_levels_have_nothing_unknown_below() -> None:
     problem = PLANT.problem
-    assert plannable(problem, Scope(problem.names)) == Scope(problem.names)
-    assert plannable(problem, Scope({"dose"})) == Scope({"dose"})
-    assert plannable(problem, Scope({"batch"})) == Scope()
-    assert plannable(problem, Scope({"batch", "dose"})) == Scope({"dose"})
+    assert plannable_levels(problem, Scope(problem.names)) == Scope(problem.names)
+    assert plannable_levels(problem, Scope({"dose"})) == Scope({"dose"})
+    assert plannable_levels(problem, Scope({"batch"})) == Scope()
+    assert plannable_levels(problem, Scope({"batch", "dose"})) == Scope({"dose"})
     known = with_propensity(problem, recipe=UNIFORM)
-    assert plannable(known, Scope({"batch", "dose"})) == Scope({"batch", "dose"})
+    assert plannable_levels(known, Scope({"batch", "dose"})) == Scope({"batch", "dose"})
     known = with_propensity(problem, dose=UNIFORM)
-    assert plannable(known, Scope({"batch"})) == Scope()
-    assert plannable(known, Scope({"recipe"})) == Scope({"recipe"})
+    assert plannable_levels(known, Scope({"batch"})) == Scope()
+    assert plannable_levels(known, Scope({"recipe"})) == Scope({"recipe"})
 
 
 @pytest.mark.parametrize("kind", CANDIDATES)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from aegis.agents.identity import identity
+from aegis.agents import identity_digest
 from aegis.mechanisms import Scaling
 from aegis.policies import Mixture
 from aegis.worlds import WORLDS, make_world
@@ -54,18 +54,18 @@ def pairs() -> list[tuple[Any, Any]]:
 @pytest.mark.parametrize("index", range(len(pairs())))
 def test_equal_parts_are_equal_and_others_are_not(index: int) -> None:
     (one, other), (again, _) = pairs()[index], pairs()[index]
-    assert identity(one) == identity(again) != identity(other)
+    assert identity_digest(one) == identity_digest(again) != identity_digest(other)
 
 
 def test_what_does_not_say_what_it_is_equals_nothing() -> None:
     part = Plain(lambda: 1)
-    assert identity(part) != identity(part)
+    assert identity_digest(part) != identity_digest(part)
 
 
 def test_another_process_finds_the_same() -> None:
     code = (
-        "from aegis.agents.identity import identity; from aegis.worlds import WORLDS, make_world\n"
+        "from aegis.agents.run_checkpoint import identity; from aegis.worlds import WORLDS, make_world\n"
         "for world in map(make_world, WORLDS): print(identity([world, world.legacy('natural')]))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == [identity([world, world.legacy("natural")]) for world in map(make_world, WORLDS)]
+    assert done.stdout.split() == [identity_digest([world, world.legacy("natural")]) for world in map(make_world, WORLDS)]

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aegis.agents import AGENTS, Agent, Online, Result, make_online, run, run_together
-from aegis.agents import lockstep as module
+from aegis.agents import AGENTS, Agent, Online, RunResult, make_online, run, run_in_lockstep
+from aegis.agents import execution as module
 from aegis.errors import ModelError, SettingError
 from aegis.mechanisms import StackedBelief
 from aegis.problem import Batch, Policy, Problem
@@ -48,7 +48,7 @@ def onlines(agent: Agent, seeds: tuple[int, ...], world: str = "unified", **give
     return [make_online(plant, agent, seed, plant.legacy("uniform")) for seed in seeds]
 
 
-def same(found: Result, wanted: Result) -> None:
+def same(found: RunResult, wanted: RunResult) -> None:
     np.testing.assert_array_equal(found.means, wanted.means)
     np.testing.assert_array_equal(found.sums, wanted.sums)
     assert found.belief.arrays().keys() == wanted.belief.arrays().keys()
@@ -59,7 +59,7 @@ def same(found: Result, wanted: Result) -> None:
 @pytest.mark.parametrize("agent", AGENTS)
 def test_every_agent_in_lockstep_does_what_it_does_alone(agent: str) -> None:
     runs = onlines(small(agent), (0, 5, 3), inner_steps=6, inner_points=9)
-    for found, online in zip(run_together(runs, 4), runs, strict=True):
+    for found, online in zip(run_in_lockstep(runs, 4), runs, strict=True):
         same(found, run(online, 4))
 
 
@@ -68,7 +68,7 @@ def test_every_agent_in_lockstep_does_what_it_does_alone(agent: str) -> None:
 def test_every_world_in_lockstep_gives_what_it_gives_alone(world: str, agent: str) -> None:
     """Among them categories, masks, three levels, and episodes of different lengths."""
     runs = onlines(small(agent, 3), (1, 2, 9), world)
-    for found, online in zip(run_together(runs, 5), runs, strict=True):
+    for found, online in zip(run_in_lockstep(runs, 5), runs, strict=True):
         same(found, run(online, 5))
 
 
@@ -77,15 +77,15 @@ def test_every_world_in_lockstep_gives_what_it_gives_alone(world: str, agent: st
 def test_a_run_does_not_depend_on_who_runs_beside_it(seeds: list[int], place: int) -> None:
     runs = onlines(small("nested_cts", 1), tuple(seeds), inner_steps=5, inner_points=7, outer_points=3)
     own = place % len(seeds)
-    same(run_together(runs, 3)[own], run_together([runs[own]], 3)[0])
+    same(run_in_lockstep(runs, 3)[own], run_in_lockstep([runs[own]], 3)[0])
 
 
 def test_large_plans_are_cut_into_parts_of_the_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     runs = onlines(small("nested_cts", 2), (1, 2, 3), inner_steps=4, inner_points=7, outer_points=3, graph="paper")
-    wanted = run_together(runs, 3)
-    monkeypatch.setattr("aegis.planning.together.AT_ONCE", 2 * 2 * 3 * 32 * 7)  # two runs of two particles each
-    monkeypatch.setattr("aegis.mechanisms.stacked_features.ANGLES", 24)
-    for found, whole in zip(run_together(runs, 3), wanted, strict=True):
+    wanted = run_in_lockstep(runs, 3)
+    monkeypatch.setattr("aegis.planning.planned_runs.AT_ONCE", 2 * 2 * 3 * 32 * 7)  # two runs of two particles each
+    monkeypatch.setattr("aegis.mechanisms.run_stacks.ANGLES", 24)
+    for found, whole in zip(run_in_lockstep(runs, 3), wanted, strict=True):
         same(found, whole)
 
 
@@ -96,16 +96,16 @@ def test_lockstep_is_used_where_it_can_be_and_only_there(monkeypatch: pytest.Mon
         asked.append(len(arguments[0]))
         return original(*arguments)
 
-    original = module.steps
-    monkeypatch.setattr(module, "steps", counted)
-    run_together(onlines(small("nested_nig"), (0, 1), "additive", inner_steps=3), 2)
+    original = module.lockstep_episodes
+    monkeypatch.setattr(module, "lockstep_episodes", counted)
+    run_in_lockstep(onlines(small("nested_nig"), (0, 1), "additive", inner_steps=3), 2)
     assert asked == [2]
-    run_together(onlines(small("flat_joint"), (0, 1), "additive", inner_steps=3), 2)  # a table has nothing to stack
+    run_in_lockstep(onlines(small("flat_joint"), (0, 1), "additive", inner_steps=3), 2)  # a table has nothing to stack
     assert asked == [2]
     world = make_world("additive", inner_steps=3)
     plain = OneSeed(world)
     alone = [Online(plain, small("nested_nig"), plain.problem.scope(None), seed, world.legacy("uniform")) for seed in (0, 1)]
-    for found, online in zip(run_together(alone, 2), alone, strict=True):
+    for found, online in zip(run_in_lockstep(alone, 2), alone, strict=True):
         same(found, run(online, 2))
     with pytest.raises(SettingError, match="cannot run several seeds at once"):
         next(original(alone, StackedBelief.of([online.prior() for online in alone]), 0, 1))
@@ -114,7 +114,7 @@ def test_lockstep_is_used_where_it_can_be_and_only_there(monkeypatch: pytest.Mon
 def test_lockstep_goes_on_from_any_episode() -> None:
     runs = onlines(small("nested_cts", 1), (4, 8), inner_steps=5, inner_points=7)
     stack = StackedBelief.of([run(online, 3).belief for online in runs])
-    for _, after in module.steps(runs, stack, 3, 6):
+    for _, after in module.lockstep_episodes(runs, stack, 3, 6):
         stack = after
     for own, online in zip(stack.beliefs(), runs, strict=True):
         for name, values in run(online, 6).belief.arrays().items():
@@ -131,13 +131,13 @@ def test_runs_that_differ_in_more_than_their_seed_are_refused() -> None:
         (replace(second, legacy=first.plant.legacy("sign:epsilon=0.3")), "legacy"),
     ):
         with pytest.raises(SettingError, match=f"differ in their {what}"):
-            run_together([first, other], 2)
+            run_in_lockstep([first, other], 2)
     with pytest.raises(SettingError, match="a seed of its own"):
-        run_together([first, first], 2)
+        run_in_lockstep([first, first], 2)
     with pytest.raises(SettingError, match="there are no runs"):
-        run_together([], 2)
+        run_in_lockstep([], 2)
     with pytest.raises(SettingError, match="'episodes' is a whole number from 1"):
-        run_together([first, second], 0)
+        run_in_lockstep([first, second], 0)
 
 
 def test_beliefs_of_different_models_are_not_stacked() -> None:

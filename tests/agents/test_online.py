@@ -12,7 +12,7 @@ from aegis.agents import AGENTS, Online, make_online, run
 from aegis.agents.agent import PRIOR_EPISODES
 from aegis.errors import SettingError
 from aegis.mechanisms import fit_scalings
-from aegis.planning import RULES, Thompson, plan
+from aegis.planning import RULES, Thompson, plan_policy
 from aegis.problem import Scope
 from aegis.rng import stream
 from aegis.worlds import WORLDS, OraclePolicy, make_world, oracle_value
@@ -79,7 +79,7 @@ def test_logged_probabilities_are_the_frequencies_of_the_actions() -> None:
     """The policy of one episode, repeated: how often each action is taken against the mean logged probability (z-test)."""
     world = make_world("unified", inner_steps=3, inner_points=5)
     online = Online(world, few_particles("nested_nig", 6), world.problem.scope(None), 4)
-    policy = plan(online.prior(), Thompson(6), stream(4, "check"))
+    policy = plan_policy(online.prior(), Thompson(6), stream(4, "check"))
     batch = world.episodes(0, 4000, policy, 9)
     for name in world.problem.names:
         table = batch.levels[name]

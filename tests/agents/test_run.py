@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from aegis import files
-from aegis.agents import AGENTS, Online, run, run_to
-from aegis.agents.folder import discard, episodes_kept, save
+from aegis.agents import AGENTS, Online, checkpoint_episode, run, run_to
+from aegis.agents.run_checkpoint import discard, save_checkpoint
 from aegis.errors import InputError, OutputError, SettingError
 from aegis.logs import Source
 from aegis.mechanisms import Scaling
@@ -139,7 +139,7 @@ def interrupted(folder: Path, at: int, episodes: int = 12, chunk: int = 5) -> No
 
 def test_an_unfinished_run_without_its_parts_is_called_incomplete(tmp_path: Path) -> None:
     interrupted(tmp_path / "run", 11)
-    assert episodes_kept(tmp_path / "run") == 10
+    assert checkpoint_episode(tmp_path / "run") == 10
     (tmp_path / "run" / "parts" / "part-000000000.parquet").unlink()
     with pytest.raises(InputError, match=r"10 of 12 episodes are done, but parts/part-000000000\.parquet is missing"):
         run_to(tmp_path / "run", make_online(), 12, {}, chunk=5)
@@ -181,7 +181,7 @@ def test_the_results_of_another_run_are_never_given_back(what: str, tmp_path: Pa
 def test_a_folder_in_which_nothing_was_kept_yet_is_taken_over(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     interrupted(folder, 3)
-    assert episodes_kept(folder) == 0 and (folder / "settings.json").exists()
+    assert checkpoint_episode(folder) == 0 and (folder / "settings.json").exists()
     online, problem = other_online("logged_problem")
     run_to(folder, online, 3, {}, problem)
     fresh = tmp_path / "fresh"
@@ -271,7 +271,7 @@ def test_an_interrupted_part_is_kept_and_goes_on_to_the_same_bytes(propensities:
 
         with pytest.raises(KeyboardInterrupt):
             run_to(tmp_path / "run", online, 37, {}, logged, chunk=20, progress=interrupt, save_after=save_after)
-        assert episodes_kept(tmp_path / "run") == (again if save_after == 0 else 20 * (stop // 20))
+        assert checkpoint_episode(tmp_path / "run") == (again if save_after == 0 else 20 * (stop // 20))
     run_to(tmp_path / "run", online, 37, {}, logged, chunk=20)
     for name in ("log.parquet", "summary.json", "checkpoint.npz", "settings.json"):
         assert (tmp_path / "run" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
@@ -286,12 +286,12 @@ def test_a_part_that_holds_more_than_the_checkpoint_is_cut(tmp_path: Path, monke
         kept.append(state.done)
         if state.done == 15:
             raise KeyboardInterrupt  # after the part, before the checkpoint
-        save(place, state)
+        save_checkpoint(place, state)
 
-    monkeypatch.setattr(sys.modules["aegis.agents.run"], "save", killed)
+    monkeypatch.setattr(sys.modules["aegis.agents.execution"], "save", killed)
     with pytest.raises(KeyboardInterrupt):
         run_to(tmp_path / "run", online, 20, {}, chunk=20, save_after=0.0)
     monkeypatch.undo()
-    assert kept == [5, 10, 15] and episodes_kept(tmp_path / "run") == 10
+    assert kept == [5, 10, 15] and checkpoint_episode(tmp_path / "run") == 10
     run_to(tmp_path / "run", online, 20, {}, chunk=20)
     assert (tmp_path / "run" / "log.parquet").read_bytes() == (tmp_path / "whole" / "log.parquet").read_bytes()

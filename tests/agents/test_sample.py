@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as hs
 
-from aegis.agents import sample as module
-from aegis.agents.sample import Sample
+from aegis.agents import model_fit as module
+from aegis.agents.model_fit import EpisodeSample
 from aegis.errors import LogError
 from aegis.problem import Batch
 from aegis.worlds import make_world
@@ -19,12 +19,12 @@ WORLD = make_world("additive", inner_steps=2)
 LOG = WORLD.episodes(0, 90, WORLD.legacy("uniform"), 1)
 
 
-def sampled(cuts: list[int], episodes: int, rows: int) -> tuple[Sample, Batch]:
+def sampled(cuts: list[int], episodes: int, rows: int) -> tuple[EpisodeSample, Batch]:
     """Return the sample of LOG, streamed in blocks that end at the cuts."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "MOST_EPISODES", episodes)
         patch.setattr(module, "MOST_ROWS", rows)
-        found, ends = Sample(), [0, *sorted(set(cuts)), 90]
+        found, ends = EpisodeSample(), [0, *sorted(set(cuts)), 90]
         parts = [LOG.take_episodes(np.arange(start, stop)) for start, stop in itertools.pairwise(ends) if stop > start]
         passed = list(found.watch(parts))
     assert sum(len(part) for part in passed) == 90
@@ -46,4 +46,4 @@ def test_every_so_many_episodes_whatever_the_blocks(cuts, episodes, rows):
 
 def test_nothing_to_sample_is_an_error() -> None:
     with pytest.raises(LogError, match="no episodes"):
-        Sample().batch()
+        EpisodeSample().batch()

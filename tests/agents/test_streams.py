@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aegis.agents.streams import episode_stream
+from aegis.agents.online_run import episode_stream
 from aegis.errors import SettingError
 from aegis.rng import stream
 

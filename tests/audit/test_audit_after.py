@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aegis.audit import Auditor
-from aegis.audit.bets import Choices, EpisodeBets
-from aegis.audit.cuts import Cuts
-from aegis.audit.pairs import pairs_of
-from aegis.audit.view import View
+from aegis.audit.batch_view import BatchView
+from aegis.audit.betting import Choices, EpisodeBets
+from aegis.audit.checks.carry_over import decision_pairs
+from aegis.audit.slices import Cuts
 from aegis.problem import Batch
 from aegis.rng import stream
 
@@ -171,9 +171,9 @@ def test_pairs_by_hand(seed: int, runs: int, doses: int) -> None:
     table = batch.levels["dose"]
     assert batch.reward is not None
     batch = replace(batch, levels={**batch.levels, "dose": table.take(kept, table.parent[kept])}, reward=batch.reward[kept])
-    view = View.of(two_levels(), batch, Cuts(0, {"recipe": (), "dose": ()}, {"recipe": 0.0, "dose": 0.0}))
+    view = BatchView.of(two_levels(), batch, Cuts(0, {"recipe": (), "dose": ()}, {"recipe": 0.0, "dose": 0.0}))
     parent = batch.levels["dose"].parent
-    found = list(pairs_of(two_levels(), view, "dose"))
+    found = list(decision_pairs(two_levels(), view, "dose"))
     for lag, pairs in zip((1, 2), found[:2], strict=True):
         expected = [(row, row + lag) for row in range(len(parent) - lag) if parent[row] == parent[row + lag]]
         assert list(zip(pairs.rows.tolist(), pairs.later.tolist(), strict=True)) == expected

@@ -12,7 +12,7 @@ from hostile_logs import even, one_level, runs_and_doses, two_levels
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aegis.audit.at_end import FEWEST
+from aegis.audit.checks.reward_units import FEWEST_ENDS
 from aegis.problem import Batch
 from aegis.rng import stream
 
@@ -64,7 +64,7 @@ def test_one_other_row_is_enough_to_be_in_order() -> None:
 
 def test_few_groups_and_constant_ends_say_nothing() -> None:
     rng = stream(3, "at end")
-    for groups, expected in ((FEWEST - 1, False), (FEWEST, True)):
+    for groups, expected in ((FEWEST_ENDS - 1, False), (FEWEST_ENDS, True)):
         batch = rows(np.full(groups, 5), np.zeros(5 * groups))
         log = replace(batch, reward=np.where(ends_of(batch), rng.random(5 * groups), 0.0))
         assert ("reward-at-end" in codes(log)) == expected

@@ -10,8 +10,9 @@ import pytest
 from audit_cases import audited, logged, taken_only
 from hostile_logs import even, one_level, runs_and_doses, two_levels
 
-from aegis.audit import Auditor, copies
-from aegis.audit.copies import Copies
+from aegis.audit import Auditor
+from aegis.audit.checks import duplicates
+from aegis.audit.checks.duplicates import DuplicateEpisodes
 from aegis.problem import Batch, Problem, concat
 from aegis.rng import stream
 
@@ -79,7 +80,7 @@ def test_what_chance_repeats_is_not_refused(name: str) -> None:
     alarms = 0
     for run in range(20):
         batch = make(stream(run, "chance", name))
-        whole = Copies(problem, 0.05)
+        whole = DuplicateEpisodes(problem, 0.05)
         auditor = Auditor(problem, alpha=0.05)
         auditor.add(batch)
         alarms += "duplicated-episodes" in auditor.result().codes()
@@ -88,7 +89,7 @@ def test_what_chance_repeats_is_not_refused(name: str) -> None:
 
 
 def test_memory_is_bounded_and_copies_stay_together(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(copies, "MOST", 256)
+    monkeypatch.setattr(duplicates, "MOST", 256)
     problem = one_level()
     batches = [rows(stream(run, "large"), 500, "number", "coin") for run in range(8)]
     auditor = Auditor(problem)
@@ -102,7 +103,7 @@ def test_memory_is_bounded_and_copies_stay_together(monkeypatch: pytest.MonkeyPa
 
 
 def test_few_values_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(copies, "MOST", 256)
+    monkeypatch.setattr(duplicates, "MOST", 256)
     auditor = Auditor(one_level(context=CATEGORY))
     for run in range(4):
         auditor.add(rows(stream(run, "few"), 500, "category", "coin"))

@@ -14,13 +14,12 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from aegis.audit import Audit
-from aegis.audit.calibration import SliceEvidence
-from aegis.audit.propensities import DOUBT
-from aegis.audit.shares import SliceShares
+from aegis.audit.checks.calibration import SliceEvidence, SliceShares
+from aegis.audit.checks.propensities import DOUBT
 from aegis.certificate import Certificate, certify
-from aegis.certificate.assumptions import assumptions
-from aegis.certificate.measures import reward_measure
+from aegis.certificate.assumptions import list_assumptions
 from aegis.logs import Source
+from aegis.ope import reward_measure
 from aegis.policies import TargetColumns
 from aegis.problem import Scope, parse_problem
 from aegis.rng import stream
@@ -110,7 +109,7 @@ def test_words_of_the_assumption() -> None:
     problem = one_level()
     measures = [reward_measure(problem)]
     words = {
-        codes: assumptions(problem, [], [Scope("dose")], measures, codes)[0].checked.rsplit(": ", 1)[1]
+        codes: list_assumptions(problem, [], [Scope("dose")], measures, codes)[0].checked.rsplit(": ", 1)[1]
         for codes in ((), ("doubtful-propensities",), ("doubtful-propensities", "miscalibrated-propensities"))
     }
     assert list(words.values()) == ["no evidence against", "some evidence against, too little to refuse", "evidence against"]

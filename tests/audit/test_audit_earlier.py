@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from aegis.audit.earlier import Earlier
+from aegis.audit.checks.carry_over import EarlierSiblings
 from aegis.problem import Batch, LevelTable
 from aegis.rng import stream
 
@@ -25,7 +25,7 @@ def test_shares_are_those_of_every_pair(sizes: list[int], lag: int, seed: int, m
     rng = stream(seed, "shares")
     fresh = (rng.random(len(sizes)) < 0.8)[parent]
     sign = rng.random(parent.size)
-    earlier = Earlier.of(parent, fresh, lag, most)
+    earlier = EarlierSiblings.of(parent, fresh, lag, most)
     taken, expected = 0, np.zeros(parent.size)
     kept: list[int] = []
     for group, size in enumerate(sizes):

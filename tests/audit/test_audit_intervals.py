@@ -7,10 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from aegis.audit import Auditor
-from aegis.audit.celled import celled_batch, celled_problem
-from aegis.audit.finding import Audit
-from aegis.problem import Array, Batch, at_atom, nearest_points
+from aegis.audit import Audit, Auditor
+from aegis.audit.action_bins import bin_batch, bin_problem
+from aegis.problem import Array, Batch, is_atom, nearest_points
 from aegis.worlds import World, make_world
 
 CUT, CLIP = make_world("dosing"), make_world("dosing", ends="clip", natural_sd=4.0)
@@ -47,8 +46,8 @@ def test_a_log_in_order_is_fit(world: World, seed: int) -> None:
 def test_cells_and_atoms_have_weights_that_average_one() -> None:
     """The indicator policies of the theory, transcribed: uniform on a cell, and always an atom."""
     batch = log(CLIP, count=6000)
-    celled = celled_batch(CLIP.problem, batch).levels["dose"]
-    actions = celled_problem(CLIP.problem).level("dose").actions
+    celled = bin_batch(CLIP.problem, batch).levels["dose"]
+    actions = bin_problem(CLIP.problem).level("dose").actions
     assert actions.count == 12 and actions.values[0] == "0 to 1" and actions.values[-1] == "exactly 10"
     value, mu = exact(batch), batch.levels["dose"].mu_taken
     for place in range(12):
@@ -137,11 +136,11 @@ def test_parts_merge_to_the_same_result() -> None:
 def test_a_problem_without_intervals_is_left_as_it_is() -> None:
     world = make_world("additive")
     batch = world.episodes(0, 3, world.legacy("uniform"), 1)
-    assert celled_problem(world.problem) is world.problem and celled_batch(world.problem, batch) is batch
+    assert bin_problem(world.problem) is world.problem and bin_batch(world.problem, batch) is batch
 
 
 def test_atoms_do_not_count_as_cells() -> None:
     batch = log(CLIP)
-    celled = celled_batch(CLIP.problem, batch).levels["dose"]
-    atoms = at_atom(CLIP.problem.innermost.actions, exact(batch))
+    celled = bin_batch(CLIP.problem, batch).levels["dose"]
+    atoms = is_atom(CLIP.problem.innermost.actions, exact(batch))
     assert atoms.any() and ((celled.action >= 10) == atoms).all() and celled.value is None

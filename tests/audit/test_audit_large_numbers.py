@@ -10,7 +10,7 @@ from audit_cases import audited, logged
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aegis.audit.sums import scaled
+from aegis.audit.batch_view import scale_to_unit_range
 
 RANGES = [(0.0, 1.0), (-1e300, 1e300), (-1.7e308, 1.7e308), None]
 
@@ -47,11 +47,11 @@ def test_scaled_rewards_keep_their_order(values: list[float], low: float, width:
     high = min(low + width, 1e308)
     if not high > low:
         return
-    found = scaled(np.array([*values, np.nan, low, high]), (low, high))
+    found = scale_to_unit_range(np.array([*values, np.nan, low, high]), (low, high))
     assert np.isnan(found[-3]) and found[-2] == 0.0 and found[-1] == pytest.approx(1.0)
     known = np.delete(found, -3)
     assert ((known >= 0) & (known <= 1)).all()
     order = np.argsort(np.clip([*values, low, high], low, high), kind="stable")
     assert (np.diff(known[order]) >= 0).all()
-    free = scaled(np.array(values), None)
+    free = scale_to_unit_range(np.array(values), None)
     assert (np.abs(free) <= 1).all() and (np.diff(free[np.argsort(values)]) >= 0).all()

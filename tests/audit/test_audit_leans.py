@@ -9,10 +9,9 @@ import pyarrow as pa
 import pytest
 from scipy import stats
 
-from aegis.audit.celled import celled_batch, celled_problem
-from aegis.audit.halves import Halves
-from aegis.audit.leans import LevelLeans, _turned
-from aegis.audit.view import View
+from aegis.audit.action_bins import ActionHalves, bin_batch, bin_problem
+from aegis.audit.batch_view import BatchView
+from aegis.audit.checks.calibration import ContextLeans, _turned
 from aegis.logs import Source
 from aegis.problem import LevelTable, Problem, parse_problem
 from aegis.rng import stream
@@ -69,7 +68,7 @@ def test_a_context_that_was_measured_after_the_action_is_found(text: str, lean: 
 def test_weights_of_halves_and_sides_are_those_of_plain_loops(form: str) -> None:
     rng = stream(3, "halves", form)
     problem = parse_problem(GRID, "grid.yaml")
-    halves = Halves.of(problem.level("dose"))
+    halves = ActionHalves.of(problem.level("dose"))
     assert halves is not None and halves.several and halves.level.actions.values == ("1 ... 2", "3 ... 5")
     n, actions = 40, 5
     full = rng.dirichlet(np.ones(actions), n)
@@ -105,9 +104,9 @@ def test_weights_of_halves_and_sides_are_those_of_plain_loops(form: str) -> None
 
 def test_halves_of_an_interval_leave_its_atoms_alone_and_average_one() -> None:
     world = make_world("dosing", ends="clip", natural_sd=4.0)
-    batch = celled_batch(world.problem, world.episodes(0, 6000, world.legacy("natural"), 5))
-    level = celled_problem(world.problem).level("dose")
-    halves = Halves.of(level, atoms=2)
+    batch = bin_batch(world.problem, world.episodes(0, 6000, world.legacy("natural"), 5))
+    level = bin_problem(world.problem).level("dose")
+    halves = ActionHalves.of(level, atoms=2)
     assert halves is not None and halves.level.actions.values[2:] == ("exactly 0", "exactly 10")
     table = halves.table(batch.levels["dose"])
     for place in range(4):
@@ -121,8 +120,8 @@ def test_what_has_no_order_has_no_halves_and_two_actions_need_none() -> None:
 
     from aegis.problem import Actions
 
-    def labelled(*names: str) -> Halves | None:
-        return Halves.of(replace(level, actions=Actions("a", names, "labels"), propensity=None))
+    def labelled(*names: str) -> ActionHalves | None:
+        return ActionHalves.of(replace(level, actions=Actions("a", names, "labels"), propensity=None))
 
     assert labelled("a", "b", "c", "d") is None
     two = labelled("no", "yes")
@@ -132,11 +131,11 @@ def test_what_has_no_order_has_no_halves_and_two_actions_need_none() -> None:
 def test_parts_of_a_log_add_up() -> None:
     problem = parse_problem(GRID, "grid.yaml")
     (batch,) = log(problem, 1, 0.2, 300).batches()
-    view = View.of(problem, batch, None)
-    cuts = View.of(problem, batch, None).cuts
-    halves = Halves.of(problem.level("dose"))
+    view = BatchView.of(problem, batch, None)
+    cuts = BatchView.of(problem, batch, None).cuts
+    halves = ActionHalves.of(problem.level("dose"))
     assert halves is not None
-    whole, first, second = (LevelLeans(halves, cuts.context["dose"]) for _ in range(3))
+    whole, first, second = (ContextLeans(halves, cuts.context["dose"]) for _ in range(3))
     table, looks, fresh = batch.levels["dose"], view.looks("dose"), view.fresh_at("dose")
     whole.add(table, looks, fresh)
     for part, rows in ((first, np.arange(100)), (second, np.arange(100, 300))):

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 from audit_cases import audited, logged, stopped, with_propensities
 
-from aegis.audit.lenient import EXACT, Lenient
+from aegis.audit.checks.base import EXACT_CODES, PropensityTolerance
 from aegis.problem import Batch, Problem, Propensity
 
 
@@ -68,6 +68,6 @@ def test_sizes_that_follow_rewards_refuse_as_ever() -> None:
 
 def test_without_a_declared_factor_nothing_changes() -> None:
     problem, batch = wrongly_logged(inner=1.4)
-    plain = Lenient(problem)
+    plain = PropensityTolerance(problem)
     assert plain.factors == {} and all(plain.softened(item) is item for item in audited(problem, batch).findings)
-    assert "size-follows-reward" not in EXACT and "duplicated-episodes" not in EXACT
+    assert "size-follows-reward" not in EXACT_CODES and "duplicated-episodes" not in EXACT_CODES

@@ -11,8 +11,9 @@ from audit_cases import audited, logged
 from test_audit_findings import FAULTS, found, run
 
 from aegis.audit import Audit, Auditor, audit_log
-from aegis.audit.thinning import Thinning
-from aegis.logs import Source, spans, write_log
+from aegis.audit.checks.base import Thinning
+from aegis.logs import Source, write_log
+from aegis.logs.formats import base
 from aegis.policies import Legacy, Uniform
 from aegis.problem import Batch, Policy, Problem
 
@@ -88,7 +89,7 @@ def test_a_log_in_pieces_is_audited_as_a_whole(tmp_path: object, monkeypatch: py
     write_log(batch, problem, path)
     pq.write_table(pq.read_table(path), path, row_group_size=500)
     whole = audit_log(Source(path, problem))
-    monkeypatch.setattr(spans, "PIECE", 1500)
+    monkeypatch.setattr(base, "CHUNK_ROWS", 1500)
     source = Source(path, problem)
     assert source.pieces() is not None
     told: list[int] = []

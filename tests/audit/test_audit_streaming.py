@@ -11,18 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aegis.audit import Audit, Auditor
-from aegis.audit.calibration import LevelCalibration
-from aegis.audit.cells import grouped
-from aegis.audit.cuts import Cut, Cuts
-from aegis.audit.history import LevelHistory
-from aegis.audit.overlap import Histogram
-from aegis.audit.sizes import Contrast
-from aegis.audit.sums import followed, places
-from aegis.audit.thinning import Thinning
-from aegis.audit.view import View
-from aegis.audit.weights import decision_weights, unit_weights
+from aegis.audit.batch_view import BatchView
+from aegis.audit.checks.base import Thinning
+from aegis.audit.checks.calibration import LevelCalibration
+from aegis.audit.checks.overlap import WeightHistogram, decision_weights, unit_weights
+from aegis.audit.checks.propensities import LevelHistory
+from aegis.audit.checks.sizes import Contrast
+from aegis.audit.slices import Cut, Cuts, group_cuts
 from aegis.policies import Legacy, Uniform
-from aegis.problem import Scope, augmented
+from aegis.problem import Scope, augmented_context, has_next_sibling, sibling_positions
 from aegis.rng import stream
 
 
@@ -58,7 +55,7 @@ def test_taken_sums_equal_the_product_over_decisions() -> None:
     problem, batch = taken_only(*logged("clinic", "natural", 80, 5))
     level, table = problem.level("dose"), batch.levels["dose"]
     calibration = LevelCalibration(level, ())
-    calibration.add(table, augmented(problem, batch, "dose"), np.ones(len(table), dtype=bool))
+    calibration.add(table, augmented_context(problem, batch, "dose"), np.ones(len(table), dtype=bool))
     mask = table.available
     assert mask is not None
     for action, found in enumerate(calibration.slices()):
@@ -88,7 +85,7 @@ def test_full_sums_count_what_was_expected() -> None:
     cut = Cut("level", "level", edge=0.1)
     calibration = LevelCalibration(problem.level("dose"), (cut,))
     fresh = np.arange(len(table)) >= 10
-    calibration.add(table, augmented(problem, batch, "dose"), fresh)
+    calibration.add(table, augmented_context(problem, batch, "dose"), fresh)
     slices = {(part.action, part.where): part for part in calibration.slices()}
     assert len(slices) == 4 * 3 and table.mu_full is not None
     above = fresh & (table.context["level"] > 0.1)
@@ -105,7 +102,7 @@ def test_cells_cover_each_slice_once() -> None:
     rng = stream(1, "cells")
     rows = {name: rng.normal(size=500) for name in "acdefgh"} | {"b": rng.integers(0, 3, 500)}
     fresh = np.arange(500) > 20
-    groups = grouped(cuts)
+    groups = group_cuts(cuts)
     assert [group.whole for group in groups] == [True, False] and all(group.count <= 257 for group in groups)
     found = {label: cells[group.codes(rows, fresh)] for group in groups for label, cells in group.slices()}
     assert found[""].all()
@@ -122,7 +119,7 @@ def test_quarters_and_pairs_of_halves_are_slices(numbers: int) -> None:
     cuts = tuple(Cut(name, name, edge=0.0, quarters=(-0.5, 0.7)) for name in names)
     rows = {name: stream(1, "quarters", place).normal(size=400) for place, name in enumerate(names)}
     fresh = np.arange(400) > 20
-    groups = grouped(cuts)
+    groups = group_cuts(cuts)
     listed = [(label, cells[group.codes(rows, fresh)]) for group in groups for label, cells in group.slices()]
     found = dict(listed)
     assert len(found) == len(listed) == 1 + 6 * numbers + 2 * numbers * (numbers - 1)
@@ -130,7 +127,7 @@ def test_quarters_and_pairs_of_halves_are_slices(numbers: int) -> None:
     assert np.array_equal(found["a above 0 up to 0.7"], fresh & (first > 0) & (first <= 0.7))
     assert np.array_equal(found["a up to -0.5"], fresh & (first <= -0.5))
     assert np.array_equal(found[f"a up to 0 and {names[-1]} above 0"], fresh & (first <= 0) & (second > 0))
-    many = grouped(cuts, 1000)
+    many = group_cuts(cuts, 1000)
     assert sum(len(group.slices()) for group in many) < len(listed) or numbers == 2
 
 
@@ -149,8 +146,8 @@ def test_cuts_come_from_the_first_episodes_only() -> None:
 
 def test_places_and_followers() -> None:
     parent = np.array([0, 0, 0, 2, 3, 3])
-    assert places(parent).tolist() == [0, 1, 2, 0, 0, 1]
-    assert followed(parent).tolist() == [True, True, False, False, True, False]
+    assert sibling_positions(parent).tolist() == [0, 1, 2, 0, 0, 1]
+    assert has_next_sibling(parent).tolist() == [True, True, False, False, True, False]
 
 
 def test_thinning_looks_at_all_and_then_at_some() -> None:
@@ -161,7 +158,7 @@ def test_thinning_looks_at_all_and_then_at_some() -> None:
 
 def test_thinning_looks_at_the_first_episodes_of_a_large_batch() -> None:
     problem, batch = logged("clinic", "natural", 60, 3)
-    view, level = View.of(problem, batch, None), problem.innermost.name
+    view, level = BatchView.of(problem, batch, None), problem.innermost.name
     rows = len(batch.levels[level])
     assert Thinning(rows).part(view, level) is view
     thinning = Thinning(rows // 3)
@@ -169,7 +166,7 @@ def test_thinning_looks_at_the_first_episodes_of_a_large_batch() -> None:
     assert part is not None and part is view.first(level, rows // 3)
     count = len(part.batch)
     assert len(part.batch.levels[level]) <= rows // 3 < len(batch.take_episodes(np.arange(count + 1)).levels[level])
-    alone = View.of(problem, batch.take_episodes(np.arange(count)), view.cuts)
+    alone = BatchView.of(problem, batch.take_episodes(np.arange(count)), view.cuts)
     for name in problem.names:
         np.testing.assert_array_equal(part.episodes[name], alone.episodes[name])
         np.testing.assert_array_equal(part.starts[name], alone.starts[name])
@@ -197,7 +194,7 @@ def test_contrast_is_the_plain_difference() -> None:
 def test_histogram_figures() -> None:
     weights = np.exp(stream(3, "weights").normal(size=5000))
     weights[:500] = 0.0
-    histogram = Histogram()
+    histogram = WeightHistogram()
     for part in np.split(weights, 5):
         histogram.add(part)
     assert histogram.effective == pytest.approx(weights.sum() ** 2 / (5000 * (weights**2).sum()))

@@ -10,7 +10,7 @@ import pytest
 from interference_logs import problem_of, table_of
 
 from aegis.audit import Auditor, audit_log
-from aegis.audit.cluster_draws import ClusterDraws
+from aegis.audit.checks.randomisation import ClusterDraws
 from aegis.logs import Source
 from aegis.problem import Problem, Propensity
 from aegis.rng import stream

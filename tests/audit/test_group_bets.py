@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aegis.audit.group_bets import DIRECTIONS, FEWEST, STAKES, GroupBets, interfering, score_limit
+from aegis.audit.group_bets import DIRECTIONS, FEWEST, STAKES, GroupBets, find_interference, score_limit
 
 
 def naive(group: list[int], choice: np.ndarray, result: np.ndarray, direction: str, sign: float, stake: float) -> float:
@@ -152,14 +152,14 @@ def test_rare_choices_and_few_groups_have_no_score() -> None:
 
 
 def test_evidence_refuses_before_scores_and_both_keep_their_level() -> None:
-    assert interfering([], 0.001) is None
+    assert find_interference([], 0.001) is None
     rng, alarms, runs = np.random.default_rng(5), 0, 400
     group = np.repeat(np.arange(60), 2)
     for _ in range(runs):
         bets = GroupBets(1)
         taken = rng.random((120, 1)) < 0.4
         bets.add(group, taken - 0.4, rng.uniform(-1, 1, 120), np.full((120, 1), 0.24))
-        found = interfering([bets], 0.05)
+        found = find_interference([bets], 0.05)
         alarms += found is not None and found.severity == "refused"
     assert alarms <= 33  # the 99.9 % limit of 5 %
     assert score_limit(0.05, 10**6) == pytest.approx(1.96, abs=0.001) and score_limit(0.05, 10) > 2.2

@@ -11,7 +11,7 @@ from audit_cases import audited, taken_only
 from hostile_logs import always_high, even, one_level
 from scipy import stats
 
-from aegis.audit.id_order import id_order
+from aegis.audit.episode_order import id_order
 from aegis.certificate import certify
 from aegis.logs import Source
 from aegis.problem import AnyArray, Batch, parse_problem

@@ -11,8 +11,8 @@ import pytest
 from interference_logs import ATTACKS, IN_ORDER, TRUTHS, problem_of, reacting, spread_over_the_next, table_of
 
 from aegis.agents import CandidateSettings, learn
-from aegis.audit import audit_log
-from aegis.audit.finding import ANYTIME, FIXED
+from aegis.audit import ANYTIME, audit_log
+from aegis.audit.finding import FIXED
 from aegis.certificate import certify
 from aegis.logs import Source, Split
 from aegis.policies import Function

@@ -17,12 +17,12 @@ import pytest
 from audit_cases import logged, taken_only
 from hostile_logs import one_level
 
-from aegis.audit import PROPENSITIES_MOVE, SEVERAL_LOGGERS, Audit, Auditor, Finding, audit_log
-from aegis.audit.loggers import Loggers
-from aegis.audit.nugget import RANKS, Measure, nugget, repeated
+from aegis.audit import PROPENSITIES_MOVE, SEVERAL_LOGGERS, Audit, Auditor, Finding, Loggers, audit_log
+from aegis.audit.variogram import RANKS, Variogram, fit_nugget, nugget_of_repeats
 from aegis.certificate import certify
-from aegis.logs import Source, spans, write_log
-from aegis.policies import Epsilon, Function, Legacy, Mixture, Nearest, Rule, Softmax
+from aegis.logs import Source, write_log
+from aegis.logs.formats import base
+from aegis.policies import Epsilon, Function, Legacy, LevelRule, Mixture, Nearest, Softmax
 from aegis.problem import Actions, Batch, Level, LevelTable, Problem, Propensity, Reward, Rows, Variable, concat
 from aegis.rng import stream
 from aegis.worlds import make_world
@@ -218,7 +218,7 @@ def test_a_change_in_time_is_noticed() -> None:
 
 
 @pytest.mark.parametrize("rule", [Nearest({"T": 1.0, "Q": 0.8}), Nearest({"Q": -1.5}, 0.5)])
-def test_a_deterministic_rule_with_exploration_is_one_policy(rule: Rule) -> None:
+def test_a_deterministic_rule_with_exploration_is_one_policy(rule: LevelRule) -> None:
     plant = make_world("unified")
     legacy = Legacy(plant.problem, {"meta": Epsilon(Nearest({"T": 1.0}), 0.2), "inner": Epsilon(rule, 0.2)})
     assert loggers_of(plant.problem, plant.episodes(0, 600, legacy, 2)) == []
@@ -327,7 +327,7 @@ def test_rows_of_the_file_are_named_and_pieces_agree(tmp_path: Path, monkeypatch
         full = np.asarray(batch.levels["inner"].mu_full)
         if item.level == "inner":
             assert 0.5 * np.abs(full[one] - full[other]).sum() > 0.1
-    monkeypatch.setattr(spans, "PIECE", 1500)
+    monkeypatch.setattr(base, "CHUNK_ROWS", 1500)
     source = Source(path, problem)
     assert source.pieces() is not None
     assert [item.plain() for item in found(audit_log(source))] == [item.plain() for item in whole]
@@ -386,9 +386,9 @@ def test_a_function_is_explained_by_the_coordinates_it_uses() -> None:
     x = rng.normal(size=(400, 4))
     nothing = np.zeros((400, 0))
     quantity = greedy((x[:, 2] > 0.3).astype(np.int64))
-    assert nugget(x, nothing, Measure(quantity, 1e-3)) is None
+    assert fit_nugget(x, nothing, Variogram(quantity, 1e-3)) is None
     turns = rng.random(400) < 0.3
-    left = nugget(x, nothing, Measure(np.where(turns[:, None], np.roll(quantity, 1, axis=1), quantity), 1e-3))
+    left = fit_nugget(x, nothing, Variogram(np.where(turns[:, None], np.roll(quantity, 1, axis=1), quantity), 1e-3))
     assert left is not None and left.random > left.near > 0.2
     one, other = left.rows
     assert np.linalg.norm(x[one] - x[other]) < 1.0 and turns[one] != turns[other]
@@ -397,8 +397,8 @@ def test_a_function_is_explained_by_the_coordinates_it_uses() -> None:
 def test_sparse_contexts_have_no_answer() -> None:
     rng = stream(4, "sparse")
     quantity = greedy(rng.integers(0, 3, 300))
-    assert nugget(rng.normal(size=(300, 12)), np.zeros((300, 0)), Measure(quantity, 1e-3)) is None
-    assert nugget(rng.normal(size=(300, 2)), np.zeros((300, 0)), Measure(quantity, 1e-3)) is not None
+    assert fit_nugget(rng.normal(size=(300, 12)), np.zeros((300, 0)), Variogram(quantity, 1e-3)) is None
+    assert fit_nugget(rng.normal(size=(300, 2)), np.zeros((300, 0)), Variogram(quantity, 1e-3)) is not None
 
 
 def test_rounded_contexts_and_huge_numbers_are_one_function() -> None:
@@ -406,14 +406,14 @@ def test_rounded_contexts_and_huge_numbers_are_one_function() -> None:
     x = rng.normal(size=(600, 1))
     quantity = softmax(x @ SLOPES[:1])
     for numbers in (np.round(x, 1), x * 1e300, x * 1e-300, np.column_stack([x, np.full(600, 7.0)])):
-        assert nugget(numbers, np.zeros((600, 0)), Measure(quantity, 1e-3)) is None
+        assert fit_nugget(numbers, np.zeros((600, 0)), Variogram(quantity, 1e-3)) is None
 
 
 def test_groups_are_compared_within() -> None:
-    measure = Measure(2.0 * np.array([[0.1], [0.2], [0.1], [0.4]]), 1e-3, groups=np.array([0, 1, 0, 1]))
+    measure = Variogram(2.0 * np.array([[0.1], [0.2], [0.1], [0.4]]), 1e-3, groups=np.array([0, 1, 0, 1]))
     assert measure.gaps(np.array([0, 1, 0]), np.array([1, 3, 2])) == pytest.approx([0.1, 0.2, 0.0])
     assert measure.random == pytest.approx(0.1)  # pairs (0, 2) and (1, 3) only
-    assert repeated(np.arange(4), measure) is None
+    assert nugget_of_repeats(np.arange(4), measure) is None
 
 
 # ---- replications --------------------------------------------------------------------------------------------------

@@ -10,8 +10,8 @@ import pytest
 from small_logs import make_table, problem_of, source_of
 
 from aegis.certificate import Candidate, certify
-from aegis.certificate.balance import effective_units, mean_weight, start_balance
-from aegis.certificate.measures import reward_measure
+from aegis.certificate.weight_checks import effective_units, mean_weight, start_balance
+from aegis.ope import reward_measure
 from aegis.policies import TargetColumns
 from aegis.problem import Scope
 from aegis.rng import stream

@@ -13,8 +13,8 @@ import pytest
 from small_logs import better, better_policy, make_table, problem_of, source_of, worse
 
 from aegis.agents import CandidateSettings, learn
-from aegis.certificate import Candidate, certify, verify
-from aegis.certificate.behaviour import Behaviour, code_digest, is_code
+from aegis.certificate import Candidate, certify, code_digest, is_code, verify
+from aegis.certificate.candidate import CodeBehaviour
 from aegis.errors import PolicyError
 from aegis.logs import Source, Split
 from aegis.policies import Function, Hybrid, Logged, Mixture, TargetColumns
@@ -128,7 +128,7 @@ def test_sums_depend_on_rows_and_probabilities_and_on_nothing_else() -> None:
     table, problem = make_table(80), problem_of()
 
     def found(rows: Any, function: Any, size: int = 10**6) -> dict[str, str]:
-        item = Behaviour(["recipe", "dose"])
+        item = CodeBehaviour(["recipe", "dose"])
         for batch in Source(rows, problem).batches(rows=size):
             item.add(Function(problem, function), batch, {})
         return item.plain()
@@ -144,7 +144,7 @@ def test_what_is_not_certified_does_not_count() -> None:
     problem = problem_of()
     batch = Source(make_table(30), problem).read()
     kept = np.arange(30) % 3 == 0
-    masked, taken = Behaviour(["dose"]), Behaviour(["dose"])
+    masked, taken = CodeBehaviour(["dose"]), CodeBehaviour(["dose"])
     masked.add(better_policy(problem), batch, {"dose": kept[batch.episode_of("dose")]})
     taken.add(better_policy(problem), batch.take_episodes(kept), {})
     assert masked.plain() == taken.plain()

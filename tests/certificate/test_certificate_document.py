@@ -16,7 +16,7 @@ from small_logs import better_policy, make_table, problem_of, replaced, source_o
 
 from aegis.certificate import Candidate, Certificate, certificate_schema, certify, load_certificate
 from aegis.errors import InputError
-from aegis.files import digest_of
+from aegis.files import json_digest
 from aegis.policies import Capped, Logged, TargetColumns
 from aegis.problem import Batch
 
@@ -203,7 +203,7 @@ def test_layout_does_not_matter_to_the_seal(stored: Path, tmp_path: Path) -> Non
     content = json.loads(stored.read_text())
     (tmp_path / "compact.json").write_text(json.dumps(dict(reversed(content.items())), separators=(",", ":")))
     assert load_certificate(tmp_path / "compact.json") == content
-    assert content["seal"] == digest_of({key: value for key, value in content.items() if key != "seal"})
+    assert content["seal"] == json_digest({key: value for key, value in content.items() if key != "seal"})
 
 
 @pytest.mark.parametrize(

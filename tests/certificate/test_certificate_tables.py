@@ -11,7 +11,7 @@ import pytest
 import small_logs
 
 from aegis.certificate import Certificate, certificate_table, certify
-from aegis.certificate.tables import SCHEMAS
+from aegis.certificate.certificate import TABLE_SCHEMAS
 from aegis.errors import InputError, OutputError, SettingError
 from aegis.logs import Source, check_table_path, write_table
 
@@ -40,10 +40,10 @@ def test_levels_and_their_parts(certificate: Certificate) -> None:
     assert certificate.table("findings").num_rows == len(certificate.findings)
 
 
-@pytest.mark.parametrize("name", SCHEMAS)
+@pytest.mark.parametrize("name", TABLE_SCHEMAS)
 def test_types_hold_also_where_there_is_nothing(name: str, certificate: Certificate) -> None:
     refused = replace(certificate, levels=(), findings=())
-    assert refused.table(name).schema == certificate.table(name).schema == SCHEMAS[name]
+    assert refused.table(name).schema == certificate.table(name).schema == TABLE_SCHEMAS[name]
     assert refused.table(name).num_rows == 0
 
 
@@ -55,7 +55,7 @@ def test_a_number_that_is_not_there_is_null_not_nought(certificate: Certificate)
 
 def test_a_loaded_certificate_gives_the_same_tables_and_a_changed_one_none(certificate: Certificate) -> None:
     content = certificate.to_json()
-    for name in SCHEMAS:
+    for name in TABLE_SCHEMAS:
         assert certificate_table(content, name) == certificate.table(name)
     content["levels"][0]["gain_lower"] = 1.0
     with pytest.raises(InputError, match="was changed"):

@@ -7,10 +7,10 @@ import re
 from dataclasses import fields
 from pathlib import Path
 
-from aegis.certificate import head, recognising, rows, sides
+from aegis.certificate import contamination, digests, unit_split
 from aegis.certificate.certificate import Sensitivity
 from aegis.certificate.sensitivity import GAMMAS
-from aegis.problem import parse_problem, seen, traces
+from aegis.problem import fingerprints, parse_problem, traces
 
 TEXT = (Path(__file__).parents[2] / "docs" / "certify.md").read_text(encoding="utf-8")
 PAGE = " ".join(TEXT.split())
@@ -27,17 +27,17 @@ levels:
 
 def test_numbers_on_the_page() -> None:
     for text, number in (
-        (f"up to {seen.MOST} of the episodes", 4096),
-        (f"up to {traces.MOST} of the decisions", 2048),
-        (f"below {recognising.ALPHA:g}", 1e-4),
-        (f"more than {round(1 / recognising.ALPHA):,} times its stake".replace(",", " "), 10_000),
-        (f"up to {rows.MOST_ROWS:,} rows".replace(",", " "), 2**20),
-        (f"at most {rows.MOST_BLOCKS} blocks", 1024),
-        (f"more than {head.HEAD_ROWS:,} rows".replace(",", " "), 400_000),
-        (f"makes {sides.LEAST_PLACING} on average", 20),
+        (f"up to {fingerprints.MOST_FINGERPRINTS} of the episodes", 4096),
+        (f"up to {traces.MOST_TRACES} of the decisions", 2048),
+        (f"below {contamination.CONTAMINATION_ALPHA:g}", 1e-4),
+        (f"more than {round(1 / contamination.CONTAMINATION_ALPHA):,} times its stake".replace(",", " "), 10_000),
+        (f"up to {digests.MOST_HASHED_ROWS:,} rows".replace(",", " "), 2**20),
+        (f"at most {digests.MOST_BLOCKS} blocks", 1024),
+        (f"more than {unit_split.HEAD_ROWS:,} rows".replace(",", " "), 400_000),
+        (f"makes {unit_split.LEAST_PLACING} on average", 20),
     ):
         assert text.replace("e-0", "e-").replace("0.0001", "1e-4") in PAGE, (text, number)
-    assert sides.PLACING_SHARE == 1 / 20 and "a twentieth of them" in PAGE
+    assert unit_split.PLACING_SHARE == 1 / 20 and "a twentieth of them" in PAGE
 
 
 def test_the_sensitivity_on_the_page_has_its_fields() -> None:

@@ -8,10 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from aegis.certificate import Certificate, certify, register
-from aegis.certificate.certify import Terms, issue
-from aegis.certificate.looks import COMPARE
-from aegis.certificate.request import Request
+from aegis.certificate import COMPARE, Certificate, LookTerms, Request, certify, issue_certificate, register
 from aegis.logs import Source
 from aegis.policies import TargetColumns
 from aegis.problem import parse_problem
@@ -65,7 +62,7 @@ def attacked(seed: int, folder: Path) -> tuple[Certificate, Certificate]:
     table = null_log(seed)
     source = Source(table, PROBLEM)
     looks = [
-        issue(source, Request.of(PROBLEM, policy(f"new{number}"), what=("gain",)), Terms(folder, COMPARE))
+        issue_certificate(source, Request.of(PROBLEM, policy(f"new{number}"), what=("gain",)), LookTerms(folder, COMPARE))
         for number in range(LOOKS)
     ]
     chosen = Source(best_combination(table, [look.levels[0].estimate or 0.0 for look in looks]), PROBLEM)

@@ -12,13 +12,10 @@ from hypothesis import strategies as st
 from small_logs import better_policy, make_table, problem_of, replaced, source_of
 
 from aegis.agents import CandidateSettings, learn
-from aegis.certificate import Candidate
-from aegis.certificate.collected import Collected
-from aegis.certificate.collecting import FIRST_STATION, STEP, next_station
-from aegis.certificate.data import DataDigest
-from aegis.certificate.request import Request
-from aegis.certificate.run import collect
-from aegis.certificate.sides import Sides, learned_splits, placing_split
+from aegis.certificate import Candidate, DataDigest, Request, UnitSplit, learned_splits, next_station, scan_log
+from aegis.certificate.evidence import FIRST_STATION, STATION_STEP
+from aegis.certificate.scan import ScanResult
+from aegis.certificate.unit_split import placing_split
 from aegis.logs import Source, Split
 from aegis.policies import Capped, Logged, Mixture
 from aegis.problem import Problem
@@ -42,13 +39,13 @@ def candidates(source: Source) -> dict[str, Candidate]:
     }
 
 
-def run(source: Source, candidate: Candidate, rows: int, method: str = "auto", by: tuple[str, ...] = ()) -> Collected:
+def run(source: Source, candidate: Candidate, rows: int, method: str = "auto", by: tuple[str, ...] = ()) -> ScanResult:
     request = Request.of(source.problem, candidate, method=method, by=by)
-    sides = Sides(learned_splits(source, [candidate], False, DataDigest.of(source)))
-    return collect(request, source.batches(request.columns, rows=rows), sides)
+    sides = UnitSplit(learned_splits(source, [candidate], False, DataDigest.of(source)))
+    return scan_log(request, source.batches(request.columns, rows=rows), sides)
 
 
-def sums(found: Collected) -> list[object]:
+def sums(found: ScanResult) -> list[object]:
     return [(sketch.count, sketch.sums, sketch.grid.digest) for item in found.evidence for sketch in item.sketches]
 
 
@@ -87,7 +84,7 @@ def test_stations_do_not_depend_on_blocks(table: pa.Table, known: dict[str, Cand
 
 
 def stations() -> set[int]:
-    return {round(FIRST_STATION * STEP**step) for step in range(60)}
+    return {round(FIRST_STATION * STATION_STEP**step) for step in range(60)}
 
 
 @settings(max_examples=200, deadline=None)

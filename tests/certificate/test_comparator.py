@@ -10,12 +10,10 @@ import pyarrow as pa
 import pytest
 from small_logs import better_policy, legacy_dose, legacy_setting, make_table, problem_of, problem_text, replaced, source_of
 
-from aegis.certificate import certify, load_certificate, verify
-from aegis.certificate.candidate import Candidate
-from aegis.certificate.comparator import LOGGER, Closeness, Comparator, closeness, compared_with, others_act
-from aegis.certificate.verify import stated_problem
+from aegis.certificate import Candidate, certify, load_certificate, stated_problem, verify
 from aegis.errors import SettingError
 from aegis.logs import Source
+from aegis.ope import LOGGER_COMPARATOR, Closeness, Comparator, closeness_to, describe_comparator, describe_other_levels
 from aegis.policies import (
     Capped,
     Constant,
@@ -69,9 +67,9 @@ def test_levels_of_a_scope_may_have_different_comparators() -> None:
 
 def test_a_log_of_several_policies_is_an_average() -> None:
     problem = problem_of()
-    assert compared_with(problem, LOGGER, Scope("dose"), {"dose"}).startswith("the average of the log")
-    assert compared_with(problem, LOGGER, Scope("dose"), {"recipe"}) == WROTE
-    assert others_act(problem, LOGGER, Scope(problem.names)) == ""
+    assert describe_comparator(problem, LOGGER_COMPARATOR, Scope("dose"), {"dose"}).startswith("the average of the log")
+    assert describe_comparator(problem, LOGGER_COMPARATOR, Scope("dose"), {"recipe"}) == WROTE
+    assert describe_other_levels(problem, LOGGER_COMPARATOR, Scope(problem.names)) == ""
 
 
 def test_a_candidate_that_does_what_the_incumbent_does_is_refused() -> None:
@@ -177,25 +175,25 @@ def test_closeness_of_candidates() -> None:
             raise AssertionError
 
     capped = Capped(problem, Scores(), Logged(problem), 2.0, ["dose"])  # type: ignore[arg-type]
-    assert closeness(capped, "dose", comparator).variation == 1.0  # 2 x 0.5 is all of it
-    assert closeness(capped, "recipe", comparator) == Closeness(1.0, 0.0, 0.0)  # it acts at 'dose' only
-    assert closeness(capped, "dose", LOGGER) == Closeness(cap=2.0, variation=0.5)
+    assert closeness_to(capped, "dose", comparator).variation == 1.0  # 2 x 0.5 is all of it
+    assert closeness_to(capped, "recipe", comparator) == Closeness(1.0, 0.0, 0.0)  # it acts at 'dose' only
+    assert closeness_to(capped, "dose", LOGGER_COMPARATOR) == Closeness(cap=2.0, variation=0.5)
     over = Capped(problem, Scores(), StatedIncumbent(problem), 2.0, ["dose"])  # type: ignore[arg-type]
-    assert closeness(over, "dose", comparator) == Closeness(cap=2.0, variation=0.5)
+    assert closeness_to(over, "dose", comparator) == Closeness(cap=2.0, variation=0.5)
     step = Floored(problem, Legacy(problem, {"recipe": Uniform(), "dose": Uniform()}), StatedIncumbent(problem), 0.7, ["dose"])
-    assert closeness(step, "dose", comparator).step == pytest.approx(0.3)
-    assert closeness(Mixture([step, over]), "dose", comparator).variation == pytest.approx(0.5)
-    assert closeness(Logged(problem), "dose", comparator) == Closeness(step=0.5, variation=0.5)
+    assert closeness_to(step, "dose", comparator).step == pytest.approx(0.3)
+    assert closeness_to(Mixture([step, over]), "dose", comparator).variation == pytest.approx(0.5)
+    assert closeness_to(Logged(problem), "dose", comparator) == Closeness(step=0.5, variation=0.5)
     given = Comparator.of(problem, Legacy(problem, {"recipe": Uniform(), "dose": Uniform()}))
-    assert closeness(StatedIncumbent(problem), "dose", given) == Closeness()  # another incumbent was given
+    assert closeness_to(StatedIncumbent(problem), "dose", given) == Closeness()  # another incumbent was given
 
 
 def test_a_comparator_is_kept_and_restored() -> None:
     problem = stated("{action: 2, epsilon: 0.5}")
     kept = json.loads(json.dumps(Comparator.of(problem).at("dose").plain()))
     again = Comparator.restore(kept, problem_of())
-    assert again.levels == {"dose"} and again.rates == {"dose": 0.5} and Comparator.restore({}, problem) == LOGGER
-    assert Comparator.of(problem).at("recipe") == LOGGER
+    assert again.levels == {"dose"} and again.rates == {"dose": 0.5} and Comparator.restore({}, problem) == LOGGER_COMPARATOR
+    assert Comparator.of(problem).at("recipe") == LOGGER_COMPARATOR
 
 
 def test_the_incumbents_probabilities_may_be_columns_of_the_log() -> None:

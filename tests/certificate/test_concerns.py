@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 from small_logs import problem_of
 
-from aegis.audit.finding import finding
+from aegis.audit import make_finding
 from aegis.certificate import certify
-from aegis.certificate.assembling import _concerns
+from aegis.certificate.assembly import _concerns
 from aegis.logs import Source
 from aegis.policies import Function
 from aegis.problem import Scope, parse_problem
@@ -34,7 +34,7 @@ levels:
     ],
 )
 def test_levels_of_findings(code: str, level: str, scope: tuple[str, ...], refused: bool) -> None:
-    assert _concerns(finding(code, "refused", "found", level), Scope(scope), problem_of()) is refused
+    assert _concerns(make_finding(code, "refused", "found", level), Scope(scope), problem_of()) is refused
 
 
 def stopping_log(episodes: int, seed: int) -> pa.Table:

@@ -11,11 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_logs import better_policy, make_table, problem_of, source_of, worse_policy
 
-from aegis.certificate import Candidate, certify
-from aegis.certificate.claims import Claim, margin_of, scopes_of
-from aegis.certificate.declaring import declare
-from aegis.certificate.groups import groups_of
-from aegis.certificate.request import Request
+from aegis.certificate import Candidate, Claim, Request, certify, declare_claims, margin_of, scopes_of
+from aegis.certificate.claims import subgroups_of
 from aegis.errors import InputError, SettingError
 from aegis.policies import Capped, Legacy, Logged, Mixture, TargetColumns, Uniform
 from aegis.problem import Batch, Problem, Scope, parse_problem
@@ -46,7 +43,7 @@ def sample(problem: Problem) -> Batch:
 
 
 def declared(problem: Problem, *candidates: object, **more: object) -> tuple[Claim, ...]:
-    return declare(Request.of(problem, list(candidates), **more), sample(problem))  # type: ignore[arg-type]
+    return declare_claims(Request.of(problem, list(candidates), **more), sample(problem))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("levels", [1, 2, 3, 4])
@@ -88,7 +85,7 @@ def test_shares_of_the_risk_never_exceed_it(number: int, delta: float, value: bo
     what = ("gain", "value") if value else ("gain",)
     request = Request.of(problem, candidates, scopes, delta, what=what, by=("task",) if by else ())
     batch = sample(problem)
-    claims = declare(request, batch, groups_of(problem, request.by, batch))
+    claims = declare_claims(request, batch, subgroups_of(problem, request.by, batch))
     assert sum(claim.delta for claim in claims) <= delta * (1 + 1e-12)
     assert sum(claim.delta for claim in claims) >= delta * (1 - 1e-9)  # and nothing of it is wasted
     plain = [claim for claim in claims if claim.group is None]

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aegis.certificate.family import Barred, Share, share_of
-from aegis.certificate.ledger import Ledger
-from aegis.certificate.looks import CERTIFY, COMPARE, REGISTER, Look, request_key
+from aegis.certificate import COMPARE, Ledger, RiskShare
+from aegis.certificate.ledger import CERTIFY, REGISTER, LookRecord, request_key
+from aegis.certificate.risk import BarredRequest, risk_share_of
 
 WHY = "minutes of 3 May"
 
@@ -42,35 +42,35 @@ class Book:
         data: Sequence[str] = "1",
         why: str = "",
         verdict: str | None = "not yet",
-    ) -> Share | Barred | None:
+    ) -> RiskShare | BarredRequest | None:
         """Return the share that a command got, as `certify`, `register` and `compare` do."""
         self.number += 1
         when, book = f"day {self.number:05d}", self.ledger(data)
-        found: list[Share | Barred] = []
+        found: list[RiskShare | BarredRequest] = []
 
-        def choose(earlier: Sequence[Look]) -> Look | None:
+        def choose(earlier: Sequence[LookRecord]) -> LookRecord | None:
             if kind == CERTIFY:
-                found.append(share_of(request, earlier, why))
-                if isinstance(found[0], Barred):
+                found.append(risk_share_of(request, earlier, why))
+                if isinstance(found[0], BarredRequest):
                     return None
                 share = found[0]
                 stored = {"risk": share.risk, **share.plain()}
-                return Look(request_key(request), when, request, share=stored, fixed_before=share.fixed_before)
-            return Look(request_key(request), when, request, kind=kind, fixed_before=why)
+                return LookRecord(request_key(request), when, request, share=stored, fixed_before=share.fixed_before)
+            return LookRecord(request_key(request), when, request, kind=kind, fixed_before=why)
 
         book.add(choose)
-        if kind != REGISTER and verdict is not None and not (found and isinstance(found[0], Barred)):
+        if kind != REGISTER and verdict is not None and not (found and isinstance(found[0], BarredRequest)):
             book.close(request, when, verdict)
         return found[0] if found else None
 
     def risk(self, *arguments: Any, **more: Any) -> float:
         share = self.play(CERTIFY, *arguments, **more)
-        assert isinstance(share, Share), share
+        assert isinstance(share, RiskShare), share
         return share.risk
 
     def code(self, *arguments: Any, **more: Any) -> str:
         share = self.play(CERTIFY, *arguments, **more)
-        assert isinstance(share, Barred), share
+        assert isinstance(share, BarredRequest), share
         return share.code
 
 
@@ -82,7 +82,7 @@ def book(tmp_path: Path) -> Book:
 def test_the_first_request_has_all_of_the_risk_and_another_one_is_chosen_after_it(book: Book) -> None:
     assert book.risk(declared("a")) == 0.05
     found = book.play(CERTIFY, declared("b"))
-    assert isinstance(found, Barred) and found.code == "chosen-after-results"
+    assert isinstance(found, BarredRequest) and found.code == "chosen-after-results"
     assert found.reason.startswith("not a certificate: chosen after results on these data")
     assert "the first result on them was a certificate for a, day 00001" in found.reason
     assert book.code(declared("b", 0.5)) == "chosen-after-results"  # no risk repairs it
@@ -96,7 +96,7 @@ def test_registered_requests_share_the_risk_equally_and_the_first_one_to_give_a_
     for name in "ab":
         book.play(REGISTER, declared(name))
     share = book.play(CERTIFY, declared("c"))
-    assert isinstance(share, Share) and share.risk == pytest.approx(0.05 / 3) and share.requests == 3
+    assert isinstance(share, RiskShare) and share.risk == pytest.approx(0.05 / 3) and share.requests == 3
     assert share.total == pytest.approx(0.05) and share.asked == 0.05 and not share.looks
     assert share.words == "all statements of the 3 requests registered on these data"
     for name in order:
@@ -137,7 +137,7 @@ def test_the_same_request_is_the_same_look_whatever_came_between(book: Book) -> 
     assert book.risk(declared("a")) == 0.05
     assert book.risk(declared("x", 0.12)) == pytest.approx(0.07)  # the declaration was made before
     found = book.play(CERTIFY, declared("x", 0.12))
-    assert isinstance(found, Share) and found.fixed_before == WHY
+    assert isinstance(found, RiskShare) and found.fixed_before == WHY
 
 
 def test_at_another_risk_it_is_another_test_and_its_risk_adds(book: Book) -> None:
@@ -152,12 +152,12 @@ def test_at_another_risk_it_is_another_test_and_its_risk_adds(book: Book) -> Non
 def test_a_declaration_gets_what_is_left_and_is_refused_if_nothing_is(book: Book) -> None:
     book.risk(declared("a"))
     found = book.play(CERTIFY, declared("b"), why=WHY)
-    assert isinstance(found, Barred) and found.code == "risk-spent"
+    assert isinstance(found, BarredRequest) and found.code == "risk-spent"
     assert (
         "earlier ones spent 0.05" in found.reason and "a --delta above 0.05" in str(found.fix) and "fresh data" in str(found.fix)
     )
     share = book.play(CERTIFY, declared("b", 0.08), why=WHY)
-    assert isinstance(share, Share) and share.risk == pytest.approx(0.03) and share.total == pytest.approx(0.08)
+    assert isinstance(share, RiskShare) and share.risk == pytest.approx(0.03) and share.total == pytest.approx(0.08)
     assert share.looks and share.requests == 2 and share.fixed_before == WHY
     assert book.code(declared("c", 0.08), why=WHY) == "risk-spent"
 
@@ -175,10 +175,10 @@ def test_what_is_promised_to_registered_requests_is_not_given_away(book: Book) -
 def test_a_log_that_grew_is_a_second_look(book: Book) -> None:
     assert book.risk(declared("a")) == 0.05
     found = book.play(CERTIFY, declared("a"), data="12")
-    assert isinstance(found, Barred) and found.code == "risk-spent" and "new episodes alone" in str(found.fix)
+    assert isinstance(found, BarredRequest) and found.code == "risk-spent" and "new episodes alone" in str(found.fix)
     assert book.risk(declared("a"), data="2") == 0.05  # the new episodes alone
     share = book.play(CERTIFY, declared("a", 0.2), data="12")
-    assert isinstance(share, Share) and share.risk == pytest.approx(0.1) and share.requests == 3 and share.looks
+    assert isinstance(share, RiskShare) and share.risk == pytest.approx(0.1) and share.requests == 3 and share.looks
     assert share.words == "all statements of the 3 looks at these data"
     assert book.code(declared("b", 0.9), data="12") == "chosen-after-results"
     assert book.risk(declared("a")) == 0.05  # repeated on the first part
@@ -224,22 +224,22 @@ def test_a_candidate_without_a_digest_is_never_known_again(book: Book) -> None:
 
 
 def test_looks_of_an_earlier_version_are_results_at_the_risk_they_asked_for(book: Book) -> None:
-    looks = [Look(request_key(declared(name)), "monday", declared(name), "not yet") for name in "ab"]
-    assert isinstance(share_of(declared("a"), looks), Share)
-    found = share_of(declared("b"), looks)  # seen after a, with a warning at that time
-    assert isinstance(found, Barred) and found.code == "chosen-after-results"
-    share = share_of(declared("c", 0.12), looks, WHY)
-    assert isinstance(share, Share) and share.risk == pytest.approx(0.02)
+    looks = [LookRecord(request_key(declared(name)), "monday", declared(name), "not yet") for name in "ab"]
+    assert isinstance(risk_share_of(declared("a"), looks), RiskShare)
+    found = risk_share_of(declared("b"), looks)  # seen after a, with a warning at that time
+    assert isinstance(found, BarredRequest) and found.code == "chosen-after-results"
+    share = risk_share_of(declared("c", 0.12), looks, WHY)
+    assert isinstance(share, RiskShare) and share.risk == pytest.approx(0.02)
 
 
 def test_what_cannot_be_read_is_a_result_by_another_request(book: Book) -> None:
-    registered = Look(request_key(declared("a")), "monday", declared("a"), kind=REGISTER, at=1)
-    place = replace(Look("x.json, line 3", "monday", {}, "cannot be read"), damaged="x.json, line 3")
-    found = share_of(declared("a"), [registered, place])
-    assert isinstance(found, Barred) and "cannot be read at x.json, line 3" in found.reason
-    share = share_of(declared("a", 0.12), [registered, place], WHY)
-    assert isinstance(share, Share) and share.risk == pytest.approx(0.07)
-    assert isinstance(share_of(declared("a"), [registered, replace(place, part=True, elsewhere=True)]), Share)
+    registered = LookRecord(request_key(declared("a")), "monday", declared("a"), kind=REGISTER, at=1)
+    place = replace(LookRecord("x.json, line 3", "monday", {}, "cannot be read"), damaged="x.json, line 3")
+    found = risk_share_of(declared("a"), [registered, place])
+    assert isinstance(found, BarredRequest) and "cannot be read at x.json, line 3" in found.reason
+    share = risk_share_of(declared("a", 0.12), [registered, place], WHY)
+    assert isinstance(share, RiskShare) and share.risk == pytest.approx(0.07)
+    assert isinstance(risk_share_of(declared("a"), [registered, replace(place, part=True, elsewhere=True)]), RiskShare)
 
 
 def test_of_three_that_ask_at_once_only_one_is_the_first(tmp_path: Path) -> None:
@@ -272,7 +272,7 @@ def test_the_risks_of_all_statements_never_exceed_what_was_asked_for(commands: l
         book, stated = Book(Path(folder)), dict[tuple[str, str], list[tuple[float, float]]]()
         for kind, name, delta, data, why, verdict in commands:
             share = book.play(kind, declared(name, delta), data, why if kind == CERTIFY else "", verdict)
-            if not isinstance(share, Share) or verdict == "refused":
+            if not isinstance(share, RiskShare) or verdict == "refused":
                 continue
             own = stated.setdefault((name, data), [])
             if (delta, share.risk) not in own:

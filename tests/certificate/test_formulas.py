@@ -12,12 +12,22 @@ import pytest
 from naive_evidence import ETA, Naive
 from tiny_episodes import Episode, Tiny, TinyModel, TinyPolicy, hidden
 
-from aegis.certificate.filled import filled_gains, filled_values, joint_gains
-from aegis.certificate.measures import Measure, reward_measure
-from aegis.certificate.plain import plain_gains, plain_values
-from aegis.certificate.robust import nested_gains, nested_values, scaled_gains, scaled_values
-from aegis.certificate.view import Models, View
-from aegis.evidence import Inner, Sketch, gain_grid
+from aegis.evidence import InnerLimits, Sketch, gain_grid
+from aegis.ope import (
+    CandidateView,
+    Measure,
+    RewardModels,
+    filled_gains,
+    filled_values,
+    joint_gains,
+    nested_gains,
+    nested_values,
+    plain_gains,
+    plain_values,
+    reward_measure,
+    scaled_gains,
+    scaled_values,
+)
 from aegis.problem import Array, Scope
 
 TWO = Tiny(1, (1, 2), (2, 2), (2, 2))
@@ -44,7 +54,7 @@ class Setting:
     tiny: Tiny
     chance: Array
     episodes: list[Episode]
-    view: View
+    view: CandidateView
     measure: Measure
     missing: float
 
@@ -53,12 +63,12 @@ class Setting:
         listed = tiny.episodes()
         episodes = [episode for _, episode in listed]
         measure = reward_measure(tiny.problem)
-        models = Models(rewards={measure.column: TinyModel(tiny)})
+        models = RewardModels(rewards={measure.column: TinyModel(tiny)})
         for outer, inner in itertools.combinations(tiny.names, 2):
             models.below[measure.column, Scope((outer, inner))] = TinyModel(tiny, "below", scaled=True)
         batch = hidden(tiny, tiny.batch(episodes), episodes, missing)
         chance = np.array([p for p, _ in listed])
-        return cls(tiny, chance, episodes, View(tiny.problem, batch, TinyPolicy(tiny), models), measure, missing)
+        return cls(tiny, chance, episodes, CandidateView(tiny.problem, batch, TinyPolicy(tiny), models), measure, missing)
 
     def naive(self, scope: Scope) -> Naive:
         return Naive(self.tiny, scope, TinyModel(self.tiny), TinyModel(self.tiny, "below"), self.missing)
@@ -138,7 +148,7 @@ def test_water_filled_at_two_levels(setting: Setting) -> None:
         if len(scope) != 2:
             continue
         cap = setting.inner_cap(scope)
-        gains = joint_gains(setting.view, scope, setting.measure, Inner(cap), BETS)
+        gains = joint_gains(setting.view, scope, setting.measure, InnerLimits(cap), BETS)
         assert np.nanmin(gains) >= ETA * (1 - 1e-12)
         naive = setting.naive(scope)
         for j in range(0, BETS.size, 3):
@@ -165,7 +175,7 @@ def test_no_evidence_grows_faster_than_the_truth(setting: Setting) -> None:
             found += [("nested value", setting.chance @ nested_values(view, scope, measure, cut), value) for cut in (0.25, 1.0)]
         if len(scope) == 2:
             for cap in (setting.inner_cap(scope), math.inf):
-                factors = setting.chance @ joint_gains(view, scope, measure, Inner(cap), BETS)
+                factors = setting.chance @ joint_gains(view, scope, measure, InnerLimits(cap), BETS)
                 assert np.isfinite(factors).all()
                 found += [("joint", factor, 1 + bet * gain) for factor, bet in zip(factors, BETS, strict=True)]
     for name, average, truth in found:
@@ -209,7 +219,7 @@ def test_scaled_gains_stay_above_their_range_at_every_action_and_reward(c: float
         episodes = len(setting.episodes)
         doubled = setting.view.batch.take_episodes(np.tile(np.arange(episodes), 2))
         extreme = replace(doubled, reward=np.repeat([-2.0, 3.0], episodes))
-        view = View(tiny.problem, extreme, TinyPolicy(tiny), setting.view.models)
+        view = CandidateView(tiny.problem, extreme, TinyPolicy(tiny), setting.view.models)
         assert scaled_gains(view, Scope("fast"), setting.measure, c).min() >= -c * (1 + 1e-12)
         assert scaled_values(view, Scope("fast"), setting.measure, c / 4).min() >= -c / 4 * (1 + 1e-12)
 
@@ -235,6 +245,6 @@ def test_a_broken_inner_cap_kills_joint_bets() -> None:
     setting = Setting.of(replace(TWO, seed=2))
     scope = Scope(setting.tiny.names)
     cap = setting.inner_cap(scope)
-    assert np.isfinite(joint_gains(setting.view, scope, setting.measure, Inner(cap), BETS)).all()
-    cheated = joint_gains(setting.view, scope, setting.measure, Inner(1 + 0.2 * (cap - 1)), BETS / 0.3)
+    assert np.isfinite(joint_gains(setting.view, scope, setting.measure, InnerLimits(cap), BETS)).all()
+    cheated = joint_gains(setting.view, scope, setting.measure, InnerLimits(1 + 0.2 * (cap - 1)), BETS / 0.3)
     assert np.isnan(cheated).any()

@@ -14,11 +14,11 @@ from small_logs import better, better_policy, make_table, problem_of, replaced
 
 from aegis.agents import CandidateSettings, learn
 from aegis.certificate import Candidate, Certificate, certify, verify
-from aegis.certificate.units import parent_means
 from aegis.errors import LogError
-from aegis.logs import Source, Split, spans
+from aegis.logs import Source, Split
+from aegis.logs.formats import base
 from aegis.policies import Function, TargetColumns
-from aegis.problem import Problem
+from aegis.problem import Problem, parent_means
 
 GUARD = "guards: [{column: scrap, range: [0, 1], max_worsening: 0.05}]"
 EPISODES = 400
@@ -26,7 +26,7 @@ EPISODES = 400
 
 @pytest.fixture(autouse=True)
 def _short_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spans, "PIECE", 200)
+    monkeypatch.setattr(base, "CHUNK_ROWS", 200)
 
 
 def written(folder: Path, table: pa.Table, files: int = 2, group: int = 50) -> list[Path]:
@@ -48,7 +48,7 @@ def in_pieces(paths: list[Path], problem: Problem, candidate: Any, **asked: Any)
 
 def in_one_pass(paths: list[Path], problem: Problem, candidate: Any, **asked: Any) -> Certificate:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(spans, "PIECE", 10**9)
+        patch.setattr(base, "CHUNK_ROWS", 10**9)
         source = Source(paths, problem)
         assert source.pieces() is None
         return certify(source, candidate, ledger=False, now="now", **asked)

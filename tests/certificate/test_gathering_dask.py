@@ -14,7 +14,8 @@ from test_gathering import in_pieces, written
 from aegis.audit import audit_log
 from aegis.certificate import Candidate
 from aegis.errors import LogError, SettingError
-from aegis.logs import Source, spans
+from aegis.logs import Source
+from aegis.logs.formats import base
 from aegis.policies import Function
 from aegis.problem import Level, Rows
 
@@ -34,7 +35,7 @@ def deadly(level: Level, rows: Rows) -> Floats:
 
 
 def test_two_workers_give_the_same_bits_also_if_one_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spans, "PIECE", 200)
+    monkeypatch.setattr(base, "CHUNK_ROWS", 200)
     marker = tmp_path / "marker"
     marker.write_text(str(os.getpid()))
     monkeypatch.setenv(MARKER, str(marker))
@@ -48,15 +49,15 @@ def test_two_workers_give_the_same_bits_also_if_one_is_killed(tmp_path: Path, mo
 
 
 def test_an_audit_on_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spans, "PIECE", 200)
+    monkeypatch.setattr(base, "CHUNK_ROWS", 200)
     paths = written(tmp_path, make_table(400))
     source = Source(paths, problem_of())
     assert audit_log(source, engine="dask", workers=2).plain() == audit_log(source).plain()
 
 
 def test_a_scheduler_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spans, "PIECE", 200)
-    monkeypatch.setattr("aegis.engine.dask_team.ANSWERS", "1s")
+    monkeypatch.setattr(base, "CHUNK_ROWS", 200)
+    monkeypatch.setattr("aegis.engine.dask_pool.SCHEDULER_TIMEOUT", "1s")
     paths = written(tmp_path, make_table(400))
     with pytest.raises(SettingError, match=r"no Dask scheduler answers at tcp://127\.0\.0\.1:9"):
         in_pieces(
@@ -65,7 +66,7 @@ def test_a_scheduler_that_is_not_there_is_named(tmp_path: Path, monkeypatch: pyt
 
 
 def test_workers_with_another_file_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spans, "PIECE", 200)
+    monkeypatch.setattr(base, "CHUNK_ROWS", 200)
     problem, paths = problem_of(), written(tmp_path, make_table(400))
     source = Source(paths, problem)
     found = source.pieces()
@@ -81,7 +82,7 @@ def test_workers_with_another_file_are_refused(tmp_path: Path, monkeypatch: pyte
 
 
 def test_files_are_sent_with_their_whole_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spans, "PIECE", 200)
+    monkeypatch.setattr(base, "CHUNK_ROWS", 200)
     written(tmp_path, make_table(400))
     monkeypatch.chdir(tmp_path)
     pieces = Source([Path("part-0.parquet"), Path("part-1.parquet")], problem_of()).pieces()
@@ -91,7 +92,7 @@ def test_files_are_sent_with_their_whole_path(tmp_path: Path, monkeypatch: pytes
 
 
 def test_code_that_workers_do_not_have_and_the_first_error_in_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spans, "PIECE", 200)
+    monkeypatch.setattr(base, "CHUNK_ROWS", 200)
     folder = tmp_path / "mine"
     folder.mkdir()
     (folder / "own_policy_of_mine.py").write_text(

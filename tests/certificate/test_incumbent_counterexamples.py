@@ -12,15 +12,22 @@ import pyarrow as pa
 import pytest
 from tiny_episodes import Tiny, TinyIncumbent, TinyModel, TinyPolicy
 
-from aegis.certificate import Certificate, certify
-from aegis.certificate.comparator import Closeness, Comparator, capped_variation, closeness
-from aegis.certificate.filled import corrected_gains, filled_gains, joint_gains
-from aegis.certificate.measures import reward_measure
-from aegis.certificate.parts import Reach, gain_parts
-from aegis.certificate.plain import both_sides
-from aegis.certificate.view import Models, View
+from aegis.certificate import Certificate, Reach, certify, gain_parts
 from aegis.evidence import gain_grid
 from aegis.logs import Source
+from aegis.ope import (
+    CandidateView,
+    Closeness,
+    Comparator,
+    RewardModels,
+    both_sides,
+    capped_variation,
+    closeness_to,
+    corrected_gains,
+    filled_gains,
+    joint_gains,
+    reward_measure,
+)
 from aegis.policies import Capped, Function, Logged, StatedIncumbent
 from aegis.problem import Array, Batch, Level, Policy, Problem, Rows, Scope, parse_problem
 from aegis.rng import stream
@@ -119,7 +126,7 @@ levels:
 
     candidate = Always(problem, pi)
     (batch,) = log(0, 4000).batches()
-    view = View(problem, batch, candidate, Models(guess={"r": 0.5}), Comparator.of(problem))
+    view = CandidateView(problem, batch, candidate, RewardModels(guess={"r": 0.5}), Comparator.of(problem))
     measure, scope = reward_measure(problem), Scope("valve")
     unit = both_sides(view, scope, measure)
     assert abs(unit.mean() - (1 + truth)) < 4 * unit.std() / math.sqrt(unit.size)  # exact here: the worst is what happens
@@ -204,10 +211,10 @@ def test_c_a_cap_against_the_logger_is_none_against_the_incumbent() -> None:
     problem = controller_problem()
     comparator = Comparator.of(problem)
     logged = Capped(problem, Preference(), Logged(problem), 2.0)
-    found = closeness(logged, "valve", comparator)
+    found = closeness_to(logged, "valve", comparator)
     assert math.isinf(found.cap) and found.step == 1.0 and found.variation == capped_variation(2.0, 0.2)
     assert Reach(True, (found, found)).total_variation() == 1.0  # joint scopes need pi <= W mu, or steps
-    own = closeness(Capped(problem, Preference(), StatedIncumbent(problem), 2.0), "valve", comparator)
+    own = closeness_to(Capped(problem, Preference(), StatedIncumbent(problem), 2.0), "valve", comparator)
     assert own == Closeness(cap=2.0, variation=0.5)
     log = controlled(problem, 1, 50)
     (batch,) = log.batches()
@@ -239,15 +246,15 @@ def test_c_bets_that_take_such_a_cap_for_one_against_the_incumbent_die() -> None
     assert np.isfinite(factors).all() and (chance @ factors <= 1 + grid * tiny.gain_of(scope) + 1e-9).all()
 
 
-def everything(tiny: Tiny, others: bool = False, **known: dict[str, float]) -> tuple[View, Array, list[object]]:
+def everything(tiny: Tiny, others: bool = False, **known: dict[str, float]) -> tuple[CandidateView, Array, list[object]]:
     """Return all episodes of a tiny problem, seen with its incumbent, and their probabilities."""
     listed = tiny.episodes()
     measure = reward_measure(tiny.problem)
     ratios = known.pop("ratios", {} if tiny.incumbent == "free" else dict.fromkeys(tiny.names, 1 / (1 - tiny.explored)))
     comparator = Comparator(TinyIncumbent(tiny), Scope(tiny.names), ratios=ratios, others=others, **known)
-    models = Models(rewards={measure.column: TinyModel(tiny)})
+    models = RewardModels(rewards={measure.column: TinyModel(tiny)})
     batch = tiny.batch([episode for _, episode in listed])
-    view = View(tiny.problem, batch, TinyPolicy(tiny), models, comparator)
+    view = CandidateView(tiny.problem, batch, TinyPolicy(tiny), models, comparator)
     return view, np.array([p for p, _ in listed]), [episode for _, episode in listed]
 
 
@@ -287,7 +294,7 @@ def test_d_exploration_at_an_outer_level_can_turn_an_inner_loss_into_a_gain() ->
     assert in_log == pytest.approx(0.006) and INNER_GAIN[0] == -0.02
     for others, gain in ((False, in_log), (True, INNER_GAIN[0])):
         comparator = Comparator.of(problem, others=others)
-        view = View(problem, batch, candidate, Models(guess={"r": 0.4}), comparator)
+        view = CandidateView(problem, batch, candidate, RewardModels(guess={"r": 0.4}), comparator)
         most = comparator.ratios["recipe"]
         assert most == pytest.approx(1 / 0.95)
         factors = (
@@ -378,7 +385,7 @@ def test_f_the_gain_with_the_incumbents_own_past_is_another_one() -> None:
         scope, measure, bets = Scope("fast"), reward_measure(tiny.problem), gain_grid(100.0).bets[:1]
         average = (chance @ filled_gains(view, scope, measure, bets) - 1) / bets
         assert average == pytest.approx(tiny.gain_of(scope), abs=1e-7)
-        naive = View(tiny.problem, view.batch, view.policy, view.models)  # compared with the logger
+        naive = CandidateView(tiny.problem, view.batch, view.policy, view.models)  # compared with the logger
         other = (chance @ filled_gains(naive, scope, measure, bets) - 1) / bets
         apart = max(apart, float(np.abs(other - average).max()))
     assert apart > 0.02
@@ -427,5 +434,5 @@ def test_h_joint_steps_multiply() -> None:
 
 def test_h_the_logger_is_a_step_from_its_incumbent() -> None:
     problem = controller_problem()
-    found = closeness(Logged(problem), "valve", Comparator.of(problem))
+    found = closeness_to(Logged(problem), "valve", Comparator.of(problem))
     assert (found.step, found.variation) == (0.2, 0.2)

@@ -18,17 +18,28 @@ from hypothesis import strategies as st
 from naive_evidence import ETA, Naive
 from tiny_episodes import Episode, Tiny, TinyIncumbent, TinyModel, TinyPolicy, hidden
 
-from aegis.certificate.claims import METHODS
-from aegis.certificate.comparator import Closeness, Comparator
-from aegis.certificate.doubt import doubted, doubted_gains
-from aegis.certificate.filled import corrected_gains, filled_gains, joint_gains
-from aegis.certificate.measures import Measure, guard_measures, reward_measure
-from aegis.certificate.parts import Reach, gain_parts
-from aegis.certificate.plain import both_sides, plain_gains
-from aegis.certificate.robust import nested_gains, scaled_gains
-from aegis.certificate.view import Models, View
+from aegis.certificate import Reach, gain_parts
+from aegis.certificate.methods import CLAIM_METHODS
 from aegis.errors import RefusedError
-from aegis.evidence import Inner, doubted_compared, gain_grid, gain_stakes, water_filled
+from aegis.evidence import InnerLimits, gain_grid, gain_stakes, sensitivity_factors_against, water_filled_factors
+from aegis.ope import (
+    CandidateView,
+    Closeness,
+    Comparator,
+    Measure,
+    RewardModels,
+    both_sides,
+    corrected_gains,
+    filled_gains,
+    filled_gains_within_error,
+    guard_measures,
+    joint_gains,
+    nested_gains,
+    plain_gains,
+    reward_measure,
+    scaled_gains,
+    with_least_weights,
+)
 from aegis.problem import Array, Scope
 
 TWO = Tiny(1, (1, 2), (2, 2), (2, 2), incumbent="mixed")
@@ -62,7 +73,7 @@ class Setting:
     tiny: Tiny
     chance: Array
     episodes: list[Episode]
-    view: View
+    view: CandidateView
     measure: Measure
     missing: float = 0.0
 
@@ -71,7 +82,7 @@ class Setting:
         listed = tiny.episodes()
         episodes = [episode for _, episode in listed]
         measure = reward_measure(tiny.problem)
-        models = Models(rewards={measure.column: TinyModel(tiny)})
+        models = RewardModels(rewards={measure.column: TinyModel(tiny)})
         for outer, inner in itertools.combinations(tiny.names, 2):
             models.below[measure.column, Scope((outer, inner))] = TinyModel(tiny, "below", scaled=True)
         most = {} if tiny.incumbent == "free" else dict.fromkeys(tiny.names, 1 / (1 - tiny.explored))
@@ -83,7 +94,7 @@ class Setting:
             others=others,
         )
         batch = hidden(tiny, tiny.batch(episodes), episodes, missing)
-        view = View(tiny.problem, batch, TinyPolicy(tiny), models, comparator)
+        view = CandidateView(tiny.problem, batch, TinyPolicy(tiny), models, comparator)
         return cls(tiny, np.array([p for p, _ in listed]), episodes, view, measure, missing)
 
     def naive(self, scope: Scope, others: bool = False) -> Naive:
@@ -101,14 +112,14 @@ class Setting:
         names = self.tiny.names
         return [Scope(part) for size in range(2, len(names) + 1) for part in itertools.combinations(names, size)]
 
-    def inner(self, scope: Scope) -> tuple[Inner, Inner]:
+    def inner(self, scope: Scope) -> tuple[InnerLimits, InnerLimits]:
         """Return how close the candidate stays to the incumbent at the inner level of two: by its cap, and by its step."""
         name = [name for name in self.tiny.names if name in scope][-1]
         pi, mu = self.view.full(name, self.view.batch), self.view.comparing(name)
         with np.errstate(divide="ignore", invalid="ignore"):
             caps = np.where(mu > 0, pi / mu, np.where(pi > 0, np.inf, 0.0))
             steps = np.where(mu > 0, 1.0 - pi / mu, 0.0)
-        return Inner(cap=float(caps.max()) * (1 + 1e-9)), Inner(step=min(1.0, float(steps.max()) + 1e-9))
+        return InnerLimits(cap=float(caps.max()) * (1 + 1e-9)), InnerLimits(step=min(1.0, float(steps.max()) + 1e-9))
 
 
 @pytest.fixture(scope="module", params=list(ALL))
@@ -178,7 +189,7 @@ def test_water_filled_at_two_levels(setting: Setting) -> None:
 @pytest.mark.parametrize("factor", [1.0, 1.3])
 def test_doubted(setting: Setting, factor: float) -> None:
     for scope in setting.singles():
-        gains, naive = doubted_gains(setting.view, scope, setting.measure, BETS, factor), setting.naive(scope)
+        gains, naive = filled_gains_within_error(setting.view, scope, setting.measure, BETS, factor), setting.naive(scope)
         for j in range(0, BETS.size, 3):
             agrees(setting, gains[:, j], lambda e, n=naive, b=BETS[j]: n.doubted(e, b, factor))
         if factor == 1.0:
@@ -230,10 +241,10 @@ def averages(setting: Setting) -> list[tuple[str, float, float]]:
                 found += [("scaled", chance @ scaled_gains(view, scope, measure, c), gain) for c in ranges]
             factors = chance @ filled_gains(view, scope, measure, BETS)
             found += [("filled", factor, 1 + bet * gain) for factor, bet in zip(factors, BETS, strict=True)]
-            factors = chance @ doubted_gains(view, scope, measure, BETS, 1.3)
+            factors = chance @ filled_gains_within_error(view, scope, measure, BETS, 1.3)
             found += [("doubted", factor, 1 + bet * gain) for factor, bet in zip(factors, BETS, strict=True)]
         if len(scope) == 2:
-            for inner in (*setting.inner(scope), Inner()):
+            for inner in (*setting.inner(scope), InnerLimits()):
                 factors = chance @ joint_gains(view, scope, measure, inner, BETS)
                 alive = np.isfinite(factors)  # rounding may kill the largest bet of a candidate that keeps no cap
                 assert alive[1:].all(), inner
@@ -349,7 +360,9 @@ def test_bounds_of_one_ratio_are_not_taken_for_bounds_of_products(per: str, carr
         for scope in [*setting.singles(), *setting.several()]:
             reach = Reach(True, tuple(Closeness() for _ in scope), setting.view.comparator)
             gain = tiny.gain_of(scope, others=others)
-            for method, part in ((m, p) for m in METHODS for p in gain_parts(tiny.problem, scope, setting.measure, reach, m)):
+            for method, part in (
+                (m, p) for m in CLAIM_METHODS for p in gain_parts(tiny.problem, scope, setting.measure, reach, m)
+            ):
                 bets = gain_grid(part.largest).bets[:6:2]
                 found = part.compute(setting.view, bets, 1.0)
                 assert found.min() >= 0, (method, part.name)
@@ -382,7 +395,7 @@ def test_one_decision_for_every_reward(pi: Array, mu: Array, nu: Array, guess: l
     predicted = np.array([guess])
 
     def factors(action: int, reward: float) -> Array:
-        return water_filled(stakes, nu[None], predicted, np.array([action]), np.array([reward]), bets)[0]
+        return water_filled_factors(stakes, nu[None], predicted, np.array([action]), np.array([reward]), bets)[0]
 
     logged = [a for a in range(SIZE) if nu[a] > 0]
     ends = {(a, r): factors(a, r) for a in logged for r in (0.0, 1.0)}
@@ -410,7 +423,7 @@ def test_one_decision_with_doubtful_propensities(
 
     def factors(action: int, reward: float) -> Array:
         args = (np.array([action]), np.array([reward]), bets, factor)
-        return doubted_compared(pi[None], mu[None], nu[None], predicted, *args)[0]
+        return sensitivity_factors_against(pi[None], mu[None], nu[None], predicted, *args)[0]
 
     ends = {(a, r): factors(a, r) for a in range(SIZE) for r in (0.0, 1.0)}
     assert min(found.min() for found in ends.values()) >= ETA * (1 - 1e-12)
@@ -426,7 +439,7 @@ def test_both_sides_with_the_least_weights(case: str) -> None:
     setting, factor = Setting.of(tiny), 1.5
     for scope in setting.singles():
         (name,) = scope
-        lowered = doubted(setting.view, {name: factor})
+        lowered = with_least_weights(setting.view, {name: factor})
         found = both_sides(lowered, scope, setting.measure)
         plainly = both_sides(setting.view, scope, setting.measure)
         assert (found <= plainly + 1e-12).all() and (found >= plainly / factor - 1e-12).all()
@@ -474,6 +487,6 @@ def test_max_product_does_not_cover_what_is_never_logged() -> None:
     measure = reward_measure(tiny.problem)
     comparator = Comparator(TinyIncumbent(tiny), Scope(tiny.names), products=dict.fromkeys(tiny.names, 1e3))
     batch = tiny.batch([episode for _, episode in tiny.episodes()])
-    view = View(tiny.problem, batch, TinyPolicy(tiny), Models({measure.column: TinyModel(tiny)}), comparator)
+    view = CandidateView(tiny.problem, batch, TinyPolicy(tiny), RewardModels({measure.column: TinyModel(tiny)}), comparator)
     with pytest.raises(RefusedError, match="an action here that the log never takes"):
         filled_gains(view, Scope("fast"), measure, gain_grid(50.0).bets[:1])

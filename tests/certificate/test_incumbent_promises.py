@@ -13,17 +13,13 @@ import pytest
 
 from aegis.agents import CandidateSettings, learn
 from aegis.audit import audit_log
-from aegis.certificate import certify, load_certificate
-from aegis.certificate.candidate import Candidate
-from aegis.certificate.certificate import Certificate
-from aegis.certificate.comparator import Comparator
-from aegis.certificate.incumbent_ratios import IncumbentRatios
-from aegis.certificate.measures import reward_measure
-from aegis.certificate.verdicts import judge
-from aegis.certificate.view import Models, View
+from aegis.certificate import Candidate, Certificate, certify, load_certificate
+from aegis.certificate.verdict import judge_results
+from aegis.certificate.weight_checks import IncumbentRatios
 from aegis.comparison import compare
 from aegis.errors import PolicyError, RefusedError
 from aegis.logs import Source
+from aegis.ope import CandidateView, Comparator, RewardModels, reward_measure
 from aegis.policies import Capped, Function, Logged
 from aegis.problem import Array, Problem, Scope, parse_problem
 from aegis.report import write_report
@@ -118,7 +114,7 @@ def test_bets_on_missing_mass_are_the_same_in_pieces_and_by_cluster() -> None:
         comparator, policy = Comparator.of(problem), Function(problem, new)
         whole, first, later = (IncumbentRatios.start(problem, "act", reward_measure(problem), 1.4) for _ in range(3))
         for ratios, rows in ((whole, range(3000)), (first, range(1000)), (later, range(1000, 3000))):
-            ratios.add(View(problem, batch.take_episodes(np.array(rows)), policy, Models(), comparator), None)
+            ratios.add(CandidateView(problem, batch.take_episodes(np.array(rows)), policy, RewardModels(), comparator), None)
         first.merge(later)
         whole.close()
         first.close()
@@ -265,10 +261,10 @@ def test_a_bound_above_the_estimate_is_explained() -> None:
     found = issued(problem_with(WHOLE, STATED), log_of(6, 3000, reached=True, means=GOOD))
     (level,) = found.levels
     above = replace(level, estimate=level.gain_lower - 0.01)
-    assert "the bound bets on them and may lie above it" in judge(problem_with(WHOLE), [above], 0.05, []).sentence
+    assert "the bound bets on them and may lie above it" in judge_results(problem_with(WHOLE), [above], 0.05, []).sentence
     assert "may lie above" not in found.verdict.sentence
     far = replace(level, verdict="not yet", further_units=604_175_667)
-    assert "more than 10 million new episodes" in judge(problem_with(WHOLE), [far], 0.05, []).next_step
+    assert "more than 10 million new episodes" in judge_results(problem_with(WHOLE), [far], 0.05, []).next_step
     nothing = replace(level, exploration=0.0)
-    assert "the incumbent earns as much as the log did." in judge(problem_with(WHOLE), [nothing], 0.05, []).sentence
+    assert "the incumbent earns as much as the log did." in judge_results(problem_with(WHOLE), [nothing], 0.05, []).sentence
     assert math.isfinite(level.estimate)

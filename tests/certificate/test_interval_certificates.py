@@ -16,14 +16,11 @@ from scipy.stats import binom
 
 from aegis.agents import CandidateSettings, learn
 from aegis.certificate import Candidate, certify, verify
-from aegis.certificate.measures import reward_measure
-from aegis.certificate.plain import plain_gains, plain_values
-from aegis.certificate.unsmoothed import slack
-from aegis.certificate.view import Models, View
-from aegis.certificate.weights import weights
+from aegis.certificate.results import smoothing_slack
 from aegis.evidence import Sketch, value_grid
-from aegis.logs import Source, Split
-from aegis.logs.tidy import to_table
+from aegis.logs import Source, Split, to_table
+from aegis.ope import CandidateView, RewardModels, plain_gains, plain_values, reward_measure
+from aegis.ope.weights import reward_weights
 from aegis.policies import Function, Hybrid, TargetColumns
 from aegis.problem import Array, Batch, Level, Problem, Rows, Scope
 from aegis.worlds import World, make_world, true_value
@@ -63,9 +60,9 @@ def test_weights_values_and_gains_are_those_of_a_naive_transcription() -> None:
     expected = np.array(naive_weights(batch, 2.5))
     value = batch.levels["dose"].value
     assert value is not None and (expected[(value == 0) | (value == 10)] == 0).all() and (expected > 0).mean() > 0.2
-    found = weights(world.problem, candidate(world.problem), batch, DOSE, "dose")
+    found = reward_weights(world.problem, candidate(world.problem), batch, DOSE, "dose")
     np.testing.assert_allclose(found, expected, rtol=1e-12)
-    view, measure = View(world.problem, batch, candidate(world.problem), Models()), reward_measure(world.problem)
+    view, measure = CandidateView(world.problem, batch, candidate(world.problem), RewardModels()), reward_measure(world.problem)
     scaled = (np.asarray(batch.reward) + 0.04) / 1.04
     np.testing.assert_allclose(plain_values(view, DOSE, measure), batch.episode_means(expected * scaled), rtol=1e-9)
     np.testing.assert_allclose(plain_gains(view, DOSE, measure), batch.episode_means((expected - 1) * scaled), atol=1e-12)
@@ -75,7 +72,7 @@ def test_weights_values_and_gains_are_those_of_a_naive_transcription() -> None:
 @pytest.mark.parametrize("ends", ["cut", "clip"])
 def test_weights_average_one_also_where_windows_are_cut_and_the_legacy_clips(ends: str, bandwidth: float) -> None:
     world = make_world("dosing", ends=ends, natural_sd=3.0, bandwidth=bandwidth, marker_sd=1.5)
-    found = weights(world.problem, candidate(world.problem), log(world, 5000, 8), DOSE, "dose")
+    found = reward_weights(world.problem, candidate(world.problem), log(world, 5000, 8), DOSE, "dose")
     assert abs(found.mean() - 1.0) < 4.5 * found.std() / math.sqrt(found.size)
     unnormalised = found * np.array(
         [min(1.0, (min(10, c + bandwidth) - max(0, c - bandwidth)) / (2 * bandwidth)) for c in centres(world, 5000)]
@@ -90,7 +87,7 @@ def centres(world: World, count: int) -> Array:
 
 def test_on_policy_every_weight_is_one() -> None:
     batch = log(CLIP, 100, 5)
-    found = weights(CLIP.problem, CLIP.legacy("natural"), batch, DOSE, "dose")
+    found = reward_weights(CLIP.problem, CLIP.legacy("natural"), batch, DOSE, "dose")
     np.testing.assert_array_equal(found, np.ones(400))  # at atoms too: probability over probability
 
 
@@ -151,13 +148,13 @@ def test_the_exact_policy_is_never_better_than_its_slack_says() -> None:
         sharp = make_world("dosing", doses=1, bandwidth=1e-3)
         smooth = true_value(world, Hybrid(world.problem, DOSE, candidate(world.problem), world.legacy("natural")))
         exact = true_value(sharp, Hybrid(sharp.problem, DOSE, candidate(sharp.problem), sharp.legacy("natural")))
-        less = slack(world.problem, ["dose"])
+        less = smoothing_slack(world.problem, ["dose"])
         assert less is not None and smooth - less <= exact
     problem = make_world("dosing").problem
     inner = problem.innermost
     undeclared = replace(problem, levels=(problem.levels[0], replace(inner, actions=replace(inner.actions, lipschitz=None))))
-    assert slack(undeclared, ["dose"]) is None and slack(problem, ["course"]) is None
-    assert slack(replace(problem, carry_over="within"), ["dose"]) is None
+    assert smoothing_slack(undeclared, ["dose"]) is None and smoothing_slack(problem, ["course"]) is None
+    assert smoothing_slack(replace(problem, carry_over="within"), ["dose"]) is None
 
 
 def test_the_mean_distance_in_a_window_is_at_most_half_the_bandwidth() -> None:
@@ -193,7 +190,7 @@ def test_a_density_that_was_not_renormalised_is_refused() -> None:
 
 def test_capped_candidates_and_the_gate_say_what_they_need(table: pa.Table) -> None:
     from aegis.errors import PolicyError, SettingError
-    from aegis.handover.gates import make_gate
+    from aegis.handover import make_gate
 
     with pytest.raises(PolicyError, match="learn kind 'greedy'"):
         learn(Source(table, CLIP.problem), settings=CandidateSettings("capped"), scope=["dose"])
@@ -225,7 +222,7 @@ def test_the_bounds_cover_in_replications() -> None:
     truth = float(measure.scaled(np.array([value]))[0])
     gain = (value - true_value(world, world.legacy("natural"))) / measure.width
     batch = log(world, 150 * runs, 77)
-    view = View(problem, batch, policy, Models())
+    view = CandidateView(problem, batch, policy, RewardModels())
     values, gains = (found.reshape(runs, 150) for found in (plain_values(view, DOSE, measure), plain_gains(view, DOSE, measure)))
     above = {"value": 0, "gain": 0}
     lower = []

@@ -18,11 +18,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_logs import better, better_policy, make_table, problem_of, replaced, saved, source_of, worse_policy
 
-from aegis.certificate import Candidate, adding, certify, verify
-from aegis.certificate.ledger import Ledger, default_folder, summary
-from aegis.certificate.looks import request_key
+from aegis.certificate import Candidate, Ledger, certify, ledger_folder, scan, verify
+from aegis.certificate.ledger import request_key, summarise_looks
 from aegis.errors import InputError, OutputError
-from aegis.files import LOCK, digest_of
+from aegis.files import LOCK, json_digest
 from aegis.logs import Source
 from aegis.policies import Function, TargetColumns
 
@@ -49,9 +48,9 @@ def test_a_look_is_written_before_and_gets_its_verdict_after(tmp_path: Path) -> 
 def test_a_repeated_look_is_told_from_another_one(tmp_path: Path) -> None:
     ledger = book(tmp_path)
     ledger.open(DECLARED, "monday")
-    found = summary(ledger.open(DECLARED, "tuesday"), DECLARED, ledger)
+    found = summarise_looks(ledger.open(DECLARED, "tuesday"), DECLARED, ledger)
     assert found["number"] == 1 and [look["same"] for look in found["earlier"]] == [True]
-    found = summary(ledger.open(OTHER, "wednesday"), OTHER, ledger)
+    found = summarise_looks(ledger.open(OTHER, "wednesday"), OTHER, ledger)
     assert found["number"] == 2 and [look["same"] for look in found["earlier"]] == [False, False]
     assert found["ledger"] == str(ledger.path)
 
@@ -63,13 +62,13 @@ def test_data_have_ledgers_of_their_own(tmp_path: Path) -> None:
 
 def test_the_folder_is_the_users_own_unless_one_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("AEGIS_LEDGER", str(tmp_path / "here"))
-    assert default_folder() == tmp_path / "here"
+    assert ledger_folder() == tmp_path / "here"
     monkeypatch.delenv("AEGIS_LEDGER")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    assert default_folder() == tmp_path / "aegis" / "looks"
+    assert ledger_folder() == tmp_path / "aegis" / "looks"
     monkeypatch.delenv("XDG_STATE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert default_folder() == tmp_path / ".local" / "state" / "aegis" / "looks"
+    assert ledger_folder() == tmp_path / ".local" / "state" / "aegis" / "looks"
 
 
 def test_other_files_in_the_folder_are_no_looks_and_a_ledger_under_another_name_is(tmp_path: Path) -> None:
@@ -97,7 +96,7 @@ def test_a_damaged_ledger_counts_as_a_look_and_stops_nobody(tmp_path: Path, text
         damaged = [look for look in earlier if look.damaged]
         assert len(damaged) == 1 and damaged[0].damaged == f"{ledger.path}, line 1" and len(earlier) == 1 + number
         ledger.close(OTHER, when, "not yet")
-    assert summary(ledger.looks(), DECLARED, ledger)["number"] == 3  # this one, the other one, and what cannot be read
+    assert summarise_looks(ledger.looks(), DECLARED, ledger)["number"] == 3  # this one, the other one, and what cannot be read
     assert ledger.path.read_bytes() == text.encode("latin-1")  # nothing is mended in silence
     beside = tmp_path / f"{ledger.path.stem}-2.json"
     assert [look["verdict"] for look in json.loads(beside.read_text())["looks"]] == ["not yet", "not yet"]
@@ -138,7 +137,7 @@ def test_what_is_damaged_counts_at_all_data_and_a_restored_file_brings_all_looks
     ledger.path.write_text("\n".join(lines[:-8]))
     other = Ledger.of("e" * 64, tmp_path)
     (look,) = other.sharing()
-    assert look.part and look.damaged and summary([look], OTHER, other)["number"] == 2
+    assert look.part and look.damaged and summarise_looks([look], OTHER, other)["number"] == 2
     ledger.path.write_text("\n".join(lines[3:-8]))  # nor can it be read which data it is about: all that is there counts
     assert {look.when for look in other.sharing() if not look.damaged} == {"monday", "tuesday"}
     ledger.path.write_text("\n".join(lines[:-8]))
@@ -245,7 +244,7 @@ def test_what_is_wrong_before_anything_is_looked_at_is_no_look(tmp_path: Path) -
 
 def test_a_look_that_breaks_off_after_units_were_opened_stays_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = source_of(make_table(40))
-    add = adding._add_view
+    add = scan._add_view
     calls: list[int] = []
 
     def failing(*arguments: Any) -> None:
@@ -254,7 +253,7 @@ def test_a_look_that_breaks_off_after_units_were_opened_stays_down(tmp_path: Pat
             raise InputError("the disk is gone")
         add(*arguments)
 
-    monkeypatch.setattr(adding, "_add_view", failing)
+    monkeypatch.setattr(scan, "_add_view", failing)
     batches = Source.batches
     monkeypatch.setattr(Source, "batches", lambda self, *rest, **more: batches(self, *rest, **{**more, "rows": 30}))
     with pytest.raises(InputError, match="the disk is gone"):
@@ -283,7 +282,7 @@ def test_code_that_behaves_otherwise_is_not_the_same(tmp_path: Path) -> None:
     (look,) = earlier
     assert look.behaviour == {"a": {"dose": "1"}}
     for sums, same in (("1", True), ("2", False)):
-        found = summary(earlier, DECLARED, ledger, {"a": {"dose": sums}})
+        found = summarise_looks(earlier, DECLARED, ledger, {"a": {"dose": sums}})
         assert [item["same"] for item in found["earlier"]] == [same] and found["number"] == (1 if same else 2)
 
 
@@ -308,7 +307,7 @@ def test_an_earlier_look_at_part_of_the_data_is_printed(tmp_path: Path) -> None:
 def test_a_ledger_of_an_earlier_version_is_read(tmp_path: Path) -> None:
     ledger = book(tmp_path)
     ledger.path.parent.mkdir(exist_ok=True)
-    old = {"key": digest_of(DECLARED), "when": "monday", "declared": DECLARED, "verdict": "not yet"}
+    old = {"key": json_digest(DECLARED), "when": "monday", "declared": DECLARED, "verdict": "not yet"}
     ledger.path.write_text(json.dumps({"looks": [old]}))
     (look,) = ledger.open(DECLARED, "tuesday")
     assert look.same(request_key({**DECLARED, "delta": 0.1}), {})  # the risk is not part of what a request is known by
@@ -377,7 +376,7 @@ def test_two_processes_lose_no_look(tmp_path: Path) -> None:
 
 def test_a_folder_that_stays_locked_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fcntl = pytest.importorskip("fcntl")
-    import aegis.certificate.ledger as module
+    from aegis.certificate import ledger as module
 
     now = [0.0]
     monkeypatch.setattr(module.time, "monotonic", lambda: now[0])

@@ -13,14 +13,11 @@ from scipy.stats import binom
 from small_logs import better_policy, make_table, problem_text, replaced, source_of
 from test_formulas import BETS, CASES, Setting
 
-from aegis.certificate import Candidate, Certificate, certify, stated_problem, verify
-from aegis.certificate.filled import filled_gains
-from aegis.certificate.measures import Observed, reward_measure
-from aegis.certificate.parts import Reach, gain_parts
-from aegis.certificate.view import Models, View
-from aegis.certificate.within import Within, within_of
+from aegis.certificate import Candidate, Certificate, Reach, certify, gain_parts, stated_problem, verify
 from aegis.errors import ProblemError
 from aegis.evidence import gain_grid
+from aegis.ope import CandidateView, MeanRange, RewardModels, filled_gains, mean_range_of, reward_measure
+from aegis.ope.measure import Observed
 from aegis.policies import Function
 from aegis.problem import Array, Batch, Level, Problem, Rows, Scope, dump_problem, parse_problem
 from aegis.worlds import make_world
@@ -45,7 +42,7 @@ def test_evidence_is_exact_in_expectation(name: str) -> None:
     for scope in setting.singles():
         (level,) = scope
         seen = view.subtree(measure, level)
-        within = Within(level, measure, max(0.0, float(seen.low.min()) - 0.01), min(1.0, float(seen.high.max()) + 0.02))
+        within = MeanRange(level, measure, max(0.0, float(seen.low.min()) - 0.01), min(1.0, float(seen.high.max()) + 0.02))
         bets = BETS / within.width
         factors = filled_gains(view, scope, measure, bets, within=within)
         assert factors.min() > 0.0
@@ -99,7 +96,7 @@ def test_single_rewards_outside_are_no_matter() -> None:
 
 
 def test_missing_rewards_take_the_worst_case_within_the_limits() -> None:
-    within = Within("recipe", reward_measure(problem_with()), 0.2, 0.7)
+    within = MeanRange("recipe", reward_measure(problem_with()), 0.2, 0.7)
     table: Any = None
     found = within.observed(Observed(np.array([0.3, 0.0, 0.45]), np.array([0.3, 1.0, 0.9])), table)
     np.testing.assert_allclose(found.low, [0.2, 0.0, 0.5])
@@ -110,7 +107,7 @@ def test_small_is_good() -> None:
     problem = parse_problem(
         problem_text(reward=", goal: minimise").replace("name: recipe", "name: recipe\n    mean_range: [0.1, 0.7]")
     )
-    within = within_of(problem, Scope({"recipe"}), reward_measure(problem))
+    within = mean_range_of(problem, Scope({"recipe"}), reward_measure(problem))
     assert within is not None
     assert (within.low, within.high) == (pytest.approx(0.3), pytest.approx(0.9))
 
@@ -135,7 +132,9 @@ def test_at_a_null_at_most_delta_of_the_runs_certify() -> None:
     jumps = rng.random(len(batch.levels["recipe"])) < 0.5
     rewards = np.where(jumps[:, None], [1.0, 1.0, 1.0, 0.0], [0.0, 0.0, 0.0, 0.0]).ravel()
     for lean in (0.0, 1.0):
-        view = View(problem, replace(batch, reward=rewards), Function(problem, only_a), Models(guess={"margin": lean}))
+        view = CandidateView(
+            problem, replace(batch, reward=rewards), Function(problem, only_a), RewardModels(guess={"margin": lean})
+        )
         measure, scope = reward_measure(problem), Scope({"recipe"})
         (part,) = gain_parts(problem, scope, measure, Reach.capped(math.inf), "auto")
         assert part.largest == 0.75

@@ -10,14 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aegis.certificate.behaviour import Behaviour
-from aegis.certificate.claims import Claim
-from aegis.certificate.collecting import Evidence, Moments, next_station
-from aegis.certificate.measures import Measure, reward_measure
-from aegis.certificate.overlap import Spread
-from aegis.certificate.parts import Part
-from aegis.certificate.units import Clusters
+from aegis.certificate import Claim, ClaimEvidence, EvidencePart, next_station
+from aegis.certificate.candidate import CodeBehaviour
+from aegis.certificate.evidence import UnitMoments
 from aegis.evidence import Sketch, gain_grid, value_grid
+from aegis.ope import ClusterUnits, Measure, WeightSpread, reward_measure
 from aegis.problem import Scope
 from aegis.worlds import make_world
 
@@ -40,12 +37,12 @@ def nothing(*_: Any) -> Any:
 def claim(kind: str) -> Claim:
     """Return a claim about the gain with one part of a kind."""
     measure: Measure = reward_measure(PROBLEM)
-    return Claim(0, Scope("inner"), "gain", measure, 0.0, 0.05, (Part("part", kind, 1.0, nothing),))
+    return Claim(0, Scope("inner"), "gain", measure, 0.0, 0.05, (EvidencePart("part", kind, 1.0, nothing),))
 
 
-def evidence(kind: str) -> Evidence:
+def evidence(kind: str) -> ClaimEvidence:
     """Return no evidence yet."""
-    return Evidence.start(claim(kind), (value_grid(0) if kind == "values" else gain_grid(0.5),), PROBLEM)
+    return ClaimEvidence.start(claim(kind), (value_grid(0) if kind == "values" else gain_grid(0.5),), PROBLEM)
 
 
 def sums(sketches: tuple[Sketch, ...]) -> list[tuple[int, tuple[int | None, ...]]]:
@@ -86,10 +83,10 @@ def test_clusters(seed: int, cuts: list[int], far: bool) -> None:
     values = rng.normal(size=(60, 3))
     if far:
         values[rng.integers(60)] = np.inf
-    whole, found = (Clusters(np.full(3, 0.5), None, "cluster") for _ in range(2))
+    whole, found = (ClusterUnits(np.full(3, 0.5), None, "cluster") for _ in range(2))
     whole.add(names, values)
     for piece in pieces(60, cuts):
-        part = Clusters(np.full(3, 0.5), None, "cluster")
+        part = ClusterUnits(np.full(3, 0.5), None, "cluster")
         if piece.stop > piece.start:
             part.add(names[piece], values[piece])
         found.merge(part)
@@ -104,8 +101,8 @@ def test_moments(seed: int, cuts: list[int], clustered: bool) -> None:
     rng = np.random.default_rng(seed)
     series, names = rng.normal(size=(60, 2)), rng.integers(0, 9, 60)
 
-    def start() -> Moments:
-        return Moments(("a", "b"), Clusters(np.zeros(2), None, "cluster") if clustered else None)
+    def start() -> UnitMoments:
+        return UnitMoments(("a", "b"), ClusterUnits(np.zeros(2), None, "cluster") if clustered else None)
 
     whole, found = start(), start()
     whole.add(series, names)
@@ -125,24 +122,24 @@ def test_spread(seed: int, cuts: list[int], infinite: bool) -> None:
     weights[::7] = 0.0
     if infinite:
         weights[3] = 1e200
-    whole, found = Spread(), Spread()
+    whole, found = WeightSpread(), WeightSpread()
     whole.add(weights)
     for piece in pieces(60, cuts):
-        part = Spread()
+        part = WeightSpread()
         part.add(weights[piece])
         found.merge(part)
     assert found.plain() == whole.plain()
 
 
 def test_behaviour() -> None:
-    one, other = Behaviour(["inner"]), Behaviour(["inner"])
+    one, other = CodeBehaviour(["inner"]), CodeBehaviour(["inner"])
     one.sums, other.sums = {"inner": 2**64 - 3}, {"inner": 5}
     one.merge(other)
     assert one.plain() == {"inner": f"{2:016x}"}
 
 
 def test_sketches_on_other_grids_are_not_merged() -> None:
-    one, other = evidence("gain"), Evidence.start(claim("gain"), (gain_grid(0.8),), PROBLEM)
+    one, other = evidence("gain"), ClaimEvidence.start(claim("gain"), (gain_grid(0.8),), PROBLEM)
     from aegis.errors import SettingError
 
     with pytest.raises(SettingError, match="different grids"):

@@ -17,12 +17,10 @@ from small_logs import better_policy, make_table, problem_of, problem_text, sour
 
 from aegis.agents import CandidateSettings, learn
 from aegis.certificate import Candidate, Certificate, certify
-from aegis.certificate.collecting import Moments
-from aegis.certificate.exact import settled, whole_sum
-from aegis.certificate.overlap import Spread
-from aegis.certificate.units import Clusters, Siblings
+from aegis.certificate.evidence import UnitMoments
 from aegis.logs import Source, Split
-from aegis.problem import parse_problem
+from aegis.ope import ClusterUnits, WeightSpread
+from aegis.problem import SiblingGroups, exact_sum, parse_problem, round_for_sums
 
 GUARD = "guards: [{column: scrap, range: [0, 1], max_worsening: 0.05}]"
 numbers = st.one_of(st.floats(-2, 2), st.floats(-1e6, 1e6), st.sampled_from([0.1, 0.2, 0.3, 1e-17, 1e15, -1e15, 1e300, -1e300]))
@@ -31,21 +29,21 @@ numbers = st.one_of(st.floats(-2, 2), st.floats(-1e6, 1e6), st.sampled_from([0.1
 @settings(max_examples=80, deadline=None)
 @given(st.lists(numbers, max_size=12), st.randoms(use_true_random=False), st.sampled_from([0, 30, 40]))
 def test_sums_are_exact_up_to_the_rounding_of_each(values: list[float], random: Any, bits: int) -> None:
-    found = whole_sum(np.array(values), bits)
+    found = exact_sum(np.array(values), bits)
     other = values.copy()
     random.shuffle(other)
-    assert whole_sum(np.array(other), bits) == found and found is not None
+    assert exact_sum(np.array(other), bits) == found and found is not None
     if all(abs(value) < 1e200 for value in values):
         true = sum((Fraction(value) for value in values), Fraction(0))
         assert abs(Fraction(found, 2**bits) - true) <= Fraction(len(values), 2 ** (bits + 1))
-    parts = [whole_sum(np.array(values[start : start + 5]), bits) for start in range(0, len(values), 5)]
+    parts = [exact_sum(np.array(values[start : start + 5]), bits) for start in range(0, len(values), 5)]
     assert sum(part for part in parts if part is not None) == found
 
 
 def test_what_is_not_finite_is_not_summed() -> None:
     for value in (math.nan, math.inf, -math.inf):
-        assert whole_sum(np.array([1.0, value]), 40) is None
-        moments = Moments(("a",), None)
+        assert exact_sum(np.array([1.0, value]), 40) is None
+        moments = UnitMoments(("a",), None)
         moments.add(np.array([[1.0], [value]]), None)
         assert math.isnan(moments.mean("a")) and math.isnan(moments.error("a"))
 
@@ -55,7 +53,7 @@ def test_what_is_not_finite_is_not_summed() -> None:
 def test_means_over_children_do_not_depend_on_their_order_or_company(groups: list[list[float]], random: Any) -> None:
     def means(found: list[list[float]]) -> list[float]:
         parent = np.repeat(np.arange(len(found)), [len(group) for group in found])
-        return Siblings.of(parent, len(found)).means(np.array(list(itertools.chain(*found)))).tolist()
+        return SiblingGroups.of(parent, len(found)).means(np.array(list(itertools.chain(*found)))).tolist()
 
     whole = means(groups)
     shuffled = [random.sample(group, len(group)) for group in groups]
@@ -70,7 +68,7 @@ def test_means_over_children_do_not_depend_on_their_order_or_company(groups: lis
 
 def test_rounding_leaves_whole_numbers_and_lost_bets_alone() -> None:
     values = np.array([[-1.0, math.nan], [0.0, 2.0], [0.5, 0.0], [1.0, 4.0]])
-    found = settled(values, np.array([0, 2]), np.array([2, 2]))
+    found = round_for_sums(values, np.array([0, 2]), np.array([2, 2]))
     np.testing.assert_array_equal(found, values)
 
 
@@ -81,7 +79,7 @@ def test_clusters_do_not_depend_on_the_order_of_episodes(episodes: list[tuple[in
         episodes = [(key, math.copysign(1e11, value) if abs(value) > 1e12 else value) for key, value in episodes]
 
     def units(found: list[tuple[int, float]], step: int) -> dict[int, float]:
-        clusters = Clusters(np.array([0.25]), None, "m")
+        clusters = ClusterUnits(np.array([0.25]), None, "m")
         for start in range(0, len(found), step):
             part = found[start : start + step]
             clusters.add(np.array([key for key, _ in part]), np.array([[value] for _, value in part]))
@@ -95,7 +93,7 @@ def test_clusters_do_not_depend_on_the_order_of_episodes(episodes: list[tuple[in
 
 
 def test_clusters_with_weights_beyond_measure_and_lost_bets() -> None:
-    clusters = Clusters(np.zeros(2), None, "m")
+    clusters = ClusterUnits(np.zeros(2), None, "m")
     clusters.add(np.array([1, 2]), np.array([[1e15, math.nan], [1.0, 2.0]]))
     clusters.add(np.array([3]), np.array([[5.0, 6.0]]))
     np.testing.assert_array_equal(clusters.units(), [[1e15, math.nan], [1.0, 2.0], [5.0, 6.0]])
@@ -105,7 +103,7 @@ def test_spreads_do_not_depend_on_order() -> None:
     weights = np.random.default_rng(1).lognormal(0, 3, 5000)
     found = []
     for order in (np.arange(5000), np.random.default_rng(2).permutation(5000)):
-        spread = Spread()
+        spread = WeightSpread()
         for part in np.array_split(weights[order], 7):
             spread.add(part)
         found.append(spread.plain())

@@ -14,9 +14,9 @@ from small_logs import better_policy, make_table, problem_of, replaced, saved, s
 
 from aegis.agents import CandidateSettings, Learned, learn
 from aegis.certificate import REFUSED, Candidate, Certificate, certify
-from aegis.certificate.recognising import ALPHA, Recognised
+from aegis.certificate.contamination import CONTAMINATION_ALPHA, SeenEpisodes
 from aegis.logs import Source, Split
-from aegis.problem import Batch, Problem, Seen, episode_hashes, parse_problem
+from aegis.problem import Batch, EpisodeFingerprints, Problem, episode_hashes, parse_problem
 from aegis.rng import stream
 
 EPISODES = 240
@@ -51,7 +51,7 @@ def test_the_record_says_what_was_hashed_and_seen(table: pa.Table, learned: Lear
     problem = problem_of()
     assert learned.record["units"] == {"episode": ["batch"], "cluster": None, "time": None}
     prior = source_of(table).read(side="prior", split=learned.split)
-    seen = Seen.of(learned.record["fingerprints"])
+    seen = EpisodeFingerprints.of(learned.record["fingerprints"])
     assert (seen.episodes, seen.single) == (len(prior), len(prior))
     assert np.array_equal(seen.hashes, np.sort(episode_hashes(prior)))
     assert learned.record["log"]["digests"] == [source_of(table, problem).files[0].digest().hex()]
@@ -200,7 +200,7 @@ def test_honest_candidates_are_hardly_ever_refused() -> None:
     for _ in range(400):
         drawn = rng.zipf(1.3, 600).astype(np.float64)
         hashes = (drawn.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)).astype(np.uint64)
-        item = Recognised("c", Seen.among([hashes[:300]], "c"))
+        item = SeenEpisodes("c", EpisodeFingerprints.among([hashes[:300]], "c"))
         item.add(hashes[300:], batch, np.arange(300))
         wrong += item.beyond_chance
-    assert wrong <= 2 and ALPHA <= 1e-4
+    assert wrong <= 2 and CONTAMINATION_ALPHA <= 1e-4

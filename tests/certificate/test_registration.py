@@ -12,7 +12,7 @@ from small_logs import better, better_policy, make_table, problem_of, problem_te
 
 import aegis
 from aegis.certificate import Candidate, certify, register, verify
-from aegis.certificate import run as run_module
+from aegis.certificate import scan as run_module
 from aegis.comparison import compare
 from aegis.errors import RefusedError, SettingError
 from aegis.logs import Source
@@ -33,7 +33,7 @@ def requests(folder: Path) -> list[dict[str, Any]]:
 
 
 def test_registering_looks_at_no_reward_and_shows_no_number(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run_module, "placed", lambda *rest: pytest.fail("evidence was collected"))
+    monkeypatch.setattr(run_module, "place_evidence", lambda *rest: pytest.fail("evidence was collected"))
     source, policy = source_of(TABLE), better_policy(problem_of())
     found = register(source, [policy, worse_policy(problem_of())], delta=0.04, ledger=tmp_path, now="monday")
     assert found.requests == 1 and not found.already and found.share is not None and found.share.risk == 0.04
@@ -185,7 +185,7 @@ def test_the_next_step_names_the_new_episodes_alone_and_the_risk_of_a_second_loo
 
 def test_a_run_that_was_interrupted_counts_as_a_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = source_of(TABLE)
-    monkeypatch.setattr(run_module, "placed", lambda *rest: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(run_module, "place_evidence", lambda *rest: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         certify(source, worse_policy(problem_of()), ledger=tmp_path)
     monkeypatch.undo()

@@ -9,14 +9,12 @@ import pyarrow as pa
 import pytest
 from scipy.special import ndtr
 
-from aegis.audit.exact import COARSE
+from aegis.audit import COARSE_LATTICE
 from aegis.certificate import REFUSED, Candidate, Certificate, certify
-from aegis.certificate.repeating import repeats
-from aegis.certificate.retracing import ALPHA, Retraced
-from aegis.logs import Source, Split
-from aegis.logs.record import learning_record
+from aegis.certificate.contamination import CONTAMINATION_ALPHA, SeenDecisions, repeats
+from aegis.logs import Source, Split, learning_record
 from aegis.policies import Function
-from aegis.problem import Actions, Array, Batch, LevelTable, Problem, Traces, Tracing, nearest_points, parse_problem
+from aegis.problem import Actions, Array, Batch, LevelTable, Problem, TraceCollector, Traces, nearest_points, parse_problem
 from aegis.rng import stream
 
 TEXT = """
@@ -126,7 +124,7 @@ def test_pays_against_a_naive_transcription() -> None:
 @pytest.mark.parametrize("step", [0.0, 0.005, 0.004, 0.001])
 def test_bets_pay_at_most_their_stake_on_average(sd: float, step: float) -> None:
     """Whatever number was seen, and whether doses are rounded as finely as the audit lets pass or not at all."""
-    assert 2 * COARSE * 0.5 == 0.005
+    assert 2 * COARSE_LATTICE * 0.5 == 0.005
     rng = stream(2, "fair", str(sd), str(step))
     for v in (0.0, 6.0, 4.0, 4.0025, 4.0 + 0.7 * sd if sd < 2 else 1.3):
         table = drawn(rng, np.full(100_000, sd), step)
@@ -136,7 +134,7 @@ def test_bets_pay_at_most_their_stake_on_average(sd: float, step: float) -> None
 
 
 def traced(table: LevelTable) -> Traces:
-    tracing = Tracing("c")
+    tracing = TraceCollector("c")
     tracing.add(Batch(table.parent, {"dose": table}))
     return tracing.done()
 
@@ -147,11 +145,11 @@ def test_false_alarms_stay_below_their_level(step: float) -> None:
     rng, high = stream(3, "alarms", str(step)), 0
     for _ in range(400):
         sd = np.exp(rng.uniform(np.log(0.01), np.log(3.0), 150))
-        found = Retraced(traced(drawn(rng, sd, step)), actions={"dose": ACTIONS})
+        found = SeenDecisions(traced(drawn(rng, sd, step)), actions={"dose": ACTIONS})
         new = drawn(rng, sd, step)
         found.add(Batch(new.parent, {"dose": new}), np.ones(150, dtype=bool))
         assert not found.beyond_chance and found.compared > 100
-        high += float(np.exp(found.wealth).mean()) >= 0.01 / ALPHA
+        high += float(np.exp(found.wealth).mean()) >= 0.01 / CONTAMINATION_ALPHA
     assert high <= 10
 
 
@@ -163,7 +161,7 @@ def test_copies_are_known_with_and_without_exact_numbers(sd: float) -> None:
     old = replace(traces, levels={"dose": tuple(replace(kept, values=None) for kept in traces.levels["dose"])})
     known = []
     for item in (traces, old):
-        found = Retraced(Traces.of(item.plain()), actions={"dose": ACTIONS})
+        found = SeenDecisions(Traces.of(item.plain()), actions={"dose": ACTIONS})
         found.add(batch, np.ones(120, dtype=bool))
         known.append(found.beyond_chance)
     assert known == [True, sd > 0.1]

@@ -10,10 +10,10 @@ from small_logs import best_dose, better_policy, make_table, problem_of, replace
 
 from aegis.audit import audit_log
 from aegis.certificate import CERTIFIED, NOT_YET, REFUSED, Candidate, certify
-from aegis.certificate.balance import ALPHA, doubtful, start_balance, unbalanced
-from aegis.certificate.groups import check_variables
-from aegis.certificate.measures import Measure, check_totals, observe, reward_measure
+from aegis.certificate.claims import check_group_variables
+from aegis.certificate.weight_checks import BALANCE_ALPHA, start_balance, weights_doubtful, weights_unbalanced
 from aegis.errors import RefusedError, SettingError
+from aegis.ope import Measure, check_cluster_totals, observe, reward_measure
 from aegis.policies import Capped, Logged, TargetColumns
 from aegis.problem import Array, Batch, Problem, Scope
 
@@ -120,24 +120,24 @@ def test_weights_of_policies_are_hardly_ever_refused() -> None:
         found = start_balance(problem, 0, Scope("dose"), measure)
         hit = rng.random(400) < 0.2
         found.add([np.where(hit, 5.0, 0.0)], None)
-        refused += unbalanced(found)
-    assert refused <= 2 and ALPHA <= 0.001
+        refused += weights_unbalanced(found)
+    assert refused <= 2 and BALANCE_ALPHA <= 0.001
     heavy = start_balance(problem, 0, Scope("dose"), measure)
     heavy.add([np.where(rng.random(400) < 0.4, 5.0, 0.0)], None)
-    assert unbalanced(heavy)
+    assert weights_unbalanced(heavy)
     light = start_balance(problem, 0, Scope("dose"), measure)
     light.add([np.full(400, 0.4)], None)
-    assert not unbalanced(light)  # actions out of reach are no fault
+    assert not weights_unbalanced(light)  # actions out of reach are no fault
 
 
 def test_some_evidence_against_the_weights_is_a_warning() -> None:
     problem = problem_of(full=False)
     found = start_balance(problem, 0, Scope("dose"), reward_measure(problem))
-    assert not doubtful(found)
+    assert not weights_doubtful(found)
     found.add([np.repeat([0.8, 1.9], [30, 18])], None)
-    assert doubtful(found) and not unbalanced(found)
+    assert weights_doubtful(found) and not weights_unbalanced(found)
     found.add([np.repeat([0.8, 1.9], [60, 60])], None)
-    assert unbalanced(found) and not doubtful(found)
+    assert weights_unbalanced(found) and not weights_doubtful(found)
 
 
 def test_doubtful_weights_stand_in_the_certificate() -> None:
@@ -179,7 +179,7 @@ def test_a_certified_verdict_says_its_doubt() -> None:
 
 
 def test_no_units_no_refusal() -> None:
-    assert not unbalanced(start_balance(problem_of(), 0, Scope("dose"), reward_measure(problem_of())))
+    assert not weights_unbalanced(start_balance(problem_of(), 0, Scope("dose"), reward_measure(problem_of())))
 
 
 # ---- guards ----------------------------------------------------------------------------------------------------------
@@ -214,9 +214,9 @@ def test_totals_need_rewards_from_zero() -> None:
         problem = problem_of(head="cluster: {column: line, most: 4}", reward=reward)
         if reward:
             with pytest.raises(RefusedError, match="an episode that never came earns 0"):
-                check_totals(problem, reward_measure(problem))
+                check_cluster_totals(problem, reward_measure(problem))
         else:
-            check_totals(problem, reward_measure(problem))
+            check_cluster_totals(problem, reward_measure(problem))
     certificate = certify(source_of(make_table(80), problem), better_policy(problem), ledger=False)
     assert certificate.verdict.verdict != REFUSED
     few = problem_of(head="cluster: {column: line, most: 3}")
@@ -313,11 +313,11 @@ def test_an_empty_log_and_rewards_that_are_not_there() -> None:
 
 def test_units_are_not_chosen_by_what_follows_from_decisions() -> None:
     problem = problem_of(head="carry_over: within")
-    assert [variable.name for variable in check_variables(problem, ["task"])] == ["task"]  # one recipe for each batch
+    assert [variable.name for variable in check_group_variables(problem, ["task"])] == ["task"]  # one recipe for each batch
     several = replace(problem, levels=(replace(problem.levels[0], decision="run"), problem.levels[1]))
     with pytest.raises(SettingError, match="carry_over: within"):
-        check_variables(several, ["task"])
-    assert check_variables(several, []) == ()
+        check_group_variables(several, ["task"])
+    assert check_group_variables(several, []) == ()
 
 
 def test_subgroups_have_results_of_their_own() -> None:

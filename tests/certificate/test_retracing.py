@@ -10,9 +10,9 @@ import pytest
 
 from aegis.agents import CandidateSettings, Learned, learn
 from aegis.certificate import REFUSED, certify
-from aegis.certificate.retracing import ALPHA, Retraced
+from aegis.certificate.contamination import CONTAMINATION_ALPHA, SeenDecisions
 from aegis.logs import Source
-from aegis.problem import Batch, LevelTable, Problem, Tracing, parse_problem
+from aegis.problem import Batch, LevelTable, Problem, TraceCollector, parse_problem
 
 TEXT = """
 episode: id
@@ -90,10 +90,10 @@ def made(contexts: np.ndarray[Any, Any], actions: np.ndarray[Any, Any], chance: 
     return Batch(rows, {"dose": LevelTable(rows, {"x": contexts}, actions.astype(np.int32), chances)})
 
 
-def retraced(old: Batch, new: Batch) -> Retraced:
-    tracing = Tracing("c")
+def retraced(old: Batch, new: Batch) -> SeenDecisions:
+    tracing = TraceCollector("c")
     tracing.add(old)
-    found = Retraced(tracing.done())
+    found = SeenDecisions(tracing.done())
     found.add(new, np.ones(len(new), dtype=bool))
     return found
 
@@ -108,7 +108,7 @@ def test_honest_actions_in_the_same_contexts_are_hardly_ever_refused() -> None:
         found = retraced(made(contexts, pair[0], 0.5), made(contexts, pair[1], shares[pair[1]]))
         assert not found.beyond_chance and 8 <= found.compared <= 12
         wealth.append(np.exp(found.wealth[0]))
-    assert abs(np.mean(wealth) - 1.0) < 5 * np.std(wealth) / np.sqrt(600) and ALPHA <= 1e-4
+    assert abs(np.mean(wealth) - 1.0) < 5 * np.std(wealth) / np.sqrt(600) and CONTAMINATION_ALPHA <= 1e-4
 
 
 @pytest.mark.parametrize(("chance", "expected"), [(0.5, True), (0.9, True), (1.0, False), (np.nan, False)])
@@ -141,9 +141,9 @@ def test_contexts_that_repeat_tell_nothing() -> None:
 def test_only_certified_episodes_count() -> None:
     rng = np.random.default_rng(9)
     old = made(rng.normal(size=100), rng.integers(0, 2, 100), 0.5)
-    tracing = Tracing("c")
+    tracing = TraceCollector("c")
     tracing.add(old)
-    found = Retraced(tracing.done())
+    found = SeenDecisions(tracing.done())
     mask = np.arange(100) >= 90
     assert found.add(old, mask) is not None and found.compared <= 10
     assert found.add(old, np.zeros(100, dtype=bool)) is None

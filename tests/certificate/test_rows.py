@@ -13,15 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_logs import better_policy, make_table, problem_of, replaced, saved
 
-from aegis.certificate import Candidate, certify, rows, verify
-from aegis.certificate.rows import LEAST_ROWS, MOST_BLOCKS, PRIME, RowSums, begins_with, changed_rows, reordered
+from aegis.certificate import Candidate, certify, digests, verify
+from aegis.certificate.digests import LEAST_ROWS, MOST_BLOCKS, PRIME, RowChecksums, changed_rows, rows_begin_with, rows_reordered
 from aegis.logs import Source
 
 
 def blocks(hashes: np.ndarray, most: int = MOST_BLOCKS, seed: int = 0) -> dict[str, Any]:
     """Return the blocks of rows with these hashes, which come in some order."""
     order = np.random.default_rng(seed).permutation(hashes.size)
-    return rows._blocks(order + 1, hashes[order], most)
+    return digests._blocks(order + 1, hashes[order], most)
 
 
 @settings(max_examples=60, deadline=None)
@@ -42,12 +42,12 @@ def test_rows_in_another_order_are_told_from_changed_ones(count: int, seed: int,
     rng = np.random.default_rng(seed)
     hashes = rng.integers(0, PRIME, count)
     moved = np.roll(hashes, 1 + seed % (count - 1))
-    assert reordered(blocks(hashes, most), blocks(moved, most, 1)) and not reordered(
+    assert rows_reordered(blocks(hashes, most), blocks(moved, most, 1)) and not rows_reordered(
         blocks(hashes, most), blocks(hashes, most, 1)
     )
     moved[0] = (moved[0] + 1) % PRIME
-    assert not reordered(blocks(hashes, most), blocks(moved, most, 1))
-    assert not reordered(blocks(hashes, most), blocks(hashes[1:], most, 1))
+    assert not rows_reordered(blocks(hashes, most), blocks(moved, most, 1))
+    assert not rows_reordered(blocks(hashes, most), blocks(hashes[1:], most, 1))
 
 
 def test_two_changes_are_not_taken_for_one_between_them() -> None:
@@ -91,18 +91,18 @@ def test_a_log_begins_with_an_earlier_one() -> None:
     hashes = np.random.default_rng(1).integers(0, PRIME, 200_000)
     long = blocks(hashes)
     for count in (256, 1000, 70_000):
-        assert begins_with(long, blocks(hashes[:count])) and begins_with(blocks(hashes[:count]), long)
+        assert rows_begin_with(long, blocks(hashes[:count])) and rows_begin_with(blocks(hashes[:count]), long)
     other = hashes.copy()
     other[3] += 1
-    assert not begins_with(long, blocks(other[:1000]))
-    assert not begins_with(long, blocks(hashes[:20]))  # too few to tell
+    assert not rows_begin_with(long, blocks(other[:1000]))
+    assert not rows_begin_with(long, blocks(hashes[:20]))  # too few to tell
 
 
 def test_sums_do_not_depend_on_batches_or_their_order() -> None:
     source = Source(make_table(120), problem_of())
     found = []
     for size in (10**6, 50):
-        sums, parts = RowSums(), list(source.batches(rows=size))
+        sums, parts = RowChecksums(), list(source.batches(rows=size))
         for batch in parts[::-1]:
             sums.add(batch)
         found.append(sums.files(1))
@@ -113,8 +113,8 @@ def test_sums_do_not_depend_on_batches_or_their_order() -> None:
 def test_many_files_share_the_blocks_and_long_logs_go_without(monkeypatch: pytest.MonkeyPatch) -> None:
     table = make_table(200)
     source = Source([table.slice(0, 300), table.slice(300, 150), table.slice(450)], problem_of())
-    monkeypatch.setattr(rows, "MOST_BLOCKS", 6)
-    sums = RowSums()
+    monkeypatch.setattr(digests, "MOST_BLOCKS", 6)
+    sums = RowChecksums()
     for batch in source.batches(rows=64):
         sums.add(batch)
     found = sums.files(3)
@@ -124,8 +124,8 @@ def test_many_files_share_the_blocks_and_long_logs_go_without(monkeypatch: pytes
         (150, 128, 2),
         (150, 128, 2),
     ]
-    monkeypatch.setattr(rows, "MOST_ROWS", 599)
-    sums = RowSums()
+    monkeypatch.setattr(digests, "MOST_HASHED_ROWS", 599)
+    sums = RowChecksums()
     for batch in source.batches(rows=64):
         sums.add(batch)
     assert sums.files(3) is None

@@ -14,15 +14,12 @@ import pytest
 from small_logs import better_policy, make_table, problem_of, replaced, source_of, worse_policy
 
 from aegis.agents import CandidateSettings, learn
-from aegis.certificate import Candidate, Certificate, certify, load_certificate, stated_problem, verify
-from aegis.certificate import head as head_module
-from aegis.certificate.certificate import LevelResult
-from aegis.certificate.sensitivity import GAMMAS, PLAIN_ONLY
-from aegis.certificate.sensitivity_trial import Trial
-from aegis.certificate.sensitivity_units import held_units
-from aegis.certificate.sides import Sides, placing_split
+from aegis.certificate import Candidate, Certificate, LevelResult, UnitSplit, certify, load_certificate, stated_problem, verify
+from aegis.certificate import unit_split as head_module
+from aegis.certificate.sensitivity import GAMMAS, PLAIN_ONLY, SensitivityTrial
+from aegis.certificate.unit_split import choose_sensitivity_units, placing_split
 from aegis.evidence import value_grid
-from aegis.files import digest_of
+from aegis.files import json_digest
 from aegis.logs import Source, Split
 from aegis.problem import Batch
 
@@ -74,7 +71,7 @@ def test_the_plain_test_against_a_transcription() -> None:
     level = certificate.level("dose")
     (test,) = level.tests
     table = make_table(160)
-    sides = Sides((Split.of(certificate.splits[0]),))
+    sides = UnitSplit((Split.of(certificate.splits[0]),))
     batch = source_of(table, problem_of(full=False)).read()
     kept = np.isin(table["batch"].to_numpy(), batch.episode[sides.certified(problem_of(), batch)])
     pi, nu, reward = (table[name].to_numpy()[kept] for name in ("new_dose", "p_dose", "margin"))
@@ -117,7 +114,7 @@ def test_guards_have_to_survive_too() -> None:
 
 def test_what_lies_behind_the_first_failure_does_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = iter([True, True, False, True, True, True, True, True, True, True])
-    monkeypatch.setattr(Trial, "survives", lambda self, evidence: next(answers))
+    monkeypatch.setattr(SensitivityTrial, "survives", lambda self, evidence: next(answers))
     assert issued(60, scopes=[["dose"]]).level("dose").sensitivity.gamma == GAMMAS[1]
 
 
@@ -137,29 +134,29 @@ def heads(rows: int = 50, cluster: bool = False, seed: int | None = None) -> tup
 
 @pytest.mark.parametrize("cluster", [False, True])
 def test_held_units_are_whole_few_and_the_same_in_any_order(cluster: bool) -> None:
-    sides = Sides((placing_split(None),))
+    sides = UnitSplit((placing_split(None),))
     problem, head = heads(cluster=cluster)
-    everything = held_units(problem, sides, head, 10**6)
+    everything = choose_sensitivity_units(problem, sides, head, 10**6)
     assert everything is not None
     certified = {name for batch in head for name in batch.episode[sides.certified(problem, batch)]}
     assert set(everything.episode) == certified
-    few = held_units(problem, sides, head, most=30)
+    few = choose_sensitivity_units(problem, sides, head, most=30)
     assert few is not None and 30 <= len(few.levels["dose"]) < 30 + (12 if cluster else 3)
     if cluster and few.cluster is not None and everything.cluster is not None:
         for name in set(few.cluster):
             assert (few.cluster == name).sum() == (everything.cluster == name).sum()
     for rows, seed in ((500, None), (35, 4)):
-        again = held_units(*_with_sides(*heads(rows, cluster, seed), sides), most=30)
+        again = choose_sensitivity_units(*_with_sides(*heads(rows, cluster, seed), sides), most=30)
         assert again is not None and set(again.episode) == set(few.episode)
-    assert held_units(problem, Sides((Split("hash", "k", 0.5), Split("hash", "j", 0.5))), head[:0], 30) is None
+    assert choose_sensitivity_units(problem, UnitSplit((Split("hash", "k", 0.5), Split("hash", "j", 0.5))), head[:0], 30) is None
 
 
-def _with_sides(problem: Any, head: list[Batch], sides: Sides) -> tuple[Any, Sides, list[Batch]]:
+def _with_sides(problem: Any, head: list[Batch], sides: UnitSplit) -> tuple[Any, UnitSplit, list[Batch]]:
     return problem, sides, head
 
 
 def test_long_logs_are_looked_at_in_part(monkeypatch: pytest.MonkeyPatch, whole: Certificate) -> None:
-    monkeypatch.setattr("aegis.certificate.run.MOST_ROWS", 90)
+    monkeypatch.setattr("aegis.certificate.scan.MOST_ROWS", 90)
     found = issued().level("dose")
     assert found.sensitivity.units == 30 and found.units == whole.level("dose").units
     assert replace_sensitivity(found) == replace_sensitivity(whole.level("dose"))  # nothing else moves
@@ -192,6 +189,6 @@ def test_it_is_found_again_bit_for_bit_and_a_changed_one_is_noticed(tmp_path: Pa
     assert verify(content, source, [candidate]).holds
     changed = json.loads(json.dumps(content))
     changed["levels"][0]["sensitivity"]["gamma"] = 10.0
-    changed["seal"] = digest_of({key: value for key, value in changed.items() if key != "seal"})
+    changed["seal"] = json_digest({key: value for key, value in changed.items() if key != "seal"})
     found = verify(changed, source, [candidate])
     assert [item.what for item in found.differences] == ["mine at dose: sensitivity"]

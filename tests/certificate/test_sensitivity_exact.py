@@ -10,13 +10,17 @@ import numpy as np
 import pytest
 from tiny_episodes import Place, Tiny, TinyModel, TinyPolicy, draw
 
-from aegis.certificate.doubt import doubted, doubted_gains
-from aegis.certificate.filled import filled_gains
-from aegis.certificate.measures import reward_measure
-from aegis.certificate.plain import plain_gains
-from aegis.certificate.sensitivity_trial import Asked
-from aegis.certificate.view import Models, View
-from aegis.evidence import FLOOR, doubted_filled, gain_grid, least_weights
+from aegis.certificate.sensitivity import AnsweredUnits
+from aegis.evidence import FLOOR, gain_grid, least_weights, sensitivity_factors
+from aegis.ope import (
+    CandidateView,
+    RewardModels,
+    filled_gains,
+    filled_gains_within_error,
+    plain_gains,
+    reward_measure,
+    with_least_weights,
+)
 from aegis.policies import Logged
 from aegis.problem import Array, Scope
 
@@ -61,7 +65,7 @@ def scopes(tiny: Tiny) -> list[Scope]:
     return [Scope(part) for size in range(1, len(names) + 1) for part in itertools.combinations(names, size)]
 
 
-def listed(case: str, seed: int, missing: bool = False) -> tuple[Wrong, Array, View]:
+def listed(case: str, seed: int, missing: bool = False) -> tuple[Wrong, Array, CandidateView]:
     """Return a problem, the true chances of all its episodes, and their log as the candidate sees it."""
     truth = replace(CASES[case], seed=seed)
     told = truth.logged()
@@ -69,8 +73,8 @@ def listed(case: str, seed: int, missing: bool = False) -> tuple[Wrong, Array, V
     batch = told.batch([episode for _, episode in episodes])
     if missing and batch.reward is not None:
         batch = replace(batch, observed=np.arange(batch.reward.size) % 5 != 2)
-    models = Models({told.problem.reward.column: TinyModel(told)})
-    return truth, np.array([p for p, _ in episodes]), View(told.problem, batch, TinyPolicy(told), models)
+    models = RewardModels({told.problem.reward.column: TinyModel(told)})
+    return truth, np.array([p for p, _ in episodes]), CandidateView(told.problem, batch, TinyPolicy(told), models)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -83,7 +87,7 @@ def test_the_plain_gain_is_at_most_the_true_one(case: str, missing: bool) -> Non
         assert chance.sum() == pytest.approx(1.0, abs=1e-12)
         for scope in scopes(truth):
             gain = truth.value_of(scope) - legacy
-            found = plain_gains(doubted(view, dict.fromkeys(scope, truth.gamma)), scope, measure)
+            found = plain_gains(with_least_weights(view, dict.fromkeys(scope, truth.gamma)), scope, measure)
             assert (found >= -1.0).all()
             assert chance @ found <= gain + 1e-12
             believed.append(chance @ plain_gains(view, scope, measure) - gain)
@@ -103,12 +107,12 @@ def test_the_mean_of_a_water_filled_factor_is_at_most_what_the_true_gain_allows(
                 continue  # the reward belongs to a decision above
             scope = Scope({name})
             gain = truth.value_of(scope) - legacy
-            asked = Asked.of(view, scope, True)
+            asked = AnsweredUnits.of(view, scope, True)
             assert asked.chances is not None
-            found = doubted_gains(asked.view, scope, measure, bets, truth.gamma, asked.chances)
+            found = filled_gains_within_error(asked.view, scope, measure, bets, truth.gamma, asked.chances)
             assert (found >= FLOOR - 1e-12).all()
             assert (chance @ found <= 1.0 + bets * gain + 1e-10).all()
-            ordinary = doubted_gains(asked.view, scope, measure, bets, 1.0, asked.chances)
+            ordinary = filled_gains_within_error(asked.view, scope, measure, bets, 1.0, asked.chances)
             believed.append((chance @ ordinary - 1.0 - bets * gain).max())
     assert missing or case == "per slow" or max(believed) > 1e-4
 
@@ -118,7 +122,9 @@ def test_gains_fall_with_the_factor_and_start_from_the_logged_ones(case: str) ->
     truth, _, view = listed(case, 1)
     measure = reward_measure(truth.problem)
     for scope in scopes(truth):
-        found = [plain_gains(doubted(view, dict.fromkeys(scope, gamma)), scope, measure) for gamma in (1.0, 1.2, 2.0, 9.0)]
+        found = [
+            plain_gains(with_least_weights(view, dict.fromkeys(scope, gamma)), scope, measure) for gamma in (1.0, 1.2, 2.0, 9.0)
+        ]
         np.testing.assert_array_equal(found[0], plain_gains(view, scope, measure))
         assert all((after <= before + 1e-15).all() for before, after in itertools.pairwise(found))
 
@@ -126,7 +132,7 @@ def test_gains_fall_with_the_factor_and_start_from_the_logged_ones(case: str) ->
 def test_naive_weights() -> None:
     truth, _, view = listed("two levels", 3)
     scope = Scope(truth.names)
-    found = doubted(view, dict.fromkeys(scope, 1.7)).node_weights(scope)
+    found = with_least_weights(view, dict.fromkeys(scope, 1.7)).node_weights(scope)
     told, rows = truth.logged(), view.batch.ancestors("fast")["slow"]
     wanted: list[Any] = []
     chances = {name: TinyPolicy(told).taken(name, view.batch)[0] for name in told.names}
@@ -144,8 +150,8 @@ def test_a_candidate_stays_what_it_is_where_it_depends_on_the_log() -> None:
     """What was logged may be a part of the candidate; to doubt the log does not change what it would do."""
     truth, _, view = listed("two levels", 2)
     told = truth.logged()
-    own = View(told.problem, view.batch, Logged(told.problem), view.models)
-    lowered = doubted(own, dict.fromkeys(told.names, 2.0))
+    own = CandidateView(told.problem, view.batch, Logged(told.problem), view.models)
+    lowered = with_least_weights(own, dict.fromkeys(told.names, 2.0))
     for name in told.names:
         np.testing.assert_array_equal(lowered.taken(name, lowered.batch)[0], view.batch.levels[name].mu_taken)
         np.testing.assert_array_equal(lowered.full(name, lowered.batch), own.full(name, view.batch))
@@ -158,9 +164,9 @@ def test_at_a_factor_of_one_they_are_the_factors_of_the_claim(case: str) -> None
     measure, bets = reward_measure(truth.problem), gain_grid(1.0).bets
     for name in truth.names:
         scope = Scope({name})
-        asked = Asked.of(view, scope, True)
+        asked = AnsweredUnits.of(view, scope, True)
         assert asked.chances is not None
-        found = doubted_gains(asked.view, scope, measure, bets, 1.0, asked.chances)
+        found = filled_gains_within_error(asked.view, scope, measure, bets, 1.0, asked.chances)
         np.testing.assert_allclose(found, filled_gains(view, scope, measure, bets), rtol=1e-9)
 
 
@@ -169,8 +175,8 @@ def test_what_went_before_has_its_least_weight_if_decisions_carry_over() -> None
     told = Tiny(4, (2,), (3,), (3,), carry=True)
     batch = told.batch([episode for _, episode in told.episodes()])
     scope, measure, bets, gamma = Scope({"fast"}), reward_measure(told.problem), gain_grid(1.0).bets, 1.4
-    view = View(told.problem, batch, TinyPolicy(told), Models({"r": TinyModel(told)}))
-    asked = Asked.of(view, scope, True)
+    view = CandidateView(told.problem, batch, TinyPolicy(told), RewardModels({"r": TinyModel(told)}))
+    asked = AnsweredUnits.of(view, scope, True)
     assert asked.chances is not None
     table = batch.levels["fast"]
     before, product, owner = [], 1.0, -1
@@ -183,6 +189,8 @@ def test_what_went_before_has_its_least_weight_if_decisions_carry_over() -> None
     nu = view.logging("fast")
     least = least_weights(np.array(before)[:, None] * asked.chances, nu, gamma)
     reward = view.subtree(measure, "fast").low
-    factors = doubted_filled(least, nu, view.predicted(measure, "fast"), table.action, reward, bets, gamma)
+    factors = sensitivity_factors(least, nu, view.predicted(measure, "fast"), table.action, reward, bets, gamma)
     wanted = factors.reshape(len(batch), 3, -1).mean(axis=1)
-    np.testing.assert_allclose(doubted_gains(asked.view, scope, measure, bets, gamma, asked.chances), wanted, rtol=1e-9)
+    np.testing.assert_allclose(
+        filled_gains_within_error(asked.view, scope, measure, bets, gamma, asked.chances), wanted, rtol=1e-9
+    )

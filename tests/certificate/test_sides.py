@@ -7,9 +7,8 @@ import pyarrow as pa
 import pytest
 from small_logs import better_policy, make_table, problem_of, replaced, source_of
 
-from aegis.certificate import REFUSED, Candidate, certify
-from aegis.certificate.data import DataDigest
-from aegis.certificate.sides import LEAST_PLACING, Sides, first_open, learned_splits, placing_split
+from aegis.certificate import REFUSED, Candidate, DataDigest, UnitSplit, certify, first_open_unit, learned_splits
+from aegis.certificate.unit_split import LEAST_PLACING, placing_split
 from aegis.errors import RefusedError
 from aegis.logs import Source, Split, log_digest
 from aegis.problem import Problem
@@ -50,7 +49,7 @@ def test_two_splits_leave_what_neither_candidate_has_seen(table: pa.Table) -> No
     batch = source.read()
     kept = ~splits[0].prior(problem, batch) & ~splits[1].prior(problem, batch)
     assert certificate.counts["certified_episodes"] == int(kept.sum())
-    sides = Sides(splits)
+    sides = UnitSplit(splits)
     assert not (sides.prior(problem, batch) & sides.certified(problem, batch)).any()
 
 
@@ -111,12 +110,12 @@ def test_units_after_the_first_open_one_wait(table: pa.Table) -> None:
     shuffled = late.take(np.random.default_rng(1).permutation(late.num_rows))
     for rows in (late, shuffled):
         source = source_of(rows, problem)
-        opening = first_open(source)
+        opening = first_open_unit(source)
         assert opening is not None and opening.first == 40
         certificate = certify(source, better_policy(problem), ledger=False)
         assert certificate.counts["waiting_episodes"] == 40
         assert certificate.counts["certified_episodes"] + certificate.counts["prior_episodes"] == 80
-    assert first_open(source_of(table, problem)) is None
+    assert first_open_unit(source_of(table, problem)) is None
 
 
 def test_quick_failures_and_slow_successes_do_not_enter_at_different_times() -> None:
@@ -141,10 +140,10 @@ def test_a_cluster_waits_as_a_whole_and_counts_from_its_first_episode(table: pa.
     rewards = np.where(awaiting, np.nan, table["margin"].to_numpy())
     late = replaced(replaced(table, "closed", ~awaiting), "margin", pa.array(rewards, from_pandas=True))
     source = source_of(late, problem)
-    opening = first_open(source)
+    opening = first_open_unit(source)
     assert opening is not None and opening.first == 20
     batch = source.read()
-    kept = Sides((), opening).certified(problem, batch)
+    kept = UnitSplit((), opening).certified(problem, batch)
     assert sorted(set(np.array(batch.cluster)[kept])) == [f"l{k:04d}" for k in range(10)]
     assert certify(source, better_policy(problem), ledger=False).counts["waiting_episodes"] == 120 - 40
 

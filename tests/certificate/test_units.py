@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aegis.certificate.units import Clusters, nested_means, parent_means, unit_word
 from aegis.errors import RefusedError
-from aegis.problem import Array, Batch, LevelTable, parse_problem
+from aegis.ope import ClusterUnits, unit_word
+from aegis.problem import Array, Batch, LevelTable, nested_means, parent_means, parse_problem
 
 NAMES = ("slow", "middle", "fast")
 counts = st.lists(st.integers(0, 3), min_size=0, max_size=3)
@@ -71,7 +71,7 @@ def test_clusters_against_loops(episodes: list[tuple[int, float]], pieces: int, 
     ids = np.array([f"c{key}" for key, _ in episodes], dtype=object)
     values = np.array([[x, 2 * x] for _, x in episodes])
     bases, most = np.array([0.5, -1.0]), 30 if totals else None
-    clusters = Clusters(bases, most, "machine")
+    clusters = ClusterUnits(bases, most, "machine")
     for part in np.array_split(np.arange(len(ids)), pieces):
         if part.size:
             clusters.add(ids[part], values[part])
@@ -86,7 +86,7 @@ def test_clusters_against_loops(episodes: list[tuple[int, float]], pieces: int, 
 
 
 def test_a_cluster_of_one_episode_is_that_episode_and_half_of_it_if_two_were_possible() -> None:
-    one, two = Clusters(np.array([1.0]), None, "m"), Clusters(np.array([1.0]), 2, "m")
+    one, two = ClusterUnits(np.array([1.0]), None, "m"), ClusterUnits(np.array([1.0]), 2, "m")
     for clusters in (one, two):
         clusters.add(np.array([7]), np.array([[3.0]]))
     assert one.units().tolist() == [[3.0]]
@@ -94,7 +94,7 @@ def test_a_cluster_of_one_episode_is_that_episode_and_half_of_it_if_two_were_pos
 
 
 def test_more_episodes_than_declared_are_refused_with_the_cluster() -> None:
-    clusters = Clusters(np.zeros(1), 2, "machine")
+    clusters = ClusterUnits(np.zeros(1), 2, "machine")
     clusters.add(np.array(["a", "b", "b"], dtype=object), np.ones((3, 1)))
     clusters.units()
     clusters.add(np.array(["b"], dtype=object), np.ones((1, 1)))

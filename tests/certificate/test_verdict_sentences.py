@@ -9,14 +9,13 @@ import pyarrow as pa
 import pytest
 from small_logs import better_policy, legacy_dose, legacy_setting, make_table, problem_of, replaced, source_of
 
-from aegis.certificate import CERTIFIED, NOT_YET, REFUSED, certify
-from aegis.certificate.certificate import LevelResult
-from aegis.certificate.verdicts import blocking_level, judge
-from aegis.errors import counted
+from aegis.certificate import CERTIFIED, NOT_YET, REFUSED, LevelResult, certify
+from aegis.certificate.verdict import blocking_level, judge_results
+from aegis.errors import pluralise
 from aegis.logs import Source
 from aegis.policies import Function, TargetColumns
 from aegis.problem import Level, Rows, parse_problem
-from aegis.report.page import render_certificate
+from aegis.report import render_certificate
 
 SPREAD = {"largest": 2.0, "ess_share": 0.7}
 
@@ -30,7 +29,7 @@ def result(verdict: str, scope: str = "dose", units: int = 500, further: int | N
 
 
 def judged(*levels: LevelResult) -> tuple[str, str]:
-    found = judge(problem_of(), levels, 0.05, ["look at it"])
+    found = judge_results(problem_of(), levels, 0.05, ["look at it"])
     return found.sentence, found.next_step
 
 
@@ -44,14 +43,16 @@ def test_a_verdict_on_one_scope_tells_of_the_refused_ones(verdict: str) -> None:
 
 
 def test_a_certified_verdict_says_that_decisions_may_act_on_each_other() -> None:
-    signs = judge(problem_of(), [result(CERTIFIED)], 0.05, [], warned=["siblings-interfere", "drift", "rewards-not-compared"])
+    signs = judge_results(
+        problem_of(), [result(CERTIFIED)], 0.05, [], warned=["siblings-interfere", "drift", "rewards-not-compared"]
+    )
     assert "act on each other (siblings-interfere): if they do, this gain need not be there." in signs.sentence
     assert signs.next_step.startswith("First rule out that decisions or episodes act on each other (siblings-interfere).")
-    untested = judge(problem_of(), [result(CERTIFIED)], 0.05, [], warned=["episodes-not-compared"])
+    untested = judge_results(problem_of(), [result(CERTIFIED)], 0.05, [], warned=["episodes-not-compared"])
     assert "was not tested, because the controller reacts to them (episodes-not-compared)." in untested.sentence
-    plain = judge(problem_of(), [result(CERTIFIED)], 0.05, [], warned=["drift"])
+    plain = judge_results(problem_of(), [result(CERTIFIED)], 0.05, [], warned=["drift"])
     assert plain.sentence == judged(result(CERTIFIED))[0]
-    assert "act on" not in judge(problem_of(), [result(NOT_YET)], 0.05, [], warned=["siblings-interfere"]).sentence
+    assert "act on" not in judge_results(problem_of(), [result(NOT_YET)], 0.05, [], warned=["siblings-interfere"]).sentence
 
 
 def test_one_unit_is_one_unit() -> None:
@@ -60,7 +61,7 @@ def test_one_unit_is_one_unit() -> None:
     assert "2 episodes are too few" in judged(result(NOT_YET, units=2))[1]
     assert "on 1 episode." in judged(result(CERTIFIED, units=1))[0]
     assert "The whole log again takes about 1 further episode, but" in judged(result(NOT_YET, further=1))[1]
-    assert [counted(number, "clusters") for number in (0, 1, 2)] == ["0 clusters", "1 cluster", "2 clusters"]
+    assert [pluralise(number, "clusters") for number in (0, 1, 2)] == ["0 clusters", "1 cluster", "2 clusters"]
 
 
 def test_a_candidate_identical_to_its_comparator_is_refused() -> None:
@@ -105,7 +106,7 @@ def test_a_cap_is_advised_together_with_what_it_needs() -> None:
     needs = "; it needs the probabilities of all actions, logged in 'columns' or declared by 'shares'"
     assert needs in blocking_level([heavy], [result(NOT_YET)], taken_only=["dose"])
     assert needs not in blocking_level([heavy], [result(NOT_YET)])
-    step = judge(problem_of(full=False), [result(NOT_YET)], 0.05, []).next_step
+    step = judge_results(problem_of(full=False), [result(NOT_YET)], 0.05, []).next_step
     assert needs in step and "'shares', 'policy: uniform' or 'base'" in step
     assert "--kind capped" in judged(result(NOT_YET))[1] and needs not in judged(result(NOT_YET))[1]
 

@@ -13,9 +13,8 @@ import pytest
 from small_logs import better_policy, make_table, problem_of, replaced, worse_policy
 
 from aegis.agents import CandidateSettings, learn
-from aegis.certificate import Candidate, Verification, certify, load_certificate, stated_problem, verify
-from aegis.certificate.certificate import Certificate
-from aegis.files import digest_of
+from aegis.certificate import Candidate, Certificate, Verification, certify, load_certificate, stated_problem, verify
+from aegis.files import json_digest
 from aegis.logs import Source, Split
 from aegis.problem import Problem
 
@@ -176,7 +175,7 @@ def test_what_was_changed_and_sealed_again_is_named(place: Path, change: str) ->
     content = {key: value for key, value in stated(place).items() if key != "seal"}
     alter, expected = CHANGES[change]
     alter(content)
-    found = again(place, {**content, "seal": digest_of(content)})
+    found = again(place, {**content, "seal": json_digest(content)})
     assert not found.holds and expected in differing(found), differing(found)
 
 

@@ -9,10 +9,16 @@ import numpy as np
 import pytest
 from tiny_episodes import Tiny, TinyPolicy
 
-from aegis.certificate.measures import guard_measures, reward_measure
-from aegis.certificate.plain import legacy_values, plain_gains, plain_values
-from aegis.certificate.view import Models, View
-from aegis.certificate.weights import level_weights
+from aegis.ope import (
+    CandidateView,
+    RewardModels,
+    guard_measures,
+    legacy_values,
+    level_weights,
+    plain_gains,
+    plain_values,
+    reward_measure,
+)
 from aegis.problem import Scope
 
 TWO = Tiny(0, (1, 2), (2, 2), (2, 2))
@@ -49,7 +55,7 @@ def test_units_are_unbiased_at_every_scope(case: str) -> None:
     listed = tiny.episodes()
     chance = np.array([p for p, _ in listed])
     assert chance.sum() == pytest.approx(1.0, abs=1e-12)
-    view = View(tiny.problem, tiny.batch([episode for _, episode in listed]), TinyPolicy(tiny), Models())
+    view = CandidateView(tiny.problem, tiny.batch([episode for _, episode in listed]), TinyPolicy(tiny), RewardModels())
     measure = reward_measure(tiny.problem)
     legacy = tiny.value_of(Scope())
     assert chance @ legacy_values(view, measure) == pytest.approx(legacy, abs=1e-12)
@@ -72,7 +78,7 @@ def test_a_product_of_means_over_particles_would_be_wrong() -> None:
     tiny = replace(TWO, seed=3, particles=2)
     listed = tiny.episodes()
     chance = np.array([p for p, _ in listed])
-    view = View(tiny.problem, tiny.batch([episode for _, episode in listed]), TinyPolicy(tiny), Models())
+    view = CandidateView(tiny.problem, tiny.batch([episode for _, episode in listed]), TinyPolicy(tiny), RewardModels())
     both = Scope(tiny.names)
     right = view.node_weights(both)
     rows = view.batch.ancestors("fast")["slow"]
@@ -88,7 +94,7 @@ def test_flat_means_would_be_wrong() -> None:
     tiny = replace(TWO, seed=1)
     listed = tiny.episodes()
     chance = np.array([p for p, _ in listed])
-    view = View(tiny.problem, tiny.batch([episode for _, episode in listed]), TinyPolicy(tiny), Models())
+    view = CandidateView(tiny.problem, tiny.batch([episode for _, episode in listed]), TinyPolicy(tiny), RewardModels())
     weighted = view.node_weights(Scope(tiny.names)) * view.observed(reward_measure(tiny.problem)).low
     owner = view.batch.episode_of("fast")
     flat = np.bincount(owner, weights=weighted) / np.bincount(owner)
@@ -100,7 +106,7 @@ def test_an_action_that_is_never_logged_lowers_the_value_at_most() -> None:
         tiny = replace(TWO, seed=seed, holes=True)
         listed = tiny.episodes()
         chance = np.array([p for p, _ in listed])
-        view = View(tiny.problem, tiny.batch([episode for _, episode in listed]), TinyPolicy(tiny), Models())
+        view = CandidateView(tiny.problem, tiny.batch([episode for _, episode in listed]), TinyPolicy(tiny), RewardModels())
         measure = reward_measure(tiny.problem)
         legacy = tiny.value_of(Scope())
         for scope in scopes(tiny):
@@ -114,7 +120,7 @@ def test_ignoring_carry_over_would_be_wrong() -> None:
     listed = tiny.episodes()
     chance = np.array([p for p, _ in listed])
     batch = tiny.batch([episode for _, episode in listed])
-    blind = View(replace(tiny.problem, carry_over="none"), batch, TinyPolicy(tiny), Models())
+    blind = CandidateView(replace(tiny.problem, carry_over="none"), batch, TinyPolicy(tiny), RewardModels())
     value = tiny.value_of(Scope(tiny.names))
     assert abs(chance @ plain_values(blind, Scope(tiny.names), reward_measure(tiny.problem)) - value) > 1e-3
 
@@ -124,7 +130,7 @@ def test_guards_count_on_every_row_whatever_the_reward_belongs_to(case: str) -> 
     tiny = replace(CASES[case], seed=1, particles=1)
     listed = tiny.episodes()
     chance = np.array([p for p, _ in listed])
-    view = View(tiny.problem, tiny.batch([episode for _, episode in listed]), TinyPolicy(tiny), Models())
+    view = CandidateView(tiny.problem, tiny.batch([episode for _, episode in listed]), TinyPolicy(tiny), RewardModels())
     (guard,) = guard_measures(tiny.problem)
     legacy = tiny.value_of(Scope(), tiny.unit_guard)
     for scope in scopes(tiny):

@@ -5,12 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from aegis.certificate.collecting import Moments
-from aegis.certificate.estimates import SERIES, episode_estimates
-from aegis.certificate.filled import filled_gains
-from aegis.certificate.measures import reward_measure
-from aegis.certificate.robust import nested_gains
-from aegis.certificate.view import Models, View
+from aegis.certificate.evidence import UnitMoments
+from aegis.ope import ESTIMATE_SERIES, CandidateView, RewardModels, episode_estimates, filled_gains, nested_gains, reward_measure
 from aegis.policies import Hybrid, Mixture
 from aegis.problem import Array, Scope
 from aegis.worlds import make_world, true_value
@@ -44,7 +40,7 @@ def test_weighted_logs_agree_with_the_hybrid_that_acts(case: str) -> None:
     legacy = world.legacy(legacy_name)
     candidate = Mixture([world.legacy(member) for member in members])
     log = world.episodes(0, EPISODES, legacy, SEED)
-    view = View(problem, log, candidate, Models())
+    view = CandidateView(problem, log, candidate, RewardModels())
     gains, values, earned, compared = episode_estimates(view, scope, measure).T
     np.testing.assert_array_equal(compared, earned)  # without a stated incumbent the comparator is the logger
     acted = world.episodes(0, EPISODES, Hybrid(problem, scope, candidate, legacy), SEED + 1)
@@ -76,7 +72,7 @@ def test_the_oracle_agrees_too() -> None:
     measure = reward_measure(world.problem)
     legacy, candidate = world.legacy("uniform"), world.legacy("sign:epsilon=0.6")
     scope = Scope("inner")
-    view = View(world.problem, world.episodes(0, EPISODES, legacy, SEED), candidate, Models())
+    view = CandidateView(world.problem, world.episodes(0, EPISODES, legacy, SEED), candidate, RewardModels())
     values = episode_estimates(view, scope, measure)[:, 1]
     truth = true_value(world, Hybrid(world.problem, scope, candidate, legacy))
     assert abs(score(values, float(measure.scaled(np.array([truth]))[0]))) < 4
@@ -84,7 +80,7 @@ def test_the_oracle_agrees_too() -> None:
 
 def test_moments_are_means_and_standard_errors() -> None:
     found = np.random.default_rng(3).normal(size=(50, 3))
-    moments = Moments(SERIES, None)
+    moments = UnitMoments(ESTIMATE_SERIES, None)
     moments.add(found[:20], None)
     moments.add(found[20:], None)
     moments.close()

@@ -14,14 +14,11 @@ from scipy.stats import binom
 from small_logs import better_policy, make_table, problem_text, source_of
 from test_sensitivity_exact import CASES, Wrong, listed, scopes
 
-from aegis.certificate import Candidate, certify, stated_problem, verify
-from aegis.certificate.comparator import Closeness
-from aegis.certificate.doubt import largest_gain
-from aegis.certificate.measures import reward_measure
-from aegis.certificate.parts import Reach, gain_parts, value_parts
-from aegis.certificate.view import Models, View
-from aegis.evidence import doubted_filled, gain_grid, least_weights, value_grid
+from aegis.certificate import Candidate, Reach, certify, gain_parts, stated_problem, verify
+from aegis.certificate.methods import value_parts
+from aegis.evidence import gain_grid, least_weights, sensitivity_factors, value_grid
 from aegis.logs import Source
+from aegis.ope import CandidateView, Closeness, RewardModels, largest_gain_within_error, reward_measure
 from aegis.policies import Function
 from aegis.problem import Array, Level, Problem, Propensity, Rows, Scope, parse_problem
 from aegis.rng import stream
@@ -64,7 +61,7 @@ def certified_runs(wrong_by: str, full: bool, runs: int, units: int, bonus: floa
     problem = null_problem(wrong_by)
     batch = Source(null_table(runs * units, 3, bonus), problem).read()
     scope, measure = Scope({"valve"}), reward_measure(problem)
-    view = View(problem, batch, Function(problem, first), Models(guess={"r": 0.5}))
+    view = CandidateView(problem, batch, Function(problem, first), RewardModels(guess={"r": 0.5}))
     logs = []
     for part in gain_parts(problem, scope, measure, Reach(full, (Closeness(),)), "auto"):
         grid = gain_grid(part.largest) if part.kind == "gain" else value_grid(0)
@@ -191,19 +188,19 @@ def test_whoever_keeps_the_cap_can_afford_every_bet(seed: int, cap: float, facto
     before = np.cumsum(filled, axis=1) - filled
     pi = np.zeros_like(nu)
     np.put_along_axis(pi, order, np.clip(1.0 - before, 0.0, filled), axis=1)  # as much as allowed of what comes first
-    largest = largest_gain(cap, {"any": factor})
+    largest = largest_gain_within_error(cap, {"any": factor})
     if not largest > 0:
         return
     bets, least = gain_grid(largest).bets, least_weights(pi, nu, factor)
     action = rng.integers(0, actions, 40)
-    found = doubted_filled(least, nu, np.full(nu.shape, 0.5), action, rng.random(40), bets, factor)
+    found = sensitivity_factors(least, nu, np.full(nu.shape, 0.5), action, rng.random(40), bets, factor)
     assert np.isfinite(found).all() and 1.0 - 1.0 / (cap * factor) <= largest + 1e-12
 
 
 def test_smaller_grids_could_not_be_afforded() -> None:
     nu, pi = np.array([[0.5, 0.5]]), np.array([[1.0, 0.0]])  # a cap of 2, kept
     zero = np.zeros(1, dtype=np.int64)
-    for largest, dead in ((largest_gain(2.0, {"any": 1.5}), False), (1 - 1 / 2.0, True)):
+    for largest, dead in ((largest_gain_within_error(2.0, {"any": 1.5}), False), (1 - 1 / 2.0, True)):
         bets = gain_grid(largest).bets
-        found = doubted_filled(least_weights(pi, nu, 1.5), nu, np.full((1, 2), 0.5), zero, np.ones(1), bets, 1.5)
+        found = sensitivity_factors(least_weights(pi, nu, 1.5), nu, np.full((1, 2), 0.5), zero, np.ones(1), bets, 1.5)
         assert np.isnan(found).any() == dead

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from typed import done, run
 
+from aegis.api import load_candidate
 from aegis.audit import CAVEAT, CODES
-from aegis.cli.candidates import load_candidate
 from aegis.errors import PolicyError
 from aegis.policies import Function, Legacy, TargetColumns
 from aegis.problem import load_problem, save_problem

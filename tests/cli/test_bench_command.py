@@ -10,7 +10,7 @@ from typed import run as aegis
 
 from aegis import experiments
 from aegis.engine import engines
-from aegis.experiments import runner
+from aegis.paper import bench_runs
 
 SMALL = """
 title: A small bench
@@ -72,7 +72,7 @@ def test_a_part_that_fails_ends_with_1(
     def broken(settings: object, seeds: object) -> None:
         raise ZeroDivisionError("by [hand]")
 
-    monkeypatch.setattr(runner, "MEASURES", {"online": broken})
+    monkeypatch.setattr(bench_runs, "MEASURES", {"online": broken})
     code, out, _ = aegis(*QUICK, "--store", tmp_path, capsys=capsys)
     assert code == 1 and "failed: 3a, thompson: ZeroDivisionError: by [hand]" in out
 

@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from aegis.experiments import Store, load_bench, plan_of
+from aegis.paper import ResultStore, load_bench, plan_bench
 
 BENCH = """
 title: One that is done at once, and two that take for ever
@@ -31,13 +31,13 @@ INTERRUPTIBLE = "import signal; signal.signal(signal.SIGINT, signal.default_int_
 def test_stopped_it_keeps_what_was_done(tmp_path: Path) -> None:
     path, store = tmp_path / "mine.yaml", tmp_path / "store"
     path.write_text(BENCH, encoding="utf-8")
-    plan = plan_of(load_bench(str(path)), "quick")
+    plan = plan_bench(load_bench(str(path)), "quick")
     arguments = ["bench", "run", str(path), "--store", str(store), "--workers", "2"]
     running = subprocess.Popen(
         [sys.executable, "-c", INTERRUPTIBLE, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
     )
     try:
-        while running.poll() is None and len(Store(store).read(plan.units[0])) < 2:
+        while running.poll() is None and len(ResultStore(store).read(plan.units[0])) < 2:
             time.sleep(0.1)
         os.killpg(running.pid, signal.SIGINT)  # as Ctrl-C does: everybody gets it, and nobody but the first says anything
         out, err = running.communicate(timeout=120)
@@ -48,4 +48,4 @@ def test_stopped_it_keeps_what_was_done(tmp_path: Path) -> None:
     lines = [line for line in err.decode().splitlines() if line.strip() and not line.startswith("benches:")]
     assert lines == [f"aegis: interrupted; every part that was done is kept in {store}, and the same command goes on from there"]
     assert out == b""
-    assert [len(Store(store).read(unit)) for unit in plan.units] == [2, 0]
+    assert [len(ResultStore(store).read(unit)) for unit in plan.units] == [2, 0]

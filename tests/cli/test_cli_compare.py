@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from typed import done, run
 
-from aegis.cli.compare_chart import marks_of
-from aegis.cli.compare_rows import letter_of
+from aegis.cli.comparison_rows import reason_letter
 from aegis.comparison import Comparison, Estimate, LowerBound
+from aegis.report.charts.comparison_chart import method_marks
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -149,13 +149,13 @@ def made_up(goal: str = "maximise") -> Comparison:
 
 @pytest.mark.parametrize("goal", ["maximise", "minimise"])
 def test_marks_keep_their_kind_and_text_is_escaped(goal: str, tmp_path: Path) -> None:
-    from aegis.cli.compare_chart import draw
+    from aegis.report import draw_comparison
 
     found = made_up(goal)
-    assert [(mark.method, mark.kind) for mark in marks_of(found, "value")] == [
+    assert [(mark.method, mark.kind) for mark in method_marks(found, "value")] == [
         ("good", "certificate"), ("far", "certificate"), ("guess", "estimate"), ("bad", "nominal"),
     ]  # fmt: skip
-    draw(found, tmp_path / "made.svg")
+    draw_comparison(found, tmp_path / "made.svg")
     text = (tmp_path / "made.svg").read_text()
     ElementTree.fromstring(text)
     assert "&lt;EUR&gt;" in text and ("≥ 1" in text) == (goal == "maximise") and ("≤ 1" in text) == (goal == "minimise")
@@ -163,12 +163,12 @@ def test_marks_keep_their_kind_and_text_is_escaped(goal: str, tmp_path: Path) ->
 
 
 def test_letters_go_on_after_z() -> None:
-    assert [letter_of(number) for number in (0, 25, 26, 27, 52)] == ["a", "z", "aa", "ab", "ba"]
+    assert [reason_letter(number) for number in (0, 25, 26, 27, 52)] == ["a", "z", "aa", "ab", "ba"]
 
 
 def test_an_estimate_that_does_not_vary_shows_no_error() -> None:
     """A model that says the same of all units has a standard error of 0 by construction, which is no precision."""
-    from aegis.cli.compare_rows import _with_error
+    from aegis.cli.comparison_rows import _with_error
     from aegis.comparison import Estimate
 
     assert _with_error(Estimate("direct method", "value", 0.25, 0.0, 100)) == "0.25 ± -"

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from aegis.cli import main
-from aegis.validation import verdicts
+from aegis.validation import bound_validation
 from aegis.validation.trial import BY_REWARDS, TIMES, WITH_EQUATIONS
 
 PAGE = (Path(__file__).parents[2] / "docs" / "validate.md").read_text(encoding="utf-8")
@@ -204,7 +204,7 @@ def test_numbers_on_the_page() -> None:
     text = " ".join(PAGE.split())
     assert f"{BY_REWARDS:,} episodes".replace(",", " ") in text and f"{WITH_EQUATIONS:,}".replace(",", " ") in text
     assert f"or {TIMES} for each that is certified" in text
-    assert f"is below {verdicts.SIGNIFICANT:g}" in text
+    assert f"is below {bound_validation.SIGNIFICANT:g}" in text
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::UserWarning")

@@ -41,7 +41,7 @@ def test_every_command_has_help_and_json(name: str, capsys: pytest.CaptureFixtur
 
 @pytest.mark.parametrize("group", ["bench", "store", "token"])
 def test_every_command_of_a_group_has_help_and_json(group: str, capsys: pytest.CaptureFixture[str]) -> None:
-    command = importlib.import_module(f"aegis.cli.{group}").command
+    command = importlib.import_module(f"aegis.cli.commands.{group}").command
     for name in command.commands:
         if (group, name) == ("bench", "report"):
             continue  # it writes its numbers as JSON beside the page

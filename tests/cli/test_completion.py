@@ -13,8 +13,8 @@ import pytest
 from typed import run
 
 from aegis.cli import COMMANDS
-from aegis.cli.completion import SHELLS
-from aegis.cli.values import LISTED, bench_names
+from aegis.cli.commands.completion import SHELLS
+from aegis.cli.options import COMPLETIONS, bench_names
 
 HEAVY = "{'numpy', 'scipy', 'pyarrow', 'pydantic', 'yaml', 'jinja2', 'sqlalchemy', 'fastapi', 'dask'}"
 LIGHT = f"{{'rich', *{HEAVY}}}"
@@ -114,26 +114,26 @@ def test_values_are_completed_without_heavy_imports() -> None:
 
 
 def test_values_are_those_that_exist() -> None:
-    from aegis.adapters.datasets import DATASETS
-    from aegis.adapters.dsjson_survey import SKIPPED, UNOBSERVED
-    from aegis.agents.candidates import CANDIDATES
-    from aegis.certificate.claims import METHODS
-    from aegis.certificate.request import OTHERS
-    from aegis.cli.handover_made import EXTERNAL
-    from aegis.experiments import names
-    from aegis.handover.hosts import HOSTS
-    from aegis.handover.settings import MODES
+    from aegis.adapters import DATASETS
+    from aegis.adapters.dsjson_events import SKIPPED, UNOBSERVED
+    from aegis.agents import CANDIDATES
+    from aegis.certificate.methods import CLAIM_METHODS
+    from aegis.certificate.request import OTHER_LEVELS_ACT
+    from aegis.cli.handover_run import EXTERNAL
+    from aegis.handover import HOSTS
+    from aegis.handover.gate_settings import MODES
     from aegis.logs import split
+    from aegis.paper import list_benches
     from aegis.worlds import ALL_WORLDS, WORLDS
 
-    assert {what: set(values) for what, values in LISTED.items()} == {
+    assert {what: set(values) for what, values in COMPLETIONS.items()} == {
         "world": set(ALL_WORLDS),
         "level world": set(WORLDS),
         "data set": {"list", *DATASETS},
-        "method": set(METHODS),
+        "method": set(CLAIM_METHODS),
         "kind": set(CANDIDATES),
-        "split": set(split.KINDS),
-        "others": set(OTHERS),
+        "split": set(split.SPLIT_KINDS),
+        "others": set(OTHER_LEVELS_ACT),
         "side": {*split.SIDES, "all"},
         "mode": set(MODES),
         "engine": {"local", "dask"},
@@ -141,4 +141,4 @@ def test_values_are_those_that_exist() -> None:
         "skipped": set(SKIPPED),
         "host": set(HOSTS) - {EXTERNAL},
     }
-    assert set(bench_names()) == {"all", *names()}
+    assert set(bench_names()) == {"all", *list_benches()}

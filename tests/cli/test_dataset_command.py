@@ -12,7 +12,7 @@ from typed import run as aegis
 sys.path.append(str(Path(__file__).parents[1] / "adapters"))
 from published_samples import impressions, suggestions, write_suggestions, write_wheel
 
-from aegis.adapters.datasets import DATASETS
+from aegis.adapters import DATASETS
 
 
 def test_the_list_names_every_data_set(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from typed import done, run
 
-from aegis.logs import Source, spans
+from aegis.logs import Source
+from aegis.logs.formats import base
 from aegis.problem import load_problem
 
 
@@ -40,7 +41,7 @@ def test_in_pieces_on_all_cores_the_same_is_found(
     place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
     whole = asked(capsys, place, command)
-    monkeypatch.setattr(spans, "PIECE", 200)
+    monkeypatch.setattr(base, "CHUNK_ROWS", 200)
     assert Source(place / "log.parquet", load_problem(place / "problem.yaml")).pieces() is not None
     pieces = asked(capsys, place, command, "--engine", "local")
     if command == "certify":

@@ -15,8 +15,9 @@ from pathlib import Path
 import click
 import pytest
 
-from aegis.agents.folder import episodes_kept
-from aegis.cli.exits import Terminated, ending_cleanly, exit_code, resumable
+from aegis.agents import checkpoint_episode
+from aegis.cli import exit_code, raise_on_sigterm
+from aegis.cli.exit_status import Terminated, note_kept_episodes
 from aegis.errors import InputError
 
 AEGIS = [sys.executable, "-m", "aegis"]
@@ -65,7 +66,7 @@ def test_errors_of_the_program_itself_are_not_hidden() -> None:
 
 def test_an_interruption_promises_only_what_was_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     def command() -> None:
-        with resumable(tmp_path):
+        with note_kept_episodes(tmp_path):
             raise KeyboardInterrupt
 
     assert exit_code(command) == 130
@@ -76,7 +77,7 @@ def test_an_interruption_promises_only_what_was_kept(tmp_path: Path, capsys: pyt
 
 def test_the_handler_of_signals_is_put_back() -> None:
     before = signal.getsignal(signal.SIGTERM)
-    with pytest.raises(Terminated), ending_cleanly():
+    with pytest.raises(Terminated), raise_on_sigterm():
         signal.raise_signal(signal.SIGTERM)
     assert signal.getsignal(signal.SIGTERM) == before
 
@@ -85,7 +86,7 @@ def test_commands_may_run_in_other_threads() -> None:
     found: list[str] = []
 
     def work() -> None:
-        with ending_cleanly():
+        with raise_on_sigterm():
             found.append("done")
 
     thread = threading.Thread(target=work)
@@ -139,10 +140,10 @@ def test_an_interrupted_agent_says_from_where_it_goes_on_and_does(tmp_path: Path
     arguments = ["simulate", "--agent", "greedy_nig", "--set", "inner_steps=1", "--episodes", "1000000", "--out", str(out)]
     kept, written = 0, set()
     for number, code, word in ((signal.SIGTERM, 143, "terminated"), (signal.SIGINT, 130, "interrupted")):
-        found, err = signalled(arguments, number, lambda before=kept: episodes_kept(out) > before)  # type: ignore[misc]
+        found, err = signalled(arguments, number, lambda before=kept: checkpoint_episode(out) > before)  # type: ignore[misc]
         assert found == code and "Traceback" not in err
         line = re.search(rf"aegis: {word}; (\d+) episodes are kept in .*, and the same command goes on from there", err)
-        assert line is not None and int(line[1]) == episodes_kept(out)
+        assert line is not None and int(line[1]) == checkpoint_episode(out)
         assert not list(out.rglob(".*"))
         kept = int(line[1])
         written.add(first.stat().st_mtime_ns)

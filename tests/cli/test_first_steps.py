@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from typed import run
 
-from aegis.cli import COMMANDS
-from aegis.cli.first_steps import STEPS
+from aegis.cli import COMMANDS, FIRST_STEPS
 
 DRAFT = "`aegis init LOG --out problem.yaml` drafts one"
 
@@ -17,20 +16,20 @@ DRAFT = "`aegis init LOG --out problem.yaml` drafts one"
 def test_without_arguments_the_last_lines_say_where_to_start(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = run(capsys=capsys)
     shown = (out + err).rstrip().splitlines()
-    assert code in (0, 2) and shown[-1 - len(STEPS)] == "Start here:"
-    for line, (typed, outcome) in zip(shown[-len(STEPS) :], STEPS, strict=True):
+    assert code in (0, 2) and shown[-1 - len(FIRST_STEPS)] == "Start here:"
+    for line, (typed, outcome) in zip(shown[-len(FIRST_STEPS) :], FIRST_STEPS, strict=True):
         assert line.split() == [*typed.split(), *outcome.split()], "a step takes one line of an ordinary terminal"
 
 
 def test_the_steps_name_commands_that_exist() -> None:
-    named = [typed.split()[1] for typed, _ in STEPS if typed.startswith("aegis ")]
+    named = [typed.split()[1] for typed, _ in FIRST_STEPS if typed.startswith("aegis ")]
     assert named == ["demo", "init", "COMMAND"] and all(name in COMMANDS for name in named[:2])
 
 
 def test_doctor_says_what_to_do_next(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run("doctor", capsys=capsys)
     assert code == 0
-    assert "Everything works. Next:" in out and all(typed in out for typed, _ in STEPS)
+    assert "Everything works. Next:" in out and all(typed in out for typed, _ in FIRST_STEPS)
 
 
 def test_doctor_says_how_to_install_extras_and_what_to_mend(

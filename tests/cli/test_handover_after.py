@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 from typed import run as aegis
 
-from aegis.cli import handover, handover_made
-from aegis.cli.handover_asked import Asked
-from aegis.cli.handover_live import Watched
-from aegis.cli.handover_made import make
-from aegis.handover.folder import handover_to
+from aegis.cli import handover_run
+from aegis.cli.commands import handover
+from aegis.cli.config import HandoverRequest
+from aegis.cli.handover_run import prepare_run
+from aegis.cli.live_view import LiveView
+from aegis.handover import run_in_folder
 
 SMALL: dict[str, Any] = {"f_a": 2.0, "inner_steps": 3}
 WORLD: tuple[object, ...] = ("--set", "f_a=2.0", "--set", "inner_steps=3")
@@ -27,8 +28,10 @@ WHO = ("--who", "ann", "--why", "not convinced")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a finished run of 60 episodes that has handed over 'inner'."""
     place = tmp_path_factory.mktemp("after") / "run"
-    asked = Asked(settings=SMALL, host="greedy", episodes=60, gate_settings={"caps": [2.0], "upgrades": False}, out=place)
-    handover.run(asked, True)
+    asked = HandoverRequest(
+        settings=SMALL, host="greedy", episodes=60, gate_settings={"caps": [2.0], "upgrades": False}, out=place
+    )
+    handover.run_handover(asked, True)
     return place
 
 
@@ -138,7 +141,7 @@ def test_a_pause_by_an_operator_is_exit_code_4(kept: Path, capsys: pytest.Captur
 # ---- while it runs -----------------------------------------------------------------------------------------------------------
 
 
-def lines(watched: Watched, until: int) -> list[str]:
+def lines(watched: LiveView, until: int) -> list[str]:
     """Return the line after every episode."""
     found = []
     for episode in range(1, until + 1):
@@ -148,16 +151,18 @@ def lines(watched: Watched, until: int) -> list[str]:
 
 
 def test_a_certified_level_says_that_it_waits() -> None:
-    made = make(Asked(settings=SMALL, host="greedy", gate_settings={"caps": [2.0], "upgrades": False, "patience": 1.5}))
-    found = lines(Watched(made.gate, True, 60), 60)
+    made = prepare_run(
+        HandoverRequest(settings=SMALL, host="greedy", gate_settings={"caps": [2.0], "upgrades": False, "patience": 1.5})
+    )
+    found = lines(LiveView(made.gate, True, 60), 60)
     waits = [line for line in found if "certified, waits for a larger cap (patience)" in line]
     assert waits and all("inner: legacy, gain at least +" in line for line in waits)
     assert "waits" not in found[15] and "waits for a larger cap" not in found[-1]
 
 
 def test_numbers_of_the_published_gate_are_not_called_gains() -> None:
-    made = make(Asked(settings=SMALL, gate="published", gate_settings={"stride": 10}))
-    found = Watched(made.gate, made.certificate, 30)
+    made = prepare_run(HandoverRequest(settings=SMALL, gate="published", gate_settings={"stride": 10}))
+    found = LiveView(made.gate, made.certificate, 30)
     text = lines(found, 30)[-1]
     assert "gain" not in text and re.search(r"inner: legacy, computed [-+][\d.]+ \(needs more than 0\), not a certificate", text)
 
@@ -166,15 +171,15 @@ def test_the_time_left_is_that_of_what_is_left(
     kept: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     clock = [0.0]
-    monkeypatch.setattr("aegis.cli.handover_live.time.monotonic", lambda: clock[0])
-    monkeypatch.setattr("aegis.cli.handover_live.EVERY", 0.0)
-    restore = handover_to.__globals__["_take_up"]
+    monkeypatch.setattr("aegis.cli.live_view.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("aegis.cli.live_view.EVERY", 0.0)
+    restore = run_in_folder.__globals__["_take_up"]
 
     def slow(*given: Any) -> None:
         restore(*given)
         clock[0] += 1000.0  # a long time to take a run up
 
-    monkeypatch.setattr("aegis.handover.folder._take_up", slow)
+    monkeypatch.setattr("aegis.handover.run_folder._restore_run", slow)
     code, _, err = aegis(*QUICK, "--episodes", 100, "--out", kept, capsys=capsys)
     left = re.findall(r"handover: (\d+)/100, about (\d+) s left", err)
     assert code == 0 and left and int(left[0][0]) > 60 and all(seconds == "0" for _, seconds in left)
@@ -186,6 +191,6 @@ def test_stopped_while_it_starts_it_says_what_is_kept(
     def stop(*given: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(handover_made, "make", stop)
+    monkeypatch.setattr(handover_run, "prepare_run", stop)
     code, _, err = aegis(*QUICK, "--episodes", 100, "--out", kept, capsys=capsys)
     assert code == 130 and f"60 episodes are kept in {kept}, and the same command goes on from there" in err

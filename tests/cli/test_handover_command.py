@@ -13,13 +13,11 @@ import pytest
 from rich.console import Console
 from typed import run as aegis
 
-from aegis.cli.handover_asked import Asked
-from aegis.cli.handover_live import Watched, watching
-from aegis.cli.handover_made import host_of, make
+from aegis.cli.config import HandoverRequest
+from aegis.cli.handover_run import load_host, prepare_run
+from aegis.cli.live_view import LiveView, watch_run
 from aegis.errors import AegisError
-from aegis.handover import HOSTS
-from aegis.handover.folder import read_events
-from aegis.handover.state import replay
+from aegis.handover import HOSTS, read_events, replay_events
 from aegis.logs import Source
 from aegis.policies import path_full
 from aegis.problem import load_problem
@@ -80,7 +78,7 @@ def test_the_json_has_flips_levels_values_and_ledger(tmp_path: Path, capsys: pyt
     assert found["ledger"]["spent"] < found["ledger"]["delta"] == 0.05
     assert found["certificate"] is True and found["gate"] == "challenger" and found["host"] == "greedy"
     assert found["gate_settings"]["caps"] == [2.0] and found["gate_settings"]["upgrades"] is False
-    state = replay(read_events(Path(found["files"]["events"])))
+    state = replay_events(read_events(Path(found["files"]["events"])))
     assert state.episode == found["episodes"] == 60 and state.spent == found["ledger"]["spent"]
     assert Path(found["report"]).read_text().startswith("<!DOCTYPE html>")
 
@@ -192,13 +190,13 @@ def test_the_table_of_a_plant_of_ones_own_has_no_truth(greenhouse: Path, capsys:
 # ---- while it runs -----------------------------------------------------------------------------------------------------------
 
 
-def watched() -> Watched:
+def watched() -> LiveView:
     settings = {"caps": [2.0], "upgrades": False}
-    made = make(Asked(settings=SMALL, host="greedy", episodes=60, gate_settings=settings))
-    return Watched(made.gate, True, 60)
+    made = prepare_run(HandoverRequest(settings=SMALL, host="greedy", episodes=60, gate_settings=settings))
+    return LiveView(made.gate, True, 60)
 
 
-def drawn(found: Watched) -> str:
+def drawn(found: LiveView) -> str:
     screen = Console(record=True, width=120, file=open("/dev/null", "w"))  # noqa: SIM115
     screen.print(found.screen())
     screen.file.close()
@@ -221,8 +219,8 @@ def test_the_screen_shows_control_bounds_evidence_reward_and_flips() -> None:
 
 
 def test_the_screen_of_a_gate_that_looks_from_time_to_time() -> None:
-    made = make(Asked(settings=SMALL, gate="published", episodes=60))
-    found = Watched(made.gate, made.certificate, 60)
+    made = prepare_run(HandoverRequest(settings=SMALL, gate="published", episodes=60))
+    found = LiveView(made.gate, made.certificate, 60)
     found.gate.advance(60, found.add)
     text = drawn(found)
     assert "not a certificate" in text and re.search(r"inner\s+│ \S+.*│ (no cap|-)\s", text)
@@ -230,7 +228,7 @@ def test_the_screen_of_a_gate_that_looks_from_time_to_time() -> None:
 
 def test_quiet_runs_say_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     found = watched()
-    with watching(found.gate, 60, quiet=True) as watch:
+    with watch_run(found.gate, 60, quiet=True) as watch:
         found.gate.advance(60, watch)
     assert capsys.readouterr() == ("", "")
 
@@ -334,7 +332,7 @@ def test_another_run_in_the_folder_is_left_alone(tmp_path: Path, capsys: pytest.
 
 
 def test_margins_do_not_change_the_plant() -> None:
-    plain, wide = (make(Asked(settings=SMALL, margins=margins)) for margins in ({}, {"": 0.5}))
+    plain, wide = (prepare_run(HandoverRequest(settings=SMALL, margins=margins)) for margins in ({}, {"": 0.5}))
     one, other = (made.gate.plant.episodes(0, 5, made.legacy, 3) for made in (plain, wide))
     assert np.array_equal(one.reward, other.reward)
     assert [level.margin for level in wide.gate.problem.levels] == [0.5, 0.5]
@@ -386,6 +384,6 @@ def test_a_folder_of_the_same_name_does_not_stand_in_the_way_of_a_host(tmp_path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "greedy").mkdir()
     problem = make_world("additive").problem
-    assert isinstance(host_of("greedy", problem), type(HOSTS["greedy"]()))
+    assert isinstance(load_host("greedy", problem), type(HOSTS["greedy"]()))
     with pytest.raises(AegisError, match="there is no policy in"):
-        host_of("./greedy", problem)
+        load_host("./greedy", problem)

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 from typed import run as aegis
 
-from aegis.cli import demo_certificate, demo_handover
-from aegis.cli.demo_certificate import Story
-from aegis.cli.demo_handover import counter_example, discard
-from aegis.handover.run import Handover
+from aegis.cli import demo_story
+from aegis.cli.demo_story import CertificateStory, discard_run, run_counter_example
+from aegis.handover import Handover
 
 
 def test_the_demo_tells_the_story(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -37,7 +36,7 @@ def test_the_demo_tells_the_story(tmp_path: Path, capsys: pytest.CaptureFixture[
 
 
 def test_our_gate_keeps_the_legacy_where_the_agent_is_worse() -> None:
-    found = counter_example(1, None)
+    found = run_counter_example(1, None)
     assert found.challenger_flip is None
     assert found.published_flip is not None and found.agent < found.legacy
 
@@ -51,10 +50,10 @@ def test_a_finished_demo_is_run_again_and_anything_else_stays(
         begun.append(self.state.episode)
         advance(self, *given)
 
-    story = Story("fit", _certificate(), tmp_path)  # type: ignore[arg-type]
+    story = CertificateStory("fit", _certificate(), tmp_path)  # type: ignore[arg-type]
     monkeypatch.setattr(Handover, "advance", counted)
-    monkeypatch.setattr(demo_certificate, "certify_from_log", lambda *_: story)
-    monkeypatch.setattr(demo_handover, "counter_example", lambda *_: demo_handover.Counter(1.0, 0.0, 50, None))
+    monkeypatch.setattr(demo_story, "run_certificate_part", lambda *_: story)
+    monkeypatch.setattr(demo_story, "run_counter_example", lambda *_: demo_story.CounterExampleResult(1.0, 0.0, 50, None))
     arguments = ["demo", "--episodes", 20, "--out", tmp_path, "--json"]
     code, first, err = aegis(*arguments, capsys=capsys)
     assert (code, begun) == (0, [0]), err
@@ -71,7 +70,7 @@ def test_a_finished_demo_is_run_again_and_anything_else_stays(
 def test_a_folder_that_is_no_finished_handover_is_left_alone(tmp_path: Path) -> None:
     for name in ("settings.json", "summary.json", "mine.txt"):
         (tmp_path / name).write_text("kept")
-    discard(tmp_path)
+    discard_run(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine.txt", "settings.json", "summary.json"]
 
 

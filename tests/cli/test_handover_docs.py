@@ -13,11 +13,10 @@ import pytest
 from typed import done
 from typed import run as aegis
 
-from aegis.cli.handover_asked import KEYS
-from aegis.handover import HOSTS, GateSettings, read_events, replay
-from aegis.handover.events import KINDS
-from aegis.handover.gates import GATES
-from aegis.handover.settings import MODES
+from aegis.cli.config import REQUEST_KEYS
+from aegis.handover import GATES, HOSTS, GateSettings, read_events, replay_events
+from aegis.handover.events import EVENT_KINDS
+from aegis.handover.gate_settings import MODES
 from aegis.worlds import make_world
 
 PAGE = (Path(__file__).parents[2] / "docs" / "handover.md").read_text(encoding="utf-8")
@@ -48,7 +47,7 @@ def test_the_worked_run_prints_what_the_page_shows(worked: tuple[Path, str]) -> 
     flips = [int(number) for number in re.findall(r"since episode (\d+)", SHOWN)]
     found = [int(number) for number in re.findall(r"since episode (\d+)", out)]
     assert all(0.5 < one / other < 2 for one, other in zip(found, flips, strict=True))
-    state = replay(read_events(folder / "run" / "events.jsonl"))
+    state = replay_events(read_events(folder / "run" / "events.jsonl"))
     assert state.episode == 300 and len(state.deployed) == 2
 
 
@@ -103,7 +102,7 @@ def test_every_setting_is_on_the_page_with_its_default() -> None:
 
 
 def test_options_hosts_gates_modes_and_events_are_on_the_page() -> None:
-    for key in KEYS:
+    for key in REQUEST_KEYS:
         assert f"--{key}" in PAGE, key
-    for name in [*GATES, *MODES, *KINDS, *(host for host in HOSTS if host != "external")]:
+    for name in [*GATES, *MODES, *EVENT_KINDS, *(host for host in HOSTS if host != "external")]:
         assert f"`{name}`" in PAGE, name

@@ -16,8 +16,8 @@ import pytest
 from typed import done
 from typed import run as aegis
 
-from aegis.cli.handover import episodes_kept
-from aegis.handover import folder
+from aegis.cli.commands.handover import count_kept_episodes
+from aegis.handover import run_folder
 
 QUICK: tuple[object, ...] = (
     *("handover", "--set", "f_a=2.0", "--set", "inner_steps=3", "--host", "greedy", "--caps", "2"),
@@ -50,7 +50,7 @@ def test_stopped_between_blocks_it_goes_on_and_ends_with_the_same_bytes(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    append, calls = folder._append, []
+    append, calls = run_folder._append, []
 
     def stopping(path: Path, events: Sequence[Any]) -> None:
         if len(calls) == blocks:
@@ -60,9 +60,9 @@ def test_stopped_between_blocks_it_goes_on_and_ends_with_the_same_bytes(
 
     out = tmp_path / "run"
     with monkeypatch.context() as patch:
-        patch.setattr(folder, "_append", stopping)
+        patch.setattr(run_folder, "_append", stopping)
         code, _, err = aegis(*QUICK, "--out", out, capsys=capsys)
-    kept = episodes_kept(out)
+    kept = count_kept_episodes(out)
     if stop is KeyboardInterrupt:
         assert code == 130
         assert (
@@ -85,7 +85,7 @@ def test_killed_it_goes_on_and_ends_with_the_same_bytes(
     command = [*INTERRUPTIBLE, *map(str, QUICK), "--out", str(out)]
     with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as victim:
         try:
-            while not episodes_kept(out):
+            while not count_kept_episodes(out):
                 if victim.poll() is not None:
                     break  # so quick that there was nothing to interrupt
                 time.sleep(0.002)
@@ -120,7 +120,7 @@ def test_a_write_that_was_broken_off_before_a_decision(
 def test_without_a_folder_it_says_that_nothing_was_kept(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from aegis.handover.run import Handover
+    from aegis.handover import Handover
 
     def stopped(*_: object) -> None:
         raise KeyboardInterrupt

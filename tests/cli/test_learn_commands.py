@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from typed import done, run
 
-from aegis.cli.learn import _progress as progress_of_learn
+from aegis.cli.commands.learn import _progress as progress_of_learn
 from aegis.logs import Source, Split
 from aegis.planning import load_policy, load_rewards
 from aegis.policies import load_record

@@ -10,7 +10,7 @@ import pytest
 
 from aegis.cli.legacy_log import write_legacy_log
 from aegis.errors import OutputError
-from aegis.files import locked
+from aegis.files import folder_lock
 from aegis.logs import Source
 from aegis.worlds import make_world
 
@@ -41,7 +41,7 @@ def test_log_problem_and_summary_are_written(tmp_path: Path) -> None:
 
 def test_long_episodes_are_simulated_a_few_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = write(tmp_path / "whole")
-    monkeypatch.setattr("aegis.cli.legacy_log.DECISIONS", 6)
+    monkeypatch.setattr("aegis.cli.legacy_log.DECISIONS_AT_ONCE", 6)
     seen: list[int] = []
     parts = write(tmp_path / "parts", report=lambda done, note: seen.append(done))
     assert seen == [2, 4, 5]
@@ -113,5 +113,5 @@ def test_what_a_killed_command_left_is_cleaned(tmp_path: Path) -> None:
 
 
 def test_two_commands_in_one_folder_are_refused(tmp_path: Path) -> None:
-    with locked(tmp_path), pytest.raises(OutputError, match="another process is writing into"):
+    with folder_lock(tmp_path), pytest.raises(OutputError, match="another process is writing into"):
         write(tmp_path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aegis.cli.show import console, table
+from aegis.cli.output import console, table
 
 
 def test_names_with_colons_are_no_emoji(capsys: pytest.CaptureFixture[str]) -> None:

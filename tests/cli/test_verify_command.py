@@ -16,7 +16,7 @@ import pytest
 from typed import run
 
 from aegis.cli import main
-from aegis.files import digest_of
+from aegis.files import json_digest
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +93,7 @@ def test_rows_in_another_order_are_told_to_have_the_same_numbers(
 def test_an_edited_result_has_no_cause(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     content = json.loads((place / "certificate.json").read_text())
     content["levels"][0]["gain_lower"] = 9.0
-    content["seal"] = digest_of({key: value for key, value in content.items() if key != "seal"})
+    content["seal"] = json_digest({key: value for key, value in content.items() if key != "seal"})
     (tmp_path / "sealed.json").write_text(json.dumps(content))
     code, out, _ = run("verify", tmp_path / "sealed.json", place / "log.parquet", capsys=capsys)
     assert code == 4 and "Not verified: 1 thing differs" in out and "gain_lower: the certificate says 9.0, found" in out

@@ -12,12 +12,10 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "certificate"))
 
 from tiny_episodes import Episode, Node, Tiny, TinyModel, TinyPolicy, mean
 
-from aegis.certificate.measures import Measure, reward_measure
-from aegis.certificate.view import Models, View
-from aegis.comparison.evidence_bounds import Case
-from aegis.comparison.limits import Limit
-from aegis.comparison.models import Predictions
-from aegis.comparison.series import Units
+from aegis.comparison.bounds import BoundCase, WeightLimit
+from aegis.comparison.direct_method import ActionPredictions
+from aegis.comparison.unit_series import UnitSeries
+from aegis.ope import CandidateView, Measure, RewardModels, reward_measure
 from aegis.problem import Array, Scope
 from aegis.rng import stream
 
@@ -106,17 +104,17 @@ class Loops:
         return mean([below([node]) for node in episode])
 
 
-def tiny_view(tiny: Tiny, episodes: list[Episode], model: TinyModel | None = None) -> View:
-    models = Models() if model is None else Models({"r": model})
-    return View(tiny.problem, tiny.batch(episodes), TinyPolicy(tiny), models)
+def tiny_view(tiny: Tiny, episodes: list[Episode], model: TinyModel | None = None) -> CandidateView:
+    models = RewardModels() if model is None else RewardModels({"r": model})
+    return CandidateView(tiny.problem, tiny.batch(episodes), TinyPolicy(tiny), models)
 
 
-def tiny_predictions(tiny: Tiny, scope: Scope) -> tuple[Predictions, dict[str, TinyModel]]:
+def tiny_predictions(tiny: Tiny, scope: Scope) -> tuple[ActionPredictions, dict[str, TinyModel]]:
     """Return models for every level in scope, those of outer levels scaled, as the library keeps them."""
     inside_out = [name for name in reversed(tiny.names) if name in scope]
     base = TinyModel(tiny)
     outer = {name: TinyModel(tiny, "below", scaled=True) for name in inside_out[1:]}
-    return Predictions(Models({"r": base}), outer, "guesses"), {inside_out[0]: base, **outer}
+    return ActionPredictions(RewardModels({"r": base}), outer, "guesses"), {inside_out[0]: base, **outer}
 
 
 def tiny_measure(tiny: Tiny) -> Measure:
@@ -125,16 +123,16 @@ def tiny_measure(tiny: Tiny) -> Measure:
 
 def random_case(
     seed: int, count: int, particles: int, limit: float, prior: int, spread: float = 1.0, delta: float = 0.05
-) -> Case:
+) -> BoundCase:
     """Return a case with made-up unit values: of `particles` particles, at most about `spread` each."""
     rng = stream(seed, "comparison case")
     shares = rng.dirichlet(np.ones(particles))
     made = [_units(rng, size, shares, spread) for size in (count, prior)]
     words = "made up" if np.isfinite(limit) else "nothing was promised"
-    return Case(made[0], made[1] if prior else None, shares, Limit(limit, words), delta, "made up", seed)
+    return BoundCase(made[0], made[1] if prior else None, shares, WeightLimit(limit, words), delta, "made up", seed)
 
 
-def _units(rng: np.random.Generator, count: int, shares: Array, spread: float) -> Units:
+def _units(rng: np.random.Generator, count: int, shares: Array, spread: float) -> UnitSeries:
     values = spread * rng.random((count, shares.size)) * rng.random((count, 1))
     legacy = rng.random(count)
     mixed = values @ shares
@@ -148,4 +146,4 @@ def _units(rng: np.random.Generator, count: int, shares: Array, spread: float) -
         "particles": values,
         "particle gains": values - legacy[:, None],
     }
-    return Units(series, {"weight": float(values.max(initial=0.0)) if count else 0.0})
+    return UnitSeries(series, {"weight": float(values.max(initial=0.0)) if count else 0.0})

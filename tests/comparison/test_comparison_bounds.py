@@ -11,12 +11,20 @@ from comparison_cases import random_case
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aegis.certificate.measures import Measure
-from aegis.comparison.evidence_bounds import APPROXIMATE, BETTING, RANGED, REWEIGHED, SHARP, SMOOTHING, Case, evidence_bounds
-from aegis.comparison.found import Findings
-from aegis.comparison.limits import Limit
+from aegis.comparison.bounds import (
+    APPROXIMATE,
+    BETTING_METHOD,
+    RANGED,
+    REWEIGHED,
+    SHARP_METHOD,
+    SMOOTHING,
+    BoundCase,
+    BoundCollection,
+    WeightLimit,
+    evidence_bounds,
+)
 from aegis.comparison.published_bounds import (
-    OBSERVED,
+    LARGEST_OBSERVED,
     SHARP_ONE,
     candidate_posterior,
     estimate_of_algorithm_2,
@@ -26,15 +34,15 @@ from aegis.comparison.published_bounds import (
     prior_lam,
     value_bounds,
 )
-from aegis.evidence import Reading, published_bound, value_grid
-from aegis.evidence.pacbayes import sharp_grid_bound
+from aegis.evidence import BoundOrigin, published_bound, sharp_grid_bound, value_grid
+from aegis.ope import Measure
 
 LOG = math.log(20)
 NEVER = ("gain", "estimate of Algorithm 2", "on-policy", "lam*", "posterior Q")
 
 
-def all_published(case: Case, **changes: object) -> Findings:
-    found = Findings()
+def all_published(case: BoundCase, **changes: object) -> BoundCollection:
+    found = BoundCollection()
     posterior = replace(candidate_posterior(case), **changes)
     value_bounds(case, posterior, found)
     matched_bound(case, posterior, found)
@@ -97,7 +105,9 @@ def test_published_numbers_are_the_equations(seed, count, particles, prior, kl):
     st.sampled_from([1.0, 2.5, 6.0, math.inf]),
     st.integers(0, 10),
     st.sampled_from([0.5, 2.0]),
-    st.sampled_from([Reading(), Reading(particles="draws"), Reading(logging="adaptive"), Reading(prior_fixed=False)]),
+    st.sampled_from(
+        [BoundOrigin(), BoundOrigin(particles="draws"), BoundOrigin(logging="adaptive"), BoundOrigin(prior_fixed=False)]
+    ),
     st.sampled_from([(), ("made up",)]),
     st.floats(0, 20),
 )
@@ -118,7 +128,7 @@ def test_nothing_chosen_on_certified_data_is_called_a_certificate(
             continue
         assert shown.unmet == () and shown.validity != "approximate"
         assert not any(word in item.method for word in NEVER)
-        assert "certified units" not in told.get("lam_from", "") and told.get("B_from") != OBSERVED
+        assert "certified units" not in told.get("lam_from", "") and told.get("B_from") != LARGEST_OBSERVED
         if item.method.startswith("PRISM"):
             assert told["B"] == limit and values.max() <= limit
             before = prior_lam(case, replace(candidate_posterior(case), kl_by_mechanism={"R": kl}))[0]
@@ -140,16 +150,20 @@ def test_what_the_theorem_allows_is_called_a_certificate():
     evidence_bounds(case, found)
     good = {item.method for item in found.bounds if item.bound.certificate}
     assert good == {
-        "PRISM: 1/sqrt(K), B declared", "PRISM: prior lam, B declared", SHARP_ONE, BETTING, SHARP, REWEIGHED, SMOOTHING, *RANGED,
+        "PRISM: 1/sqrt(K), B declared", "PRISM: prior lam, B declared", SHARP_ONE, BETTING_METHOD, SHARP_METHOD, REWEIGHED, SMOOTHING, *RANGED,
     }  # fmt: skip
     pairs = {(item.method, item.what) for item in found.bounds if item.bound.certificate}
-    assert {(method, what) for method in (BETTING, SHARP, REWEIGHED, SMOOTHING, *RANGED) for what in ("value", "gain")} <= pairs
+    assert {
+        (method, what) for method in (BETTING_METHOD, SHARP_METHOD, REWEIGHED, SMOOTHING, *RANGED) for what in ("value", "gain")
+    } <= pairs
     assert {item.method for item in found.bounds if item.bound.validity == "approximate"} == set(APPROXIMATE)
 
 
 def test_every_reason_is_given():
     case = random_case(1, 80, 2, limit=2.0, prior=10, spread=1.5)
-    found = {item.method: " ".join(item.bound.unmet) for item in all_published(case, reading=Reading(particles="draws")).bounds}
+    found = {
+        item.method: " ".join(item.bound.unmet) for item in all_published(case, reading=BoundOrigin(particles="draws")).bounds
+    }
     reasons = {
         "B observed": "B is the largest weight observed",
         "lam*": "lam was chosen on the certified units",
@@ -182,7 +196,7 @@ def test_root_needs_enough_units_and_says_so():
 
 def test_a_gain_lies_between_minus_one_and_the_largest_weight_less_one():
     case = random_case(6, 100, 1, limit=3.0, prior=0, spread=2.5)
-    found = Findings()
+    found = BoundCollection()
     evidence_bounds(case, found)
     for item in found.bounds:
         if item.method == "Hoeffding":
@@ -198,11 +212,11 @@ def test_gains_are_lifted_and_taken_down_again():
         units=replace(case.units, series={**case.units.series, "value": case.units["gain"] + 1.0}),
         prior=replace(case.prior, series={**case.prior.series, "value": case.prior["gain"] + 1.0}),
     )
-    found, lifted = Findings(), Findings()
+    found, lifted = BoundCollection(), BoundCollection()
     evidence_bounds(case, found)
     evidence_bounds(shifted, lifted)
     measure = Measure("r", 0.0, 1.0, "maximise")
-    for method in (BETTING, SMOOTHING, "Student t"):
+    for method in (BETTING_METHOD, SMOOTHING, "Student t"):
         gain = next(item.shown(measure) for item in found.bounds if item.method == method and item.what == "gain")
         value = next(item.shown(measure) for item in lifted.bounds if item.method == method and item.what == "value")
         assert gain.value == pytest.approx(value.value - 1.0, abs=2e-3), method
@@ -211,33 +225,33 @@ def test_gains_are_lifted_and_taken_down_again():
 
 def test_sharp_bound_of_a_single_policy_is_the_grid_bound():
     case = random_case(7, 60, 1, limit=2.0, prior=0)
-    found = Findings()
+    found = BoundCollection()
     evidence_bounds(case, found)
-    sharp = next(item for item in found.bounds if item.method == SHARP and item.what == "value")
+    sharp = next(item for item in found.bounds if item.method == SHARP_METHOD and item.what == "value")
     assert sharp.bound.value == pytest.approx(sharp_grid_bound(case.units["value"], value_grid(0), case.delta).value, abs=1e-6)
     assert [item.method for item in found.missing] == [REWEIGHED]
 
 
 def test_paths_end_at_their_bound_and_best_weights_are_no_worse():
     case = random_case(8, 200, 4, limit=2.0, prior=20)
-    found = Findings()
+    found = BoundCollection()
     evidence_bounds(case, found)
     for what in ("value", "gain"):
         own = {item.method: item for item in found.bounds if item.what == what}
-        path = own[BETTING].provenance["path_scaled"]
-        assert path[-1] == [200, pytest.approx(own[BETTING].bound.value - own[BETTING].shift)]
-        assert own[REWEIGHED].bound.value >= own[SHARP].bound.value
+        path = own[BETTING_METHOD].provenance["path_scaled"]
+        assert path[-1] == [200, pytest.approx(own[BETTING_METHOD].bound.value - own[BETTING_METHOD].shift)]
+        assert own[REWEIGHED].bound.value >= own[SHARP_METHOD].bound.value
         assert "weighed" in own[REWEIGHED].claim
 
 
 def test_a_goal_to_minimise_turns_values_and_keeps_gains():
     case = random_case(9, 100, 1, limit=2.0, prior=10)
-    found = Findings()
+    found = BoundCollection()
     evidence_bounds(case, found)
-    item = next(item for item in found.bounds if item.method == SHARP and item.what == "value")
+    item = next(item for item in found.bounds if item.method == SHARP_METHOD and item.what == "value")
     up, down = (item.shown(Measure("r", 0.0, 10.0, goal)) for goal in ("maximise", "minimise"))
     assert up.value == pytest.approx(10.0 - down.value)
-    gain = next(item for item in found.bounds if item.method == SHARP and item.what == "gain")
+    gain = next(item for item in found.bounds if item.method == SHARP_METHOD and item.what == "gain")
     assert gain.shown(Measure("r", 0.0, 10.0, "minimise")).value == pytest.approx(10 * (gain.bound.value - 1))
 
 
@@ -253,5 +267,5 @@ def test_a_broken_promise_is_no_certificate():
 
 
 def test_limits_say_who_promised_them():
-    assert Limit(3.0, "x").known and not Limit(math.inf, "x").known
+    assert WeightLimit(3.0, "x").known and not WeightLimit(math.inf, "x").known
     assert np.isfinite(random_case(1, 5, 1, 2.0, 0).limit.weight)

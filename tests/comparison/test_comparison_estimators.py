@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aegis.comparison.estimators import MEANS, estimates, mean_estimate, note_of, self_normalised
-from aegis.comparison.series import Units
+from aegis.comparison.estimators import MEAN_METHODS, mean_estimate, method_note, scaled_estimates, self_normalised
+from aegis.comparison.unit_series import UnitSeries
 from aegis.rng import stream
 
 PAIRS = st.lists(st.tuples(st.floats(0.1, 5), st.floats(0, 1), st.floats(0, 1)), min_size=2, max_size=12)
@@ -75,25 +75,25 @@ def test_one_unit_has_no_error_and_zero_weights_no_ratio():
 
 def _units(**more):
     base = {name: np.array([0.1, 0.4, 0.2]) for name in ("value", "gain", "legacy", "compared best", "clipped", "clipped gain")}
-    return Units({**base, "weight": np.ones(3), **more}, {})
+    return UnitSeries({**base, "weight": np.ones(3), **more}, {})
 
 
 def test_what_cannot_be_estimated_is_named():
-    found, missing = estimates(_units(), totals=False)
+    found, missing = scaled_estimates(_units(), totals=False)
     assert list(found) == ["IPS", "SNIPS", "clipped IPS"] and not missing
-    found, missing = estimates(_units(), totals=True)
+    found, missing = scaled_estimates(_units(), totals=True)
     assert "SNIPS" not in found and "totals" in missing["SNIPS"]
-    found, missing = estimates(_units(weight=np.zeros(3)), totals=False)
+    found, missing = scaled_estimates(_units(weight=np.zeros(3)), totals=False)
     assert "all weights are 0" in missing["SNIPS"]
     every = {name: np.zeros(3) for name in ("direct", "robust", "switch")}
-    found, _ = estimates(_units(**every), totals=False)
-    assert set(found) == {*MEANS, "SNIPS"}
+    found, _ = scaled_estimates(_units(**every), totals=False)
+    assert set(found) == {*MEAN_METHODS, "SNIPS"}
     for method in found:
-        note_of(method)
+        method_note(method)
 
 
 def test_a_missing_reward_of_the_legacy_hurts_the_candidate():
     worse = _units(**{"compared best": np.ones(3), "direct": np.full(3, 0.5)})
-    found, _ = estimates(worse, totals=False)
+    found, _ = scaled_estimates(worse, totals=False)
     assert found["direct method"]["gain"].value == pytest.approx(-0.5)
     assert found["SNIPS"]["gain"].value == pytest.approx(np.mean([0.1, 0.4, 0.2]) - 1)

@@ -7,9 +7,9 @@ import math
 import pytest
 from comparison_cases import Tiny, TinyPolicy
 
-from aegis.certificate.candidate import Candidate
+from aegis.certificate import Candidate
 from aegis.comparison import ComparisonSettings
-from aegis.comparison.limits import Limit, declared_limit
+from aegis.comparison.bounds import WeightLimit, declared_weight_limit
 from aegis.errors import SettingError
 from aegis.mechanisms import LevelRewards
 from aegis.policies import Capped, Hybrid, Legacy, Uniform
@@ -61,7 +61,7 @@ def capped(problem: Problem, limit: float, levels: tuple[str, ...]) -> Capped:
 )
 def test_promised_propensities_multiply(outer, inner, scope, expected):
     problem = problem_of(outer, inner)
-    limit = declared_limit(problem, Candidate(uniform(problem)), Scope(scope))
+    limit = declared_weight_limit(problem, Candidate(uniform(problem)), Scope(scope))
     assert limit.weight == pytest.approx(expected)
     assert limit.known == math.isfinite(expected)
     assert all(f"'{name}'" in limit.words for name in scope if math.isfinite(expected))
@@ -69,37 +69,39 @@ def test_promised_propensities_multiply(outer, inner, scope, expected):
 
 def test_a_cap_counts_where_it_is_smaller():
     problem = problem_of(UNIFORM, COLUMN)
-    both = declared_limit(problem, Candidate(capped(problem, 2.0, ("slow", "fast"))), Scope(problem.names))
+    both = declared_weight_limit(problem, Candidate(capped(problem, 2.0, ("slow", "fast"))), Scope(problem.names))
     assert both.weight == 4.0 and "capped at 2" in both.words
-    wide = declared_limit(problem, Candidate(capped(problem, 9.0, ("slow",))), Scope("slow"))
+    wide = declared_weight_limit(problem, Candidate(capped(problem, 9.0, ("slow",))), Scope("slow"))
     assert wide.weight == 4.0 and "uniform" in wide.words
     hybrid = Hybrid(problem, ("fast",), capped(problem, 3.0, ("fast",)), uniform(problem))
-    assert declared_limit(problem, Candidate(hybrid), Scope("fast")).weight == 3.0
+    assert declared_weight_limit(problem, Candidate(hybrid), Scope("fast")).weight == 3.0
 
 
 @pytest.mark.parametrize(("more", "reward"), [("carry_over: within", ""), ("", ", per: episode"), ("", ", per: slow")])
 def test_products_without_an_end_have_no_limit(more, reward):
     problem = problem_of(UNIFORM, UNIFORM, more, reward)
     candidate = Candidate(uniform(problem))
-    assert not declared_limit(problem, candidate, Scope("fast")).known
-    assert declared_limit(problem, candidate, Scope("fast"), 7.0).weight == 7.0
-    assert declared_limit(problem, candidate, Scope("slow")).known == (reward == ", per: slow")
+    assert not declared_weight_limit(problem, candidate, Scope("fast")).known
+    assert declared_weight_limit(problem, candidate, Scope("fast"), 7.0).weight == 7.0
+    assert declared_weight_limit(problem, candidate, Scope("slow")).known == (reward == ", per: slow")
 
 
 def test_a_declaration_below_the_caps_of_the_candidate_is_broken():
     problem = problem_of(UNIFORM, COLUMN)
     both = Candidate(capped(problem, 2.0, ("slow", "fast")))
-    low, just, high = (declared_limit(problem, both, Scope(problem.names), asked) for asked in (3.9, 4.0, 9.0))
+    low, just, high = (declared_weight_limit(problem, both, Scope(problem.names), asked) for asked in (3.9, 4.0, 9.0))
     assert low.weight == 3.9 and "let its weights reach 4" in low.broken[0]
     assert not just.broken and not high.broken
     wide = Candidate(capped(problem, 9.0, ("slow",)))
-    assert not declared_limit(problem, wide, Scope("slow"), 4.0).broken  # four uniform actions: no weight is above 4
-    assert declared_limit(problem, wide, Scope("slow"), 3.0).broken
-    assert not declared_limit(problem, Candidate(uniform(problem)), Scope("slow"), 1.5).broken  # no caps, nothing to contradict
+    assert not declared_weight_limit(problem, wide, Scope("slow"), 4.0).broken  # four uniform actions: no weight is above 4
+    assert declared_weight_limit(problem, wide, Scope("slow"), 3.0).broken
+    assert not declared_weight_limit(
+        problem, Candidate(uniform(problem)), Scope("slow"), 1.5
+    ).broken  # no caps, nothing to contradict
 
 
 def test_a_limit_is_held_against_what_was_observed():
-    limit = Limit(2.0, "declared by the user")
+    limit = WeightLimit(2.0, "declared by the user")
     assert limit.against(2.0 + 1e-12) == limit  # weights are quotients
     broken = limit.against(2.5)
     assert broken.weight == 2.0 and broken.broken == ("a weight of 2.5 was observed, above the largest that was declared, 2",)
@@ -108,7 +110,7 @@ def test_a_limit_is_held_against_what_was_observed():
 
 def test_policies_without_a_cap_have_none():
     tiny = Tiny(1)
-    assert not declared_limit(tiny.problem, Candidate(TinyPolicy(tiny)), Scope("fast")).known
+    assert not declared_weight_limit(tiny.problem, Candidate(TinyPolicy(tiny)), Scope("fast")).known
 
 
 @pytest.mark.parametrize(

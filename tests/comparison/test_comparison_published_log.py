@@ -9,7 +9,7 @@ from small_logs import better, better_policy, make_table, source_of, worse_polic
 import aegis
 from aegis.agents import CandidateSettings, learn
 from aegis.comparison import ComparisonSettings, compare
-from aegis.comparison.learned_posterior import DRAWN
+from aegis.comparison.published_bounds import DRAWS_UNPAID
 from aegis.logs import Source
 from aegis.policies import Function, Legacy, Logged, Mixture, Uniform
 
@@ -91,7 +91,7 @@ def test_the_posterior_pays_for_the_mechanisms_of_its_scope(source, learned):
     free = inner.bound("PRISM, data-free p0: prior lam, B declared", "value")
     assert free.certificate and free.value < inner.bound("PRISM: prior lam, B declared", "value").value
     split = [bound for bound in (*inner.bounds, *both.bounds) if bound.method.startswith("PRISM, posterior Q")]
-    assert split and all(not bound.certificate and DRAWN in bound.unmet for bound in split)
+    assert split and all(not bound.certificate and DRAWS_UNPAID in bound.unmet for bound in split)
     assert 0 < split[0].provenance["kl"] < free.provenance["kl"]
     assert "PRISM, posterior Q" in {item.method for item in compare(source, learned, scope=["dose"]).missing}
 

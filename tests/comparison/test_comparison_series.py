@@ -9,10 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_episodes import Tiny
 
-from aegis.certificate.plain import plain_gains, plain_values
-from aegis.comparison.direct import switched
-from aegis.comparison.series import (
-    Particle,
+from aegis.comparison.direct_method import switch_values
+from aegis.comparison.unit_series import (
     basic_series,
     clipped_gains,
     clipped_values,
@@ -20,6 +18,7 @@ from aegis.comparison.series import (
     model_series,
     particle_series,
 )
+from aegis.ope import ParticlePolicy, plain_gains, plain_values
 from aegis.policies import Hybrid, Mixture
 from aegis.problem import Scope
 from aegis.worlds import make_world, true_value
@@ -79,7 +78,7 @@ def test_weighted_and_doubly_robust_values_are_unbiased_whatever_the_model(case)
     predictions, models = tiny_predictions(tiny, scope)
     view, measure = tiny_view(tiny, list(episodes), models[[n for n in tiny.names if n in scope][-1]]), tiny_measure(tiny)
     truth = tiny.value_of(scope)
-    for values in (plain_values(view, scope, measure), switched(view, scope, measure, predictions, np.inf)):
+    for values in (plain_values(view, scope, measure), switch_values(view, scope, measure, predictions, np.inf)):
         assert np.array(chances) @ values == pytest.approx(truth, abs=1e-9)
 
 
@@ -89,7 +88,7 @@ def test_the_direct_method_is_not_unbiased():
     chances, episodes = zip(*tiny.episodes(), strict=True)
     predictions, models = tiny_predictions(tiny, scope)
     view = tiny_view(tiny, list(episodes), models["fast"])
-    found = np.array(chances) @ switched(view, scope, tiny_measure(tiny), predictions, 0.0)
+    found = np.array(chances) @ switch_values(view, scope, tiny_measure(tiny), predictions, 0.0)
     assert abs(found - tiny.value_of(scope)) > 0.02
 
 
@@ -120,7 +119,7 @@ def test_particles_average_to_the_mixture_and_each_acts_alone():
     products = ratios[0][:, view.batch.levels["fast"].parent] * ratios[1]  # [particles, rows]
     assert largest_weight(view, scope) == pytest.approx(products.max())
     assert products.max() > view.node_weights(scope).max()
-    one = Particle(view, 1)
+    one = ParticlePolicy(view, 1)
     assert one.weights == [1.0]
     assert np.array_equal(one.full("fast", view.batch)[0], view.full("fast", view.batch)[1])
 
@@ -134,24 +133,23 @@ WORLDS = {
 
 @pytest.mark.parametrize("case", WORLDS)
 def test_estimates_agree_with_the_truth_by_integration(case):
-    from aegis.certificate.candidate import Candidate
-    from aegis.certificate.measures import reward_measure
-    from aegis.certificate.view import View
+    from aegis.certificate import Candidate
+    from aegis.comparison.direct_method import fit_action_predictions
     from aegis.comparison.estimators import mean_estimate
-    from aegis.comparison.models import predictions
+    from aegis.ope import CandidateView, reward_measure
 
     name, legacy_name, members, levels = WORLDS[case]
     world = make_world(name)
     problem, measure, scope = world.problem, reward_measure(world.problem), Scope(levels)
     legacy, candidate = world.legacy(legacy_name), Mixture([world.legacy(member) for member in members])
     prior, log = world.episodes(0, 150, legacy, 91), world.episodes(0, 1500, legacy, 92)
-    fitted = predictions(problem, Candidate(candidate), scope, measure, prior)
-    view = View(problem, log, candidate, fitted.base)
+    fitted = fit_action_predictions(problem, Candidate(candidate), scope, measure, prior)
+    view = CandidateView(problem, log, candidate, fitted.base)
     truth = float(measure.scaled(np.array([true_value(world, Hybrid(problem, scope, candidate, legacy))]))[0])
-    weighted, robust = plain_values(view, scope, measure), switched(view, scope, measure, fitted, np.inf)
+    weighted, robust = plain_values(view, scope, measure), switch_values(view, scope, measure, fitted, np.inf)
     for values in (weighted, robust):
         found = mean_estimate(values)
         assert abs(found.value - truth) < 4 * found.error
     assert mean_estimate(robust).error < mean_estimate(weighted).error  # the models are of some use
-    direct = mean_estimate(switched(view, scope, measure, fitted, 0.0))
+    direct = mean_estimate(switch_values(view, scope, measure, fitted, 0.0))
     assert abs(direct.value - truth) < 0.03

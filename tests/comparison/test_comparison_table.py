@@ -9,8 +9,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from aegis.comparison.results import Comparison, Estimate, LowerBound
-from aegis.comparison.tables import SCHEMA, comparison_table
+from aegis.comparison import Comparison, Estimate, LowerBound, comparison_table
+from aegis.comparison.comparison import COMPARISON_SCHEMA
 from aegis.rng import stream
 
 BOUND = LowerBound("betting", "gain", 0.1, 0.02, 50, "anytime", True, "certificate", "the gain")
@@ -24,7 +24,7 @@ FOUND = Comparison(
 
 def test_rows_are_bounds_then_estimates_and_say_which_is_a_certificate() -> None:
     table = comparison_table(FOUND)
-    assert table.schema == SCHEMA
+    assert table.schema == COMPARISON_SCHEMA
     assert table["method"].to_pylist() == ["betting", "bootstrap", "IPS"]
     assert table["certificate"].to_pylist() == [True, False, False]
     assert table["kind"].to_pylist() == ["bound", "bound", "estimate"]

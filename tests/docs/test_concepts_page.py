@@ -10,7 +10,7 @@ import page_steps
 import pytest
 
 from aegis.audit import CODES
-from aegis.certificate.certificate import CERTIFIED, NOT_YET, REFUSED
+from aegis.certificate import CERTIFIED, NOT_YET, REFUSED
 
 PAGE = page_steps.page("concepts.md")
 

@@ -10,7 +10,7 @@ import numpy as np
 import page_steps
 import pytest
 
-from aegis.handover.hosts import HOSTS
+from aegis.handover import HOSTS
 from aegis.mechanisms import FEATURES
 from aegis.planning import RULES
 from aegis.validation import BOUNDS

@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 
 from aegis.errors import RefusedError, SettingError
 from aegis.evidence import Sketch, lower_path, value_grid
-from aegis.evidence.hedged import hedged_path
+from aegis.evidence.bounds.confidence_sequence import hedged_path
 from aegis.rng import stream
 
 KINDS = {
@@ -86,7 +86,7 @@ def test_values_so_large_that_products_would_overflow():
 def test_parts_of_blocks_give_the_same_path(monkeypatch):
     values, grid = KINDS["heavy"](stream(1, "slices"), 2500), value_grid(0)
     whole = lower_path(values, grid, 0.05, high=10.0)
-    monkeypatch.setattr("aegis.evidence.betting_path.AT_ONCE", 500)
+    monkeypatch.setattr("aegis.evidence.bounds.confidence_sequence.AT_ONCE", 500)
     assert lower_path(values, grid, 0.05, high=10.0) == pytest.approx(whole, rel=1e-5)
 
 

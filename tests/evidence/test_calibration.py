@@ -12,16 +12,8 @@ from scipy import stats
 from scipy.special import logsumexp
 
 from aegis.errors import SettingError
-from aegis.evidence.calibration import (
-    BOUNDED_STAKES,
-    SHORT_STAKES,
-    WEIGHT_STAKES,
-    blended,
-    moment_evidence,
-    moments,
-    short_logs,
-    weight_logs,
-)
+from aegis.evidence import SHORT_STAKES, WEIGHT_STAKES, log_mean_wealth, low_weight_logs, moment_evidence, power_sums, weight_logs
+from aegis.evidence.betting_tests import BOUNDED_STAKES
 from aegis.rng import stream
 
 surprises = st.lists(st.floats(-1, 1), min_size=1, max_size=40).map(np.array)
@@ -35,50 +27,50 @@ def product_evidence(surprise: np.ndarray) -> float:
 @settings(max_examples=200, deadline=None)
 @given(surprises)
 def test_evidence_from_sums_is_never_more_than_the_product(surprise: np.ndarray) -> None:
-    assert float(moment_evidence(moments(surprise))) <= product_evidence(surprise) + 1e-9
+    assert float(moment_evidence(power_sums(surprise))) <= product_evidence(surprise) + 1e-9
 
 
 def test_evidence_from_sums_is_close_to_the_product() -> None:
     surprise = (stream(1, "close").random(3000) < 0.15) - 0.1
     exact = product_evidence(surprise)
     assert exact > 20
-    assert float(moment_evidence(moments(surprise))) > 0.8 * exact
+    assert float(moment_evidence(power_sums(surprise))) > 0.8 * exact
 
 
 @settings(max_examples=50, deadline=None)
 @given(surprises, surprises)
 def test_sums_add_up(one: np.ndarray, other: np.ndarray) -> None:
-    both = moments(np.concatenate([one, other]))
-    np.testing.assert_allclose(moments(one) + moments(other), both, atol=1e-12)
+    both = power_sums(np.concatenate([one, other]))
+    np.testing.assert_allclose(power_sums(one) + power_sums(other), both, atol=1e-12)
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.floats(0, 20), min_size=1, max_size=20).map(np.array))
 def test_weight_factors_are_what_they_say(weights: np.ndarray) -> None:
     np.testing.assert_allclose(weight_logs(weights), np.log1p(WEIGHT_STAKES[:, None] * (weights - 1)), atol=1e-12)
-    np.testing.assert_allclose(short_logs(weights, 21.0), np.log1p(-SHORT_STAKES[:, None] * (weights - 1) / 20), atol=1e-12)
-    assert np.isfinite(weight_logs(weights)).all() and np.isfinite(short_logs(weights, 21.0)).all()
+    np.testing.assert_allclose(low_weight_logs(weights, 21.0), np.log1p(-SHORT_STAKES[:, None] * (weights - 1) / 20), atol=1e-12)
+    assert np.isfinite(weight_logs(weights)).all() and np.isfinite(low_weight_logs(weights, 21.0)).all()
 
 
 def test_blended_is_the_logarithm_of_the_mean() -> None:
     logs = np.log(np.array([[1.0, 4.0], [3.0, 2.0]]))
-    np.testing.assert_allclose(blended(logs), np.log([2.0, 3.0]))
+    np.testing.assert_allclose(log_mean_wealth(logs), np.log([2.0, 3.0]))
 
 
 def test_false_evidence_and_power() -> None:
     rng = stream(3, "sums")
     action = rng.random((600, 400)) < 0.3
     limit = math.log(20.0)
-    right = moment_evidence(moments(action - 0.3)) >= limit
-    above = blended(weight_logs(action / 0.3).sum(axis=1)) >= limit
-    below = blended(short_logs(action / 0.3, 1 / 0.3).sum(axis=1)) >= limit
+    right = moment_evidence(power_sums(action - 0.3)) >= limit
+    above = log_mean_wealth(weight_logs(action / 0.3).sum(axis=1)) >= limit
+    below = log_mean_wealth(low_weight_logs(action / 0.3, 1 / 0.3).sum(axis=1)) >= limit
     for found in (right, above, below):
         assert stats.binomtest(int(found.sum()), 400, 0.05, alternative="greater").pvalue > 0.001
-    assert (moment_evidence(moments(action - 0.4)) >= limit).mean() > 0.9
-    assert (blended(weight_logs(action / 0.2).sum(axis=1)) >= limit).mean() > 0.9
-    assert (blended(short_logs(action / 0.4, 1 / 0.4).sum(axis=1)) >= limit).mean() > 0.9
+    assert (moment_evidence(power_sums(action - 0.4)) >= limit).mean() > 0.9
+    assert (log_mean_wealth(weight_logs(action / 0.2).sum(axis=1)) >= limit).mean() > 0.9
+    assert (log_mean_wealth(low_weight_logs(action / 0.4, 1 / 0.4).sum(axis=1)) >= limit).mean() > 0.9
 
 
 def test_a_bound_is_above_one() -> None:
     with pytest.raises(SettingError, match="above 1"):
-        short_logs(np.ones(2), 1.0)
+        low_weight_logs(np.ones(2), 1.0)

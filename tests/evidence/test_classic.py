@@ -25,7 +25,7 @@ from aegis.evidence import (
     student_t,
     value_grid,
 )
-from aegis.evidence.bootstrap import resampled_means
+from aegis.evidence.bounds.mean_bounds import resampled_means
 from aegis.rng import stream
 
 VALUES = st.lists(st.floats(0, 1), min_size=2, max_size=30)
@@ -105,7 +105,7 @@ def test_bootstraps_agree_with_an_independent_implementation():
 def test_bootstrap_resamples_in_parts_and_says_what_it_cannot_do(monkeypatch):
     x = stream(1, "parts").random(30)
     assert resampled_means(x, stream(1, "a"), 500).shape == (500,)
-    monkeypatch.setattr("aegis.evidence.bootstrap.AT_ONCE", 100)
+    monkeypatch.setattr("aegis.evidence.bounds.mean_bounds.DRAWS_AT_ONCE", 100)
     means = resampled_means(x, stream(1, "a"), 500)
     assert means.shape == (500,)
     assert means.std() == pytest.approx(x.std() / math.sqrt(30), rel=0.2)
@@ -115,7 +115,7 @@ def test_bootstrap_resamples_in_parts_and_says_what_it_cannot_do(monkeypatch):
         assert found == pytest.approx(bca_bootstrap(x, 0.05, stream(1, "e")).value, rel=1e-12)
     with pytest.raises(SettingError, match="two resamples"):
         percentile_bootstrap(x, 0.05, stream(1, "b"), 1)
-    monkeypatch.setattr("aegis.evidence.bootstrap.resampled_means", lambda *_: np.full(10, 9.0))
+    monkeypatch.setattr("aegis.evidence.bounds.mean_bounds.resampled_means", lambda *_: np.full(10, 9.0))
     with pytest.raises(ModelError, match="one side"):
         bca_bootstrap(x, 0.05, stream(1, "d"))
 

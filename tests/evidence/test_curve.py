@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 
 from aegis.errors import RefusedError, SettingError
 from aegis.evidence import Sketch, value_grid
-from aegis.evidence.curve import Curve
+from aegis.evidence.sketch import WealthCurve
 from aegis.rng import stream
 
 
-def naive(curve: Curve, mean: float) -> float:
+def naive(curve: WealthCurve, mean: float) -> float:
     """The log wealth, bet by bet."""
     terms = [
         log - curve.count * math.log1p(bet * (mean + offset))
@@ -25,7 +25,7 @@ def naive(curve: Curve, mean: float) -> float:
     return best + math.log(sum(math.exp(term - best) for term in terms))
 
 
-def halved(curve: Curve, threshold: float, low: float, high: float) -> float:
+def halved(curve: WealthCurve, threshold: float, low: float, high: float) -> float:
     """The largest certified mean by halving alone."""
     if curve(low) < threshold:
         return low
@@ -35,14 +35,14 @@ def halved(curve: Curve, threshold: float, low: float, high: float) -> float:
 
 
 @st.composite
-def curves(draw: st.DrawFn) -> Curve:
+def curves(draw: st.DrawFn) -> WealthCurve:
     seed, count = draw(st.integers(0, 2**32)), draw(st.integers(1, 10**7))
     rng = stream(seed, "curves")
     bets = np.exp2(rng.uniform(-12, 6, draw(st.integers(1, 40))))
     offsets = rng.choice([0.0, draw(st.floats(0, 20))], bets.size)
     truth = draw(st.floats(0, 1))
     logs = count * np.log1p(bets * (truth + offsets)) - bets * count * rng.exponential(draw(st.sampled_from([1e-3, 1e-6, 1.0])))
-    return Curve(logs - math.log(bets.size), bets, offsets, count)
+    return WealthCurve(logs - math.log(bets.size), bets, offsets, count)
 
 
 @given(curves(), st.floats(1e-6, 1e3))
@@ -73,26 +73,26 @@ def test_few_evaluations_are_enough(monkeypatch):
     values = np.where(stream(1, "few").random(100_000) < 0.2, 4.5, 0.125) * 0.6
     curve = Sketch.empty(value_grid(0)).add_values(values).curve()
     asked = []
-    plain = Curve._at
-    monkeypatch.setattr(Curve, "_at", lambda self, mean: asked.append(mean) or plain(self, mean))
+    plain = WealthCurve._at
+    monkeypatch.setattr(WealthCurve, "_at", lambda self, mean: asked.append(mean) or plain(self, mean))
     curve.lower(math.log(20), 0.0, 1.0)
     assert len(asked) < 15
 
 
 def test_a_bet_that_is_sure_to_win_at_the_lowest_mean():
     """At the mean -1 the bet of 1 gains without limit: no tangent there, and still a bound."""
-    curve = Curve(np.array([5.0]), np.array([1.0]), np.array([0.0]), 10)
+    curve = WealthCurve(np.array([5.0]), np.array([1.0]), np.array([0.0]), 10)
     assert curve(-1.0) == math.inf
     assert curve.lower(3.0, -1.0, 1.0) == pytest.approx(math.expm1(0.2), rel=1e-12)
 
 
 def test_ends_the_wrong_way_round_are_refused():
-    curve = Curve(np.array([5.0]), np.array([1.0]), np.array([0.0]), 10)
+    curve = WealthCurve(np.array([5.0]), np.array([1.0]), np.array([0.0]), 10)
     with pytest.raises(SettingError, match="low < high"):
         curve.lower(3.0, 1.0, 1.0)
 
 
 def test_no_bet_left_certifies_nothing():
-    nothing = Curve(np.zeros(0), np.zeros(0), np.zeros(0), 10)
+    nothing = WealthCurve(np.zeros(0), np.zeros(0), np.zeros(0), 10)
     assert nothing(0.3) == -math.inf
     assert nothing.lower(3.0, 0.1, 1.0) == 0.1

@@ -15,14 +15,14 @@ from aegis.errors import RefusedError, SettingError
 from aegis.evidence import (
     FLOOR,
     Sketch,
-    doubted_filled,
     gain_grid,
     gain_stakes,
     least_weights,
+    sensitivity_factors,
     value_grid,
-    water_filled,
+    water_filled_factors,
 )
-from aegis.evidence.doubted import doubted_levels
+from aegis.evidence.sensitivity_bets import sensitivity_levels
 from aegis.rng import stream
 
 GAMMAS = st.sampled_from([1.0, 1.02, 1.2, 1.5, 3.0, 10.0])
@@ -67,7 +67,7 @@ def naive_stake(pi, nu, guess, bet, gamma):
 def test_factors_against_the_definition(seed, zeros, gamma, largest):
     pi, nu, guess, action, reward = case(seed, rows=2, zeros=zeros)
     bets = gain_grid(largest).bets[::3]
-    found = doubted_filled(least_weights(pi, nu, gamma), nu, guess, action, reward, bets, gamma)
+    found = sensitivity_factors(least_weights(pi, nu, gamma), nu, guess, action, reward, bets, gamma)
     for i, a in enumerate(action):
         for j, bet in enumerate(bets):
             weights, b = naive_stake(pi[i].tolist(), nu[i].tolist(), guess[i].tolist(), bet, gamma)
@@ -78,8 +78,8 @@ def test_factors_against_the_definition(seed, zeros, gamma, largest):
 def test_some_bets_cannot_be_afforded():
     pi, nu = np.array([[1.0, 0.0]]), np.array([[0.4, 0.6]])
     arguments = (nu, np.full((1, 2), 0.5), np.array([0]), np.array([0.5]), np.array([0.95 / 0.6, 0.95]))
-    ordinary = doubted_filled(least_weights(pi, nu, 1.0), *arguments, 1.0)
-    doubtful = doubted_filled(least_weights(pi, nu, 1.2), *arguments, 1.2)
+    ordinary = sensitivity_factors(least_weights(pi, nu, 1.0), *arguments, 1.0)
+    doubtful = sensitivity_factors(least_weights(pi, nu, 1.2), *arguments, 1.2)
     assert np.isnan(doubtful).tolist() == [[True, False]] and not np.isnan(ordinary[0, 1])
 
 
@@ -88,9 +88,9 @@ def test_some_bets_cannot_be_afforded():
 def test_at_a_factor_of_one_it_is_the_ordinary_bet(seed, zeros):
     pi, nu, guess, action, reward = case(seed, zeros=zeros)
     bets = gain_grid(1.0).bets
-    ordinary = water_filled(gain_stakes(pi, nu, nu), nu, guess, action, reward, bets)
+    ordinary = water_filled_factors(gain_stakes(pi, nu, nu), nu, guess, action, reward, bets)
     np.testing.assert_allclose(
-        doubted_filled(least_weights(pi, nu, 1.0), nu, guess, action, reward, bets, 1.0), ordinary, rtol=1e-10
+        sensitivity_factors(least_weights(pi, nu, 1.0), nu, guess, action, reward, bets, 1.0), ordinary, rtol=1e-10
     )
 
 
@@ -118,8 +118,8 @@ def test_a_factor_keeps_its_promises_whatever_the_truth(seed, zeros, gamma, acti
     least = least_weights(pi, nu, gamma)
     every = (np.repeat(least, logged.size, 0), np.repeat(nu, logged.size, 0), np.repeat(guess, logged.size, 0), logged)
     for reward in (0.0, 1.0):
-        assert (doubted_filled(*every, np.full(logged.size, reward), bets, gamma) >= FLOOR - 1e-12).all()
-    factors = doubted_filled(*every, means[logged], bets, gamma)
+        assert (sensitivity_factors(*every, np.full(logged.size, reward), bets, gamma) >= FLOOR - 1e-12).all()
+    factors = sensitivity_factors(*every, means[logged], bets, gamma)
     for j, bet in enumerate(bets):
         score = np.full(actions, -np.inf)
         score[logged] = factors[:, j] + bet * means[logged]  # what a truth adds to the mean of F and takes from the gain
@@ -136,7 +136,7 @@ def test_the_level_falls_with_the_factor(seed):
     rng = np.random.default_rng(seed)
     nu, kappa = rng.dirichlet(np.ones(5), 7), rng.random((7, 5)) * 3
     least, room = rng.random((7, 5)), np.array([0.95, 1.5, 8.0])
-    levels = [doubted_levels(kappa, least, nu, room, gamma) for gamma in (1.0, 1.1, 2.0, 7.0)]
+    levels = [sensitivity_levels(kappa, least, nu, room, gamma) for gamma in (1.0, 1.1, 2.0, 7.0)]
     for before, after in itertools.pairwise(levels):
         assert ((after <= before + 1e-9) | np.isnan(after)).all()
         assert np.isnan(after)[np.isnan(before)].all()
@@ -147,7 +147,7 @@ def test_extreme_weights_end_in_the_least_stake_not_in_too_large_a_one():
     least = np.array([[1e15, 3e14], [1e9, 0.0]])  # as of earlier decisions that carry over
     bets = np.array([0.9, 1e-6])
     for action in ([0, 0], [1, 1]):
-        found = doubted_filled(least, nu, np.full((2, 2), 0.7), np.array(action), np.zeros(2), bets, 1.5)
+        found = sensitivity_factors(least, nu, np.full((2, 2), 0.7), np.array(action), np.zeros(2), bets, 1.5)
         assert np.isfinite(found).all() and (found >= FLOOR).all()
 
 
@@ -165,7 +165,7 @@ def test_factors_below_one_are_errors(factor):
 def test_what_is_no_decision_is_refused():
     good = (np.ones((1, 2)), np.full((1, 2), 0.5), np.full((1, 2), 0.5))
     with pytest.raises(RefusedError, match="outside its declared range"):
-        doubted_filled(*good, np.array([0]), np.array([1.5]), np.array([0.5]), 1.2)
+        sensitivity_factors(*good, np.array([0]), np.array([1.5]), np.array([0.5]), 1.2)
 
 
 def test_false_claims_are_rare_where_the_truth_is_as_bad_as_claimed_survived():
@@ -181,7 +181,7 @@ def test_false_claims_are_rare_where_the_truth_is_as_bad_as_claimed_survived():
     for factor in (1.0, 1.2, gamma):
         least = least_weights(pi[None], nu[None], factor)
         data = (np.tile(nu, rows), np.tile([0.1, 0.1], rows), action.ravel(), reward.ravel(), grid.bets)
-        factors = doubted_filled(np.tile(least, rows), *data, factor).reshape(runs, units, -1)
+        factors = sensitivity_factors(np.tile(least, rows), *data, factor).reshape(runs, units, -1)
         plain = 1.0 + (least[0][action] - 1.0) * reward
         certified[factor] = (
             sum(Sketch.empty(grid).add_factors(run).certifies(0.0, delta) for run in factors),

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from aegis.evidence import FLOOR, Choice, Inner, gain_grid, inner_factors, outer_stakes
-from aegis.policies import cap
+from aegis.evidence import FLOOR, InnerLimits, LoggedChoice, gain_grid, inner_factors, outer_stakes
+from aegis.policies import capped_probabilities
 from aegis.rng import stream
 
 
@@ -24,8 +24,8 @@ def _level(kappa: np.ndarray, nu: np.ndarray, target: float) -> float:
 def _instance(seed: int, caps: tuple[float, float], logged_as_comparator: bool = True):
     rng = stream(seed, "joint")
     mu2, mu1 = rng.dirichlet(np.ones(3)), rng.dirichlet(np.ones(4), size=3)
-    pi2 = cap(rng.random((1, 3)), mu2[None], caps[0])[0]
-    pi1 = cap(rng.random((3, 4)), mu1, caps[1])
+    pi2 = capped_probabilities(rng.random((1, 3)), mu2[None], caps[0])[0]
+    pi1 = capped_probabilities(rng.random((3, 4)), mu1, caps[1])
     nu2, nu1 = (mu2, mu1) if logged_as_comparator else (rng.dirichlet(np.ones(3)), rng.dirichlet(np.ones(4), size=3))
     return rng, mu2, mu1, pi2, pi1, nu2, nu1
 
@@ -45,10 +45,10 @@ def test_the_mean_factor_is_at_most_one_plus_the_bet_times_the_gain(seed: int, c
     mean = np.zeros(bets.size)
     dead = np.zeros(bets.size, dtype=bool)
     for a in range(3):
-        outer = Choice(pi2[None], mu2[None], nu2[None], np.array([a]))
-        stakes = outer_stakes(outer, below_pi, below_mu, Inner(caps[1]), bets)
+        outer = LoggedChoice(pi2[None], mu2[None], nu2[None], np.array([a]))
+        stakes = outer_stakes(outer, below_pi, below_mu, InnerLimits(caps[1]), bets)
         for b in range(4):
-            inner = Choice(pi1[a][None], mu1[a][None], nu1[a][None], np.array([b]))
+            inner = LoggedChoice(pi1[a][None], mu1[a][None], nu1[a][None], np.array([b]))
             factor = inner_factors(
                 inner, outer.taken(pi2[None]), outer.taken(mu2[None]), stakes, guess[a][None], reward[a, b][None], bets
             )[0]
@@ -77,9 +77,9 @@ def test_factors_are_those_of_a_naive_transcription(seed: int) -> None:
     inner_kappa = np.maximum(z, 0) * guess[a] + np.maximum(-z, 0) * (1 - guess[a])
     t1 = _level(inner_kappa, nu1[a], (stake - FLOOR) / bet - np.maximum(u2[a] * mu1[a] - w2[a] * pi1[a], 0).sum())
     naive = FLOOR + bet * (max(t1 - inner_kappa[b], 0) + max(z[b], 0) * r + max(-z[b], 0) * (1 - r))
-    outer = Choice(pi2[None], mu2[None], nu2[None], np.array([a]))
-    stakes = outer_stakes(outer, below_pi[None], below_mu[None], Inner(caps[1]), np.array([bet]))
-    inner = Choice(pi1[a][None], mu1[a][None], nu1[a][None], np.array([b]))
+    outer = LoggedChoice(pi2[None], mu2[None], nu2[None], np.array([a]))
+    stakes = outer_stakes(outer, below_pi[None], below_mu[None], InnerLimits(caps[1]), np.array([bet]))
+    inner = LoggedChoice(pi1[a][None], mu1[a][None], nu1[a][None], np.array([b]))
     found = inner_factors(
         inner, outer.taken(pi2[None]), outer.taken(mu2[None]), stakes, guess[a][None], np.array([r]), np.array([bet])
     )
@@ -89,10 +89,10 @@ def test_factors_are_those_of_a_naive_transcription(seed: int) -> None:
 def test_a_broken_inner_cap_kills_the_bet() -> None:
     mu2, mu1 = np.array([[0.5, 0.5]]), np.array([[0.5, 0.5]])
     pi1 = np.array([[1.0, 0.0]])  # twice mu, promised 1.2
-    outer = Choice(mu2, mu2, mu2, np.array([0]))
+    outer = LoggedChoice(mu2, mu2, mu2, np.array([0]))
     bets = gain_grid(1 - 1 / 1.2).bets[:1]
-    stakes = outer_stakes(outer, np.full((1, 2), 0.5), np.full((1, 2), 0.5), Inner(1.2), bets)
+    stakes = outer_stakes(outer, np.full((1, 2), 0.5), np.full((1, 2), 0.5), InnerLimits(1.2), bets)
     found = inner_factors(
-        Choice(pi1, mu1, mu1, np.array([0])), np.ones(1), np.ones(1), stakes, np.full((1, 2), 0.5), np.array([0.5]), bets
+        LoggedChoice(pi1, mu1, mu1, np.array([0])), np.ones(1), np.ones(1), stakes, np.full((1, 2), 0.5), np.array([0.5]), bets
     )
     assert np.isnan(found).all()

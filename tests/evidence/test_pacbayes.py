@@ -100,7 +100,7 @@ def test_grid_bound_without_kl_is_that_of_the_sketch():
 def test_many_units_are_added_in_parts(monkeypatch):
     values, grid = stream(1, "parts").random((300, 3)), value_grid(0)
     whole = sharp_grid_bound(values, grid, 0.05).value
-    monkeypatch.setattr("aegis.evidence.pacbayes.AT_ONCE", 1000)
+    monkeypatch.setattr("aegis.evidence.bounds.pac_bayes.LOGS_AT_ONCE", 1000)
     assert sharp_grid_bound(values, grid, 0.05).value == pytest.approx(whole, abs=1e-12)
 
 

@@ -14,7 +14,7 @@ from scipy import stats
 
 from aegis.errors import RefusedError, SettingError
 from aegis.evidence import Particles, Sketch, best_posterior, particle_kl, value_grid
-from aegis.evidence.best_posterior import objective, step
+from aegis.evidence.bounds.pac_bayes import posterior_objective, posterior_step
 from aegis.rng import stream
 
 ROWS = st.lists(st.lists(st.floats(0, 20), min_size=3, max_size=3), min_size=1, max_size=20)
@@ -55,7 +55,7 @@ def test_sums_are_rounded_down_and_are_those_of_a_sketch(rows):
 def test_units_are_added_in_parts_alike(monkeypatch):
     values = stream(1, "parts").random((500, 4))
     whole = Particles.empty(value_grid(0), 4).add(values)
-    monkeypatch.setattr("aegis.evidence.particles.AT_ONCE", 2000)
+    monkeypatch.setattr("aegis.evidence.bounds.pac_bayes.PARTICLE_LOGS_AT_ONCE", 2000)
     assert same(Particles.empty(value_grid(0), 4).add(values), whole)
 
 
@@ -82,10 +82,10 @@ def test_every_step_raises_the_objective(seed, mean):
     rng = stream(seed, "steps")
     particles = Particles.empty(value_grid(0), 4, rng.dirichlet(np.ones(4))).add(rng.gamma(0.5, 1.0, (60, 4)))
     weights = rng.dirichlet(np.ones(4), 5)
-    before = objective(particles, weights, mean)
+    before = posterior_objective(particles, weights, mean)
     for _ in range(5):
-        weights = step(particles, weights, mean)
-        after = objective(particles, weights, mean)
+        weights = posterior_step(particles, weights, mean)
+        after = posterior_objective(particles, weights, mean)
         assert (after >= before - 1e-9).all()
         before = after
 

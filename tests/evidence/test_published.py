@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from aegis.errors import RefusedError, SettingError
 from aegis.evidence import (
-    Reading,
+    BoundOrigin,
     algorithm_2_gate,
     closed_form_lam,
     largest_observed,
@@ -22,7 +22,7 @@ from aegis.evidence import (
     select_scope,
     split_sizes,
 )
-from aegis.evidence.smoothed import root_lam
+from aegis.evidence.bounds.prism import root_lam
 from aegis.rng import stream
 
 SHARES = st.lists(st.floats(0, 1), min_size=1, max_size=12)
@@ -86,10 +86,10 @@ def test_root_is_one_over_the_root_of_the_units():
     ("change", "words"),
     [
         ({"lam": "closed form"}, "lam was chosen on the certified units"),
-        ({"reading": Reading(largest_from="observed")}, "largest weight observed"),
-        ({"reading": Reading(particles="draws")}, "Monte-Carlo average of frozen draws"),
-        ({"reading": Reading(logging="own")}, "on-policy variant is biased"),
-        ({"reading": Reading(prior_fixed=False)}, "prior p0 saw"),
+        ({"reading": BoundOrigin(largest_from="observed")}, "largest weight observed"),
+        ({"reading": BoundOrigin(particles="draws")}, "Monte-Carlo average of frozen draws"),
+        ({"reading": BoundOrigin(logging="own")}, "on-policy variant is biased"),
+        ({"reading": BoundOrigin(prior_fixed=False)}, "prior p0 saw"),
         ({"largest": 0.9}, "values lie in"),
     ],
 )
@@ -107,7 +107,7 @@ def test_each_broken_condition_takes_the_certificate_away(change, words):
 
 
 def test_draws_of_a_single_particle_need_no_average():
-    assert published_bound(np.array([0.2, 0.4]), 0.05, 0.3, 1.0, reading=Reading(particles="draws")).certificate
+    assert published_bound(np.array([0.2, 0.4]), 0.05, 0.3, 1.0, reading=BoundOrigin(particles="draws")).certificate
 
 
 def test_the_estimate_alone_is_never_a_certificate():
@@ -118,7 +118,7 @@ def test_the_estimate_alone_is_never_a_certificate():
 
 
 def test_mixed_data_speak_of_an_average():
-    bound = published_bound(np.array([0.2, 0.4]), 0.05, 0.3, 1.0, reading=Reading(logging="adaptive"))
+    bound = published_bound(np.array([0.2, 0.4]), 0.05, 0.3, 1.0, reading=BoundOrigin(logging="adaptive"))
     assert bound.certificate
     assert "average over the logged episodes" in bound.claim
 
@@ -188,7 +188,7 @@ def test_what_cannot_be_used_is_refused_by_name():
     with pytest.raises(SettingError, match="by unit"):
         published_bound(np.zeros(0), 0.05, 0.3, 2.0)
     with pytest.raises(SettingError, match=r"unknown kind of logging 'fix'.*did you mean 'fixed'"):
-        Reading(logging="fix")
+        BoundOrigin(logging="fix")
     with pytest.raises(SettingError, match="found 'close form'"):
         published_bound(np.ones(3), 0.05, "close form", 2.0)
     with pytest.raises(SettingError, match="delta is a risk"):

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from aegis.evidence import (
-    Reading,
+    BoundOrigin,
     algorithm_2_gate,
     largest_observed,
     lower_path,
@@ -89,7 +89,7 @@ def test_b_from_the_largest_observed_weight_inflates_the_bound():
         seen = largest_observed(weights)
         below += seen < 100.0
         declared = published_bound(values, DELTA, "closed form", 100.0).value
-        lifted = published_bound(values, DELTA, "closed form", seen, reading=Reading(largest_from="observed"))
+        lifted = published_bound(values, DELTA, "closed form", seen, reading=BoundOrigin(largest_from="observed"))
         assert not lifted.certificate
         lifts.append(lifted.value - declared)
     assert below >= 95
@@ -163,7 +163,7 @@ def frozen_draws(units, runs, particles, seed):
     for _ in range(runs):
         chance = rng.uniform(0.6, 1.0, particles)
         values = (rng.random((units, particles)) < chance).astype(np.float64)
-        violations += published_bound(values, DELTA, lam, 1.0, reading=Reading(particles="draws")).value > 0.8
+        violations += published_bound(values, DELTA, lam, 1.0, reading=BoundOrigin(particles="draws")).value > 0.8
     return violations / runs
 
 
@@ -199,7 +199,7 @@ def test_data_from_before_and_after_another_level_s_handover_are_not_one_sample(
     assert estimate == pytest.approx(pooled.mean(), abs=1e-3)
     assert -24 < standard_errors(pooled) < -16
     assert abs(standard_errors(full)) < 3.5
-    assert published_bound(full, DELTA, 0.01, 4.0, reading=Reading(logging="adaptive")).value < truth
+    assert published_bound(full, DELTA, 0.01, 4.0, reading=BoundOrigin(logging="adaptive")).value < truth
 
 
 def test_the_path_of_the_sharp_form_keeps_its_promise_where_lam_star_does_not():

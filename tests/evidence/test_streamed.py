@@ -8,15 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aegis.errors import RefusedError
-from aegis.evidence import Sketch, Streamed, value_grid
-from aegis.evidence.sketch import AT_ONCE
+from aegis.evidence import Sketch, SketchStream, value_grid
+from aegis.evidence.sketch import SKETCH_UNITS_AT_ONCE
 from aegis.rng import stream
 
 
 @given(st.lists(st.one_of(st.floats(0, 1e6), st.none()), max_size=40))
 def test_a_stream_is_the_sketch_of_its_units_whenever_one_looks(steps):
     grid = value_grid(0)
-    found, seen = Streamed(grid), []
+    found, seen = SketchStream(grid), []
     for step in steps:
         if step is None:
             assert found.sketch().sums == Sketch.empty(grid).add_values(np.array(seen)).sums
@@ -28,8 +28,8 @@ def test_a_stream_is_the_sketch_of_its_units_whenever_one_looks(steps):
 
 
 def test_more_units_than_are_held():
-    values = stream(1, "streamed").random(AT_ONCE + 10)
-    found = Streamed(value_grid(0))
+    values = stream(1, "streamed").random(SKETCH_UNITS_AT_ONCE + 10)
+    found = SketchStream(value_grid(0))
     for value in values.tolist():
         found.add(value)
     whole = Sketch.empty(value_grid(0)).add_values(values)
@@ -39,7 +39,7 @@ def test_more_units_than_are_held():
 
 @pytest.mark.parametrize("bad", [-1e-9, float("nan"), float("inf")])
 def test_a_bad_unit_is_refused_and_the_others_stay(bad):
-    found = Streamed(value_grid(0))
+    found = SketchStream(value_grid(0))
     found.add(0.5)
     with pytest.raises(RefusedError, match="unit 1: a unit's value is a finite number from 0"):
         found.add(bad)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from aegis.errors import RefusedError
-from aegis.evidence import FLOOR, Sketch, gain_grid, gain_stakes, value_grid, value_stakes, water_filled
+from aegis.evidence import FLOOR, Sketch, gain_grid, gain_stakes, value_grid, value_stakes, water_filled_factors
 from aegis.rng import stream
 
 
@@ -45,7 +45,7 @@ def test_factors_against_the_definition(seed, zeros, value):
     pi, mu, nu, guess, action, reward = random_case(seed, zeros=zeros)
     stakes = value_stakes(pi, nu) if value else gain_stakes(pi, mu, nu)
     bets = gain_grid(1.0).bets
-    found = water_filled(stakes, nu, guess, action, reward, bets)
+    found = water_filled_factors(stakes, nu, guess, action, reward, bets)
     for i in range(len(nu)):
         for j, bet in enumerate(bets):
             wanted = naive_factor(
@@ -68,7 +68,7 @@ def test_a_factor_keeps_its_two_promises(seed, zeros, bet_share):
         for a in range(nu.shape[1]):
             if nu[0, a] == 0:
                 continue
-            factor = water_filled(stakes, nu, guess, np.array([a]), rewards[a : a + 1], bets)[0, 0]
+            factor = water_filled_factors(stakes, nu, guess, np.array([a]), rewards[a : a + 1], bets)[0, 0]
             assert factor >= FLOOR
             total += nu[0, a] * factor
         unlogged = nu[0] == 0
@@ -81,7 +81,7 @@ def test_a_factor_keeps_its_two_promises(seed, zeros, bet_share):
 def test_an_unaffordable_bet_dies_and_is_never_left_out():
     pi, mu = np.array([[1.0, 0.0]]), np.array([[0.1, 0.9]])
     bets = gain_grid(0.5).bets  # the cap says T <= 0.5, the candidate has T = 0.9
-    found = water_filled(gain_stakes(pi, mu, mu), mu, np.full((1, 2), 0.5), np.array([1]), np.array([0.4]), bets)
+    found = water_filled_factors(gain_stakes(pi, mu, mu), mu, np.full((1, 2), 0.5), np.array([1]), np.array([0.4]), bets)
     assert np.isnan(found[0, 0])
     assert Sketch.empty(gain_grid(0.5)).add_factors(found).sums[0] is None
 
@@ -96,7 +96,9 @@ def test_bad_logging_is_refused():
     ):
         logging = np.array(nu)
         with pytest.raises(RefusedError, match=what):
-            water_filled(gain_stakes(pi, pi, logging), logging, pi, np.array([action]), np.array([reward]), np.array([0.5]))
+            water_filled_factors(
+                gain_stakes(pi, pi, logging), logging, pi, np.array([action]), np.array([reward]), np.array([0.5])
+            )
 
 
 @pytest.mark.parametrize("guess", ["right", "constant", "reversed"])
@@ -115,7 +117,7 @@ def test_false_certification_at_a_null_that_varies_with_context(guess):
     grid = gain_grid(1.0)
     flat = [x.reshape(-1, actions) for x in (pi, logging, prediction)]
     stakes = gain_stakes(flat[0], flat[1], flat[1])
-    factors = water_filled(stakes, flat[1], flat[2], action.ravel(), reward.ravel(), grid.bets).reshape(runs, units, -1)
+    factors = water_filled_factors(stakes, flat[1], flat[2], action.ravel(), reward.ravel(), grid.bets).reshape(runs, units, -1)
     wealth = np.logaddexp.reduce(grid.log_weights + np.log(factors).cumsum(axis=1), axis=2)
     false = int((wealth >= math.log(1 / delta)).any(axis=1).sum())
     assert stats.binomtest(false, runs, delta, alternative="greater").pvalue > 0.001
@@ -130,7 +132,7 @@ def test_a_real_gain_is_certified_faster_than_by_plain_weights():
     action = rng.integers(0, actions, units)
     reward = np.clip(means[np.arange(units), action] + 0.05 * rng.standard_normal(units), 0, 1)
     grid = gain_grid(0.5, 4)
-    filled = water_filled(gain_stakes(pi, nu, nu), nu, means, action, reward, grid.bets)
+    filled = water_filled_factors(gain_stakes(pi, nu, nu), nu, means, action, reward, grid.bets)
     weight = pi[np.arange(units), action] * actions
     plain = (weight - 1) * reward + 1
     first = {}

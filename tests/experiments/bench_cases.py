@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from aegis.experiments import Bench, Results, parse_bench
+from aegis.paper import Bench, BenchResults, parse_bench
 
 SMALL = """
 title: A small bench
@@ -33,11 +33,11 @@ def bench(text: str = SMALL, **replaced: str) -> Bench:
     return parse_bench("\n".join(lines), "small", "small.yaml")
 
 
-def results(arms: Mapping[tuple[str, Any], list[Any]], metric: str = "reward", swept: bool = False) -> Results:
+def results(arms: Mapping[tuple[str, Any], list[Any]], metric: str = "reward", swept: bool = False) -> BenchResults:
     """Return results with one metric by arm and value."""
     names = dict.fromkeys(arm for arm, _ in arms)
     sweep = "\nsweep: {key: world.f_a, values: [1, 2, 3]}" if swept else ""
     listed = "\n".join(f"  {name}: {{agent: nested_nig}}" for name in names)
     text = SMALL[: SMALL.index("arms:")] + f"arms:\n{listed}{sweep}\n"
     found = {key: {seed: {metric: number} for seed, number in enumerate(numbers)} for key, numbers in arms.items()}
-    return Results(parse_bench(text, "small", "small.yaml"), "quick", 3, found)
+    return BenchResults(parse_bench(text, "small", "small.yaml"), "quick", 3, found)

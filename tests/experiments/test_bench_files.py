@@ -8,9 +8,9 @@ import pytest
 from bench_cases import SMALL, bench
 
 from aegis.errors import InputError, SettingError
-from aegis.experiments import MEASURES, Store, collect, judge, load_bench, names, plan_of, run_plans
-from aegis.experiments.bench import merged
-from aegis.experiments.claims import FAILS, HOLDS
+from aegis.paper import MEASURES, ResultStore, collect_results, judge_claim, list_benches, load_bench, plan_bench, run_plans
+from aegis.paper.bench_claims import FAILS, HOLDS
+from aegis.paper.bench_file import merge_settings
 
 TINY: dict[str, dict[str, object]] = {
     "online": {"episodes": 6},
@@ -22,22 +22,22 @@ TINY: dict[str, dict[str, object]] = {
 }
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", list_benches())
 def test_every_bench_runs_and_its_claims_can_be_judged(name: str) -> None:
     found = load_bench(name)
     assert found.name == name and found.title and found.section and found.question and found.claims
-    store, plan = Store(None), plan_of(found, "quick", {"seeds": 2, **TINY[found.measure]})
+    store, plan = ResultStore(None), plan_bench(found, "quick", {"seeds": 2, **TINY[found.measure]})
     assert run_plans([plan], store) == []
-    results = collect(plan, store)
+    results = collect_results(plan, store)
     assert results.complete
     rows = results.rows()
     assert {row["agent"] for row in rows} == set(found.arms)
     assert all({"agent", "mean", "sd", "oracle", "paper"} <= row.keys() for row in rows)
     for claim in found.claims:
-        assert judge(claim, results).verdict in (HOLDS, FAILS, "cannot be tested")
+        assert judge_claim(claim, results).verdict in (HOLDS, FAILS, "cannot be tested")
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", list_benches())
 def test_everything_the_paper_reports_is_shown(name: str) -> None:
     found = load_bench(name)
     rows = collect_one(name)
@@ -49,18 +49,18 @@ def test_everything_the_paper_reports_is_shown(name: str) -> None:
 
 def collect_one(name: str) -> list[dict[str, object]]:
     """Return the rows of a bench whose runs all gave zero."""
-    plan = plan_of(load_bench(name), "full", {"seeds": 1})
-    store = Store(None)
+    plan = plan_bench(load_bench(name), "full", {"seeds": 1})
+    store = ResultStore(None)
     numbers: dict[str, object] = dict.fromkeys(plan.bench.metrics, 0.0)
     numbers |= {name.partition("@")[0]: [0.0] * len(plan.bench.points) for name in plan.bench.metrics if "@" in name}
     for unit in plan.units:
         store.add(unit, {0: numbers})
-    return collect(plan, store).rows()
+    return collect_results(plan, store).rows()
 
 
 def test_full_is_what_the_paper_did() -> None:
-    assert {unit.settings["episodes"] for unit in plan_of(load_bench("1b"), "full").units} == {2000}
-    assert plan_of(load_bench("1b"), "full").seeds == 10
+    assert {unit.settings["episodes"] for unit in plan_bench(load_bench("1b"), "full").units} == {2000}
+    assert plan_bench(load_bench("1b"), "full").seeds == 10
 
 
 @pytest.mark.parametrize(
@@ -96,23 +96,23 @@ def test_a_file_of_ones_own(tmp_path: Path) -> None:
 
 
 def test_settings_are_merged_from_the_base_over_the_preset_to_the_arm_and_what_was_asked() -> None:
-    found = plan_of(bench(), "full", {"world.f_a": 1.0})
+    found = plan_bench(bench(), "full", {"world.f_a": 1.0})
     assert [unit.settings["episodes"] for unit in found.units] == [8, 8]
     assert found.units[0].settings["world"] == {"name": "additive", "inner_steps": 3, "f_a": 1.0}
     assert found.units[0].settings["agent"] == "nested_nig"
-    assert merged({"a": {"b": 1, "c": 2}}, {"a": {"c": 3}, "d": None}) == {"a": {"b": 1, "c": 3}}
+    assert merge_settings({"a": {"b": 1, "c": 2}}, {"a": {"c": 3}, "d": None}) == {"a": {"b": 1, "c": 3}}
 
 
 @pytest.mark.parametrize("changes", [{"sedes": 3}, {"seeds": 0}, {"world": 3}, {"episodes.x": 3}, {"episodes": 1.5}])
 def test_changes_that_cannot_be(changes: dict[str, object]) -> None:
     with pytest.raises(SettingError):
-        plan_of(bench(), "quick", changes)
+        plan_bench(bench(), "quick", changes)
 
 
 def test_the_digest_depends_on_settings_alone() -> None:
-    first, second = (plan_of(bench(), "full", {"seeds": seeds}).units[0] for seeds in (2, 5))
+    first, second = (plan_bench(bench(), "full", {"seeds": seeds}).units[0] for seeds in (2, 5))
     assert first.key == second.key
-    assert first.key != plan_of(bench(), "full", {"episodes": 9}).units[0].key
+    assert first.key != plan_bench(bench(), "full", {"episodes": 9}).units[0].key
 
 
 def test_measures_are_documented() -> None:

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from aegis.experiments import MEASURES, TESTS, Store, parse_bench, plan_of, run_plans
-from aegis.experiments.bench import Bench
-from aegis.experiments.figures import FIGURES
+from aegis.paper import MEASURES, TESTS, Bench, ResultStore, parse_bench, plan_bench, run_plans
+from aegis.paper.bench_figures import FIGURES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "bench.md").read_text(encoding="utf-8")
 
@@ -23,7 +22,7 @@ def test_the_file_on_the_page_is_a_bench() -> None:
     text = re.search(r"```yaml\n(.*?)```", PAGE, re.S)
     assert text is not None
     bench = parse_bench(text[1], "mine", "docs/bench.md")
-    assert run_plans([plan_of(bench, "quick", {"episodes": 3, "seeds": 1})], Store(None)) == []
+    assert run_plans([plan_bench(bench, "quick", {"episodes": 3, "seeds": 1})], ResultStore(None)) == []
 
 
 def test_the_program_on_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,10 +11,9 @@ import pytest
 from bench_cases import SMALL, bench
 
 from aegis.errors import InputError, SettingError
-from aegis.experiments import Store, load_bench, parse_bench, plan_of, run_plans
-from aegis.experiments import runner as running
-from aegis.experiments.measured import OPTIONS, metrics_of
-from aegis.experiments.measures import MEASURES
+from aegis.paper import MEASURES, ResultStore, load_bench, parse_bench, plan_bench, run_plans
+from aegis.paper import bench_runs as running
+from aegis.paper.measure_table import OPTIONS, metrics_of
 
 ADDITIVE = {"name": "additive", "inner_steps": 3}
 
@@ -22,8 +21,8 @@ ADDITIVE = {"name": "additive", "inner_steps": 3}
 @pytest.fixture
 def stored(tmp_path: Path) -> tuple[Path, Any]:
     """Return the file of the first arm of a small bench that has been run, and the plan."""
-    plan = plan_of(bench(), "quick")
-    run_plans([plan], Store(tmp_path))
+    plan = plan_bench(bench(), "quick")
+    run_plans([plan], ResultStore(tmp_path))
     return tmp_path / "small" / f"{plan.units[0].key}.jsonl", plan
 
 
@@ -55,11 +54,11 @@ def test_a_damaged_line_is_named_with_its_remedy(damage: Any, says: str, stored:
     lines = path.read_bytes().splitlines()
     path.write_bytes(b"\n".join([lines[0], damage(lines[1]), lines[2], b""]))
     with pytest.raises(InputError) as raised:
-        run_plans([plan], Store(path.parents[1]))
+        run_plans([plan], ResultStore(path.parents[1]))
     message = str(raised.value)
     assert f"{path}, line 2: {says}" in message and "delete it" in message
     path.write_bytes(b"\n".join([lines[0], lines[2], b""]))
-    store = Store(path.parents[1])
+    store = ResultStore(path.parents[1])
     assert store.missing(plan.units[0], range(3)) == [1]
     assert run_plans([plan], store) == []
     assert sorted(path.read_bytes().splitlines()) == sorted(lines)
@@ -69,14 +68,14 @@ def test_a_last_line_that_is_damaged_but_whole_is_told(stored: tuple[Path, Any])
     path, plan = stored
     path.write_bytes(path.read_bytes() + b'{"seed": 4}')
     with pytest.raises(InputError, match="line 4: has no 'found'"):
-        Store(path.parents[1]).read(plan.units[0])
+        ResultStore(path.parents[1]).read(plan.units[0])
 
 
 def test_reading_changes_nothing_on_disk(stored: tuple[Path, Any]) -> None:
     path, plan = stored
     cut = path.read_bytes()[:-9]  # perhaps somebody is just writing the rest
     path.write_bytes(cut)
-    assert len(Store(path.parents[1]).read(plan.units[0])) == 2
+    assert len(ResultStore(path.parents[1]).read(plan.units[0])) == 2
     assert path.read_bytes() == cut
 
 
@@ -85,7 +84,7 @@ def test_a_file_that_cannot_be_read(stored: tuple[Path, Any]) -> None:
     path.unlink()
     path.mkdir()
     with pytest.raises(InputError, match="cannot read"):
-        Store(path.parents[1]).read(plan.units[0])
+        ResultStore(path.parents[1]).read(plan.units[0])
 
 
 class Interrupted:
@@ -113,27 +112,27 @@ class Interrupted:
 
 
 def test_what_others_have_done_is_kept_when_it_is_interrupted(tmp_path: Path) -> None:
-    plan = plan_of(bench(), "quick", {"seeds": 12})
+    plan = plan_bench(bench(), "quick", {"seeds": 12})
     with pytest.raises(KeyboardInterrupt):
-        run_plans([plan], Store(tmp_path), Interrupted())
-    kept = Store(tmp_path)
+        run_plans([plan], ResultStore(tmp_path), Interrupted())
+    kept = ResultStore(tmp_path)
     assert [len(kept.read(unit)) for unit in plan.units] == [10, 0]
 
 
 def test_interrupted_while_it_stores_it_stores_after_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole, interrupted = Store._append, []
+    whole, interrupted = ResultStore._append, []
 
-    def once(store: Store, *given: Any) -> None:
+    def once(store: ResultStore, *given: Any) -> None:
         if not interrupted:
             interrupted.append(given)
             raise KeyboardInterrupt
         whole(store, *given)
 
-    monkeypatch.setattr(Store, "_append", once)
-    plan = plan_of(bench(), "quick")
+    monkeypatch.setattr(ResultStore, "_append", once)
+    plan = plan_bench(bench(), "quick")
     with pytest.raises(KeyboardInterrupt):
-        run_plans([plan], Store(tmp_path))
-    kept = Store(tmp_path)
+        run_plans([plan], ResultStore(tmp_path))
+    kept = ResultStore(tmp_path)
     assert [len(kept.read(unit)) for unit in plan.units] == [3, 0]
 
 
@@ -158,7 +157,7 @@ def test_interrupted_while_it_stores_it_stores_after_all(tmp_path: Path, monkeyp
 )
 def test_a_setting_that_cannot_work_is_named_before_anything_runs(changes: dict[str, Any], says: str) -> None:
     with pytest.raises(SettingError) as raised:
-        plan_of(bench(SMALL.replace("flat_joint", "nested_nig")), "quick", changes)
+        plan_bench(bench(SMALL.replace("flat_joint", "nested_nig")), "quick", changes)
     assert says in str(raised.value) and "bench small" in str(raised.value)
 
 
@@ -185,7 +184,7 @@ def test_a_setting_that_cannot_work_is_named_before_anything_runs(changes: dict[
 )
 def test_a_setting_of_a_measure_that_cannot_work(name: str, changes: dict[str, Any], says: str) -> None:
     with pytest.raises(SettingError) as raised:
-        plan_of(load_bench(name), "full", changes)
+        plan_bench(load_bench(name), "full", changes)
     assert says in str(raised.value) and f"bench {name}" in str(raised.value)
 
 
@@ -223,7 +222,7 @@ CLAIM = "claims: [{says: so, test: %s, with: {%s}}]"
 def test_what_can_never_come_out_of_a_bench_is_told_before_it_runs(line: str, says: str) -> None:
     text = SMALL[: SMALL.index("paper:")] + line
     with pytest.raises(InputError) as raised:
-        plan_of(parse_bench(text, "small", "small.yaml"), "quick")
+        plan_bench(parse_bench(text, "small", "small.yaml"), "quick")
     assert says in str(raised.value) and "bench small" in str(raised.value)
 
 
@@ -259,6 +258,6 @@ def test_the_options_are_those_that_a_measure_takes(measure: str) -> None:
 
 @pytest.mark.parametrize("name", ["1b", "1c", "firing-order"])
 def test_seeds_that_are_not_run_in_lockstep_are_kept_one_by_one(name: str) -> None:
-    unit = plan_of(load_bench(name), "quick").units[0]
+    unit = plan_bench(load_bench(name), "quick").units[0]
     parts = [part.seeds for part in running._parts(unit, list(range(6)))]
     assert parts == ([(0, 1, 2, 3, 4), (5,)] if name == "1b" else [(seed,) for seed in range(6)])

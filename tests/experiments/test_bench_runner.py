@@ -9,30 +9,30 @@ from typing import Any
 import pytest
 from bench_cases import bench
 
-from aegis.engine import Local, engine_of
+from aegis.engine import Local, parse_engine
 from aegis.errors import OutputError
-from aegis.experiments import Store, collect, plan_of, run_plans
-from aegis.experiments import runner as running
+from aegis.paper import ResultStore, collect_results, plan_bench, run_plans
+from aegis.paper import bench_runs as running
 
 
 def test_what_is_there_is_not_run_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = plan_of(bench(), "quick")
-    assert run_plans([plan], Store(tmp_path)) == []
-    first = collect(plan, Store(tmp_path)).rows()
+    plan = plan_bench(bench(), "quick")
+    assert run_plans([plan], ResultStore(tmp_path)) == []
+    first = collect_results(plan, ResultStore(tmp_path)).rows()
     with monkeypatch.context() as patch:
         patch.setattr(running, "MEASURES", {})
-        assert run_plans([plan], Store(tmp_path)) == []
-    assert collect(plan, Store(tmp_path)).rows() == first
-    more = plan_of(bench(), "quick", {"seeds": 4})
+        assert run_plans([plan], ResultStore(tmp_path)) == []
+    assert collect_results(plan, ResultStore(tmp_path)).rows() == first
+    more = plan_bench(bench(), "quick", {"seeds": 4})
     told: list[Any] = []
-    assert run_plans([more], Store(tmp_path), say=lambda *said: told.append(said[2])) == []
+    assert run_plans([more], ResultStore(tmp_path), say=lambda *said: told.append(said[2])) == []
     assert told == ["small: linear", "small: table"]
-    assert [row["runs"] for row in collect(more, Store(tmp_path)).rows()] == [4, 4]
+    assert [row["runs"] for row in collect_results(more, ResultStore(tmp_path)).rows()] == [4, 4]
 
 
 def test_seeds_do_not_depend_on_what_runs_beside_them_or_on_how_many_processes(tmp_path: Path) -> None:
-    plan, more = plan_of(bench(), "quick", {"seeds": 2}), plan_of(bench(), "quick", {"seeds": 7})
-    alone, together = Store(None), Store(tmp_path)
+    plan, more = plan_bench(bench(), "quick", {"seeds": 2}), plan_bench(bench(), "quick", {"seeds": 7})
+    alone, together = ResultStore(None), ResultStore(tmp_path)
     run_plans([plan], alone)
     run_plans([more], together, engine=Local(2))
     for unit in plan.units:
@@ -40,12 +40,12 @@ def test_seeds_do_not_depend_on_what_runs_beside_them_or_on_how_many_processes(t
 
 
 def test_a_part_that_fails_is_listed_and_the_others_are_run(tmp_path: Path) -> None:
-    plan = plan_of(bench(), "quick")
+    plan = plan_bench(bench(), "quick")
     table = plan.units[1]
     plan = replace(plan, units=(plan.units[0], replace(table, settings={**table.settings, "agent": "x"})))
-    (failure,) = run_plans([plan], Store(tmp_path))
+    (failure,) = run_plans([plan], ResultStore(tmp_path))
     assert failure.unit.arm == "table" and "unknown agent 'x'" in failure.why
-    results = collect(plan, Store(tmp_path))
+    results = collect_results(plan, ResultStore(tmp_path))
     assert not results.complete and {row["agent"] for row in results.rows()} == {"linear"}
 
 
@@ -54,46 +54,46 @@ def test_whatever_is_raised_names_its_place(monkeypatch: pytest.MonkeyPatch) -> 
         raise ZeroDivisionError("by hand")
 
     monkeypatch.setattr(running, "MEASURES", {"online": broken})
-    failures = run_plans([plan_of(bench(), "quick")], Store(None))
+    failures = run_plans([plan_bench(bench(), "quick")], ResultStore(None))
     assert len(failures) == 2
     assert "ZeroDivisionError: by hand" in failures[0].why and "test_bench_runner.py" in failures[0].why
 
 
 def test_interrupted_it_keeps_what_was_done(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = plan_of(bench(), "quick")
+    plan = plan_bench(bench(), "quick")
 
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        run_plans([plan], Store(tmp_path), say=stop)
-    kept = Store(tmp_path)
+        run_plans([plan], ResultStore(tmp_path), say=stop)
+    kept = ResultStore(tmp_path)
     assert [len(kept.read(unit)) for unit in plan.units] == [3, 0]
 
 
 def test_a_line_that_was_cut_off_is_run_again(tmp_path: Path) -> None:
-    plan = plan_of(bench(), "quick")
-    run_plans([plan], Store(tmp_path))
+    plan = plan_bench(bench(), "quick")
+    run_plans([plan], ResultStore(tmp_path))
     unit = plan.units[0]
     path = tmp_path / "small" / f"{unit.key}.jsonl"
     path.write_bytes(path.read_bytes()[:-9])
-    store = Store(tmp_path)
+    store = ResultStore(tmp_path)
     assert store.missing(unit, range(3)) == [2]
     assert run_plans([plan], store) == []
-    assert Store(tmp_path).missing(unit, range(3)) == []
+    assert ResultStore(tmp_path).missing(unit, range(3)) == []
 
 
 def test_a_store_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "store").mkdir()
     (tmp_path / "store" / "small").write_text("in the way")
     with pytest.raises(OutputError, match="cannot write"):
-        run_plans([plan_of(bench(), "quick")], Store(tmp_path / "store"))
+        run_plans([plan_bench(bench(), "quick")], ResultStore(tmp_path / "store"))
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::UserWarning")
 def test_a_dask_cluster_gives_the_same() -> None:
     pytest.importorskip("distributed", reason="Dask is not installed: pip install 'aegis-handover[distributed]'")
-    plan = plan_of(bench(), "quick")
-    alone, cluster = Store(None), Store(None)
-    assert run_plans([plan], alone) == run_plans([plan], cluster, engine=engine_of("dask", 2)) == []
-    assert collect(plan, alone).rows() == collect(plan, cluster).rows()
+    plan = plan_bench(bench(), "quick")
+    alone, cluster = ResultStore(None), ResultStore(None)
+    assert run_plans([plan], alone) == run_plans([plan], cluster, engine=parse_engine("dask", 2)) == []
+    assert collect_results(plan, alone).rows() == collect_results(plan, cluster).rows()

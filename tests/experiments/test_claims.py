@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from aegis.errors import SettingError
-from aegis.experiments import Results
-from aegis.experiments.bench import Claim
-from aegis.experiments.claims import FAILS, HOLDS, TESTS, UNTESTED, Judged, judge
+from aegis.paper import TESTS, BenchResults, JudgedClaim, judge_claim
+from aegis.paper.bench_claims import FAILS, HOLDS, UNTESTED
+from aegis.paper.bench_file import BenchClaim
 
 numbers = st.lists(st.floats(-50, 50).map(lambda x: round(x, 3)), min_size=2, max_size=6)
 
 
-def judged(test: str, found: object, **given: object) -> Judged:
-    return judge(Claim.model_validate({"says": "so", "test": test, "with": given}), found)  # type: ignore[arg-type]
+def judged(test: str, found: object, **given: object) -> JudgedClaim:
+    return judge_claim(BenchClaim.model_validate({"says": "so", "test": test, "with": given}), found)  # type: ignore[arg-type]
 
 
 @settings(deadline=None)
@@ -86,7 +86,7 @@ def test_over_draws_the_draws_are_the_units() -> None:
     assert judged("draws", again, above="a", below="b").why.startswith(answer.why.split("; within")[0])
 
 
-def found_numbers(found: Results) -> dict[tuple[str, object], list[float]]:
+def found_numbers(found: BenchResults) -> dict[tuple[str, object], list[float]]:
     return {key: [item["reward"] for item in own.values()] for key, own in found.found.items()}
 
 
@@ -109,9 +109,9 @@ def test_factor() -> None:
 def test_whose_claim_it_is() -> None:
     claim = {"says": "so", "test": "within", "with": {"arm": "a", "low": 0}}
     found = results({("a", None): [1.0, 3.0]})
-    assert judge(Claim.model_validate(claim), found).of == "ours"
-    assert judge(Claim.model_validate({**claim, "paper": "yes"}), found).of == "paper"
-    assert judge(Claim.model_validate({**claim, "paper": "open", "of": "ours"}), found).of == "ours"
+    assert judge_claim(BenchClaim.model_validate(claim), found).of == "ours"
+    assert judge_claim(BenchClaim.model_validate({**claim, "paper": "yes"}), found).of == "paper"
+    assert judge_claim(BenchClaim.model_validate({**claim, "paper": "open", "of": "ours"}), found).of == "ours"
 
 
 def test_contraction() -> None:

@@ -8,11 +8,20 @@ from collections.abc import Callable, Sequence
 from functools import cache
 
 from aegis.evidence import gain_grid
-from aegis.handover.challenge import Challenge, ClaimState, PartState
-from aegis.handover.events import Event, Unit, event_of, plain
-from aegis.handover.gate import Proposed, step
-from aegis.handover.settings import GateSettings
-from aegis.handover.state import GateState, open_gate
+from aegis.handover import (
+    Challenge,
+    ClaimState,
+    Event,
+    GateSettings,
+    GateState,
+    ProposedChallenge,
+    UnitCounted,
+    event_from_plain,
+    event_to_plain,
+    open_gate,
+    step,
+)
+from aegis.handover.challenge import PartState
 
 REACH = 0.5  # the gain of a challenger in these tests lies in [-REACH, REACH]
 GRID = gain_grid(REACH, 1)
@@ -34,9 +43,9 @@ def guard(name: str = "guard scrap", margin: float = -0.1) -> ClaimState:
     return ClaimState(name, margin, 0.5, -REACH, REACH, (PartState.start(0.0, GRID),))
 
 
-def propose(level: str, cap: float, *claims: ClaimState, policy: str = "") -> Proposed:
+def propose(level: str, cap: float, *claims: ClaimState, policy: str = "") -> ProposedChallenge:
     """Return a challenger with a digest of its own."""
-    return Proposed(level, cap, policy or f"policy of {level} at {cap:g}", claims or (gain(), value()))
+    return ProposedChallenge(level, cap, policy or f"policy of {level} at {cap:g}", claims or (gain(), value()))
 
 
 @cache
@@ -56,12 +65,12 @@ def evidence_of(challenge: Challenge, values: Callable[[str], float]) -> dict[st
 Values = Callable[[Challenge, str], float]
 
 
-def unit(state: GateState, values: Values, reward: float | None = 0.5, arm: str = "agent") -> Unit:
+def unit(state: GateState, values: Values, reward: float | None = 0.5, arm: str = "agent") -> UnitCounted:
     """Return the next unit with evidence for all that count it."""
     episode = state.episode + 1
     counting = state.counting(episode) if arm == "agent" and state.paused is None else ()
     found = {item.name: evidence_of(item, lambda what, item=item: values(item, what)) for item in counting}  # type: ignore[misc]
-    return Unit(episode, reward, arm, found)
+    return UnitCounted(episode, reward, arm, found)
 
 
 def nothing(challenge: Challenge, what: str) -> float:
@@ -84,7 +93,7 @@ def run(state: GateState, units: int, values: Values, events: list[Event] | None
     return state
 
 
-def frozen(*proposed: Proposed, levels: Sequence[str] = ("dose",), **settings: object) -> tuple[GateState, list[Event]]:
+def frozen(*proposed: ProposedChallenge, levels: Sequence[str] = ("dose",), **settings: object) -> tuple[GateState, list[Event]]:
     """Return a gate after its first freeze."""
     state, events = opened(levels, **settings)
     state = run(state, state.next_freeze, nothing, events)
@@ -94,4 +103,4 @@ def frozen(*proposed: Proposed, levels: Sequence[str] = ("dose",), **settings: o
 
 def through_json(event: Event) -> Event:
     """Return an event written as strict JSON and read again."""
-    return event_of(json.loads(json.dumps(plain(event), allow_nan=False)))
+    return event_from_plain(json.loads(json.dumps(event_to_plain(event), allow_nan=False)))

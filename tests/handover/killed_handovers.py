@@ -11,7 +11,7 @@ import signal
 import sys
 from pathlib import Path
 
-from aegis.handover import HOSTS, GateSettings, Handover, folder, handover_to
+from aegis.handover import HOSTS, GateSettings, Handover, run_folder, run_in_folder
 from aegis.worlds import make_world
 
 EPISODES = 56  # with freezes and a certificate before the handover, and freezes after it
@@ -20,7 +20,7 @@ EPISODES = 56  # with freezes and a certificate before the handover, and freezes
 def start(place: Path) -> None:
     world = make_world("additive", f_a=4.0, inner_steps=3)
     settings = GateSettings(caps=(2.0,), wider=(3.0,), holdback=0.1, first=8)
-    handover_to(place, Handover(world, world.legacy("uniform"), HOSTS["greedy"](), settings, 4), EPISODES)
+    run_in_folder(place, Handover(world, world.legacy("uniform"), HOSTS["greedy"](), settings, 4), EPISODES)
 
 
 def die() -> None:
@@ -30,10 +30,10 @@ def die() -> None:
 def die_while_writing(place: Path, share: float) -> None:
     """Die when this share of all the bytes of events has been written: the last line is cut wherever that falls."""
     written, most = [0], int(share * die.size)
-    append = folder._append
+    append = run_folder._append
 
     def deadly(path: Path, events) -> None:
-        lines = "".join(json.dumps(folder.plain(event), allow_nan=False) + "\n" for event in events).encode()
+        lines = "".join(json.dumps(events.event_to_plain(event), allow_nan=False) + "\n" for event in events).encode()
         if written[0] + len(lines) >= most:
             with path.open("ab") as file:
                 file.write(lines[: most - written[0]])
@@ -41,7 +41,7 @@ def die_while_writing(place: Path, share: float) -> None:
         written[0] += len(lines)
         append(path, events)
 
-    folder._append = deadly
+    run_folder._append = deadly
     start(place)
 
 
@@ -66,7 +66,7 @@ def content(place: Path) -> dict[str, bytes]:
 def main(work: Path, points: int) -> dict[str, object]:
     start(work / "reference")
     wanted = content(work / "reference")
-    die.size = len(wanted[folder.EVENTS])
+    die.size = len(wanted[run_folder.EVENTS_FILE])
     rng = random.Random(12)
     unequal, kills = [], 0
     for point in range(points):
@@ -84,7 +84,7 @@ def main(work: Path, points: int) -> dict[str, object]:
         start(place)
         if content(place) != wanted:
             unequal.append(point)
-    flips = sum(b'"kind": "flip"' in line for line in wanted[folder.EVENTS].splitlines())
+    flips = sum(b'"kind": "flip"' in line for line in wanted[run_folder.EVENTS_FILE].splitlines())
     return {"unequal": unequal, "kills": kills, "files": sorted(wanted), "flips": flips}
 
 

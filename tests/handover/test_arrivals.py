@@ -13,10 +13,8 @@ from host_cases import leaning
 from hypothesis import given, settings
 
 from aegis.errors import AegisError, InputError, PolicyError
-from aegis.handover import HOSTS, GateSettings, Handover, replay
-from aegis.handover.arrivals import Arrivals, acted_otherwise, readable
-from aegis.handover.events import Paused, Unit
-from aegis.handover.gates import GATES, make_gate
+from aegis.handover import GATES, HOSTS, GateSettings, Handover, Paused, UnitCounted, make_gate, replay_events
+from aegis.handover.stream_audit import ArrivalCheck, find_policy_mismatch, readable_prefix
 from aegis.policies import Floored, Function, Hybrid, Mixture
 from aegis.problem import Array, Batch, Policy, Problem
 from aegis.worlds import make_world
@@ -109,7 +107,7 @@ def test_what_cannot_be_is_an_error_and_the_good_episodes_before_it_are_kept(nam
         assert not gate.deployed
         assert len(gate.arms) == len(gate.rewards) == gate.state.episode
         assert gate.state.episode == kept if kept is not None else 20 <= gate.state.episode <= 30
-    assert replay(gate.events) == gate.state
+    assert replay_events(gate.events) == gate.state
 
 
 @pytest.mark.parametrize("name", GATES)
@@ -138,7 +136,7 @@ def test_a_gate_that_has_paused_looks_no_more_and_goes_on_so_from_anywhere(name:
     paused = next(event.episode for event in whole.events if isinstance(event, Paused))
     assert max(look.episode for look in whole.looks) <= paused  # type: ignore[attr-defined]
     for cut in (paused - 1, paused, paused + 1, paused + 20):
-        place = next(at for at, event in enumerate(whole.events) if isinstance(event, Unit) and event.episode == cut)
+        place = next(at for at, event in enumerate(whole.events) if isinstance(event, UnitCounted) and event.episode == cut)
         again = make_gate(name, Plant(how), LEGACY, HOSTS["greedy"](), OWN[name], 1)
         again.restore(whole.events[: place + 1])
         again.advance(90)
@@ -191,7 +189,7 @@ def test_names_that_differ_are_welcome() -> None:
 def test_ids_of_several_columns_count_as_one() -> None:
     kind = [("site", "U4"), ("run", "i8")]
     batch = WORLD.episodes(0, 3, LEGACY, 1)
-    arrivals = Arrivals(WORLD.problem)
+    arrivals = ArrivalCheck(WORLD.problem)
     arrivals.take(replace(batch, episode=np.array([("a", 1), ("a", 2), ("b", 1)], dtype=kind)))
     arrivals.check(replace(batch, episode=np.array([("b", 2), ("b", 3), ("a", 3)], dtype=kind)), 3)
     with pytest.raises(PolicyError, match=r"sent \('a', 2\)"):
@@ -213,19 +211,19 @@ def mixture(weights: tuple[float, ...]) -> Mixture:
 def test_a_mixture_may_log_its_particles_weighed_in_any_way(weight: float, other: float) -> None:
     policy = mixture((weight, 1 - weight))
     batch = WORLD.episodes(0, 3, policy, 1)
-    assert acted_otherwise(policy, batch) is None
+    assert find_policy_mismatch(policy, batch) is None
     each = policy.full("inner", batch)
     table = replace(batch.levels["inner"], mu_full=other * each[0] + (1 - other) * each[1])
-    assert acted_otherwise(policy, batch.with_level("inner", table)) is None
+    assert find_policy_mismatch(policy, batch.with_level("inner", table)) is None
 
 
 def test_a_mixture_that_is_not_the_one_that_was_asked_is_noticed() -> None:
     policy = mixture((0.5, 0.5))
     batch = WORLD.episodes(0, 6, WORLD.legacy("sign:epsilon=0.1"), 1)
-    found = acted_otherwise(policy, batch)
+    found = find_policy_mismatch(policy, batch)
     assert found is not None and found[0] == 0 and "] to [" in found[1] and "another version" in found[1]
     elsewhere = Function(WORLD.problem, leaning, ["meta"], LEGACY)  # where all particles agree
-    found = acted_otherwise(policy, WORLD.episodes(0, 6, elsewhere, 1))
+    found = find_policy_mismatch(policy, WORLD.episodes(0, 6, elsewhere, 1))
     assert found is not None and found[1].startswith("level 'meta', episode 0, decision 1") and "] to [" not in found[1]
 
 
@@ -233,7 +231,7 @@ def test_an_infinite_guard_is_an_error_too() -> None:
     batch = WORLD.episodes(0, 3, LEGACY, 1)
     guarded = replace(batch, guards={"scrap": np.array([0.0, np.nan, 0.0, 0.0, np.inf, 0.0])})
     with pytest.raises(InputError, match="episode 2, level 'inner', row 4: 'scrap' is inf"):
-        Arrivals(WORLD.problem).check(guarded, 0)
+        ArrivalCheck(WORLD.problem).check(guarded, 0)
 
 
 # ---- the good ones at the head -----------------------------------------------------------------------------------------------
@@ -253,9 +251,9 @@ def test_what_is_readable_is_everything_before_the_first_that_is_not(count: int,
     first = min((item for item in bad if item < count), default=count)
     if first == 0:
         with pytest.raises(InputError, match="episode 0"):
-            readable(batch, judge)
+            readable_prefix(batch, judge)
         return
-    part, judged, error = readable(batch, judge)
+    part, judged, error = readable_prefix(batch, judge)
     assert len(part) == judged.size == first
     assert (error is None) == (first == count)
     assert error is None or str(error) == f"episode {first}"

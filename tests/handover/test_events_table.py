@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from aegis.handover.events import Alarm, Certified, Flipped, Opened, Operator, Unit
-from aegis.handover.settings import GateSettings
-from aegis.handover.tables import SCHEMA, events_table
+from aegis.handover import Alarm, ChallengeCertified, Flipped, GateOpened, GateSettings, OperatorAction, UnitCounted, events_table
+from aegis.handover.run_history import EVENT_SCHEMA
 
 EVENTS = [
-    Opened(GateSettings(), ("inner",), "digest"),
-    Unit(1, 0.5, "agent", {"c": {"gain": ((1, None),)}}),
-    Certified("c", "inner", 40, 30, 0.1),
+    GateOpened(GateSettings(), ("inner",), "digest"),
+    UnitCounted(1, 0.5, "agent", {"c": {"gain": ((1, None),)}}),
+    ChallengeCertified("c", "inner", 40, 30, 0.1),
     Flipped("inner", "c", "flip", None, "policy", 40, 42, 30, 0.1, 0.4),
     Alarm(90, 25.0, 0.3),
-    Operator("revert", "ann", "a leak", 91, "inner"),
+    OperatorAction("revert", "ann", "a leak", 91, "inner"),
 ]
 
 
 def test_one_row_each_with_the_fields_it_has() -> None:
     table = events_table(EVENTS)
-    assert table.schema == SCHEMA
+    assert table.schema == EVENT_SCHEMA
     assert table["kind"].to_pylist() == ["opened", "certified", "flip", "alarm", "operator"]
     assert table["episode"].to_pylist() == [None, 40, 40, 90, 91]
     flip = table.to_pylist()[2]
@@ -32,4 +31,4 @@ def test_closed_episodes_if_they_are_asked_for() -> None:
     assert table.num_rows == len(EVENTS)
     assert table["reward"].to_pylist()[1] == 0.5 and table["arm"].to_pylist()[1] == "agent"
     assert table["evidence"].to_pylist()[1] is None
-    assert events_table([]).schema == SCHEMA
+    assert events_table([]).schema == EVENT_SCHEMA

@@ -5,15 +5,14 @@ from __future__ import annotations
 import pytest
 from guarded_plant import Bed
 
-from aegis.handover import HOSTS, GateSettings, Handover
-from aegis.handover.budget import allowance
-from aegis.handover.events import Flipped
+from aegis.handover import HOSTS, Flipped, GateSettings, Handover
+from aegis.handover.risk_budget import margin_allowance
 
 
 def test_all_flips_together_use_what_is_allowed_and_no_more() -> None:
-    assert sum(allowance(flips, True) for flips in range(60)) == pytest.approx(1.0)
-    assert allowance(0, False) == 1.0
-    assert all(allowance(flips, True) > allowance(flips + 1, True) > 0 for flips in range(20))
+    assert sum(margin_allowance(flips, True) for flips in range(60)) == pytest.approx(1.0)
+    assert margin_allowance(0, False) == 1.0
+    assert all(margin_allowance(flips, True) > margin_allowance(flips + 1, True) > 0 for flips in range(20))
 
 
 def test_guards_hold_against_the_legacy_after_upgrades() -> None:

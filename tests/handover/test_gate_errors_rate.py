@@ -9,9 +9,8 @@ from dataclasses import replace
 from gate_cases import REACH, gain, opened, propose, unit
 from scipy import stats
 
-from aegis.handover.challenge import Challenge, ClaimState, PartState
-from aegis.handover.events import Flipped, Operator, Paused
-from aegis.handover.gate import step
+from aegis.handover import Challenge, ClaimState, Flipped, OperatorAction, Paused, step
+from aegis.handover.challenge import PartState
 
 DELTA, RUNS, UNITS = 0.3, 90, 150
 
@@ -46,7 +45,7 @@ def life(seed: int, better: float) -> tuple[set[tuple[str, str]], int]:
         flips |= {(event.level, event.action) for event in told if isinstance(event, Flipped)}
         if chance.random() < 0.01:
             state, _ = step(state, Paused(0, "no data"))
-            state, _ = step(state, Operator("resume", "ann", "data again", 0))
+            state, _ = step(state, OperatorAction("resume", "ann", "data again", 0))
         if flips - {("dose", "handover")}:
             break  # wrong already
     return flips, state.freeze

@@ -9,9 +9,7 @@ import pytest
 from aegis.agents import learn
 from aegis.audit import audit_log
 from aegis.certificate import certify
-from aegis.handover import HOSTS, GateSettings, Handover
-from aegis.handover.exported import as_logged
-from aegis.handover.folder import handover_to
+from aegis.handover import HOSTS, GateSettings, Handover, problem_as_logged, run_in_folder
 from aegis.logs import Source
 from aegis.policies import with_incumbent
 from aegis.problem import Incumbent, load_problem
@@ -26,7 +24,7 @@ def ran(folder: Path, legacy: str, stated: bool, episodes: int) -> Handover:
     if stated:
         object.__setattr__(plant, "problem", with_incumbent(WORLD.problem, WORLD.legacy(legacy)))
     run = Handover(plant, WORLD.legacy(legacy), HOSTS["greedy"](), SETTINGS, 1)
-    handover_to(folder, run, episodes, ledger=folder / "ledger")
+    run_in_folder(folder, run, episodes, ledger=folder / "ledger")
     return run
 
 
@@ -57,4 +55,4 @@ def test_a_legacy_that_explores_everywhere_is_the_incumbent_of_its_log(tmp_path:
 
 def test_nothing_changes_where_nothing_was_handed_over() -> None:
     problem = with_incumbent(WORLD.problem, WORLD.legacy("sign:epsilon=0.3"))
-    assert as_logged(problem, (), {"inner": Incumbent(policy="uniform")}, "episode") == problem
+    assert problem_as_logged(problem, (), {"inner": Incumbent(policy="uniform")}, "episode") == problem

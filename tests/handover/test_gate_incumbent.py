@@ -7,13 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from aegis.certificate.comparator import Comparator, capped_variation
-from aegis.handover import HOSTS, GateSettings, Handover, summary
-from aegis.handover.challenge import GAIN
-from aegis.handover.events import Flipped, Frozen
-from aegis.handover.freezing import caps_at, largest_variation
-from aegis.handover.keeping import keep, taken_up
-from aegis.handover.settings import FULL, STEPS
+from aegis.handover import GAIN, HOSTS, Flipped, Frozen, GateSettings, Handover, pack_challenger, summarise_run, unpack_challenger
+from aegis.handover.gate_settings import FULL, STEPS
+from aegis.handover.schedule import caps_for_level, largest_variation
+from aegis.ope import Comparator, capped_variation
 from aegis.policies import Legacy, path_full, with_incumbent, without_exploration
 from aegis.worlds import make_world
 
@@ -39,12 +36,12 @@ def test_the_controller_itself_is_never_handed_over_to() -> None:
 def test_a_flip_is_over_the_incumbent_and_says_so() -> None:
     run = gate(HOSTS["greedy"](), "sign:epsilon=0.3")
     run.advance(200)
-    found = summary(run)
+    found = summarise_run(run)
     assert run.deployed and "over the incumbent (the rule 'sign')" in found["sentence"]
     assert found["levels"][0]["comparator"] == "the incumbent (the rule 'sign')"
     plain = gate(HOSTS["greedy"](), "uniform")
     plain.advance(100)
-    assert "over the incumbent, which is the policy that wrote the log" in summary(plain)["sentence"]
+    assert "over the incumbent, which is the policy that wrote the log" in summarise_run(plain)["sentence"]
 
 
 def test_the_full_policy_is_challenged_with_where_the_legacy_explores() -> None:
@@ -56,7 +53,7 @@ def test_the_full_policy_is_challenged_with_where_the_legacy_explores() -> None:
     ]
     assert frozen == [list(FULL), list(STEPS)]
     asked = GateSettings(caps=(2.0,))
-    assert caps_at(gate(HOSTS["greedy"](), settings=asked).state, "inner", explored=True) == (2.0,)
+    assert caps_for_level(gate(HOSTS["greedy"](), settings=asked).state, "inner", explored=True) == (2.0,)
 
 
 @pytest.mark.parametrize(("cap", "floor"), [(1.5, 0.05), (3.0, 0.0), (math.inf, 0.2)])
@@ -73,7 +70,7 @@ def test_a_kept_challenger_comes_back_with_its_comparator() -> None:
     run = gate(HOSTS["greedy"](), "sign:epsilon=0.3")
     run.advance(30)
     name, challenger = next(iter(run.challengers.items()))
-    again = taken_up(keep(challenger), WORLD.problem, run.state.challenge(name))
+    again = unpack_challenger(pack_challenger(challenger), WORLD.problem, run.state.challenge(name))
     assert again.terms.comparator.levels == {"inner"} and again.terms.comparator.rates == {"inner": 0.3}
     batch = WORLD.episodes(100, 5, run.legacy, 1)
     assert again.evidence(batch) == challenger.evidence(batch)

@@ -11,29 +11,27 @@ import pytest
 from visits_plant import Visits, gate
 
 from aegis.errors import OutputError
-from aegis.handover import Handover, handover_to, summary
-from aegis.handover.events import Event, Operator
-from aegis.handover.folder import count_gate
-from aegis.handover.gate_ledger import plant_digest, record_gate
-from aegis.report.handover_page import render_handover
+from aegis.handover import Event, Handover, OperatorAction, count_gate, run_in_folder, summarise_run
+from aegis.handover.risk_budget import plant_digest, record_gate
+from aegis.report import render_handover
 
 ABOUT = {"plant": "visits:plant", "legacy": "visits:even"}
 
 
 def run(folder: Path, ledger: Path, seed: int, **settings: object) -> Handover:
     found = gate(Visits(), seed, **settings)
-    handover_to(folder / f"run-{seed}-{len(settings)}", found, 120, ABOUT, ledger=ledger)
+    run_in_folder(folder / f"run-{seed}-{len(settings)}", found, 120, ABOUT, ledger=ledger)
     return found
 
 
 def test_new_seeds_until_one_gate_hands_over_are_counted_and_stated(tmp_path: Path) -> None:
     ledger = tmp_path / "ledger"
     first = run(tmp_path, ledger, 2)
-    assert "Probability of any wrong handover: at most 0.05." in summary(first)["sentence"]
-    assert summary(first)["gates"] == {"number": 1, "risk": 0.05, "asked": 0.05}
+    assert "Probability of any wrong handover: at most 0.05." in summarise_run(first)["sentence"]
+    assert summarise_run(first)["gates"] == {"number": 1, "risk": 0.05, "asked": 0.05}
     run(tmp_path, ledger, 3, delta=0.01)
     third = run(tmp_path, ledger, 4)
-    found = summary(third)
+    found = summarise_run(third)
     assert found["gates"] == {"number": 3, "risk": pytest.approx(0.11), "asked": 0.05}
     assert "Probability of any wrong handover by this gate: at most 0.05." in found["sentence"]
     words = (
@@ -51,10 +49,10 @@ def test_the_same_run_again_taken_up_or_told_something_is_the_same_gate(tmp_path
     run(tmp_path, ledger, 2)
     run(tmp_path, ledger, 3)
     again = gate(Visits(), 2)
-    handover_to(tmp_path / "run-2-0", again, 140, ABOUT, said=[Operator("pause", "ann", "lunch", 0)], ledger=ledger)
+    run_in_folder(tmp_path / "run-2-0", again, 140, ABOUT, said=[OperatorAction("pause", "ann", "lunch", 0)], ledger=ledger)
     assert again.counted is not None and again.counted.number == 1
     elsewhere = gate(Visits(), 3)
-    handover_to(tmp_path / "elsewhere", elsewhere, 40, ABOUT, ledger=ledger)
+    run_in_folder(tmp_path / "elsewhere", elsewhere, 40, ABOUT, ledger=ledger)
     assert elsewhere.counted is not None and elsewhere.counted.number == 2
 
 
@@ -66,7 +64,7 @@ def test_a_gate_is_written_down_before_its_first_episode(tmp_path: Path) -> None
         raise Stopped
 
     with pytest.raises(Stopped):
-        handover_to(tmp_path / "one", gate(Visits(), 1), 120, ABOUT, stop, ledger=tmp_path / "ledger")
+        run_in_folder(tmp_path / "one", gate(Visits(), 1), 120, ABOUT, stop, ledger=tmp_path / "ledger")
     assert run(tmp_path, tmp_path / "ledger", 2).counted.number == 2  # type: ignore[union-attr]
 
 

@@ -12,25 +12,30 @@ from gate_cases import gain, guard, opened, propose, through_json, unit, value
 from hypothesis import given, settings
 
 from aegis.errors import InputError
-from aegis.handover.events import (
-    KINDS,
+from aegis.handover import (
+    AuditNote,
+    AuditResponse,
     DoubtPassed,
     Event,
     Flipped,
     Frozen,
-    Mode,
-    Noted,
-    Opened,
-    Operator,
+    GateInput,
+    GateOpened,
+    GateState,
+    OperatorAction,
     Paused,
-    PutOff,
+    Postponed,
     Restarted,
     Reverted,
-    Unit,
+    UnitCounted,
     Waiting,
+    apply_event,
+    is_decision,
+    replay_events,
+    step,
 )
-from aegis.handover.gate import MODES, Audited, Given, Instead, decides, step
-from aegis.handover.state import GateState, apply, replay
+from aegis.handover.events import EVENT_KINDS, ModeChanged
+from aegis.handover.gate import MODE_ACTIONS, Interruption
 
 LEVELS = ("dose", "recipe", "season")
 CAPS = (1.5, 2.0, float("inf"))
@@ -38,7 +43,7 @@ VALUES = {"gains": 0.45, "loses": -0.3, "nothing": 0.0, "kills": -0.9, "impossib
 
 REFUSED, DOUBTED = (
     Paused(0, "decisions carry over", "carry-over", "dose", "declare it"),
-    PutOff(0, "they may", "carry-over", "dose"),
+    Postponed(0, "they may", "carry-over", "dose"),
 )
 
 
@@ -58,7 +63,7 @@ class Life:
             **chance.choice([{}, {"holdback": 0.1, "share": 0.5, "stage": 10**6}]),
         }
         self.state, self.events = opened(LEVELS[: chance.choice([1, 2, 2, 3])], caps=list(CAPS), **given)
-        self.again: GateState = replay([through_json(event) for event in self.events])
+        self.again: GateState = replay_events([through_json(event) for event in self.events])
         self.running = 0  # episodes that have started
         self.open_since: dict[str, int] = {}
         self.counted: dict[str, int] = {}
@@ -67,16 +72,16 @@ class Life:
         self.phase, self.of_phase = 0, 0
         self.paused = False
 
-    def take(self, given: Given, instead: Instead | None = None) -> list[Event]:
+    def take(self, given: GateInput, instead: Interruption | None = None) -> list[Event]:
         """Give the gate something and keep the naive account of what it answers."""
         passed = () if self.state.put_off is None or instead is not None else (DoubtPassed(0, "carry-over"),)
-        moves = (Noted(0, "it moves", "propensities-move", self.state.levels[0], "state the incumbent"),)
+        moves = (AuditNote(0, "it moves", "propensities-move", self.state.levels[0], "state the incumbent"),)
         notes = (*passed, *moves) if self.state.episode % 5 == 0 else ()
-        self.state, told = step(self.state, given, self.running, Audited(instead, notes))
-        assert sum(isinstance(event, Noted) for event in self.events + list(told)) <= 1
+        self.state, told = step(self.state, given, self.running, AuditResponse(instead, notes))
+        assert sum(isinstance(event, AuditNote) for event in self.events + list(told)) <= 1
         for event in told:
             self.events.append(event)
-            self.again = apply(self.again, through_json(event))
+            self.again = apply_event(self.again, through_json(event))
             self.account(event)
         return list(told)
 
@@ -103,7 +108,7 @@ class Life:
         if isinstance(event, Paused) and event.code is not None:
             self.open_since = {}  # what was being tested is void
 
-    def refuses(self, given: Given) -> None:
+    def refuses(self, given: GateInput) -> None:
         """Check that something is an error that changes nothing."""
         before = self.state
         with pytest.raises(InputError):
@@ -136,7 +141,7 @@ class Life:
                 self.counted[name] += 1
             instead = self.audits.choices([None, REFUSED, DOUBTED], [200, 1, 4])[0]
             told = self.take(given, instead)
-            assert instead is None or not decides(told)
+            assert instead is None or not is_decision(told)
             flips = [event for event in told if isinstance(event, Flipped)]
             assert len(flips) <= (self.state.settings.mode == "live")
 
@@ -178,10 +183,10 @@ class Life:
 
     def operator(self, action: str = "") -> None:
         """Let somebody say something, with a good reason or without."""
-        words = ["approve"] * 4 + ["pause"] * 2 + ["resume"] * 4 + ["revert"] * 2 + list(MODES)
+        words = ["approve"] * 4 + ["pause"] * 2 + ["resume"] * 4 + ["revert"] * 2 + list(MODE_ACTIONS)
         action = action or self.chance.choice(words)
         level = self.chance.choice(LEVELS)
-        said = Operator(action, "ann", "maintenance", 0, level)
+        said = OperatorAction(action, "ann", "maintenance", 0, level)
         self.refuses(replace(said, why=" "))
         waits = [item.level for item in self.state.waiting]
         allowed = {
@@ -189,7 +194,7 @@ class Life:
             "pause": True,
             "resume": self.paused,
             "revert": level in self.control,
-            **{word: mode != self.state.settings.mode for word, mode in MODES.items()},
+            **{word: mode != self.state.settings.mode for word, mode in MODE_ACTIONS.items()},
         }
         allowed["shadow"] = allowed["shadow"] and not self.control
         if not allowed[action]:
@@ -197,9 +202,15 @@ class Life:
             return
         told = self.take(said)
         assert told[0] == replace(said, episode=self.state.episode)
-        answers = {"approve": Flipped, "pause": Paused, "resume": Restarted, "revert": Reverted, **dict.fromkeys(MODES, Mode)}
+        answers = {
+            "approve": Flipped,
+            "pause": Paused,
+            "resume": Restarted,
+            "revert": Reverted,
+            **dict.fromkeys(MODE_ACTIONS, ModeChanged),
+        }
         # Evidence that cannot be pauses the gate whatever is approved; who pauses a paused gate is only written down.
-        assert isinstance(told[-1], answers[action] | Paused | Operator)
+        assert isinstance(told[-1], answers[action] | Paused | OperatorAction)
 
     def pause(self) -> None:
         """Pause for a reason, and resume after a while."""
@@ -274,17 +285,17 @@ def live(seed: int, doings: int = 30) -> Life:
 @given(seed=st.integers(0, 2**32))
 def test_budget_counts_control_and_events_agree_whatever_happens(seed: int):
     life = live(seed)
-    assert replay(life.events) == life.state
+    assert replay_events(life.events) == life.state
     kinds = [type(event) for event in life.events]
-    assert kinds[0] is Opened
-    assert kinds.count(Unit) == life.state.episode
-    assert Waiting not in kinds or Mode in kinds or life.state.settings.mode != "live"
+    assert kinds[0] is GateOpened
+    assert kinds.count(UnitCounted) == life.state.episode
+    assert Waiting not in kinds or ModeChanged in kinds or life.state.settings.mode != "live"
 
 
 def test_such_lives_see_everything_that_can_happen_to_a_gate():
     lives = [live(seed) for seed in range(16)]
     events = [event for life in lives for event in life.events]
-    assert {event.kind for event in events} >= {*KINDS} - {"alarm"}
+    assert {event.kind for event in events} >= {*EVENT_KINDS} - {"alarm"}
     flips = [event for event in events if isinstance(event, Flipped)]
     assert {event.action for event in flips} == {"handover", "upgrade"}
     assert any(event.since > event.episode + 1 for event in flips)

@@ -6,9 +6,7 @@ import pytest
 from gate_cases import frozen, opened, propose, run
 
 from aegis.errors import InputError
-from aegis.handover.events import Operator, Restarted, Unit
-from aegis.handover.gate import step
-from aegis.handover.state import GateState
+from aegis.handover import GateState, OperatorAction, Restarted, UnitCounted, step
 
 
 def counted_three() -> GateState:
@@ -20,15 +18,15 @@ def counted_three() -> GateState:
 def test_tests_that_would_count_it_are_given_up_at_every_level() -> None:
     before = counted_three()
     assert [item.units for item in before.challenges] == [3, 3]
-    after, events = step(before, Unit(before.episode + 1, 0.9, "mixed"))
-    assert [type(event) for event in events] == [Unit, Restarted]
+    after, events = step(before, UnitCounted(before.episode + 1, 0.9, "mixed"))
+    assert [type(event) for event in events] == [UnitCounted, Restarted]
     assert not after.challenges and after.start == after.episode and after.freeze == before.freeze and after.spent == before.spent
 
 
 def test_it_matters_to_nobody_where_nothing_counts_it() -> None:
     state, _ = opened()
-    after, events = step(state, Unit(1, 0.9, "mixed"))
-    assert [type(event) for event in events] == [Unit] and after.episode == 1
+    after, events = step(state, UnitCounted(1, 0.9, "mixed"))
+    assert [type(event) for event in events] == [UnitCounted] and after.episode == 1
 
 
 def handed_over(**settings: object) -> GateState:
@@ -45,7 +43,7 @@ def test_other_arms_are_drawn_beforehand_and_are_simply_left_out() -> None:
     before = handed_over(holdback=0.1, share=0.5, stage=100)
     assert [item.units for item in before.challenges] == [3]
     for arm in ("legacy", "before"):
-        after, events = step(before, Unit(before.episode + 1, 0.1, arm))
+        after, events = step(before, UnitCounted(before.episode + 1, 0.1, arm))
         assert len(events) == 1 and after.challenges == before.challenges
 
 
@@ -56,10 +54,10 @@ def test_other_arms_are_drawn_beforehand_and_are_simply_left_out() -> None:
 def test_nobody_leaves_out_an_episode_afterwards(settings: dict[str, object], arm: str) -> None:
     before = handed_over(**settings)
     with pytest.raises(InputError, match=f"left to '{arm}', which takes a '.*cannot have been"):
-        step(before, Unit(before.episode + 1, 0.1, arm))
+        step(before, UnitCounted(before.episode + 1, 0.1, arm))
     state, _ = frozen(holdback=0.1, share=0.5, stage=100)  # nothing is handed over yet: it is all the legacy's
     with pytest.raises(InputError, match=f"episode 2 is said to have been left to '{arm}'"):
-        step(state, Unit(2, 0.1, arm))
+        step(state, UnitCounted(2, 0.1, arm))
 
 
 def test_what_acted_before_acts_for_the_first_episodes_after_a_flip_only() -> None:
@@ -67,13 +65,13 @@ def test_what_acted_before_acts_for_the_first_episodes_after_a_flip_only() -> No
     held = state.at("dose")
     assert held is not None and state.episode + 1 >= held.since + 4
     with pytest.raises(InputError, match="left to 'before'"):
-        step(state, Unit(state.episode + 1, 0.1, "before"))
+        step(state, UnitCounted(state.episode + 1, 0.1, "before"))
 
 
 def test_an_episode_that_started_before_a_level_was_given_back_may_have_been_held_back() -> None:
     state = handed_over(holdback=0.1)
-    state, _ = step(state, Operator("revert", "ann", "drift", 0, "dose"), state.episode + 2)  # two are still open
+    state, _ = step(state, OperatorAction("revert", "ann", "drift", 0, "dose"), state.episode + 2)  # two are still open
     for _ in range(2):
-        state, _ = step(state, Unit(state.episode + 1, 0.1, "legacy"), state.started)
+        state, _ = step(state, UnitCounted(state.episode + 1, 0.1, "legacy"), state.started)
     with pytest.raises(InputError, match="left to 'legacy'"):
-        step(state, Unit(state.episode + 1, 0.1, "legacy"))
+        step(state, UnitCounted(state.episode + 1, 0.1, "legacy"))

@@ -9,9 +9,7 @@ import pytest
 from gate_cases import frozen, gain, propose, run, through_json, value
 from scipy import stats
 
-from aegis.handover.events import Alarm, Event, Operator, Paused, Unit
-from aegis.handover.gate import step
-from aegis.handover.state import GateState, replay
+from aegis.handover import Alarm, Event, GateState, OperatorAction, Paused, UnitCounted, replay_events, step
 from aegis.rng import stream
 
 
@@ -29,7 +27,7 @@ def live(state: GateState, rewards: np.ndarray | list[float | None], arm: str = 
     """Return the gate after units of these rewards, and what it said of them."""
     events: list[Event] = []
     for reward in rewards:
-        state, told = step(state, Unit(state.episode + 1, None if reward is None else float(reward), arm))
+        state, told = step(state, UnitCounted(state.episode + 1, None if reward is None else float(reward), arm))
         events += told
     return state, events
 
@@ -70,7 +68,7 @@ def test_an_alarm_is_raised_once_and_again_only_on_new_evidence():
     first, second = (event.episode for event in found[:2])
     assert second - first == first - start.episode  # it starts afresh
     assert state.at("dose") is not None  # it alerts; only an operator reverts
-    assert replay(map(through_json, [*before, *events])) == state
+    assert replay_events(map(through_json, [*before, *events])) == state
 
 
 def test_alarms_go_on_while_a_gate_is_paused():
@@ -101,7 +99,7 @@ def test_without_a_bound_of_the_value_there_is_nothing_to_watch():
 
 
 def test_nothing_is_watched_after_a_level_was_given_back():
-    state, _ = step(watching()[0], Operator("revert", "ann", "alarm", 0, "dose"))
+    state, _ = step(watching()[0], OperatorAction("revert", "ann", "alarm", 0, "dose"))
     assert state.monitor is None
     assert live(state, np.zeros(50))[0].alarms == 0
 

@@ -7,10 +7,20 @@ import math
 import pytest
 from gate_cases import Values, frozen, propose, run, unit
 
-from aegis.handover.challenge import Challenge
-from aegis.handover.events import Certified, Event, Flipped, Operator, Paused, Restarted, Unit, Waiting
-from aegis.handover.gate import step
-from aegis.handover.state import GateState, replay
+from aegis.handover import (
+    Challenge,
+    ChallengeCertified,
+    Event,
+    Flipped,
+    GateState,
+    OperatorAction,
+    Paused,
+    Restarted,
+    UnitCounted,
+    Waiting,
+    replay_events,
+    step,
+)
 
 CAPS = (1.5, 2.0, 3.0)
 
@@ -32,7 +42,7 @@ def starting(when: dict[float, int]) -> Values:
 
 def crossings(events: list[Event]) -> dict[float, int]:
     """Return after how many units each cap was certified."""
-    return {float(event.challenge.rsplit("-", 1)[1]): event.units for event in events if isinstance(event, Certified)}
+    return {float(event.challenge.rsplit("-", 1)[1]): event.units for event in events if isinstance(event, ChallengeCertified)}
 
 
 def flip_of(events: list[Event]) -> Flipped:
@@ -81,7 +91,7 @@ def test_patience_of_one_deploys_at_once_and_ties_go_to_the_largest_cap():
 def test_what_was_certified_is_not_lost_while_waiting_for_more():
     state, events = three_caps(patience=2.5)
     run(state, 60, lambda item, what: 0.45 if item.cap == 2.0 and item.units < 9 else -0.3 if what == "gain" else 0.3, events)
-    crossed = next(event for event in events if isinstance(event, Certified))
+    crossed = next(event for event in events if isinstance(event, ChallengeCertified))
     flip = flip_of(events)
     assert flip.units > crossed.units
     assert flip.gain_lower == crossed.gain_lower > 0
@@ -126,7 +136,7 @@ def test_two_levels_that_are_certified_together_are_not_handed_over_together():
     proposed = [propose(level, 2.0) for level in ("dose", "recipe")]
     state, events = frozen(*proposed, levels=("dose", "recipe"), first=100, delta=0.5, patience=1)
     state = run(state, 20, starting({2.0: 1}), events)
-    assert [event.level for event in events if isinstance(event, Certified)] == ["dose", "recipe"]
+    assert [event.level for event in events if isinstance(event, ChallengeCertified)] == ["dose", "recipe"]
     assert flip_of(events).level == "dose"
     assert state.challenges == ()
 
@@ -138,11 +148,11 @@ def test_approval():
     assert [event.challenge for event in waits] == ["1-dose-1.5", "1-dose-2"]
     assert [event.challenge for event in state.waiting] == ["1-dose-2"]
     assert state.deployed == ()
-    state, told = step(state, Operator("approve", "ann", "looks right", 7, "dose"), started=140)
-    assert told[0] == Operator("approve", "ann", "looks right", 130, "dose")
+    state, told = step(state, OperatorAction("approve", "ann", "looks right", 7, "dose"), started=140)
+    assert told[0] == OperatorAction("approve", "ann", "looks right", 130, "dose")
     assert flip_of(list(told)).since == 141
     assert state.at("dose").policy == "policy of dose at 2"  # type: ignore[union-attr]
-    assert replay([*events, *told]) == state
+    assert replay_events([*events, *told]) == state
 
 
 def test_what_waits_outlives_later_freezes():
@@ -155,7 +165,7 @@ def test_what_waits_outlives_later_freezes():
         state, told = step(state, [propose("dose", 3.0, policy="later")])
         events += told
     assert [item.name for item in state.challenges] == ["1-dose-2", "4-dose-3"]
-    state, told = step(state, Operator("approve", "ann", "at last", 0, "dose"))
+    state, told = step(state, OperatorAction("approve", "ann", "at last", 0, "dose"))
     assert flip_of(list(told)).challenge == "1-dose-2"
 
 
@@ -163,8 +173,8 @@ def test_an_approval_of_evidence_that_cannot_be_pauses():
     state, _ = frozen(first=100, delta=0.5, patience=1, mode="approve")
     state = run(state, 12, starting({2.0: 1}))
     state = run(state, 20, lambda item, what: 20.0)
-    state, told = step(state, Operator("approve", "ann", "looks right", 0, "dose"))
-    assert [type(event) for event in told] == [Operator, Paused]
+    state, told = step(state, OperatorAction("approve", "ann", "looks right", 0, "dose"))
+    assert [type(event) for event in told] == [OperatorAction, Paused]
     assert state.deployed == ()
 
 
@@ -182,10 +192,10 @@ def test_a_pause_counts_nothing_and_a_resumption_starts_afresh():
     state, told = step(state, Paused(0, "no data"))
     assert told == (Paused(102, "no data"),)
     assert step(state, Paused(0, "still none")) == (state, ())
-    kept = Unit(103, 0.5, "agent", {"1-dose-2": {}})
+    kept = UnitCounted(103, 0.5, "agent", {"1-dose-2": {}})
     state, told = step(state, kept)
-    assert told == (Unit(103, 0.5, "agent", {}),)
-    state, told = step(state, Operator("resume", "ann", "repaired", 0), started=110)
+    assert told == (UnitCounted(103, 0.5, "agent", {}),)
+    state, told = step(state, OperatorAction("resume", "ann", "repaired", 0), started=110)
     assert told[1] == Restarted(103, 111, "resumed by ann")
     assert (state.challenges, state.paused, state.next_freeze, state.freeze) == ((), None, 210, 1)
 
@@ -199,7 +209,7 @@ def test_a_level_that_is_given_back_is_the_legacys_again():
         state = run(state, 1, starting({2.0: 1}))
     assert [item.policy for item in state.retired] == ["policy of dose at 2"]
     spent, t = state.spent, state.freeze
-    state, told = step(state, Operator("revert", "ann", "complaints", 0, "dose"), started=state.episode + 2)
+    state, told = step(state, OperatorAction("revert", "ann", "complaints", 0, "dose"), started=state.episode + 2)
     assert (state.deployed, state.retired, state.monitor, state.challenges) == ((), (), None, ())
     assert (state.spent, state.freeze) == (spent, t)
     assert told[1].since == state.episode + 3  # type: ignore[union-attr]

@@ -10,12 +10,24 @@ import pytest
 from gate_cases import frozen, gain, guard, nothing, opened, propose, run, through_json, unit, value
 
 from aegis.errors import InputError, SettingError
-from aegis.handover.budget import challenge_share, freeze_share
-from aegis.handover.challenge import ClaimState, PartState
-from aegis.handover.events import Flipped, Frozen, Operator, Paused, event_of, plain
-from aegis.handover.gate import step
-from aegis.handover.settings import GateSettings
-from aegis.handover.state import GateState, apply, open_gate, replay
+from aegis.handover import (
+    ClaimState,
+    Flipped,
+    Frozen,
+    GateSettings,
+    GateState,
+    OperatorAction,
+    Paused,
+    apply_event,
+    challenge_share,
+    event_from_plain,
+    event_to_plain,
+    open_gate,
+    replay_events,
+    step,
+)
+from aegis.handover.challenge import PartState
+from aegis.handover.risk_budget import freeze_share
 
 
 def refuse(state: GateState, given: object, match: str, started: int | None = None) -> None:
@@ -77,7 +89,7 @@ def test_evidence_that_does_not_fit_its_tests():
         refuse(state, replace(good, evidence={"1-dose-2": wrong}), match)
     largest = {**own, "gain": ((-(2**62), None, *logs[2:]),)}
     after, events = step(state, replace(good, evidence={"1-dose-2": largest}))
-    assert apply(state, through_json(events[0])) == after
+    assert apply_event(state, through_json(events[0])) == after
 
 
 def test_evidence_of_units_that_were_in_flight_at_the_freeze():
@@ -89,7 +101,7 @@ def test_evidence_of_units_that_were_in_flight_at_the_freeze():
     late = replace(early, evidence={"1-dose-2": {}})
     refuse(state, late, "expected evidence for the challenges ..")
     with pytest.raises(InputError, match="started before"):
-        apply(state, late)
+        apply_event(state, late)
     state = run(state, 3, nothing)
     assert state.challenge("1-dose-2").units == 0
     refuse(state, replace(unit(state, nothing), evidence={}), "expected evidence for the challenges .'1-dose-2'")
@@ -102,7 +114,7 @@ def test_no_fewer_episodes_have_started_than_is_known(said: int):
     state = run(state, 1, nothing)
     state, _ = step(state, [propose("dose", 2.0)], started=4)
     refuse(state, unit(state, nothing), "4 are known to have", said)
-    refuse(state, Operator("pause", "ann", "fire", 0), "4 are known to have", said)
+    refuse(state, OperatorAction("pause", "ann", "fire", 0), "4 are known to have", said)
 
 
 # ---- freezing ----------------------------------------------------------------------------------------------------------------
@@ -170,15 +182,15 @@ def test_no_upgrades_where_there_are_to_be_none():
 @pytest.mark.parametrize(
     ("said", "match"),
     [
-        (Operator("stop", "ann", "fire", 0), "unknown action"),
-        (Operator("pause", "", "fire", 0), "says who and why"),
-        (Operator("pause", "ann", "\t ", 0), "says who and why"),
-        (Operator("resume", "ann", "fire", 0), "not paused"),
-        (Operator("revert", "ann", "fire", 0), "names a level of dose"),
-        (Operator("revert", "ann", "fire", 0, "dosis"), "did you mean 'dose'"),
-        (Operator("revert", "ann", "fire", 0, "dose"), "controlled by the legacy"),
-        (Operator("approve", "ann", "fine", 0), "names a level of dose"),
-        (Operator("approve", "ann", "fine", 0, "dose"), "mode 'live'"),
+        (OperatorAction("stop", "ann", "fire", 0), "unknown action"),
+        (OperatorAction("pause", "", "fire", 0), "says who and why"),
+        (OperatorAction("pause", "ann", "\t ", 0), "says who and why"),
+        (OperatorAction("resume", "ann", "fire", 0), "not paused"),
+        (OperatorAction("revert", "ann", "fire", 0), "names a level of dose"),
+        (OperatorAction("revert", "ann", "fire", 0, "dosis"), "did you mean 'dose'"),
+        (OperatorAction("revert", "ann", "fire", 0, "dose"), "controlled by the legacy"),
+        (OperatorAction("approve", "ann", "fine", 0), "names a level of dose"),
+        (OperatorAction("approve", "ann", "fine", 0, "dose"), "mode 'live'"),
         (Paused(0, ""), "says why"),
     ],
 )
@@ -189,13 +201,13 @@ def test_what_operators_cannot_do(said: object, match: str):
 
 def test_nothing_to_approve():
     state, _ = frozen(mode="approve", delta=0.5, patience=1)
-    approve = Operator("approve", "ann", "fine", 0, "dose")
+    approve = OperatorAction("approve", "ann", "fine", 0, "dose")
     refuse(state, approve, "no certified flip of level 'dose' waits")
     state = run(state, 12, lambda item, what: 0.45)
     assert [item.level for item in state.waiting] == ["dose"]
     paused, _ = step(state, Paused(0, "no data"))
     refuse(paused, approve, "resume it first")
-    resumed, _ = step(paused, Operator("resume", "ann", "data again", 0))
+    resumed, _ = step(paused, OperatorAction("resume", "ann", "data again", 0))
     refuse(resumed, approve, "no certified flip")
     shadow, _ = frozen(mode="shadow")
     refuse(shadow, approve, "mode 'shadow'")
@@ -228,13 +240,13 @@ def test_nothing_to_approve():
 )
 def test_lines_that_stand_for_no_event(line: str, match: str):
     with pytest.raises(InputError, match=match):
-        event_of(json.loads(line))
+        event_from_plain(json.loads(line))
 
 
 def test_events_that_do_not_follow_one_another():
     state, events = frozen(delta=0.5, patience=1)
     state = run(state, 12, lambda item, what: 0.45, events)
-    assert replay(events) == state
+    assert replay_events(events) == state
     place = next(index for index, event in enumerate(events) if isinstance(event, Frozen))
     flip = next(index for index, event in enumerate(events) if isinstance(event, Flipped))
     wrong = replace(events[flip], policy="something else")  # type: ignore[type-var]
@@ -250,7 +262,7 @@ def test_events_that_do_not_follow_one_another():
         ([*events[:flip], wrong], "Only what was certified"),
     ]:
         with pytest.raises(InputError, match=match):
-            replay(damaged)  # type: ignore[arg-type]
+            replay_events(damaged)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -300,8 +312,10 @@ def test_settings_and_uncapped_challengers_survive_strict_json():
     state, events = frozen(propose("dose", math.inf), delta=0.5, patience=1, caps=[math.inf])
     state = run(state, 12, lambda item, what: 0.45, events)
     assert state.at("dose").cap is None  # type: ignore[union-attr]
-    assert replay(map(through_json, events)) == state
-    assert [json.loads(json.dumps(plain(event))) for event in events] == [plain(through_json(event)) for event in events]
+    assert replay_events(map(through_json, events)) == state
+    assert [json.loads(json.dumps(event_to_plain(event))) for event in events] == [
+        event_to_plain(through_json(event)) for event in events
+    ]
 
 
 def test_shares_of_nothing():

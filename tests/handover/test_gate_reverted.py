@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from gate_cases import opened, propose, run, through_json
 
-from aegis.handover.events import Alarm, Event, Operator, Reverted, Unit
-from aegis.handover.gate import step
-from aegis.handover.state import Deployed, GateState, apply, replay
+from aegis.handover import Alarm, Event, GateState, OperatorAction, Reverted, UnitCounted, apply_event, replay_events, step
+from aegis.handover.gate_state import Deployed
 
 LEVELS = ("dose", "recipe")
 EASY = {"delta": 0.9, "alarm_floor": 0.9, "patience": 1, "generations": 8}
@@ -42,13 +41,13 @@ def handed_over(*flips: tuple[str, float]) -> tuple[GateState, list[Event], list
 
 
 def given_back(state: GateState, level: str) -> GateState:
-    return step(state, Operator("revert", "ann", "drift", 0, level))[0]
+    return step(state, OperatorAction("revert", "ann", "drift", 0, level))[0]
 
 
 def earning(state: GateState, reward: float, episodes: int) -> list[Alarm]:
     found = []
     for _ in range(episodes):
-        state, told = step(state, Unit(state.episode + 1, reward))
+        state, told = step(state, UnitCounted(state.episode + 1, reward))
         found += [event for event in told if isinstance(event, Alarm)]
     return found
 
@@ -106,14 +105,14 @@ def test_it_stays_so_when_the_level_changes_hands_again() -> None:
 @pytest.mark.parametrize("level", LEVELS)
 def test_replaying_the_events_gives_the_same_monitor(level: str) -> None:
     state, events, _ = handed_over(("recipe", 0.5), ("dose", 0.9))
-    state, told = step(state, Operator("revert", "ann", "drift", 0, level))
+    state, told = step(state, OperatorAction("revert", "ann", "drift", 0, level))
     events += told
     for reward in np.linspace(0, 1, 20):
         if state.freeze_is_due:
             break
-        state, told = step(state, Unit(state.episode + 1, float(reward)))
+        state, told = step(state, UnitCounted(state.episode + 1, float(reward)))
         events += told
-    assert replay(map(through_json, events)) == state
+    assert replay_events(map(through_json, events)) == state
 
 
 def test_of_three_levels_every_one_that_was_given_back_is_named() -> None:
@@ -122,7 +121,7 @@ def test_of_three_levels_every_one_that_was_given_back_is_named() -> None:
     for level in ("a", "b", "c"):
         item = Deployed(level, f"1-{level}-2", "digest", 2.0, 1, 0.1, beside=beside)
         state, beside = replace(state, deployed=(*state.deployed, item)), (*beside, (level, item.challenge))
-    after = apply(state, Reverted("a", state.episode, state.episode + 1))
+    after = apply_event(state, Reverted("a", state.episode, state.episode + 1))
     assert after.untested == {"b": ["a"], "c": ["a"]}
-    after = apply(after, Reverted("b", after.episode, after.episode + 1))
+    after = apply_event(after, Reverted("b", after.episode, after.episode + 1))
     assert after.untested == {"c": ["a", "b"]}

@@ -11,10 +11,8 @@ from gate_cases import ONE, REACH, frozen, gain, guard, propose, run, unit, valu
 from hypothesis import assume, given, settings
 
 from aegis.evidence import Blend
-from aegis.handover.budget import challenge_share
-from aegis.handover.challenge import Challenge, ClaimState, PartState
-from aegis.handover.events import Certified, Flipped, Paused
-from aegis.handover.gate import step
+from aegis.handover import Challenge, ChallengeCertified, ClaimState, Flipped, Paused, challenge_share, step
+from aegis.handover.challenge import PartState
 
 UNITS = 25
 numbers = st.one_of(st.none(), st.integers(-2 * ONE, 2 * ONE)) | st.integers(0, ONE)
@@ -71,10 +69,10 @@ def test_the_crossing_is_that_of_plain_loops(data: st.DataObject):
         logs = [naive_log_wealth(claim, seen[claim.what]) for claim in tested]
         assume(all(abs(log - math.log(1 / risk)) > 1e-7 for log in logs))
         crossed = all(log >= math.log(1 / risk) for log in logs)
-        assert [event for event in told if isinstance(event, Certified | Paused)] == [] or crossed
+        assert [event for event in told if isinstance(event, ChallengeCertified | Paused)] == [] or crossed
         if crossed:
-            assert isinstance(told[1], Certified | Paused)
-            if isinstance(told[1], Certified):
+            assert isinstance(told[1], ChallengeCertified | Paused)
+            if isinstance(told[1], ChallengeCertified):
                 assert (told[1].challenge, told[1].units) == ("1-dose-2", count)
                 assert told[1].gain_lower >= margin
             else:
@@ -130,7 +128,7 @@ def first_crossing(values: dict[str, float], *claims: ClaimState, units: int = 3
     """Return after how many units a challenger is certified."""
     state, events = frozen(propose("dose", 2.0, *claims), first=40, patience=1)
     run(state, units, lambda item, what: values[what], events)
-    return next((event.units for event in events if isinstance(event, Certified)), None)
+    return next((event.units for event in events if isinstance(event, ChallengeCertified)), None)
 
 
 def test_a_guard_that_worsens_holds_a_gain_back_and_a_value_never_does():
@@ -191,7 +189,7 @@ def test_evidence_that_cannot_be_pauses_the_gate_and_hands_nothing_over():
     while state.paused is None and state.episode < 20:
         state = run(state, 1, impossible, events)
     assert "contradicts what it rests on: the data certify a mean above 0.5" in str(state.paused)
-    assert not any(isinstance(event, Certified | Flipped) for event in events)
+    assert not any(isinstance(event, ChallengeCertified | Flipped) for event in events)
     after = run(state, 5, impossible)
     assert (after.episode, after.deployed) == (state.episode + 5, ())
     assert [item.units for item in after.challenges] == [item.units for item in state.challenges]

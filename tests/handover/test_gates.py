@@ -6,10 +6,8 @@ import pytest
 from host_cases import leaning_policy, world_of
 
 from aegis.errors import SettingError
-from aegis.handover import GateSettings, Handover
-from aegis.handover.gates import GATES, is_certificate, label_of, make_gate
-from aegis.handover.hosts import HOSTS
-from aegis.handover.state import replay
+from aegis.handover import GATES, HOSTS, GateSettings, Handover, is_certificate, make_gate, replay_events
+from aegis.handover.gate_registry import label_of
 
 
 @pytest.mark.parametrize("name", GATES)
@@ -20,7 +18,7 @@ def test_every_gate_runs_alike(name):
     assert gate.state.episode == len(gate.rewards) == len(gate.arms) == 20
     assert sum(len(batch) for batch in gate.batches) == 20
     assert gate.events[1:] == told
-    assert replay(gate.events) == gate.state
+    assert replay_events(gate.events) == gate.state
     assert gate.deployed == {}
     assert gate.problem is world.problem
     again = make_gate(name, world, world.legacy("uniform"), HOSTS["greedy"](), None, 1)

@@ -14,10 +14,26 @@ from typing import Any
 import pytest
 
 from aegis.errors import InputError, PolicyError, SettingError
-from aegis.handover import HOSTS, GateSettings, Handover, handover_to, read_events, replay
-from aegis.handover.events import Certified, Event, Flipped, Frozen, Operator, Unit, Waiting, event_of, packed, plain, unpacked
-from aegis.handover.gates import make_gate
-from aegis.handover.same import difference
+from aegis.handover import (
+    HOSTS,
+    ChallengeCertified,
+    Event,
+    Flipped,
+    Frozen,
+    GateSettings,
+    Handover,
+    OperatorAction,
+    UnitCounted,
+    Waiting,
+    event_from_plain,
+    event_to_plain,
+    make_gate,
+    read_events,
+    replay_events,
+    run_in_folder,
+)
+from aegis.handover.events import pack_logs, unpack_logs
+from aegis.handover.rerun import describe_difference
 from aegis.worlds import make_world
 
 WORLD = make_world("additive", f_a=2.0, inner_steps=3)
@@ -45,7 +61,7 @@ def flip() -> Flipped:
 def flipped(flip: Flipped, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a run whose last episode handed a level over."""
     place = tmp_path_factory.mktemp("kept") / "run"
-    handover_to(place, start(), flip.episode)
+    run_in_folder(place, start(), flip.episode)
     return place
 
 
@@ -55,8 +71,8 @@ def kept(flipped: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(flipped, tmp_path / "run"))
 
 
-def said(action: str, level: str | None = None) -> Operator:
-    return Operator(action, "ann", "the trend holds", 0, level)
+def said(action: str, level: str | None = None) -> OperatorAction:
+    return OperatorAction(action, "ann", "the trend holds", 0, level)
 
 
 # ---- nothing is cut off ------------------------------------------------------------------------------------------------------
@@ -65,13 +81,13 @@ def said(action: str, level: str | None = None) -> Operator:
 def test_a_flip_of_the_last_episode_stays(kept: Path, flip: Flipped) -> None:
     before = content(kept)
     for episodes in (flip.episode, 20, 1):
-        found = handover_to(kept, start(), episodes)
+        found = run_in_folder(kept, start(), episodes)
         assert found["episodes"] == flip.episode and found["levels"][0]["control"] == "agent"
         assert content(kept) == before
 
 
 def test_what_was_handed_over_last_can_be_given_back(kept: Path, flip: Flipped) -> None:
-    found = handover_to(kept, start(), flip.episode, said=[said("revert", "inner")])
+    found = run_in_folder(kept, start(), flip.episode, said=[said("revert", "inner")])
     assert found["levels"][0]["control"] == "legacy" and found["episodes"] == flip.episode
     events = read_events(kept / "events.jsonl")
     assert [event.kind for event in events[-3:]] == ["flip", "operator", "reverted"]
@@ -84,8 +100,8 @@ def test_what_began_to_wait_last_can_be_approved(tmp_path: Path) -> None:
     whole = start(asking)
     whole.advance(60)
     wait = next(event for event in whole.events if isinstance(event, Waiting))
-    assert handover_to(tmp_path, start(asking), wait.episode)["waiting"][0]["level"] == "inner"
-    found = handover_to(tmp_path, start(asking), wait.episode, said=[said("approve", "inner")])
+    assert run_in_folder(tmp_path, start(asking), wait.episode)["waiting"][0]["level"] == "inner"
+    found = run_in_folder(tmp_path, start(asking), wait.episode, said=[said("approve", "inner")])
     assert found["levels"][0]["since"] == wait.episode + 1 and found["waiting"] == []
 
 
@@ -96,24 +112,24 @@ def test_what_began_to_wait_last_can_be_approved(tmp_path: Path) -> None:
         [said("revert", "meta")],
         [said("resume")],
         [said("pause"), said("revert", "outer")],
-        [Operator("pause", "ann", " ", 0)],
+        [OperatorAction("pause", "ann", " ", 0)],
     ],
 )
-def test_words_that_are_refused_change_nothing(words: list[Operator], kept: Path, flip: Flipped) -> None:
+def test_words_that_are_refused_change_nothing(words: list[OperatorAction], kept: Path, flip: Flipped) -> None:
     before = content(kept)
     for episodes in (flip.episode, flip.episode + 10):
         with pytest.raises(InputError):
-            handover_to(kept, start(), episodes, said=words)
+            run_in_folder(kept, start(), episodes, said=words)
     assert content(kept) == before
 
 
 def test_nobody_speaks_of_a_run_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is none in"):
-        handover_to(tmp_path / "new", start(), 20, said=[said("pause")])
+        run_in_folder(tmp_path / "new", start(), 20, said=[said("pause")])
     assert not (tmp_path / "new").exists()
     gate = make_gate("published", WORLD, WORLD.legacy("uniform"), HOSTS["greedy"](), None, 1)
     with pytest.raises(SettingError, match="takes no word"):
-        handover_to(tmp_path / "new", gate, 20, said=[said("pause")])  # type: ignore[arg-type]
+        run_in_folder(tmp_path / "new", gate, 20, said=[said("pause")])  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("lost", [1, 2, 3])
@@ -123,11 +139,11 @@ def test_what_a_broken_write_lost_of_the_last_episode_comes_about_again(kept: Pa
     whole = b"".join(lines)
     path.write_bytes(b"".join(lines[:-lost]) + lines[-lost][:30])
     before = path.read_bytes()
-    seen = handover_to(kept, start(), 20)  # and nothing is written
+    seen = run_in_folder(kept, start(), 20)  # and nothing is written
     lacking = lost - 1  # the flip alone, or the last episodes with it
     assert (seen["episodes"], seen["levels"][0]["control"]) == (flip.episode - lacking, "legacy" if lacking else "agent")
     assert path.read_bytes() == before
-    handover_to(kept, start(), flip.episode)
+    run_in_folder(kept, start(), flip.episode)
     assert path.read_bytes() == whole
 
 
@@ -148,7 +164,9 @@ def first(events: list[dict[str, Any]], kind: str) -> dict[str, Any]:
 def lifted(events: list[dict[str, Any]]) -> None:
     unit = next(event for event in events if event["kind"] == "unit" and event["evidence"])
     claims = unit["evidence"]["1-meta-2"]
-    claims["gain"] = [packed(tuple(None if log is None else log + 2**31 for log in unpacked(part))) for part in claims["gain"]]
+    claims["gain"] = [
+        pack_logs(tuple(None if log is None else log + 2**31 for log in unpack_logs(part))) for part in claims["gain"]
+    ]
 
 
 def claim(name: str, value: float) -> Edit:
@@ -238,7 +256,7 @@ def test_what_was_edited_is_refused_with_its_line(what: str, kept: Path) -> None
     before = content(kept)
     for episodes in (1, 100):
         with pytest.raises(InputError, match=f"events.jsonl: {message}"):
-            handover_to(kept, start(), episodes)
+            run_in_folder(kept, start(), episodes)
         assert content(kept) == before
 
 
@@ -246,33 +264,35 @@ def test_a_gate_that_looks_from_time_to_time_names_the_line_too(tmp_path: Path) 
     def looking() -> Any:
         return make_gate("published", WORLD, WORLD.legacy("uniform"), HOSTS["greedy"](), {"stride": 10}, 1)
 
-    handover_to(tmp_path, looking(), 30)
+    run_in_folder(tmp_path, looking(), 30)
     path = tmp_path / "events.jsonl"
     lines = path.read_text().splitlines()
     unit = json.loads(lines[5])
     path.write_text("\n".join([*lines[:5], json.dumps({**unit, "reward": 0.9}), *lines[6:]]) + "\n")
     with pytest.raises(PolicyError, match=r"events.jsonl: line 6 .*episode 5 is kept with the reward 0\.9"):
-        handover_to(tmp_path, looking(), 30)
+        run_in_folder(tmp_path, looking(), 30)
     invented = {"kind": "restarted", "episode": 30, "since": 31, "why": "so"}
     path.write_text("\n".join([*lines, json.dumps(invented)]) + "\n")
     with pytest.raises(PolicyError, match=r"line 32 .*'restarted' does not come about"):
-        handover_to(tmp_path, looking(), 30)
+        run_in_folder(tmp_path, looking(), 30)
 
 
 def test_differences_are_named_where_they_are() -> None:
-    one = Certified("1-inner-2", "inner", 40, 20, 0.25)
-    assert difference(one, replace(one, units=21)) == "'certified', 'units': 20 is kept, and 21 comes out"
-    unit = Unit(3, 0.5, "agent", {})
-    assert difference(unit, replace(unit, reward=None)) == "episode 3 is kept with the reward 0.5, and comes out with None"
+    one = ChallengeCertified("1-inner-2", "inner", 40, 20, 0.25)
+    assert describe_difference(one, replace(one, units=21)) == "'certified', 'units': 20 is kept, and 21 comes out"
+    unit = UnitCounted(3, 0.5, "agent", {})
+    assert (
+        describe_difference(unit, replace(unit, reward=None)) == "episode 3 is kept with the reward 0.5, and comes out with None"
+    )
 
 
 # ---- replaying ---------------------------------------------------------------------------------------------------------------
 
 
 def replayed(path: Path, edit: Edit) -> None:
-    events = [plain(event) for event in read_events(path)]
+    events = [event_to_plain(event) for event in read_events(path)]
     edit(events)
-    replay([event_of(json.loads(json.dumps(event))) for event in events])
+    replay_events([event_from_plain(json.loads(json.dumps(event))) for event in events])
 
 
 @pytest.mark.parametrize(
@@ -325,19 +345,19 @@ def test_a_flip_needs_the_mode_and_a_gate_that_counts(flipped: Path) -> None:
         ({"kind": "mode", "mode": "approve"}, "in the mode 'approve' it does not"),
         ({"kind": "paused", "why": "so"}, "the gate is paused: so"),
     ):
-        said = event_of({**extra, "episode": events[-1].episode})  # type: ignore[union-attr]
+        said = event_from_plain({**extra, "episode": events[-1].episode})  # type: ignore[union-attr]
         with pytest.raises(InputError, match=message):
-            replay([*events[:-1], said, events[-1]])
+            replay_events([*events[:-1], said, events[-1]])
 
 
 def test_a_paused_gate_counts_nothing(flipped: Path) -> None:
     events = read_events(flipped / "events.jsonl")
     place = next(place for place, event in enumerate(events) if isinstance(event, Frozen)) + 1
     with pytest.raises(InputError, match=r"is evidence for nothing .the gate is paused: so"):
-        replay([*events[:place], event_of({"kind": "paused", "episode": 14, "why": "so"}), *events[place:]])
+        replay_events([*events[:place], event_from_plain({"kind": "paused", "episode": 14, "why": "so"}), *events[place:]])
     unit = replace(events[place], arm="legacy")  # type: ignore[type-var]
     with pytest.raises(InputError, match=r"is evidence for nothing .its arm is 'legacy'"):
-        replay([*events[:place], unit])
+        replay_events([*events[:place], unit])
 
 
 PLANT = """
@@ -363,7 +383,7 @@ def test_a_module_that_changed_since_the_run_began_is_named_with_what_to_do(
         monkeypatch.delitem(sys.modules, "own_plant", raising=False)
         own = importlib.import_module("own_plant")
         made = Handover(own.plant, own.legacy, HOSTS["greedy"](), GateSettings(upgrades=False), 2)
-        handover_to(tmp_path / "run", made, episodes, ledger=tmp_path / "ledger")
+        run_in_folder(tmp_path / "run", made, episodes, ledger=tmp_path / "ledger")
 
     source.write_text(PLANT)
     run(40)
@@ -376,6 +396,6 @@ def test_a_module_that_changed_since_the_run_began_is_named_with_what_to_do(
 
 
 def test_long_values_are_shown_from_where_they_differ() -> None:
-    one = Operator("pause", "ann", "x" * 80 + "a", 3)
-    words = difference(one, replace(one, why="x" * 80 + "b"))
+    one = OperatorAction("pause", "ann", "x" * 80 + "a", 3)
+    words = describe_difference(one, replace(one, why="x" * 80 + "b"))
     assert words == "'operator', 'why': '...a' is kept, and '...b' comes out"

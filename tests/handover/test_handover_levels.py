@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 from guarded_plant import Bed
 
-from aegis.handover import HOSTS, GateSettings, Handover
-from aegis.handover.events import Flipped
-from aegis.handover.hosts import Causal
+from aegis.handover import HOSTS, CausalHost, Flipped, GateSettings, Handover
 from aegis.mechanisms import MODELS
 from aegis.planning import Greedy
 from aegis.worlds import make_world, true_value
@@ -29,7 +27,7 @@ def test_one_level() -> None:
 @pytest.mark.parametrize(("world", "legacy", "episodes"), [("additive", "uniform", 260), ("plant", "natural:epsilon=0.3", 600)])
 def test_every_level_of_a_world_is_handed_over(world: str, legacy: str, episodes: int) -> None:
     plant = make_world(world)
-    host = Causal("polynomial", Greedy(), {"polynomial": MODELS["polynomial"]})
+    host = CausalHost("polynomial", Greedy(), {"polynomial": MODELS["polynomial"]})
     run = Handover(plant, plant.legacy(legacy), host, QUICK, 1)
     while run.state.episode < episodes and len(run.deployed) < len(plant.problem.levels):
         run.advance(min(run.state.episode + 20, episodes))

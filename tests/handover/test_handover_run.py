@@ -10,10 +10,27 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from aegis.certificate.measures import reward_measure
 from aegis.errors import InputError, OutputError, PolicyError, RefusedError
-from aegis.handover import HOSTS, GateSettings, Handover, History, Proposal, handover_to, read_events, replay
-from aegis.handover.events import Event, Flipped, Frozen, Operator, Paused, Restarted, Unit, event_of, plain
+from aegis.handover import (
+    HOSTS,
+    Event,
+    Flipped,
+    Frozen,
+    GateSettings,
+    Handover,
+    History,
+    OperatorAction,
+    Paused,
+    Proposal,
+    Restarted,
+    UnitCounted,
+    event_from_plain,
+    event_to_plain,
+    read_events,
+    replay_events,
+    run_in_folder,
+)
+from aegis.ope import reward_measure
 from aegis.policies import Capped, Floored, Legacy, Uniform, path_full
 from aegis.problem import Array, Batch, Policy
 from aegis.worlds import World, make_world, true_value
@@ -28,7 +45,7 @@ def start(settings: GateSettings = SETTINGS, seed: int = 3, world: World = WORLD
 
 
 def lines(events: list[Event]) -> list[str]:
-    return [json.dumps(plain(event), allow_nan=False) for event in events]
+    return [json.dumps(event_to_plain(event), allow_nan=False) for event in events]
 
 
 @pytest.fixture(scope="module")
@@ -53,12 +70,12 @@ def test_the_inner_level_is_handed_over_to_something_better(whole: Handover) -> 
 
 
 def test_the_state_is_the_replay_of_the_events(whole: Handover) -> None:
-    assert replay(whole.events) == whole.state
-    assert replay([event_of(json.loads(line)) for line in lines(whole.events)]) == whole.state
+    assert replay_events(whole.events) == whole.state
+    assert replay_events([event_from_plain(json.loads(line)) for line in lines(whole.events)]) == whole.state
 
 
 def test_units_are_numbered_and_carry_evidence_of_open_challenges(whole: Handover) -> None:
-    units = [event for event in whole.events if isinstance(event, Unit)]
+    units = [event for event in whole.events if isinstance(event, UnitCounted)]
     assert [unit.episode for unit in units] == list(range(1, EPISODES + 1))
     assert not units[0].evidence  # nothing was frozen yet
     assert all(not unit.evidence for unit in units if unit.arm != "agent")
@@ -78,7 +95,7 @@ def test_arms_follow_the_stage_and_the_holdback(whole: Handover) -> None:
 
 @pytest.mark.parametrize("cut", [1, 20, 47, 75, 100, -1])
 def test_a_restored_run_goes_on_bit_for_bit(whole: Handover, cut: int) -> None:
-    kept = [event_of(json.loads(line)) for line in lines(whole.events)[:cut]]
+    kept = [event_from_plain(json.loads(line)) for line in lines(whole.events)[:cut]]
     run = start()
     run.restore(kept)
     run.advance(EPISODES)
@@ -131,7 +148,7 @@ def test_rewards_out_of_range_stop_the_run_and_lose_nothing() -> None:
     with pytest.raises(RefusedError, match="outside the declared range"):
         run.advance(EPISODES)
     assert run.state.episode == len(run.arms) == 30 and not run.deployed
-    assert replay(run.events) == run.state
+    assert replay_events(run.events) == run.state
 
 
 class Wrong:
@@ -159,14 +176,16 @@ def test_operators_pause_resume_and_revert() -> None:
     run = start(GateSettings())
     run.advance(20)
     assert run.challengers
-    run.say(Operator("pause", "ann", "maintenance", 0))
+    run.say(OperatorAction("pause", "ann", "maintenance", 0))
     run.advance(24)
-    assert run.state.paused and all(not event.evidence for event in run.events if isinstance(event, Unit) and event.episode > 20)
-    events = run.say(Operator("resume", "ann", "done", 0))
+    assert run.state.paused and all(
+        not event.evidence for event in run.events if isinstance(event, UnitCounted) and event.episode > 20
+    )
+    events = run.say(OperatorAction("resume", "ann", "done", 0))
     assert any(isinstance(event, Restarted) for event in events) and not run.challengers
     run.advance(120)
     assert run.state.at("inner") is not None
-    run.say(Operator("revert", "bob", "not convinced", 0, "inner"))
+    run.say(OperatorAction("revert", "bob", "not convinced", 0, "inner"))
     assert run.state.at("inner") is None and not run.deployed
     batch = WORLD.episodes(0, 2, run.legacy, 1)
     np.testing.assert_array_equal(path_full(run.acting, "inner", batch), path_full(run.legacy, "inner", batch))
@@ -191,7 +210,7 @@ def test_deployed_policies_keep_the_floor(whole: Handover) -> None:
 
 
 def test_a_folder_keeps_everything_and_is_resumed(whole: Handover, tmp_path: Path) -> None:
-    summary = handover_to(tmp_path / "a", start(), EPISODES)
+    summary = run_in_folder(tmp_path / "a", start(), EPISODES)
     kept = (tmp_path / "a" / "events.jsonl").read_bytes()
     assert kept.decode().splitlines() == lines(whole.events)
     assert summary["levels"][0]["control"] == "agent" and summary["events"][0]["kind"] == "frozen"
@@ -200,20 +219,20 @@ def test_a_folder_keeps_everything_and_is_resumed(whole: Handover, tmp_path: Pat
     for name in ("settings.json", "problem.yaml"):
         (tmp_path / "b" / name).write_bytes((tmp_path / "a" / name).read_bytes())
     (tmp_path / "b" / "events.jsonl").write_bytes(kept[: int(len(kept) * 0.6)])  # killed in the middle of a line
-    again = handover_to(tmp_path / "b", start(), EPISODES)
+    again = run_in_folder(tmp_path / "b", start(), EPISODES)
     assert again == summary and (tmp_path / "b" / "events.jsonl").read_bytes() == kept
     assert (tmp_path / "b" / "log.parquet").read_bytes() == (tmp_path / "a" / "log.parquet").read_bytes()
     assert (tmp_path / "a" / "policies" / "inner").is_dir()
 
 
 def test_a_folder_of_another_run_is_not_taken(tmp_path: Path) -> None:
-    handover_to(tmp_path, start(), 16)
+    run_in_folder(tmp_path, start(), 16)
     with pytest.raises(OutputError, match="other settings"):
-        handover_to(tmp_path, start(GateSettings(delta=0.1)), 16)
+        run_in_folder(tmp_path, start(GateSettings(delta=0.1)), 16)
 
 
 def test_damaged_events_are_named(tmp_path: Path) -> None:
-    handover_to(tmp_path, start(), 16)
+    run_in_folder(tmp_path, start(), 16)
     path = tmp_path / "events.jsonl"
     text = path.read_text().splitlines()
     path.write_text("\n".join([*text[:3], '{"kind": "unit", "episode": 3}', *text[4:]]) + "\n")

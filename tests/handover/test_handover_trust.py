@@ -13,8 +13,17 @@ import pytest
 
 from aegis.certificate import Candidate, certify
 from aegis.errors import AegisError, PolicyError, RefusedError
-from aegis.handover import HOSTS, GateSettings, Handover, handover_to, read_events, replay
-from aegis.handover.events import Flipped, Operator, Paused
+from aegis.handover import (
+    HOSTS,
+    Flipped,
+    GateSettings,
+    Handover,
+    OperatorAction,
+    Paused,
+    read_events,
+    replay_events,
+    run_in_folder,
+)
 from aegis.logs import Source
 from aegis.planning import load_policy
 from aegis.policies import load_record
@@ -190,7 +199,7 @@ def test_episodes_before_a_bad_one_are_counted() -> None:
         with pytest.raises(RefusedError, match="99"):
             run.advance(60)
         assert run.state.episode == len(run.arms) == 37
-    assert replay(run.events) == run.state
+    assert replay_events(run.events) == run.state
 
 
 def test_without_rewards_the_gate_pauses_and_says_so() -> None:
@@ -222,7 +231,7 @@ def test_a_reward_that_is_nan_is_missing_also_if_the_plant_does_not_say_so(tmp_p
 
     runs = [Handover(Spoilt(kind, 20), LEGACY, HOSTS["greedy"](), SETTINGS, 3) for kind in (unsaid, said)]
     for name, run in zip(("unsaid", "said"), runs, strict=True):
-        handover_to(tmp_path / name, run, 60)
+        run_in_folder(tmp_path / name, run, 60)
     assert runs[0].events == runs[1].events
     logs = [(tmp_path / name / "log.parquet").read_bytes() for name in ("unsaid", "said")]
     assert logs[0] == logs[1]
@@ -249,7 +258,7 @@ def test_another_version_of_the_policy_pauses_the_gate() -> None:
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("trust") / "run"
-    handover_to(place, Handover(WORLD, LEGACY, HOSTS["greedy"](), SETTINGS, 3), 120)
+    run_in_folder(place, Handover(WORLD, LEGACY, HOSTS["greedy"](), SETTINGS, 3), 120)
     return place
 
 
@@ -272,8 +281,8 @@ def test_an_edited_reward_is_noticed(finished: Path) -> None:
 
 def test_a_run_goes_on_with_more_episodes(finished: Path, tmp_path: Path) -> None:
     place = tmp_path / "run"
-    handover_to(place, Handover(WORLD, LEGACY, HOSTS["greedy"](), SETTINGS, 3), 60)
-    assert handover_to(place, Handover(WORLD, LEGACY, HOSTS["greedy"](), SETTINGS, 3), 120)["episodes"] == 120
+    run_in_folder(place, Handover(WORLD, LEGACY, HOSTS["greedy"](), SETTINGS, 3), 60)
+    assert run_in_folder(place, Handover(WORLD, LEGACY, HOSTS["greedy"](), SETTINGS, 3), 120)["episodes"] == 120
     assert (place / "events.jsonl").read_bytes() == (finished / "events.jsonl").read_bytes()
 
 
@@ -283,14 +292,14 @@ def test_what_operators_say_is_kept(tmp_path: Path) -> None:
     def start() -> Handover:
         return Handover(WORLD, LEGACY, HOSTS["greedy"](), waiting, 3)
 
-    assert handover_to(tmp_path, start(), 80)["levels"][0]["control"] == "legacy"
-    word = Operator("approve", "ann", "the trend holds", 0, "inner")
-    after = handover_to(tmp_path, start(), 100, said=[word])
+    assert run_in_folder(tmp_path, start(), 80)["levels"][0]["control"] == "legacy"
+    word = OperatorAction("approve", "ann", "the trend holds", 0, "inner")
+    after = run_in_folder(tmp_path, start(), 100, said=[word])
     assert after["levels"][0]["control"] == "agent"
     kept = read_events(tmp_path / "events.jsonl")
-    assert any(isinstance(event, Operator) and event.who == "ann" for event in kept)
-    assert replay(kept).at("inner") is not None
+    assert any(isinstance(event, OperatorAction) and event.who == "ann" for event in kept)
+    assert replay_events(kept).at("inner") is not None
     again = start()
     again.restore(kept)
-    assert again.state == replay(kept)
+    assert again.state == replay_events(kept)
     assert json.loads((tmp_path / "summary.json").read_text())["levels"][0]["control"] == "agent"

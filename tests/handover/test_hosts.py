@@ -11,14 +11,14 @@ import pytest
 from host_cases import LEVELS, history_of, leaning, leaning_policy, world_of
 from hypothesis import given, settings
 
-from aegis.agents.identity import identity
+from aegis.agents import identity_digest
 from aegis.errors import PolicyError, SettingError
-from aegis.handover import GateSettings, Handover
-from aegis.handover.hosts import HOSTS, External, Proposal, steps
-from aegis.planning import PlannedValues, load_policy
-from aegis.planning.lcb import pessimism
-from aegis.planning.scores import Likeliest, Pessimistic
-from aegis.policies import Capped, Floored, Function, cap, path_full, policy_digest, save_policy
+from aegis.handover import HOSTS, GateSettings, Handover, Proposal
+from aegis.handover.hosts.base import capped_steps
+from aegis.handover.hosts.external import ExternalHost
+from aegis.planning import LikelihoodRanks, PessimisticValues, PlannedValues, load_policy
+from aegis.planning.value_rules import pessimism
+from aegis.policies import Capped, Floored, Function, capped_probabilities, path_full, policy_digest, save_policy
 from aegis.problem import Batch, LevelTable
 
 
@@ -30,7 +30,7 @@ def challengers(history, proposals):
     """Return the policies that a gate would freeze, by level and cap; without a cap it is a policy as it is."""
     found = {}
     for level, proposal in proposals.items():
-        for limit, new in steps(history.problem, history.legacy, level, proposal, (1.5, 3.0)).items():
+        for limit, new in capped_steps(history.problem, history.legacy, level, proposal, (1.5, 3.0)).items():
             found[level, limit] = Floored(history.problem, new, history.legacy, 0.05, [level])
     return found
 
@@ -62,7 +62,7 @@ def test_every_host_proposes_distributions_that_can_be_stored_and_come_out_the_s
 @pytest.mark.parametrize("name", HOSTS)
 def test_a_host_is_known_again_when_a_run_is_resumed(name):
     problem = world_of().problem
-    assert identity(make(name, problem)) == identity(make(name, problem))
+    assert identity_digest(make(name, problem)) == identity_digest(make(name, problem))
     assert make(name, problem).name == name
 
 
@@ -93,7 +93,7 @@ def test_a_host_that_plans_says_what_to_do_where_planning_does_not_apply(name):
 def test_ucb_is_pessimistic_by_the_paper_s_kappa_once_it_is_deployed():
     history = history_of(world_of())
     proposal = HOSTS["ucb"]().propose(history, ["meta"], 1)["meta"]
-    assert isinstance(proposal.scores, Pessimistic)
+    assert isinstance(proposal.scores, PessimisticValues)
     batch = history.everything()
     drawn = proposal.scores.plan.values("meta", batch)
     kappa = -proposal.scores.plan.choice.kappa
@@ -106,7 +106,7 @@ def test_pessimistic_values_are_of_a_pessimistic_plan():
     history = history_of(world_of())
     other = HOSTS["ncts"]().propose(history, ["inner"], 1)["inner"].scores.plan
     with pytest.raises(PolicyError, match="rule 'lcb'"):
-        Pessimistic(history.problem, other)
+        PessimisticValues(history.problem, other)
 
 
 def test_ncts_averages_values_over_posterior_draws():
@@ -157,7 +157,7 @@ def test_ranks_go_by_probability_then_by_prediction(count, actions, seed, minimi
     goal = "minimise" if minimise else "maximise"
     problem = SimpleNamespace(reward=SimpleNamespace(goal=goal))
     batch = Batch(np.arange(count), {"inner": LevelTable.undecided(np.arange(count), {})})
-    scores = Likeliest(problem, Fixed(chances), Fixed(predicted)).predict("inner", batch)
+    scores = LikelihoodRanks(problem, Fixed(chances), Fixed(predicted)).predict("inner", batch)
     good = -1.0 if minimise else 1.0
     for row in range(count):
         expected = sorted(range(actions), key=lambda a: (-chances[row, a], -good * predicted[row, a]))
@@ -171,7 +171,7 @@ def test_a_cap_towards_a_policy_fills_its_likeliest_actions_first(actions, seed)
     chances, mu = rng.dirichlet(np.ones(actions), 5), rng.dirichlet(np.full(actions, 3.0), 5)
     problem = SimpleNamespace(reward=SimpleNamespace(goal="maximise"))
     batch = Batch(np.arange(5), {"inner": LevelTable.undecided(np.arange(5), {})})
-    filled = cap(Likeliest(problem, Fixed(chances)).predict("inner", batch), mu, 2.0)
+    filled = capped_probabilities(LikelihoodRanks(problem, Fixed(chances)).predict("inner", batch), mu, 2.0)
     top = chances.argmax(axis=1)
     np.testing.assert_allclose(filled[np.arange(5), top], np.minimum(1.0, 2.0 * mu[np.arange(5), top]))
 
@@ -211,9 +211,9 @@ def test_code_of_a_user_s_does_not_get_the_seed_that_the_plant_draws_its_future_
     world, seeds = world_of(), {}
     for seed in (0, 7):
         learner = Curious()
-        Handover(world, world.legacy("uniform"), External(learner) if wrapped else learner, GateSettings(first=6), seed).advance(
-            20
-        )
+        Handover(
+            world, world.legacy("uniform"), ExternalHost(learner) if wrapped else learner, GateSettings(first=6), seed
+        ).advance(20)
         assert len(learner.seeds) == 2 and len(set(learner.seeds)) == 1  # and the same again, so that a run can be resumed
         (seeds[seed],) = set(learner.seeds)
         ahead = np.random.default_rng(seed).random(8)
@@ -272,10 +272,10 @@ class Flat(Crooked):
 def test_a_fixed_policy_is_challenged_as_it_is_and_capped_towards_it():
     history = history_of(world_of())
     policy = leaning_policy(history.problem)
-    proposals = External(policy, ("inner",)).propose(history, LEVELS, 1)
+    proposals = ExternalHost(policy, ("inner",)).propose(history, LEVELS, 1)
     assert list(proposals) == ["inner"]
     assert proposals["inner"].policy is policy
-    found = steps(history.problem, history.legacy, "inner", proposals["inner"], (2.0, np.inf))
+    found = capped_steps(history.problem, history.legacy, "inner", proposals["inner"], (2.0, np.inf))
     assert list(found) == [2.0, np.inf]
     assert found[np.inf] is policy
     batch = history.everything()
@@ -287,11 +287,11 @@ def test_a_learner_may_answer_a_policy_scores_or_a_whole_proposal():
     history = history_of(world_of())
     policy = leaning_policy(history.problem)
     whole = HOSTS["greedy"]().propose(history, ["inner"], 1)["inner"]
-    for answer, kind in ((policy, Likeliest), (whole.scores, PlannedValues), (whole, PlannedValues)):
-        found = External(Learner({"inner": answer})).propose(history, LEVELS, 1)
+    for answer, kind in ((policy, LikelihoodRanks), (whole.scores, PlannedValues), (whole, PlannedValues)):
+        found = ExternalHost(Learner({"inner": answer})).propose(history, LEVELS, 1)
         assert list(found) == ["inner"]
         assert isinstance(found["inner"].scores, kind)
-    assert External(Learner({})).propose(history, LEVELS, 1) == {}
+    assert ExternalHost(Learner({})).propose(history, LEVELS, 1) == {}
 
 
 @pytest.mark.parametrize(
@@ -318,7 +318,7 @@ def test_a_learner_may_answer_a_policy_scores_or_a_whole_proposal():
 )
 def test_a_bad_host_is_refused_by_name_and_nothing_is_lost(answer, says):
     world = world_of()
-    host = External(Learner(answer(world.problem)))
+    host = ExternalHost(Learner(answer(world.problem)))
     handover = Handover(world, world.legacy("uniform"), host, GateSettings(first=6), 1)
     with pytest.raises(PolicyError, match=says):
         handover.advance(50)
@@ -330,13 +330,13 @@ def test_a_bad_host_is_refused_by_name_and_nothing_is_lost(answer, says):
 
 def test_a_host_of_one_s_own_is_a_policy_or_proposes():
     with pytest.raises(SettingError, match=r"propose.*found int"):
-        External(3)
+        ExternalHost(3)
     with pytest.raises(SettingError, match="'levels' says where a fixed policy acts"):
-        External(Learner({}), ("inner",))
+        ExternalHost(Learner({}), ("inner",))
 
 
 def test_predictions_that_are_not_finite_are_refused_too():
     history = history_of(world_of())
     whole = HOSTS["greedy"]().propose(history, ["inner"], 1)["inner"]
     with pytest.raises(PolicyError, match="level 'inner', row 0: the prediction of action 0 is inf"):
-        External(Learner({"inner": Proposal(whole.scores, Scores(np.inf))})).propose(history, LEVELS, 1)
+        ExternalHost(Learner({"inner": Proposal(whole.scores, Scores(np.inf))})).propose(history, LEVELS, 1)

@@ -10,8 +10,8 @@ from host_cases import history_of, world_of
 
 from aegis.errors import SettingError
 from aegis.evidence import value_grid
-from aegis.handover.hosts import HOSTS, Pb
-from aegis.handover.particle_units import particle_gains
+from aegis.handover import HOSTS, particle_gains
+from aegis.handover.hosts.causal import PacBayesHost
 from aegis.policies import Mixture, path_taken, policy_digest
 
 HELD_OUT = range(900, 910)  # seeds that no setting was chosen by
@@ -51,7 +51,7 @@ def test_both_bounds_are_those_of_the_formula_on_gains_of_the_particles_themselv
     """Each particle asked as a policy, its gain added up by hand: no code of the host's."""
     world = world_of("unified", preset="stress")
     history = history_of(world, SMALL, "natural:epsilon=0.3")
-    host = Pb(HOSTS["pb"]().models, draws=3, caps=(1.5, 3.0))
+    host = PacBayesHost(HOSTS["pb"]().models, draws=3, caps=(1.5, 3.0))
     units, measure = history.everything().take_episodes(np.arange(SMALL // 2, SMALL)), world.problem.reward
     table = units.levels["inner"]
     scaled = (units.reward - measure.range[0]) / (measure.range[1] - measure.range[0])

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from aegis.errors import PolicyError
-from aegis.handover import HOSTS, GateSettings, Handover, History
-from aegis.handover.keeping import keep, kept_policy, taken_up
+from aegis.handover import HOSTS, GateSettings, Handover, History, pack_challenger, unpack_challenger, unpack_policy
 from aegis.mechanisms import LevelRewards
 from aegis.policies import FullColumns, policy_digest
 from aegis.worlds import make_world
@@ -28,16 +27,16 @@ def test_a_kept_challenger_counts_every_unit_the_same(run):
     batch = WORLD.episodes(100, 6, WORLD.legacy("uniform"), 9)
     assert run.challengers
     for name, challenger in run.challengers.items():
-        again = taken_up(keep(challenger), WORLD.problem, run.state.challenge(name))
+        again = unpack_challenger(pack_challenger(challenger), WORLD.problem, run.state.challenge(name))
         assert again.digest == challenger.digest
         assert again.evidence(batch) == challenger.evidence(batch)
-        assert policy_digest(kept_policy(keep(challenger), WORLD.problem)) == challenger.digest
+        assert policy_digest(unpack_policy(pack_challenger(challenger), WORLD.problem)) == challenger.digest
 
 
 def test_another_policy_than_was_frozen_is_refused(run):
     first, second = list(run.challengers)[:2]
     with pytest.raises(PolicyError, match="was kept: the store was altered"):
-        taken_up(keep(run.challengers[first]), WORLD.problem, run.state.challenge(second))
+        unpack_challenger(pack_challenger(run.challengers[first]), WORLD.problem, run.state.challenge(second))
 
 
 def test_above_a_legacy_known_only_where_it_was_met_a_level_is_proposed_from_what_was_seen():

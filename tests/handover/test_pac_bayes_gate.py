@@ -13,16 +13,29 @@ from scipy import stats
 
 from aegis.errors import RefusedError, SettingError
 from aegis.evidence import value_grid
-from aegis.handover.budget import challenge_share
-from aegis.handover.densities import joint_log_density, log_ratios, mean_log_ratio, weight_log_density
-from aegis.handover.events import Flipped, Frozen, event_of, plain
-from aegis.handover.gates import make_gate
-from aegis.handover.hosts import HOSTS
-from aegis.handover.pac_bayes import PacBayes, PacBayesSettings
-from aegis.handover.particle_units import check_single_level, lifted_gains, particle_ratios
-from aegis.handover.published import first_belief
-from aegis.handover.state import replay
+from aegis.handover import (
+    HOSTS,
+    Flipped,
+    Frozen,
+    challenge_share,
+    check_single_level,
+    event_from_plain,
+    event_to_plain,
+    make_gate,
+    particle_ratios,
+    replay_events,
+)
+from aegis.handover.hosts.causal import lifted_particle_gains
 from aegis.mechanisms import NIG, build_belief
+from aegis.paper.pac_bayes_gate import (
+    PacBayesGate,
+    PacBayesSettings,
+    joint_log_density,
+    log_ratios,
+    mean_log_ratio,
+    weight_log_density,
+)
+from aegis.paper.published_gate import prior_belief
 from aegis.policies import path_full, policy_digest
 from aegis.problem import Scope
 from aegis.rng import stream
@@ -175,9 +188,9 @@ def test_its_ledger_adds_up_and_stays_within_delta(run):
 
 def test_events_are_all_there_is_to_know(run):
     _, gate = run
-    again = [event_of(json.loads(json.dumps(plain(event), allow_nan=False))) for event in gate.events]
+    again = [event_from_plain(json.loads(json.dumps(event_to_plain(event), allow_nan=False))) for event in gate.events]
     assert again == gate.events
-    assert replay(again) == gate.state
+    assert replay_events(again) == gate.state
 
 
 @pytest.mark.parametrize("after", [-200, -1, 0, 1, 2, 3, 20])
@@ -199,7 +212,7 @@ def test_after_a_flip_only_units_of_the_new_phase_count_and_the_belief_at_the_fl
         gate.advance(gate.state.episode + 50)
         assert gate.state.episode < 1500
     flip, states = flips(gate)[0], gate.beliefs["meta"].prior
-    assert states is not first_belief(world, gate.legacy, "linear", 1, Scope("meta")).prior
+    assert states is not prior_belief(world, gate.legacy, "linear", 1, Scope("meta")).prior
     assert states["Y"].shape == pytest.approx(2.0 + flip.episode * 4 / 2)  # half a unit of shape per innermost decision
     gate.advance(flip.episode + 101)
     late = [look for look in gate.looks if look.episode > flip.episode]
@@ -226,8 +239,8 @@ def test_a_missing_reward_counts_as_what_hurts():
     world = world_of()
     batch = world.episodes(0, 1, world.legacy("uniform"), 1)
     batch.reward[:] = np.nan
-    above = lifted_gains(world.problem, "inner", batch, np.full((4, 1), 3.0))
-    below = lifted_gains(world.problem, "inner", batch, np.full((4, 1), 0.25))
+    above = lifted_particle_gains(world.problem, "inner", batch, np.full((4, 1), 3.0))
+    below = lifted_particle_gains(world.problem, "inner", batch, np.full((4, 1), 0.25))
     np.testing.assert_allclose([above[0, 0], below[0, 0]], [1.0, 0.25])
 
 
@@ -249,5 +262,5 @@ def test_bad_settings_of_the_pac_bayes_gate_are_refused(settings, says):
 
 
 def test_it_is_a_certificate_and_says_why():
-    assert PacBayes.certificate
-    assert "prior fixed before the units" in PacBayes.label
+    assert PacBayesGate.certificate
+    assert "prior fixed before the units" in PacBayesGate.label

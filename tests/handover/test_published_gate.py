@@ -8,17 +8,13 @@ import numpy as np
 import pytest
 from host_cases import world_of
 
-from aegis.certificate.measures import reward_measure
 from aegis.errors import InputError, PolicyError, SettingError
-from aegis.handover.counter_example import LEVEL, CounterExample
-from aegis.handover.events import Flipped, Frozen, Unit, event_of, plain
-from aegis.handover.gates import make_gate
-from aegis.handover.hosts import HOSTS
-from aegis.handover.published import Published, PublishedSettings
-from aegis.handover.state import replay
-from aegis.planning.lcb import pessimism
-from aegis.planning.thompson import ThompsonChoice
-from aegis.planning.ucb import SpreadChoice
+from aegis.handover import HOSTS, Flipped, Frozen, UnitCounted, event_from_plain, event_to_plain, make_gate, replay_events
+from aegis.ope import reward_measure
+from aegis.paper import CounterExample, PublishedGate, PublishedSettings
+from aegis.paper.counter_example import LEVEL
+from aegis.planning import ThompsonChoice
+from aegis.planning.value_rules import SpreadChoice, pessimism
 from aegis.policies import Constant, Legacy, path_full, policy_digest
 
 
@@ -206,10 +202,10 @@ def test_flips_are_sticky_and_events_add_up_to_the_state():
     gate.advance(1700)
     assert [flip.challenge for flip in flips(gate)] == ["published"]
     assert gate.state.at(LEVEL).since == flips(gate)[0].since
-    again = [event_of(json.loads(json.dumps(plain(event), allow_nan=False))) for event in gate.events]
+    again = [event_from_plain(json.loads(json.dumps(event_to_plain(event), allow_nan=False))) for event in gate.events]
     assert again == gate.events
-    assert replay(again) == gate.state
-    assert [event.episode for event in again if isinstance(event, Unit)] == list(range(1, 1701))
+    assert replay_events(again) == gate.state
+    assert [event.episode for event in again if isinstance(event, UnitCounted)] == list(range(1, 1701))
     assert gate.state.spent == 0.0  # it promises nothing
 
 
@@ -217,7 +213,10 @@ def test_flips_are_sticky_and_events_add_up_to_the_state():
 def test_a_run_that_was_interrupted_anywhere_goes_on_to_the_same_end(after, whole_run):
     """after: how many events after the last unit before the flip. The flip itself is two events."""
     plant, whole, flip = whole_run
-    cut = next(place for place, event in enumerate(whole.events) if isinstance(event, Unit) and event.episode == flip) + after
+    cut = (
+        next(place for place, event in enumerate(whole.events) if isinstance(event, UnitCounted) and event.episode == flip)
+        + after
+    )
     resumed, told = published(plant, plant.legacy, 1), []
     resumed.restore(whole.events[:cut])
     resumed.advance(flip + 20, told.extend)
@@ -251,8 +250,8 @@ def test_events_of_another_run_are_refused():
 
 
 def test_it_says_that_it_is_not_a_certificate():
-    assert Published.label.startswith("not a certificate")
-    assert not Published.certificate
+    assert PublishedGate.label.startswith("not a certificate")
+    assert not PublishedGate.certificate
 
 
 @pytest.mark.parametrize("host", ["pb", "external"])

@@ -15,16 +15,30 @@ import pytest
 from host_cases import history_of, leaning_policy, world_of
 
 from aegis.errors import AegisError, PolicyError, SettingError
-from aegis.handover import GateSettings, Handover, replay
-from aegis.handover.challenge import Challenge, PartState
-from aegis.handover.events import Certified, Flipped, Frozen, Operator, event_of, plain
-from aegis.handover.hosts import HOSTS, External, Proposal
-from aegis.handover.keeping import keep, taken_up
-from aegis.handover.seals import LOOKED_AT, seal_of
+from aegis.handover import (
+    HOSTS,
+    Challenge,
+    ChallengeCertified,
+    Flipped,
+    Frozen,
+    GateSettings,
+    Handover,
+    OperatorAction,
+    Proposal,
+    event_from_plain,
+    event_to_plain,
+    pack_challenger,
+    replay_events,
+    unpack_challenger,
+)
+from aegis.handover.challenge import PartState
+from aegis.handover.challenger import LOOKED_AT, seal_answers
+from aegis.handover.hosts.external import ExternalHost
 from aegis.policies import Floored, Function, path_full
 from aegis.problem import Array, Batch, Problem, State
-from aegis.service.errors import Damaged
-from aegis.service.sealing import Seal, checked_policy
+from aegis.service.http_errors import StoreDamaged
+from aegis.service.integrity import check_stored_policy
+from aegis.service.live_state import ChallengerSeal
 from aegis.worlds import make_world
 
 WORLD = make_world("additive", inner_steps=3)
@@ -54,7 +68,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]
 
 def gate(own: ModuleType) -> Handover:
     policy = Function(WORLD.problem, own.act, ["inner"], LEGACY)
-    return Handover(WORLD, LEGACY, External(policy, ("inner",)), SETTINGS, 1)
+    return Handover(WORLD, LEGACY, ExternalHost(policy, ("inner",)), SETTINGS, 1)
 
 
 def until(run: Handover, kind: type[Any]) -> None:
@@ -72,9 +86,9 @@ def test_code_that_does_something_else_in_control_is_noticed_and_can_be_given_ba
         PolicyError, match=r"in control of level 'inner' was altered after it was certified: on \d+ of \d+ logged"
     ):
         run.advance(run.state.episode + 20)
-    run.say(Operator("revert", "ann", "somebody changed it", 0, "inner"))
+    run.say(OperatorAction("revert", "ann", "somebody changed it", 0, "inner"))
     run.advance(run.state.episode + 5)
-    assert not run.deployed and replay(run.events) == run.state
+    assert not run.deployed and replay_events(run.events) == run.state
 
 
 def test_code_that_does_something_else_is_not_certified(own: ModuleType) -> None:
@@ -85,8 +99,8 @@ def test_code_that_does_something_else_is_not_certified(own: ModuleType) -> None
     with pytest.raises(PolicyError, match=r"level 'inner' was altered after it was frozen: on \d+ of \d+ logged contexts"):
         run.advance(200)
     assert run.state.episode == last  # before anything more counts for it
-    assert not run.deployed and not any(isinstance(event, Certified | Flipped) for event in run.events)
-    assert replay(run.events) == run.state
+    assert not run.deployed and not any(isinstance(event, ChallengeCertified | Flipped) for event in run.events)
+    assert replay_events(run.events) == run.state
 
 
 def test_a_file_that_was_edited_is_noticed_even_if_it_answers_the_same(own: ModuleType) -> None:
@@ -101,7 +115,7 @@ def test_a_run_is_not_taken_up_with_other_code(own: ModuleType) -> None:
     run = gate(own)
     until(run, Frozen)
     run.advance(run.state.episode + 3)
-    events = [event_of(plain(event)) for event in run.events]
+    events = [event_from_plain(event_to_plain(event)) for event in run.events]
     gate(own).restore(events)  # the same: welcome
     own.SIGN = -1.0
     with pytest.raises(AegisError):
@@ -111,17 +125,17 @@ def test_a_run_is_not_taken_up_with_other_code(own: ModuleType) -> None:
 def test_a_kept_challenger_whose_file_was_edited_is_refused(own: ModuleType) -> None:
     run = gate(own)
     until(run, Frozen)
-    kept = {name: keep(item) for name, item in run.challengers.items()}
+    kept = {name: pack_challenger(item) for name, item in run.challengers.items()}
     name = next(iter(kept))
-    sealed = Seal(run.state.challenge(name).policy, None, run.state.challenge(name).seal)
-    taken_up(kept[name], WORLD.problem, run.state.challenge(name))
-    checked_policy("plant", name, sealed, (sealed.policy, kept[name]), WORLD.problem)
+    sealed = ChallengerSeal(run.state.challenge(name).policy, None, run.state.challenge(name).seal)
+    unpack_challenger(kept[name], WORLD.problem, run.state.challenge(name))
+    check_stored_policy("plant", name, sealed, (sealed.policy, kept[name]), WORLD.problem)
     Path(str(own.__file__)).write_text(CODE.replace("0.8", "0.7"))
     says = f"challenge '{name}': the code of its policy was altered after it was frozen"
     with pytest.raises(PolicyError, match=says):
-        taken_up(kept[name], WORLD.problem, run.state.challenge(name))
-    with pytest.raises(Damaged, match=f"gate 'plant', {says}"):
-        checked_policy("plant", name, sealed, (sealed.policy, kept[name]), WORLD.problem)
+        unpack_challenger(kept[name], WORLD.problem, run.state.challenge(name))
+    with pytest.raises(StoreDamaged, match=f"gate 'plant', {says}"):
+        check_stored_policy("plant", name, sealed, (sealed.policy, kept[name]), WORLD.problem)
 
 
 def test_seals_are_kept_with_the_freeze_and_only_code_has_one(own: ModuleType) -> None:
@@ -129,28 +143,28 @@ def test_seals_are_kept_with_the_freeze_and_only_code_has_one(own: ModuleType) -
     until(run, Frozen)
     (event,) = [event for event in run.events if isinstance(event, Frozen)]
     assert all(item.seal for item in event.challenges)
-    assert [item["seal"] for item in plain(event)["challenges"]] == [item.seal for item in event.challenges]
-    assert event_of(plain(event)) == event
+    assert [item["seal"] for item in event_to_plain(event)["challenges"]] == [item.seal for item in event.challenges]
+    assert event_from_plain(event_to_plain(event)) == event
     usual = Handover(WORLD, LEGACY, HOSTS["greedy"](), SETTINGS, 1)
     until(usual, Frozen)
     (event,) = [event for event in usual.events if isinstance(event, Frozen)]
     assert all(item.seal is None for item in event.challenges)
-    assert all("seal" not in item for item in plain(event)["challenges"])
+    assert all("seal" not in item for item in event_to_plain(event)["challenges"])
 
 
 def test_a_seal_looks_at_the_latest_episodes_and_at_no_more_decisions_than_it_must() -> None:
     history = history_of(world_of(inner_steps=50), 40)
     policy = Floored(history.problem, leaning_policy(history.problem), history.legacy, 0.05)
     for level, expected in (("inner", LOOKED_AT // 50 * 50), ("meta", 40)):
-        seal = seal_of(policy, level, history.everything())
+        seal = seal_answers(policy, level, history.everything())
         assert seal is not None and len(seal.chances) == len(seal.batch.levels[level]) == expected
         assert seal.batch.episode[-1] == 39
         assert seal.batch.reward is None and (seal.batch.levels[level].action < 0).all()
         np.testing.assert_array_equal(seal.chances, path_full(policy, level, seal.batch))
         assert seal.broken(policy) is None
-    one = seal_of(policy, "inner", history_of(world_of(inner_steps=300), 2).everything())
+    one = seal_answers(policy, "inner", history_of(world_of(inner_steps=300), 2).everything())
     assert one is not None and len(one.chances) == 300  # a single episode with more than that
-    assert seal_of(history.legacy, "inner", history.everything()) is None
+    assert seal_answers(history.legacy, "inner", history.everything()) is None
 
 
 # ---- by the number of an episode ---------------------------------------------------------------------------------------------
@@ -225,7 +239,7 @@ class Learner:
     ],
 )
 def test_code_that_answers_by_number_or_place_is_not_frozen(answer: Callable[[Batch], Array], says: str) -> None:
-    for host in (External(Own(answer), ("inner",)), External(Learner(Proposal(Own(answer), None)))):
+    for host in (ExternalHost(Own(answer), ("inner",)), ExternalHost(Learner(Proposal(Own(answer), None)))):
         run = Handover(WORLD, LEGACY, host, SETTINGS, 1)
         with pytest.raises(PolicyError, match=rf"host 'external', level 'inner': .*{says}"):
             run.advance(60)
@@ -242,7 +256,7 @@ def test_code_that_answers_by_contexts_is_frozen_whatever_ids_look_like() -> Non
             return replace(batch, episode=np.array([f"batch-{item}" for item in batch.episode]))
 
     for plant in (WORLD, Named()):
-        run = Handover(plant, LEGACY, External(Own(level_headed), ("inner",)), SETTINGS, 1)
+        run = Handover(plant, LEGACY, ExternalHost(Own(level_headed), ("inner",)), SETTINGS, 1)
         until(run, Frozen)
         assert len(run.challengers) == 2
 

@@ -10,16 +10,34 @@ import numpy as np
 import pytest
 from visits_plant import Learning, Visits, gate
 
-from aegis.audit import CODES, Auditor
-from aegis.audit.finding import finding
-from aegis.certificate.comparator import AVERAGE, WROTE
+from aegis.audit import CODES, Auditor, make_finding
 from aegis.errors import InputError
-from aegis.handover import HOSTS, GateSettings, Handover, events_table, handover_to, read_events, replay, summary
-from aegis.handover.events import Certified, DoubtPassed, Flipped, Frozen, Noted, Operator, Paused, PutOff, Restarted, Unit
-from aegis.handover.gates import make_gate
-from aegis.handover.state import apply
-from aegis.handover.stream_audit import ALPHA, CHUNK, PAUSING, STATED, UNSTATED, StreamAudit, enough
-from aegis.report.handover_page import render_handover
+from aegis.handover import (
+    HOSTS,
+    AuditNote,
+    ChallengeCertified,
+    DoubtPassed,
+    Flipped,
+    Frozen,
+    GateSettings,
+    Handover,
+    OperatorAction,
+    Paused,
+    Postponed,
+    Restarted,
+    StreamAudit,
+    UnitCounted,
+    apply_event,
+    events_table,
+    make_gate,
+    read_events,
+    replay_events,
+    run_in_folder,
+    summarise_run,
+)
+from aegis.handover.stream_audit import ALPHA, CHUNK, PAUSING, STATED, UNSTATED, pauses_gate
+from aegis.ope.comparator import AVERAGE_WORDS, LOG_WRITER_WORDS
+from aegis.report import render_handover
 
 ANN = ("ann", "carry-over is declared now")
 
@@ -48,11 +66,11 @@ def test_a_plant_that_is_not_as_declared_stops_the_gate_before_anything_changes_
     (stop,) = stops(run)
     assert stop.code == code and stop.level == "visit" and stop.fix == CODES[code].fix
     assert run.state.paused == stop.why and not run.state.challenges
-    found = summary(run)
+    found = summarise_run(run)
     assert "Probability of any wrong handover" not in found["sentence"]
     assert f"The gate is paused: {stop.why}" in found["sentence"] and CODES[code].fix in found["sentence"]
     assert [item["code"] for item in found["audit"]["refused"]] == [code]
-    later = [event for event in run.events if isinstance(event, Unit) and event.episode > stop.episode]
+    later = [event for event in run.events if isinstance(event, UnitCounted) and event.episode > stop.episode]
     assert later and not any(event.evidence for event in later)
 
 
@@ -60,13 +78,13 @@ def test_the_same_plant_as_declared_changes_hands_and_never_pauses() -> None:
     run = gate(Visits(), seed=2)
     run.advance(400)
     assert [event.level for event in flips(run)] == ["visit"] and not stops(run)
-    assert "Probability of any wrong handover: at most 0.05." in summary(run)["sentence"]
+    assert "Probability of any wrong handover: at most 0.05." in summarise_run(run)["sentence"]
 
 
-def doubted(run: Handover) -> PutOff:
+def doubted(run: Handover) -> Postponed:
     """Put off what the next decision of a run would be, as if the audit had some evidence."""
-    delay = PutOff(run.state.episode, "decisions carry over", "carry-over", "visit")
-    run.state = apply(run.state, delay)
+    delay = Postponed(run.state.episode, "decisions carry over", "carry-over", "visit")
+    run.state = apply_event(run.state, delay)
     run.events.append(delay)
     return delay
 
@@ -76,22 +94,22 @@ def test_a_doubt_that_has_passed_is_shown_no_more_although_nothing_is_decided() 
     run.advance(41)
     delay = doubted(run)
     run.advance(47)
-    assert run.state.put_off == delay and "put off since episode 41" in summary(run)["sentence"]
+    assert run.state.put_off == delay and "put off since episode 41" in summarise_run(run)["sentence"]
     run.advance(48)  # the next multiple of eight
     assert run.events[-1] == DoubtPassed(48, "carry-over", "visit")
-    assert run.state.put_off is None and summary(run)["audit"]["put_off"] is None
-    assert "put off" not in summary(run)["sentence"] and replay(run.events) == run.state
+    assert run.state.put_off is None and summarise_run(run)["audit"]["put_off"] is None
+    assert "put off" not in summarise_run(run)["sentence"] and replay_events(run.events) == run.state
     assert ">doubt passed<" in render_handover(run).lower()
     again = gate(Visits(now=0.0), seed=2)
     again.advance(200)
-    assert not any(isinstance(event, DoubtPassed | PutOff) for event in again.events)
+    assert not any(isinstance(event, DoubtPassed | Postponed) for event in again.events)
 
 
 def test_a_doubt_that_has_passed_does_not_hold_up_a_periodic_gate() -> None:
     plant = Visits(now=0.0)
     run = make_gate("pac-bayes", plant, plant.legacy, gate(plant).host, None, 2)
     run.advance(40)
-    run._happened(PutOff(40, "decisions carry over", "carry-over", "visit"))
+    run._happened(Postponed(40, "decisions carry over", "carry-over", "visit"))
     run.advance(51)
     assert run.state.put_off is None and DoubtPassed(50, "carry-over", "visit") in run.events
 
@@ -105,21 +123,21 @@ def moving_gate(follows: bool, stated: bool = False) -> Handover:
 def test_a_legacy_that_follows_earlier_rewards_is_noted_and_changes_what_a_gain_is_over() -> None:
     run = moving_gate(follows=True)
     run.advance(280)
-    notes = [event for event in run.events if isinstance(event, Noted)]
+    notes = [event for event in run.events if isinstance(event, AuditNote)]
     assert notes[-1].code == "propensities-move" and notes[-1].level == "visit" and not stops(run)
-    found = summary(run)
+    found = summarise_run(run)
     assert f"Found after episode {notes[-1].episode}: at like contexts the logged probabilities" in found["sentence"]
     assert "Gains at 'visit' are over the average of a legacy that changes, not over one policy." in found["sentence"]
-    assert found["levels"][0]["comparator"] == AVERAGE and found["audit"]["noted"][-1]["fix"] == UNSTATED
+    assert found["levels"][0]["comparator"] == AVERAGE_WORDS and found["audit"]["noted"][-1]["fix"] == UNSTATED
     assert found["sentence"].count("Found after episode") == 1
-    assert ">noted<" in render_handover(run).lower() and replay(run.events) == run.state
+    assert ">noted<" in render_handover(run).lower() and replay_events(run.events) == run.state
 
 
 def test_over_a_stated_incumbent_a_legacy_that_moves_changes_nothing() -> None:
     run = moving_gate(follows=True, stated=True)
     run.advance(280)
     assert run.state.moving == {"visit"}
-    found = summary(run)
+    found = summarise_run(run)
     assert "Gains at 'visit' over the stated incumbent hold all the same" in found["sentence"]
     assert found["levels"][0]["comparator"].startswith("the incumbent (") and found["audit"]["noted"][-1]["fix"] == STATED
 
@@ -127,8 +145,8 @@ def test_over_a_stated_incumbent_a_legacy_that_moves_changes_nothing() -> None:
 def test_a_legacy_that_stays_as_it_is_is_not_noted() -> None:
     run = moving_gate(follows=False)
     run.advance(280)
-    assert not run.state.notes and "Found after" not in summary(run)["sentence"]
-    assert summary(run)["levels"][0]["comparator"] == WROTE
+    assert not run.state.notes and "Found after" not in summarise_run(run)["sentence"]
+    assert summarise_run(run)["levels"][0]["comparator"] == LOG_WRITER_WORDS
 
 
 def test_shared_capacity_that_is_seen_after_the_handover_pauses_the_gate_and_asks_for_a_revert() -> None:
@@ -136,7 +154,7 @@ def test_shared_capacity_that_is_seen_after_the_handover_pauses_the_gate_and_ask
     run.advance(1400)
     (flip,), (stop,) = flips(run), stops(run)
     assert stop.episode > flip.episode and stop.code == "neighbours-interfere" and run.state.deployed[0].doubted
-    words = summary(run)["sentence"]
+    words = summarise_run(run)["sentence"]
     assert "after the handover the audit found that an assumption is broken (neighbours-interfere)" in words
     assert "Give 'visit' back to the legacy (revert)." in words and "Probability of any wrong handover" not in words
 
@@ -145,20 +163,20 @@ def test_a_capacity_that_no_audit_can_see_any_more_shows_in_the_mean_and_is_name
     run = gate(Visits(shared=0.15), seed=1)
     run.advance(500)
     assert flips(run) and not stops(run)
-    words = summary(run)["sentence"]
+    words = summarise_run(run)["sentence"]
     assert "Since the handover the mean reward is" in words and "Give 'visit' back to the legacy (revert)" in words
     clean = gate(Visits(), seed=1)
     clean.advance(500)
-    assert flips(clean) and "Since the handover" not in summary(clean)["sentence"]
+    assert flips(clean) and "Since the handover" not in summarise_run(clean)["sentence"]
 
 
 def test_what_is_certified_in_doubt_is_put_off_until_the_audit_has_decided() -> None:
     run = gate(Visits(later=0.2), seed=4)
     run.advance(90)
-    (delay,) = [event for event in run.events if isinstance(event, PutOff)]
+    (delay,) = [event for event in run.events if isinstance(event, Postponed)]
     assert delay.code == "carry-over" and run.state.put_off == delay and not run.state.waiting
-    assert not any(isinstance(event, Certified | Flipped) for event in run.events)
-    assert f"put off since episode {delay.episode}" in summary(run)["sentence"]
+    assert not any(isinstance(event, ChallengeCertified | Flipped) for event in run.events)
+    assert f"put off since episode {delay.episode}" in summarise_run(run)["sentence"]
     run.advance(200)
     assert stops(run) and run.state.put_off is None
 
@@ -187,8 +205,8 @@ def test_approval_is_audited_too() -> None:
     broken = Visits(later=0.4)
     for number in range(110, 260):  # as if the plant had changed since, with no chunk full in between
         run._audit.add(broken.episodes(number, 1, run.legacy, 2), 0)
-    told = run.say(Operator("approve", "ann", "looks good", 0, "visit"))
-    assert [type(event) for event in told] == [Operator, Paused] and told[1].code == "carry-over"  # type: ignore[union-attr]
+    told = run.say(OperatorAction("approve", "ann", "looks good", 0, "visit"))
+    assert [type(event) for event in told] == [OperatorAction, Paused] and told[1].code == "carry-over"  # type: ignore[union-attr]
     assert not run.deployed and not run.state.waiting
 
 
@@ -198,15 +216,15 @@ def test_a_resumed_gate_tests_anew_on_later_episodes_at_the_next_share_of_the_ri
     (stop,) = stops(run)
     before = run.state.freeze
     with pytest.raises(InputError, match="who and why"):
-        run.say(Operator("resume", "ann", " ", 0))
+        run.say(OperatorAction("resume", "ann", " ", 0))
     run.plant = Visits()
-    told = run.say(Operator("resume", *ANN, 0))
+    told = run.say(OperatorAction("resume", *ANN, 0))
     assert isinstance(told[1], Restarted) and told[1].since == 201 and run.state.paused is None
     run.advance(400)
     again = [event for event in run.events if isinstance(event, Frozen) and event.episode >= 200]
     assert again[0].freeze == before + 1 and all(item.since > 200 for event in again for item in event.challenges)
     (flip,) = flips(run)
-    words = summary(run)["sentence"]
+    words = summarise_run(run)["sentence"]
     assert flip.episode > 200 and "since the gate was resumed by ann, from episode 201 on: at most 0.05, if" in words
     assert "Probability of any wrong handover: at most" not in words and "Nothing is promised" not in words
     assert run._audit.segment == 3 and run._audit.alpha == pytest.approx(ALPHA * 6 / (math.pi * 3) ** 2)
@@ -222,16 +240,16 @@ def test_nothing_is_promised_of_what_was_handed_over_before_the_audit_refused() 
     (stop,) = stops(run)
     assert stop.code == "miscalibrated-propensities" and run.state.at("visit") is not None
     assert run.state.deployed[0].doubted and run.deployed
-    found = summary(run)
+    found = summarise_run(run)
     assert "Probability of any wrong handover" not in found["sentence"]
     assert f"Nothing is promised about what was handed over up to episode {stop.episode}" in found["sentence"]
     page = render_handover(run)
     assert "Paused" in page and stop.why.replace("'", "&#39;") in page and "not bounded" in page
-    run.say(Operator("resume", *ANN, 0))
-    assert "Nothing is promised" in summary(run)["sentence"] and ">In doubt<" in render_handover(run)
-    run.say(Operator("revert", *ANN, 0, "visit"))
-    assert "Nothing is promised" not in summary(run)["sentence"]
-    assert replay(run.events) == run.state and flip in run.events
+    run.say(OperatorAction("resume", *ANN, 0))
+    assert "Nothing is promised" in summarise_run(run)["sentence"] and ">In doubt<" in render_handover(run)
+    run.say(OperatorAction("revert", *ANN, 0, "visit"))
+    assert "Nothing is promised" not in summarise_run(run)["sentence"]
+    assert replay_events(run.events) == run.state and flip in run.events
 
 
 def test_the_answer_depends_on_the_episodes_and_not_on_the_blocks_they_come_in() -> None:
@@ -246,11 +264,11 @@ def test_the_answer_depends_on_the_episodes_and_not_on_the_blocks_they_come_in()
 def test_a_run_with_pauses_is_replayed_restored_and_told_from_an_edited_one(tmp_path: Path) -> None:
     plant = Visits(later=0.3)
     first = gate(plant, seed=2)
-    handover_to(tmp_path / "run", first, 200)
+    run_in_folder(tmp_path / "run", first, 200)
     path = tmp_path / "run" / "events.jsonl"
-    assert replay(read_events(path)) == first.state and first.state.paused
+    assert replay_events(read_events(path)) == first.state and first.state.paused
     again = gate(plant, seed=2)
-    handover_to(tmp_path / "run", again, 260, said=[Operator("resume", *ANN, 0)])
+    run_in_folder(tmp_path / "run", again, 260, said=[OperatorAction("resume", *ANN, 0)])
     assert again.state.paused is None and again.events[: len(first.events)] == first.events
     lines = path.read_bytes().splitlines(keepends=True)
     stop = next(place for place, line in enumerate(lines) if b'"kind": "paused"' in line)
@@ -289,13 +307,13 @@ def test_the_pac_bayes_gate_audits_before_it_looks() -> None:
 def test_only_tests_that_hold_at_every_time_pause_a_gate() -> None:
     assert set(PAUSING) - {"siblings-interfere"} <= set(CODES)
     for code in ("size-follows-reward", "few-units", "deterministic-level", "reward-repeated"):
-        assert not enough(finding(code, "refused", "x", log10_evidence=99.0), ALPHA)
-    scores = finding("miscalibrated-propensities", "refused", "x", score=9.0)
-    assert not enough(scores, ALPHA) and enough(replace(scores, figures={"log10_evidence": 4.0}), ALPHA)
-    assert not enough(finding("carry-over", "warning", "x", log10_evidence=9.0), ALPHA)
-    paired = finding("episodes-interfere", "refused", "x", log10_evidence=10.0, bets=8.0)
-    assert not enough(paired, ALPHA) and enough(replace(paired, figures={"log10_evidence": 12.0, "bets": 8.0}), ALPHA)
-    assert enough(replace(paired, figures={"log10_evidence": 5.0, "bets": 8.0, "overlap": 1.0}), ALPHA)
+        assert not pauses_gate(make_finding(code, "refused", "x", log10_evidence=99.0), ALPHA)
+    scores = make_finding("miscalibrated-propensities", "refused", "x", score=9.0)
+    assert not pauses_gate(scores, ALPHA) and pauses_gate(replace(scores, figures={"log10_evidence": 4.0}), ALPHA)
+    assert not pauses_gate(make_finding("carry-over", "warning", "x", log10_evidence=9.0), ALPHA)
+    paired = make_finding("episodes-interfere", "refused", "x", log10_evidence=10.0, bets=8.0)
+    assert not pauses_gate(paired, ALPHA) and pauses_gate(replace(paired, figures={"log10_evidence": 12.0, "bets": 8.0}), ALPHA)
+    assert pauses_gate(replace(paired, figures={"log10_evidence": 5.0, "bets": 8.0, "overlap": 1.0}), ALPHA)
 
 
 def test_the_shares_of_all_segments_together_stay_within_alpha() -> None:

@@ -7,11 +7,21 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from aegis.certificate.measures import reward_measure
 from aegis.errors import InputError
-from aegis.handover import HOSTS, GateSettings, Handover, summary
-from aegis.handover.events import Flipped, Operator, Reverted, Unit
-from aegis.handover.turns import Turn, handed_over, last_change, turns
+from aegis.handover import (
+    HOSTS,
+    Flipped,
+    GateSettings,
+    Handover,
+    OperatorAction,
+    Reverted,
+    Turn,
+    UnitCounted,
+    summarise_run,
+    turns,
+)
+from aegis.handover.run_history import handed_over_episodes, last_change_of_control
+from aegis.ope import reward_measure
 from aegis.worlds import make_world
 
 WORLD = make_world("additive", f_a=2.0, inner_steps=3)
@@ -28,12 +38,16 @@ def back(level: str, since: int) -> Reverted:
 def test_turns_begin_with_a_handover_and_end_with_a_revert() -> None:
     events = [flip("inner", 10), flip("inner", 20, "upgrade"), flip("meta", 30), back("inner", 41), flip("inner", 60)]
     assert turns(events) == (Turn("inner", 10, 40), Turn("meta", 30), Turn("inner", 60))
-    assert last_change(events) == 60 and last_change([*events, back("meta", 70)]) == 70 and last_change([]) == 1
+    assert (
+        last_change_of_control(events) == 60
+        and last_change_of_control([*events, back("meta", 70)]) == 70
+        and last_change_of_control([]) == 1
+    )
 
 
 def test_episodes_while_anything_is_handed_over() -> None:
-    events = [*(Unit(n, 0.5) for n in range(1, 9)), flip("inner", 3), back("inner", 6), flip("meta", 8)]
-    assert handed_over(events).tolist() == [False, False, True, True, True, False, False, True]
+    events = [*(UnitCounted(n, 0.5) for n in range(1, 9)), flip("inner", 3), back("inner", 6), flip("meta", 8)]
+    assert handed_over_episodes(events).tolist() == [False, False, True, True, True, False, False, True]
 
 
 @pytest.fixture(scope="module")
@@ -44,13 +58,13 @@ def both() -> Handover:
     while len(run.deployed) < 2 and run.state.episode < 900:
         run.advance(run.state.episode + 20)
     run.advance(run.state.episode + 30)
-    run.say(Operator("revert", "ann", "not convinced", 0, "inner"))
+    run.say(OperatorAction("revert", "ann", "not convinced", 0, "inner"))
     run.advance(run.state.episode + 30)
     return run
 
 
 def test_the_sentence_warns_of_a_combination_that_was_not_tested(both: Handover) -> None:
-    found = summary(both)
+    found = summarise_run(both)
     assert found["untested"] == {"meta": ["inner"]}
     assert (
         "The gain at 'meta' was certified with the agent at 'inner', given back since: this combination was not tested."
@@ -63,7 +77,7 @@ def test_the_sentence_warns_of_a_combination_that_was_not_tested(both: Handover)
 
 
 def test_averages_are_of_whoever_acts_now_and_of_what_was_held_back(both: Handover) -> None:
-    measure, found = reward_measure(WORLD.problem), summary(both)["rewards"]
+    measure, found = reward_measure(WORLD.problem), summarise_run(both)["rewards"]
     values = np.array([measure.value(value) for value in both.rewards])
     arms = np.array(both.arms)
     given = next(event for event in both.events if isinstance(event, Reverted))
@@ -79,8 +93,10 @@ def test_a_run_that_was_given_back_says_so() -> None:
     run = Handover(WORLD, WORLD.legacy("uniform"), HOSTS["greedy"](), GateSettings(caps=(2.0,), upgrades=False), 1)
     run.advance(60)
     assert run.deployed
-    run.say(Operator("revert", "ann", "not convinced", 0, "inner"))
-    assert summary(run)["sentence"].startswith("Given back: after 60 episodes the legacy controls every level again; the agent")
+    run.say(OperatorAction("revert", "ann", "not convinced", 0, "inner"))
+    assert summarise_run(run)["sentence"].startswith(
+        "Given back: after 60 episodes the legacy controls every level again; the agent"
+    )
 
 
 def test_no_sentence_speaks_of_a_risk_that_is_overspent(both: Handover) -> None:
@@ -88,4 +104,4 @@ def test_no_sentence_speaks_of_a_risk_that_is_overspent(both: Handover) -> None:
     run.advance(5)
     run.state = replace(run.state, spent=0.06)
     with pytest.raises(InputError, match=r"have spent 0\.06 of a risk of 0\.05"):
-        summary(run)
+        summarise_run(run)

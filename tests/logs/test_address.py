@@ -15,11 +15,8 @@ from log_samples import PROBLEMS
 
 from aegis.errors import LogError
 from aegis.logs import Source
-from aegis.logs.address import Address, is_address, parse_address
-from aegis.logs.filesystems import filesystem
-from aegis.logs.local import LocalFile
-from aegis.logs.places import stored
-from aegis.logs.wildcards import fits, split_pattern
+from aegis.logs.object_store import Address, filesystem_of, is_address, locate, parse_address
+from aegis.logs.storage import LocalFile, matches_pattern, split_pattern
 
 FLAT = PROBLEMS["flat"]
 
@@ -61,7 +58,7 @@ def test_what_is_shown_leads_to_the_same_object(path: str) -> None:
 @settings(max_examples=200, deadline=None)
 def test_secrets_are_in_nothing_that_is_shown(secret: str, quoted: bool) -> None:
     secret = f"q{secret}"  # no part of the rest of the address
-    place = stored(f"s3://me:{quote(secret, safe='') if quoted else secret}@bucket/k?region=zz9")
+    place = locate(f"s3://me:{quote(secret, safe='') if quoted else secret}@bucket/k?region=zz9")
     for shown in (str(place), repr(place), f"{place}", repr(Source(place, FLAT)), str(place.identity()), place.name):
         assert secret not in shown and quote(secret, safe="") not in shown and "zz9" not in shown and "me:" not in shown
 
@@ -96,21 +93,21 @@ def test_a_path_that_swallowed_a_slash_is_recognised() -> None:
 
 
 def test_file_addresses_are_paths(tmp_path: Path) -> None:
-    assert stored(f"file://{tmp_path}/a%20b.csv") == LocalFile(tmp_path / "a b.csv")
-    assert stored(f"file://localhost{tmp_path}/x") == LocalFile(tmp_path / "x")
+    assert locate(f"file://{tmp_path}/a%20b.csv") == LocalFile(tmp_path / "a b.csv")
+    assert locate(f"file://localhost{tmp_path}/x") == LocalFile(tmp_path / "x")
     (tmp_path / "a b.csv").write_text("visit,age,dose,p,score\n1,2,3,0.5,1\n")
     assert len(Source(f"file://{tmp_path}/a%20b.csv", FLAT).read()) == 1
     assert [part.name for part in Source(f"file://{tmp_path}/*.csv", FLAT).files] == ["a b.csv"]
 
 
 def test_google_addresses_lead_to_googles_file_system() -> None:
-    files, base = filesystem(parse_address("gs://anonymous@bucket/logs/x.csv"))
+    files, base = filesystem_of(parse_address("gs://anonymous@bucket/logs/x.csv"))
     assert files.type_name == "gcs" and base.rstrip("/") == "bucket"
-    assert str(stored("gs://anonymous@bucket/logs/x.csv")) == "gs://bucket/logs/x.csv"
+    assert str(locate("gs://anonymous@bucket/logs/x.csv")) == "gs://bucket/logs/x.csv"
 
 
 def test_places_can_be_sent_to_other_processes() -> None:
-    place = stored("s3://me:secret@bucket/k?region=x")
+    place = locate("s3://me:secret@bucket/k?region=x")
     assert pickle.loads(pickle.dumps(place)) == place
 
 
@@ -135,7 +132,7 @@ def test_wildcards_mean_what_they_mean_in_files(paths: list[list[str]], pattern:
                 target.touch()
         here = {path.relative_to(place).parts for path in place.rglob("*")}
         found = {Path(path).parts for path in glob.glob("/".join(pattern), root_dir=folder, recursive=True)}
-        assert {names for names in here if fits(names, pattern)} == found - {()}
+        assert {names for names in here if matches_pattern(names, pattern)} == found - {()}
 
 
 def test_a_pattern_begins_with_its_first_wildcard() -> None:

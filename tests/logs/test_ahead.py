@@ -7,7 +7,8 @@ from collections.abc import Generator
 
 import pytest
 
-from aegis.logs.ahead import DEPTH, Beside, ahead
+from aegis.logs import BackgroundObserver
+from aegis.logs.reader import PREFETCH_DEPTH, prefetch
 
 
 def counting(stop: int, log: list[str], fail: int | None = None) -> Generator[int, None, None]:
@@ -28,7 +29,7 @@ def readers() -> list[threading.Thread]:
 @pytest.mark.parametrize("stop", [0, 1, 2, 7])
 def test_all_items_come_in_order(stop: int) -> None:
     log: list[str] = []
-    assert list(ahead(counting(stop, log))) == list(range(stop))
+    assert list(prefetch(counting(stop, log))) == list(range(stop))
     assert log[-1] == "closed" and not readers()
 
 
@@ -36,24 +37,24 @@ def test_an_error_comes_at_its_turn() -> None:
     log: list[str] = []
     found: list[int] = []
     with pytest.raises(ValueError, match="item 3"):
-        found.extend(ahead(counting(6, log, fail=3)))
+        found.extend(prefetch(counting(6, log, fail=3)))
     assert found == [0, 1, 2] and not readers()
 
 
 def test_leaving_early_closes_the_generator_and_makes_few_items_more() -> None:
     log: list[str] = []
-    items = ahead(counting(100, log))
+    items = prefetch(counting(100, log))
     assert next(items) == 0
     items.close()  # type: ignore[attr-defined]
     assert log[-1] == "closed" and log[:-1] == [f"made {item}" for item in range(len(log) - 1)] and not readers()
-    assert len(log) - 1 <= 1 + DEPTH
+    assert len(log) - 1 <= 1 + PREFETCH_DEPTH
 
 
 def test_items_are_made_in_another_thread() -> None:
     def who() -> Generator[str, None, None]:
         yield threading.current_thread().name
 
-    assert next(ahead(who())).startswith("aegis-read")
+    assert next(prefetch(who())).startswith("aegis-read")
 
 
 def lookers() -> list[threading.Thread]:
@@ -62,7 +63,7 @@ def lookers() -> list[threading.Thread]:
 
 def test_items_are_shown_beside_in_order() -> None:
     seen: list[int] = []
-    with Beside(seen.append, 2) as beside:
+    with BackgroundObserver(seen.append, 2) as beside:
         for number in range(20):
             beside.show(number)
     assert seen == list(range(20)) and not lookers()
@@ -76,7 +77,7 @@ def test_no_more_items_wait_than_agreed() -> None:
         gate.wait(20)
         seen.append(number)
 
-    with Beside(look, 2) as beside:
+    with BackgroundObserver(look, 2) as beside:
         beside.show(0)
         beside.show(1)
         third = threading.Thread(target=beside.show, args=(2,))
@@ -94,7 +95,7 @@ def refuse(number: int) -> None:
 
 
 def show_all(count: int, most: int) -> None:
-    with Beside(refuse, most) as beside:
+    with BackgroundObserver(refuse, most) as beside:
         for number in range(count):
             beside.show(number)
 
@@ -110,7 +111,7 @@ def test_an_error_of_the_caller_is_the_one_that_is_raised() -> None:
     seen: list[int] = []
 
     def fail() -> None:
-        with Beside(seen.append, 8) as beside:
+        with BackgroundObserver(seen.append, 8) as beside:
             beside.show(0)
             raise KeyError("the caller's own")
 

@@ -12,7 +12,7 @@ import pytest
 
 from aegis.errors import LogError
 from aegis.logs import read_contexts, to_table
-from aegis.problem import augmented, parse_problem
+from aegis.problem import augmented_context, parse_problem
 
 NESTED = parse_problem(samples.NESTED)
 FLAT = parse_problem(samples.FLAT)
@@ -34,8 +34,8 @@ def test_contexts_are_those_of_the_log(table: pa.Table, tmp_path: Path) -> None:
     path = written(table.drop_columns(["dose", "margin", "p_dose", "batch", "run"]), tmp_path / "c.csv")
     found, rows = read_contexts(path, NESTED, "dose")
     assert rows.num_rows == len(found) == len(batch.levels["dose"])
-    for name, values in augmented(NESTED, batch, "dose").items():
-        np.testing.assert_array_equal(augmented(NESTED, found, "dose")[name], values)
+    for name, values in augmented_context(NESTED, batch, "dose").items():
+        np.testing.assert_array_equal(augmented_context(NESTED, found, "dose")[name], values)
     assert (found.levels["dose"].action == -1).all()
     assert found.levels["dose"].mu_full is None  # the log has the probability of the dose taken only
     above = batch.ancestors("dose")["recipe"]

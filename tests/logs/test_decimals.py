@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from aegis.errors import LogError
 from aegis.logs import Source
-from aegis.logs.decimals import COMMA, POINT, UNSURE, decimal_marks, hint
-from aegis.logs.texts import TEXT, parsed
+from aegis.logs.column_values import COMMA, POINT, TEXT_TYPE, UNSURE, decimal_marks, number_hint, parse_text
 from aegis.problem import parse_problem
 
 PROBLEM = parse_problem("episode: v\nreward: {column: r}\nlevels: [{name: a, context: [c], action: {column: x, values: [0, 1]}}]")
@@ -47,7 +46,7 @@ def test_a_column_is_read_as_written_or_refused(numbers: list[float], comma: boo
     written = [f"{number:f}".replace(".", "," if comma else ".") for number in numbers]
     mark = decimal_marks({"a": written})["a"]
     assert mark == (COMMA if comma else POINT)  # six decimals are no thousands
-    assert parsed(pa.array(written, TEXT), pa.float64(), mark).to_pylist() == numbers
+    assert parse_text(pa.array(written, TEXT_TYPE), pa.float64(), mark).to_pylist() == numbers
 
 
 @pytest.mark.parametrize(
@@ -85,4 +84,4 @@ def test_commas_between_commas_are_no_decimals(tmp_path: Path) -> None:
     path.write_text('v,x,c,r\n1,0,"0,5",1\n2,1,"1,234.5",1\n')
     with pytest.raises(LogError, match=r"found '0,5' .*write a decimal point, or separate the columns by semicolons"):
         Source(path, PROBLEM).read()
-    assert "thousands separators" in hint("1,234.5", POINT)
+    assert "thousands separators" in number_hint("1,234.5", POINT)

@@ -16,7 +16,7 @@ from log_samples import PROBLEMS, assert_same, random_batch
 
 from aegis.errors import LogError
 from aegis.logs import Source, to_table
-from aegis.logs.dialects import recognise
+from aegis.logs.formats.csv_dialect import recognise_dialect
 from aegis.problem import parse_problem
 from aegis.rng import stream
 
@@ -118,7 +118,7 @@ def test_encodings_are_recognised_and_said(encoding: str, said: str, tmp_path: P
 
 def test_bytes_that_cp1252_does_not_know_are_latin_1(tmp_path: Path) -> None:
     path = saved(tmp_path / "log.csv", "visit,x\n\x81\xfc,1\n", "latin-1")
-    assert recognise(path).encoding == "latin-1"
+    assert recognise_dialect(path).encoding == "latin-1"
 
 
 def test_a_single_odd_letter_far_below_is_found(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from aegis.errors import ProblemError
 from aegis.logs import Draft, draft_problem
-from aegis.logs.drafting.scalars import scalar
+from aegis.logs.draft.yaml_text import yaml_scalar
 from aegis.problem import Problem, parse_problem
 
 
@@ -97,7 +97,7 @@ def test_a_column_behind_the_action_that_is_called_a_result_is_no_context(name: 
     problem, draft = drafted(tmp_path, "batch,humidity,arm," + ("pscore," if chances else "") + f"{name},profit", row)
     assert contexts(problem) == ["humidity"]
     assert asked(draft, f"'{name}'", "known")
-    assert problem.outcome is not None or f"    #   - {scalar(name)}  # its name is that of a result\n" in draft.text
+    assert problem.outcome is not None or f"    #   - {yaml_scalar(name)}  # its name is that of a result\n" in draft.text
 
 
 def test_the_same_name_before_the_action_may_be_that_of_a_material(tmp_path: Path) -> None:

@@ -11,8 +11,7 @@ import pytest
 
 from aegis.errors import InputError
 from aegis.logs import draft_problem
-from aegis.logs.drafting.misread import misread
-from aegis.logs.drafting.sheet import Sheet
+from aegis.logs.draft.column_profile import LogProfile, describe_formatted_numbers
 
 
 @pytest.mark.parametrize(
@@ -31,7 +30,7 @@ from aegis.logs.drafting.sheet import Sheet
     ],
 )
 def test_what_is_said_of_numbers_that_are_read_as_text(texts: list[str], said: str) -> None:
-    told = misread(Sheet.of(pa.table({"x": texts})).looks["x"])
+    told = describe_formatted_numbers(LogProfile.of(pa.table({"x": texts})).looks["x"])
     assert told.endswith(said) if said else told == ""
 
 

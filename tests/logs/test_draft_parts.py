@@ -13,17 +13,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aegis.logs import Source, draft_problem
-from aegis.logs.drafting.actions import find_actions, misfit
-from aegis.logs.drafting.alignment import aligned
-from aegis.logs.drafting.effects import CLEAR, LIKELY, Draws, draws
-from aegis.logs.drafting.labelled import labelled, wider
-from aegis.logs.drafting.rewards import wide_range
-from aegis.logs.drafting.scalars import flow, remark, scalar
-from aegis.logs.drafting.sheet import Groups, Sheet
-from aegis.logs.drafting.text import even
-from aegis.logs.drafting.words import EPISODE, id_rank, rank, words
-from aegis.problem import parse_problem
-from aegis.problem.strict_yaml import read_yaml
+from aegis.logs.draft.actions import find_actions
+from aegis.logs.draft.column_profile import LogProfile, SampleGroups
+from aegis.logs.draft.column_sets import align_values, find_column_sets, widen_column_set
+from aegis.logs.draft.effects import CLEAR_EFFECT, LIKELY_EFFECT, ActionDraws, action_draws
+from aegis.logs.draft.logging_policy import propensity_misfit
+from aegis.logs.draft.reward_column import wide_range
+from aegis.logs.draft.vocabulary import EPISODE_WORDS, id_word_rank, name_words, word_rank
+from aegis.logs.draft.yaml_text import comment_text, is_even_grid, yaml_list, yaml_scalar
+from aegis.problem import parse_problem, read_yaml
 
 names = st.text(min_size=1, max_size=12).filter(
     lambda text: "\x00" not in text and not any("\ud800" <= c <= "\udfff" for c in text)
@@ -45,20 +43,20 @@ names = st.text(min_size=1, max_size=12).filter(
     ],
 )
 def test_words(name: str, found: tuple[str, ...]) -> None:
-    assert words(name) == found
+    assert name_words(name) == found
 
 
 def test_a_whole_name_counts_before_a_word_in_it_and_only_ids_are_ids() -> None:
-    assert rank("batch_id", EPISODE) == EPISODE.index("batch")
-    assert (rank("my_episode", EPISODE) or 0) > (rank("experiment", EPISODE) or 0)
-    assert id_rank("batch_run", EPISODE) is not None
-    assert id_rank("batch_size", EPISODE) is None
+    assert word_rank("batch_id", EPISODE_WORDS) == EPISODE_WORDS.index("batch")
+    assert (word_rank("my_episode", EPISODE_WORDS) or 0) > (word_rank("experiment", EPISODE_WORDS) or 0)
+    assert id_word_rank("batch_run", EPISODE_WORDS) is not None
+    assert id_word_rank("batch_size", EPISODE_WORDS) is None
 
 
 @given(st.one_of(names, st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False)))
 @settings(max_examples=200, deadline=None)
 def test_a_scalar_reads_back_as_itself(value: str | bool | int | float) -> None:
-    for text, inside in ((scalar(value), lambda x: x), (f"{{a: [{scalar(value)}, 1]}}", lambda x: x["a"][0])):
+    for text, inside in ((yaml_scalar(value), lambda x: x), (f"{{a: [{yaml_scalar(value)}, 1]}}", lambda x: x["a"][0])):
         found = inside(read_yaml(text, "test"))
         assert found == value and type(found) is type(value)
 
@@ -66,13 +64,13 @@ def test_a_scalar_reads_back_as_itself(value: str | bool | int | float) -> None:
 @given(st.lists(names, min_size=1, max_size=30))
 @settings(max_examples=60, deadline=None)
 def test_long_lists_are_broken_and_read_back(values: list[str]) -> None:
-    assert read_yaml(f"a: {flow(values, 3, width=40)}", "test") == {"a": values}
+    assert read_yaml(f"a: {yaml_list(values, 3, width=40)}", "test") == {"a": values}
 
 
 @given(names)
 @settings(max_examples=100, deadline=None)
 def test_remarks_stay_on_their_line(text: str) -> None:
-    assert read_yaml(f"a: 1  # {remark(text)}\nb: 2", "test") == {"a": 1, "b": 2}
+    assert read_yaml(f"a: 1  # {comment_text(text)}\nb: 2", "test") == {"a": 1, "b": 2}
 
 
 @pytest.mark.parametrize(
@@ -87,40 +85,40 @@ def test_remarks_stay_on_their_line(text: str) -> None:
     ],
 )
 def test_sets_of_columns(values: tuple[object, ...], columns: list[str], expected: list[str]) -> None:
-    assert list(next(labelled(values, columns)).columns) == expected  # type: ignore[arg-type]
+    assert list(next(find_column_sets(values, columns)).columns) == expected  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("columns", [["p_10", "p_20"], ["lowest", "high"], ["p_1", "q_2"]])
 def test_parts_of_longer_words_are_no_labels(columns: list[str]) -> None:
-    assert list(labelled((1, 2), columns)) == []
-    assert list(labelled(("low", "high"), columns)) == []
+    assert list(find_column_sets((1, 2), columns)) == []
+    assert list(find_column_sets(("low", "high"), columns)) == []
 
 
 def test_numbered_columns_do_not_say_which_label_they_are() -> None:
-    assert list(labelled(("low", "high"), ["p_0", "p_1"])) == []
+    assert list(find_column_sets(("low", "high"), ["p_0", "p_1"])) == []
 
 
 def test_actions_that_were_never_taken_are_known_from_the_columns() -> None:
     columns = ["p_1", "p_2.5", "p_4"]
-    found = wider(next(labelled((1, 4), columns)), columns)
+    found = widen_column_set(next(find_column_sets((1, 4), columns)), columns)
     assert found is not None and found.values == (1, 2.5, 4) and list(found.columns) == columns
     words = ["can high", "can low", "can mid"]
-    found = wider(next(labelled(("high", "low"), words)), words)
+    found = widen_column_set(next(find_column_sets(("high", "low"), words)), words)
     assert found is not None and set(found.values) == {"high", "low", "mid"}
     # numbers that only count do not say which values they stand for
     counted = [f"p_{index}" for index in range(5)]
-    found = wider(next(labelled((1, 2), counted)), counted)
+    found = widen_column_set(next(find_column_sets((1, 2), counted)), counted)
     assert found is not None and (found.values, list(found.columns)) == ((), counted)
 
 
-def peaked(values: np.ndarray, taken: np.ndarray, where: np.ndarray, width: float) -> tuple[Sheet, np.ndarray]:
+def peaked(values: np.ndarray, taken: np.ndarray, where: np.ndarray, width: float) -> tuple[LogProfile, np.ndarray]:
     """Return actions drawn near `where` from a grid of values, those in `taken` only, and their chances."""
     rng = np.random.default_rng(1)
     chances = np.exp(-(((values[None, :] - where[:, None]) / width) ** 2))
     chances /= chances.sum(axis=1, keepdims=True)
     drawn = values[(chances.cumsum(axis=1) < rng.random(where.size)[:, None]).sum(axis=1)]
     kept = np.isin(drawn, taken)
-    return Sheet.of(pa.table({"a": drawn[kept]})), chances[kept]
+    return LogProfile.of(pa.table({"a": drawn[kept]})), chances[kept]
 
 
 def test_counted_columns_are_assigned_by_what_makes_the_log_likely() -> None:
@@ -128,23 +126,23 @@ def test_counted_columns_are_assigned_by_what_makes_the_log_likely() -> None:
     where = np.random.default_rng(0).normal(scale=0.5, size=400)
     sheet, chances = peaked(values, values[2:5], where, 0.7)
     assert sheet.looks["a"].count == 3
-    found = aligned(sheet.looks["a"], chances)
+    found = align_values(sheet.looks["a"], chances)
     assert found is not None and found == pytest.approx(values)
     shifted, chances = peaked(np.arange(1.0, 6.0), np.arange(2.0, 5.0), 3 + where, 0.7)
-    assert aligned(shifted.looks["a"], chances) == (1, 2, 3, 4, 5)
+    assert align_values(shifted.looks["a"], chances) == (1, 2, 3, 4, 5)
 
 
 def test_counted_columns_of_even_chances_are_not_assigned() -> None:
-    sheet = Sheet.of(pa.table({"a": np.tile([1.0, 2.0, 3.0], 100)}))
-    assert aligned(sheet.looks["a"], np.full((300, 5), 0.2)) is None
+    sheet = LogProfile.of(pa.table({"a": np.tile([1.0, 2.0, 3.0], 100)}))
+    assert align_values(sheet.looks["a"], np.full((300, 5), 0.2)) is None
 
 
 @pytest.mark.parametrize(
     ("values", "is_even"), [((-2.0, 0.0, 2.0), True), ((1, 2, 3), False), ((0.0, 1.0, 3.0), False), (("a", "b", "c"), False)]
 )
 def test_grids(values: tuple[object, ...], is_even: bool) -> None:
-    assert even(values) == is_even  # type: ignore[arg-type]
-    assert even(tuple(range(20)))
+    assert is_even_grid(values) == is_even  # type: ignore[arg-type]
+    assert is_even_grid(tuple(range(20)))
 
 
 @given(st.lists(st.floats(-1e300, 1e300), min_size=1, max_size=20))
@@ -162,16 +160,16 @@ def test_ranges_are_round_and_respect_zero() -> None:
 
 
 def test_groups() -> None:
-    sheet = Sheet.of(
+    sheet = LogProfile.of(
         pa.table({"e": [1, 1, 2, 2], "s": [0, 1, 0, 1], "x": [5.0, 5.0, 6.0, 6.0], "gap": [1.0, None, float("nan"), 2.0]})
     )
-    episodes = Groups.by(sheet.looks["e"].codes)
+    episodes = SampleGroups.by(sheet.looks["e"].codes)
     assert episodes.constant(sheet.looks["x"]) and not episodes.constant(sheet.looks["s"])
     assert episodes.split_by(sheet.looks["s"]).single
     assert sheet.looks["gap"].missing == 2 and not sheet.looks["gap"].key
 
 
-def drawn(rows: int, full: bool, seed: int = 0) -> Sheet:
+def drawn(rows: int, full: bool, seed: int = 0) -> LogProfile:
     """Return decisions whose chances depend on a context, what it was, and what came of them; one row per episode."""
     rng = np.random.default_rng(seed)
     before = rng.normal(size=rows)
@@ -190,18 +188,18 @@ def drawn(rows: int, full: bool, seed: int = 0) -> Sheet:
         columns |= {"p_0": 1 - chance, "p_1": chance}
     else:
         columns["pscore"] = np.where(action == 1, chance, 1 - chance)
-    return Sheet.of(pa.table(columns))
+    return LogProfile.of(pa.table(columns))
 
 
 @pytest.mark.parametrize("full", [True, False])
 def test_what_came_before_is_told_from_what_came_after(full: bool) -> None:
     sheet = drawn(2000, full)
     (action,) = find_actions(sheet)
-    told = draws(action, sheet.every_row, sheet.every_row)
+    told = action_draws(action, sheet.every_row, sheet.every_row)
     assert told is not None
     found = {name: told.strength(sheet.looks[name]) for name in ("before", "copy", "after", "kind")}
-    assert found["before"] < CLEAR and found["copy"] < CLEAR
-    assert found["after"] > CLEAR and found["kind"] > CLEAR
+    assert found["before"] < CLEAR_EFFECT and found["copy"] < CLEAR_EFFECT
+    assert found["after"] > CLEAR_EFFECT and found["kind"] > CLEAR_EFFECT
 
 
 def test_contexts_are_rarely_taken_for_results() -> None:
@@ -209,34 +207,34 @@ def test_contexts_are_rarely_taken_for_results() -> None:
     for seed in range(30):
         sheet = drawn(200, full=True, seed=seed)
         (action,) = find_actions(sheet)
-        told = draws(action, sheet.every_row, sheet.every_row)
+        told = action_draws(action, sheet.every_row, sheet.every_row)
         assert told is not None
         largest.append(told.strength(sheet.looks["before"]))
-    assert max(largest) < CLEAR
-    assert np.mean(np.asarray(largest) > LIKELY) <= 0.05
+    assert max(largest) < CLEAR_EFFECT
+    assert np.mean(np.asarray(largest) > LIKELY_EFFECT) <= 0.05
 
 
 def test_what_might_have_varied_counts_although_it_did_not() -> None:
     # An action with a chance of one in a hundred that never came: its surprises are small and all alike, and prove nothing.
-    sheet = Sheet.of(pa.table({"x": np.arange(100)}))
+    sheet = LogProfile.of(pa.table({"x": np.arange(100)}))
     rows, place = np.arange(100), np.linspace(-1, 1, 100)[:, None]
-    never = Draws(rows, 0.01 * place, np.full((100, 1), 0.01), rows)
+    never = ActionDraws(rows, 0.01 * place, np.full((100, 1), 0.01), rows)
     assert never.strength(sheet.looks["x"]) < 1
-    assert Draws(rows, 0.01 * place, np.zeros((100, 1)), rows).strength(sheet.looks["x"]) > CLEAR
+    assert ActionDraws(rows, 0.01 * place, np.zeros((100, 1)), rows).strength(sheet.looks["x"]) > CLEAR_EFFECT
 
 
 def test_nothing_is_said_about_few_episodes_or_chances_that_do_not_add_up() -> None:
     few = drawn(20, full=True)
-    assert draws(find_actions(few)[0], few.every_row, few.every_row) is None
+    assert action_draws(find_actions(few)[0], few.every_row, few.every_row) is None
     columns = {"id": np.arange(500), "action": np.arange(500) % 2, "pscore": np.full(500, 0.9), "reward": np.arange(500) % 3}
-    wrong = Sheet.of(pa.table(columns))
-    assert draws(find_actions(wrong)[0], wrong.every_row, wrong.every_row) is None
+    wrong = LogProfile.of(pa.table(columns))
+    assert action_draws(find_actions(wrong)[0], wrong.every_row, wrong.every_row) is None
 
 
 def test_a_column_drawn_with_other_chances_does_not_fit() -> None:
-    sheet = Sheet.of(pa.table(logs.bandit_log(3000)))
-    assert misfit(sheet.looks["action"], sheet.looks["pscore"]) < 4
-    assert misfit(sheet.looks["position"], sheet.looks["pscore"]) > 4
+    sheet = LogProfile.of(pa.table(logs.bandit_log(3000)))
+    assert propensity_misfit(sheet.looks["action"], sheet.looks["pscore"]) < 4
+    assert propensity_misfit(sheet.looks["position"], sheet.looks["pscore"]) > 4
 
 
 @given(st.lists(names, min_size=4, max_size=4, unique=True), st.lists(names, min_size=3, max_size=3, unique=True), st.randoms())

@@ -8,7 +8,7 @@ import pytest
 
 from aegis.errors import InputError, LogError
 from aegis.logs import Source, draft_problem
-from aegis.logs.dialects import recognise
+from aegis.logs.formats.csv_dialect import recognise_dialect
 from aegis.problem import parse_problem
 
 PROBLEM = parse_problem(
@@ -49,8 +49,8 @@ def test_titles_above_the_header_are_named(titles: tuple[str, ...], line: int, t
 
 def test_a_damaged_row_is_no_title(tmp_path: Path) -> None:
     path = saved(tmp_path / "log.csv", HEADER, *ROWS[:-1], ROWS[-1][:9])
-    assert recognise(path).separator == ";"
-    assert recognise(saved(tmp_path / "one.csv", "note", "a;b", "c")).separator == ","
+    assert recognise_dialect(path).separator == ";"
+    assert recognise_dialect(saved(tmp_path / "one.csv", "note", "a;b", "c")).separator == ","
 
 
 def test_columns_without_a_name_are_counted(tmp_path: Path) -> None:

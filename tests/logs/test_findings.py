@@ -12,15 +12,15 @@ from log_samples import PROBLEMS
 
 from aegis.errors import LogError
 from aegis.logs import Source
+from aegis.logs.column_values import find_unreadable
 from aegis.logs.findings import Findings
-from aegis.logs.texts import unreadable
-from aegis.problem.places import Places
+from aegis.problem import RowOrigins
 
 ROWS = 8
 
 
-def places(count: int = ROWS) -> Places:
-    return Places(
+def places(count: int = ROWS) -> RowOrigins:
+    return RowOrigins(
         ("a.csv", "b.csv"), np.repeat(np.array([0, 1], dtype=np.int32), count // 2), np.tile(np.arange(count // 2) + 1, 2)
     )
 
@@ -137,9 +137,9 @@ def test_the_search_for_what_cannot_be_read_is_complete_or_says_that_it_is_not()
         if any(value % 2 for value in part.to_pylist()):
             raise pa.ArrowInvalid("odd")
 
-    found, more = unreadable(pa.array([2, 4, 5, 6, 7, 8]), refuse_odd)
+    found, more = find_unreadable(pa.array([2, 4, 5, 6, 7, 8]), refuse_odd)
     assert (found.tolist(), more) == ([2, 4], False)
-    found, more = unreadable(pa.array(range(100_000)), refuse_odd)
+    found, more = find_unreadable(pa.array(range(100_000)), refuse_odd)
     assert found[0] == 1 and more and 100 < found.size < 100_000
     assert all(index % 2 for index in found.tolist())
 

@@ -15,7 +15,7 @@ from log_samples import PROBLEMS, assert_same, random_batch
 
 from aegis.errors import LogError
 from aegis.logs import Source, log_digest, to_table
-from aegis.logs.frames import frame_digest
+from aegis.logs.formats.frames import frame_digest
 from aegis.problem import concat, parse_problem
 from aegis.rng import stream
 

@@ -11,8 +11,7 @@ import pyarrow.csv
 import pytest
 
 from aegis.errors import LogError
-from aegis.logs import Source, draft_problem, read_contexts, write_log
-from aegis.logs.tidy import to_table
+from aegis.logs import Source, draft_problem, read_contexts, to_table, write_log
 from aegis.problem import Batch, concat, load_problem, parse_problem
 from aegis.worlds import make_world
 

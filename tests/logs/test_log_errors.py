@@ -15,8 +15,7 @@ from log_samples import PROBLEMS, TEXTS, columns_of, random_batch, write_csv
 
 from aegis.errors import LogError, SettingError
 from aegis.logs import Source
-from aegis.problem import Problem, parse_problem
-from aegis.problem.places import Places
+from aegis.problem import Problem, RowOrigins, parse_problem
 from aegis.rng import stream
 
 Columns = dict[str, list[Any]]
@@ -230,7 +229,7 @@ def test_the_first_of_several_wrong_entries_is_named(tmp_path: Path) -> None:
 
 
 def test_the_first_file_comes_before_the_first_row() -> None:
-    places = Places(("a", "b"), np.array([1, 0, 0], dtype=np.int32), np.array([1, 9, 8]))
+    places = RowOrigins(("a", "b"), np.array([1, 0, 0], dtype=np.int32), np.array([1, 9, 8]))
     assert places.earliest(np.array([0, 1, 2])) == 2
     assert places.at(2) == "a, row 8"
 
@@ -402,7 +401,7 @@ def test_truncated_and_damaged_parquet_is_refused(tmp_path: Path) -> None:
 
 
 def test_after_which_row_a_file_is_damaged_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aegis.logs.source.ROWS", 100)
+    monkeypatch.setattr("aegis.logs.source.BLOCK_ROWS", 100)
     path = tmp_path / "log.parquet"
     many = {name: values * 400 for name, values in flat_log().items()} | {"visit": list(range(2000))}
     options = {"compression": "none", "use_dictionary": False, "row_group_size": 500}

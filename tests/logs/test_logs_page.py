@@ -9,12 +9,12 @@ import pytest
 
 from aegis.errors import LogError
 from aegis.logs import Source
-from aegis.logs.dialects import SEPARATORS
-from aegis.logs.findings import MOST
-from aegis.logs.formats import FORMATS
-from aegis.logs.schema import PROPENSITY_NAMES
-from aegis.logs.split import KINDS
-from aegis.logs.texts import MISSING_WORDS
+from aegis.logs.column_values import MISSING_WORDS
+from aegis.logs.columns import PROPENSITY_NAMES
+from aegis.logs.findings import MOST_KINDS
+from aegis.logs.formats.csv_dialect import SEPARATORS
+from aegis.logs.log_files import FORMATS
+from aegis.logs.split import SPLIT_KINDS
 from aegis.problem import load_problem, parse_problem
 
 PAGE = (Path(__file__).parents[2] / "docs" / "logs.md").read_text(encoding="utf-8")
@@ -68,8 +68,8 @@ def test_the_messages_are_those_of_the_reader(tmp_path: Path, monkeypatch: pytes
 
 def test_what_the_page_lists_is_what_there_is() -> None:
     words = [*FORMATS, *[word for word in MISSING_WORDS if word.lower() != "nan" and word not in ("", "Null")], "nan"]
-    for word in (*words, *PROPENSITY_NAMES, *KINDS):
+    for word in (*words, *PROPENSITY_NAMES, *SPLIT_KINDS):
         assert f"`{word}`" in PAGE, word
     for separator in SEPARATORS.values():
         assert separator in PAGE
-    assert MOST == 10 and "up to ten kinds" in PAGE
+    assert MOST_KINDS == 10 and "up to ten kinds" in PAGE

@@ -14,11 +14,9 @@ from log_samples import PROBLEMS, assert_same, random_batch
 from stores import KEY, SECRET, Store
 
 from aegis.errors import LogError
-from aegis.logs import Source, draft_problem, log_digest, open_logs, read_contexts, to_table
-from aegis.logs.address import parse_address
-from aegis.logs.blocks import LogFile
-from aegis.logs.parquet_log import ParquetLog
-from aegis.logs.remote import RemoteFile
+from aegis.logs import LogFile, Source, draft_problem, log_digest, open_logs, read_contexts, to_table
+from aegis.logs.formats.parquet import ParquetLog
+from aegis.logs.object_store import RemoteFile, parse_address
 from aegis.problem import parse_problem
 from aegis.rng import stream
 

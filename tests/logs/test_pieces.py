@@ -16,9 +16,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from aegis.errors import LogError
-from aegis.logs import Source, spans
-from aegis.logs.pieces import Pieces
-from aegis.logs.spans import Span, Stretch, bundled, stretches
+from aegis.logs import LogChunks, Source
+from aegis.logs.formats import base
+from aegis.logs.formats.base import FileRange, RowRange, bundle_ranges, row_group_ranges
 from aegis.problem import Batch, Problem, concat, parse_problem
 
 PROBLEM = parse_problem(
@@ -53,7 +53,7 @@ def written(folder: Path, table: pa.Table, cuts: list[int], group: int) -> list[
     return paths
 
 
-def all_episodes(pieces: Pieces) -> Iterator[Batch]:
+def all_episodes(pieces: LogChunks) -> Iterator[Batch]:
     edges = pieces.edges()
     for number in range(len(pieces)):
         reading = pickle.loads(pickle.dumps(pieces)).read(number)
@@ -69,7 +69,7 @@ def by_episode(batch: Batch) -> dict[str, list[float]]:
     return found
 
 
-def pieces_of(paths: list[Path], problem: Problem = PROBLEM, rows: int = 5) -> Pieces:
+def pieces_of(paths: list[Path], problem: Problem = PROBLEM, rows: int = 5) -> LogChunks:
     found = Source(paths, problem).pieces()
     assert found is not None
     return dataclasses.replace(found, rows=rows)
@@ -94,7 +94,7 @@ def test_every_episode_comes_once_and_whole(
     rows: int,
     shuffled: bool,
 ) -> None:
-    monkeypatch.setattr(spans, "PIECE", piece)
+    monkeypatch.setattr(base, "CHUNK_ROWS", piece)
     names = [f"e{k:03d}" for k in range(len(sizes))]
     table = table_of(sizes, names[::-1] if shuffled else names)  # ids that grow, and ids that do not
     paths = written(tmp_path_factory.mktemp("pieces"), table, cuts, group)
@@ -110,7 +110,7 @@ def test_every_episode_comes_once_and_whole(
 
 
 def test_an_episode_may_be_longer_than_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spans, "PIECE", 10)
+    monkeypatch.setattr(base, "CHUNK_ROWS", 10)
     paths = written(tmp_path, table_of([3, 95, 4], ["a", "b", "c"]), [], 5)
     pieces = pieces_of(paths)
     assert len(pieces) >= 10
@@ -120,7 +120,7 @@ def test_an_episode_may_be_longer_than_pieces(tmp_path: Path, monkeypatch: pytes
 def test_no_pieces_of_short_or_scattered_logs_and_frames(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = table_of([4] * 10, [f"e{k}" for k in range(10)])
     assert Source(written(tmp_path, table, [], 5), PROBLEM).pieces() is None
-    monkeypatch.setattr(spans, "PIECE", 8)
+    monkeypatch.setattr(base, "CHUNK_ROWS", 8)
     assert pieces_of(written(tmp_path, table, [], 4)).spans
     assert Source(table, PROBLEM).pieces() is None
     scattered = table.take(pa.array(np.argsort(np.arange(40) % 4, kind="stable")))
@@ -128,7 +128,7 @@ def test_no_pieces_of_short_or_scattered_logs_and_frames(tmp_path: Path, monkeyp
 
 
 def test_files_of_text_are_pieces_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spans, "PIECE", 8)
+    monkeypatch.setattr(base, "CHUNK_ROWS", 8)
     table = table_of([4] * 10, [f"e{k}" for k in range(10)]).to_pylist()
     lines = [",".join(table[0]), *[",".join(str(value) for value in row.values()) for row in table]]
     paths = []
@@ -141,7 +141,7 @@ def test_files_of_text_are_pieces_of_their_own(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_fault_in_a_later_piece_names_its_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spans, "PIECE", 8)
+    monkeypatch.setattr(base, "CHUNK_ROWS", 8)
     table = table_of([4] * 10, [f"e{k}" for k in range(10)])
     chances = table["p"].to_pylist()
     chances[29] = 1.5
@@ -151,9 +151,9 @@ def test_a_fault_in_a_later_piece_names_its_row(tmp_path: Path, monkeypatch: pyt
 
 
 def test_stretches_and_pieces_have_all_rows_in_their_order() -> None:
-    assert stretches([3, 3, 3, 1], 5) == (Stretch((0, 1), 1, 6), Stretch((2, 3), 7, 4))
-    assert stretches([], 5) == (Stretch((), 1, 0),)
-    many = [(Span(number), 1) for number in range(10)]
-    assert [len(piece) for piece in bundled(many, 10, 4)] == [4, 4, 2]
-    large = [(Span(number), 10**9) for number in range(3000)]
-    assert len(bundled(large, 3000 * 10**9, 4)) <= spans.MOST_PIECES
+    assert row_group_ranges([3, 3, 3, 1], 5) == (RowRange((0, 1), 1, 6), RowRange((2, 3), 7, 4))
+    assert row_group_ranges([], 5) == (RowRange((), 1, 0),)
+    many = [(FileRange(number), 1) for number in range(10)]
+    assert [len(piece) for piece in bundle_ranges(many, 10, 4)] == [4, 4, 2]
+    large = [(FileRange(number), 10**9) for number in range(3000)]
+    assert len(bundle_ranges(large, 3000 * 10**9, 4)) <= base.MOST_CHUNKS

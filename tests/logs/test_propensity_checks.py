@@ -14,7 +14,7 @@ from log_samples import PROBLEMS, random_batch
 
 from aegis.errors import LogError
 from aegis.logs import Source, to_table
-from aegis.logs.propensities import check_range
+from aegis.logs.propensities import check_probability_range
 from aegis.problem import AnyArray, Problem, parse_problem
 from aegis.rng import stream
 
@@ -25,7 +25,7 @@ def said_of(values: list[float], positive: bool = True) -> list[str]:
     def report(wrong: AnyArray, column: str, text: Callable[[int], str]) -> None:
         found.append(f"{wrong.tolist()} {column}: {text(int(wrong[0]))}")
 
-    check_range("p", np.array(values), report, positive)
+    check_probability_range("p", np.array(values), report, positive)
     return found
 
 

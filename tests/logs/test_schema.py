@@ -7,7 +7,7 @@ from log_samples import PROBLEMS
 
 from aegis.errors import LogError
 from aegis.logs import required_columns
-from aegis.logs.schema import check_present
+from aegis.logs.columns import check_columns_present
 
 
 def test_every_field_of_a_problem_asks_for_its_columns() -> None:
@@ -49,6 +49,6 @@ def test_a_column_in_use_is_not_offered_for_another() -> None:
     columns = required_columns(PROBLEMS["nested"])
     present = [column.name for column in columns if column.name not in ("p_mid",)]
     with pytest.raises(LogError) as caught:
-        check_present(columns, present, "log.csv")
+        check_columns_present(columns, present, "log.csv")
     assert "'p_mid' (propensity of level 'recipe'). The file has" in str(caught.value)
-    check_present(columns, [*present, "p_mid"], "log.csv")
+    check_columns_present(columns, [*present, "p_mid"], "log.csv")

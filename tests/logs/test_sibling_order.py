@@ -13,9 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aegis.errors import LogError
-from aegis.logs import Source, write_log
-from aegis.logs.groups import Groups
-from aegis.logs.order import order_matters, order_words
+from aegis.logs import Source, describe_order, write_log
+from aegis.logs.episode_tree import RowGroups, order_matters
 from aegis.problem import Batch, Problem, parse_problem
 from aegis.worlds import make_world
 
@@ -144,9 +143,9 @@ def test_single_decisions_need_no_order() -> None:
 
 
 def test_the_order_in_words() -> None:
-    assert order_words(problem_of(), "dose") == "in the order of 'step' (of 't' if it holds text)"
-    assert order_words(problem_of(step=""), "dose") == "in the order of 't', else of the log"
-    assert order_words(problem_of(step="", time=""), "dose") == "in the order of the log"
+    assert describe_order(problem_of(), "dose") == "in the order of 'step' (of 't' if it holds text)"
+    assert describe_order(problem_of(step=""), "dose") == "in the order of 't', else of the log"
+    assert describe_order(problem_of(step="", time=""), "dose") == "in the order of the log"
 
 
 def test_a_log_without_an_order_is_not_written(tmp_path: Path) -> None:
@@ -166,7 +165,7 @@ def test_a_log_without_an_order_is_not_written(tmp_path: Path) -> None:
 def test_groups_by_hand(of: list[int], seed: int) -> None:
     rng = np.random.default_rng(seed)
     names, first, inverse = np.unique(of, return_index=True, return_inverse=True)
-    groups = Groups(inverse.astype(np.int64), first.astype(np.int64), bool((np.diff(inverse) >= 0).all()))
+    groups = RowGroups(inverse.astype(np.int64), first.astype(np.int64), bool((np.diff(inverse) >= 0).all()))
     values = rng.integers(0, 9, len(of))
     assert groups.earliest(values).tolist() == [min(values[inverse == place]) for place in range(names.size)]
     order = rng.permutation(names.size)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from aegis.errors import LogError, SettingError
 from aegis.logs import SIDES, Source, Split, to_table, write_log
-from aegis.logs.split import cut_at
+from aegis.logs.split import choose_cut
 from aegis.problem import Batch, parse_problem
 
 FLAT, NESTED, DEEP = (parse_problem(text) for text in (samples.FLAT, samples.NESTED, samples.DEEP))
@@ -154,7 +154,7 @@ def test_in_time_the_earliest_share_is_the_prior_side(tmp_path: Path) -> None:
 def test_the_cut_keeps_equal_times_together_and_takes_at_most_the_share(times: list[int], fraction: float) -> None:
     values = np.array(times)
     try:
-        cut = cut_at(values, fraction)
+        cut = choose_cut(values, fraction)
     except LogError:
         place = int(fraction * values.size)
         assert np.sort(values)[place] == values.min()

@@ -12,7 +12,7 @@ import pytest
 from stores import KEY, SECRET, Store
 
 from aegis.cli import main
-from aegis.cli.options import Log
+from aegis.cli.options import LogPath
 
 SMALL = ("--episodes", 120, "--set", "inner_steps=4", "--seed", 3)
 FREE = ("created", "looks", "seal")  # what differs from one look to the next, and the digest of it all
@@ -166,11 +166,11 @@ def test_secrets_are_in_nothing_that_is_printed_or_written(
 
 @pytest.mark.parametrize("given", ["s3://b/k", "gs://b//k?x=1", "file:///a"])
 def test_the_command_line_leaves_addresses_as_they_are(given: str) -> None:
-    assert Log().convert(given, None, None) == given
-    assert Log().convert("logs//a.csv", None, None) == Path("logs/a.csv")
+    assert LogPath().convert(given, None, None) == given
+    assert LogPath().convert("logs//a.csv", None, None) == Path("logs/a.csv")
 
 
 def test_shells_complete_paths_of_logs() -> None:
-    argument = click.Argument(["log"], type=Log())
-    found = Log().shell_complete(click.Context(click.Command("audit")), argument, "lo")
+    argument = click.Argument(["log"], type=LogPath())
+    found = LogPath().shell_complete(click.Context(click.Command("audit")), argument, "lo")
     assert [(item.value, item.type) for item in found] == [("lo", "file")]

@@ -11,9 +11,8 @@ from log_samples import PROBLEMS
 from stores import KEY, SECRET, answering, nobody, silent
 
 from aegis.errors import LogError
-from aegis.logs import Source, filesystems, log_digest
-from aegis.logs.address import parse_address
-from aegis.logs.faults import fault
+from aegis.logs import Source, log_digest, object_store
+from aegis.logs.object_store import parse_address, store_error
 
 FLAT = PROBLEMS["flat"]
 DENIED = b"<Error><Code>AccessDenied</Code><Message>Access Denied</Message></Error>"
@@ -39,8 +38,8 @@ def test_a_store_where_nobody_listens(environment: pytest.MonkeyPatch) -> None:
 
 
 def test_a_store_that_never_answers_is_given_up(environment: pytest.MonkeyPatch) -> None:
-    environment.setattr(filesystems, "REQUEST", 1.0)
-    environment.setattr(filesystems, "ATTEMPTS", 1)
+    environment.setattr(object_store, "REQUEST", 1.0)
+    environment.setattr(object_store, "ATTEMPTS", 1)
     with silent() as endpoint:
         refused(address(endpoint), "the store cannot be reached, .*[Tt]imeout")
 
@@ -76,7 +75,7 @@ def break_off(request: BaseHTTPRequestHandler) -> None:
 
 @pytest.mark.parametrize("name", ["log.csv", "log.parquet"])
 def test_a_store_that_breaks_off(name: str, environment: pytest.MonkeyPatch) -> None:
-    environment.setattr(filesystems, "ATTEMPTS", 1)
+    environment.setattr(object_store, "ATTEMPTS", 1)
     with answering(break_off) as endpoint:
         refused(address(endpoint, name), "broke off|cannot be read")
 
@@ -84,10 +83,10 @@ def test_a_store_that_breaks_off(name: str, environment: pytest.MonkeyPatch) -> 
 def test_limits_are_short_and_kept(environment: pytest.MonkeyPatch) -> None:
     made = {}
     environment.setattr(pyarrow.fs, "S3FileSystem", lambda **options: made.update(options))
-    filesystems.filesystem(parse_address(address("127.0.0.1:1", "limits.csv").replace("us-east-1", "limits-1")))
-    assert (made["connect_timeout"], made["request_timeout"]) == (filesystems.CONNECT, filesystems.REQUEST)
-    assert made["retry_strategy"].max_attempts == filesystems.ATTEMPTS
-    assert filesystems.ATTEMPTS * max(filesystems.CONNECT, filesystems.REQUEST) <= 60 and filesystems.GOOGLE <= 60
+    object_store.filesystem_of(parse_address(address("127.0.0.1:1", "limits.csv").replace("us-east-1", "limits-1")))
+    assert (made["connect_timeout"], made["request_timeout"]) == (object_store.CONNECT, object_store.REQUEST)
+    assert made["retry_strategy"].max_attempts == object_store.ATTEMPTS
+    assert object_store.ATTEMPTS * max(object_store.CONNECT, object_store.REQUEST) <= 60 and object_store.GOOGLE <= 60
 
 
 @pytest.mark.parametrize(
@@ -103,10 +102,10 @@ def test_limits_are_short_and_kept(environment: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_what_stores_say_is_put_into_words(said: str, words: str) -> None:
-    found = fault(parse_address("gs://me:secret@bucket/k"), OSError(said))
+    found = store_error(parse_address("gs://me:secret@bucket/k"), OSError(said))
     assert found is not None and re.search(words, str(found)) and str(found).startswith("gs://bucket/k")
     assert "Request ID" not in str(found) and "error_info" not in str(found)
 
 
 def test_what_is_wrong_with_the_content_is_no_fault_of_the_store() -> None:
-    assert fault(parse_address("s3://b/k"), OSError("Corrupt snappy compressed data.")) is None
+    assert store_error(parse_address("s3://b/k"), OSError("Corrupt snappy compressed data.")) is None

@@ -15,8 +15,8 @@ from log_samples import PROBLEMS, columns_of, random_batch
 
 from aegis.errors import LogError, OutputError
 from aegis.logs import Source
-from aegis.logs.blocks import evenly
-from aegis.logs.streaming import gathered, whole_episodes
+from aegis.logs.formats.base import even_blocks
+from aegis.logs.reader import gather_episodes, whole_episodes
 from aegis.rng import stream
 
 ids = st.lists(st.integers(0, 6), min_size=1, max_size=40)
@@ -52,7 +52,7 @@ def test_episodes_are_never_cut(found: list[int], rows: int) -> None:
 @given(ids, st.integers(1, 9))
 def test_gathering_puts_episodes_together_and_keeps_the_order_of_their_rows(found: list[int], rows: int) -> None:
     table = pa.table({"id": found, "n": list(range(len(found)))})
-    with gathered(blocks(table, rows), ["id"], len(found), rows) as tables:
+    with gather_episodes(blocks(table, rows), ["id"], len(found), rows) as tables:
         together = pa.concat_tables(tables)
     seen = together["id"].to_pylist()
     assert sorted(together["n"].to_pylist()) == list(range(len(found)))
@@ -116,7 +116,7 @@ def test_blocks_of_any_size_become_even_ones(sizes: list[int], rows: int) -> Non
     parts = [
         pa.record_batch({"n": pa.array([next(numbers) for _ in range(size)], pa.int64()), "other": [0] * size}) for size in sizes
     ]
-    found = list(evenly(parts, ["n"], rows))
+    found = list(even_blocks(parts, ["n"], rows))
     assert [number for table in found for number in table["n"].to_pylist()] == list(range(sum(sizes)))
     assert all(table.column_names == ["n"] for table in found)
     assert all(0 < table.num_rows <= rows for table in found)

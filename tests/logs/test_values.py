@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aegis.errors import LogError
-from aegis.logs.values import as_column, match, suggestion
+from aegis.logs.column_values import match_values, suggest_values, values_column
 from aegis.problem import Value
 
 value = st.one_of(st.integers(-1000, 1000), st.floats(-1e6, 1e6), st.text(max_size=5), st.booleans())
@@ -23,11 +23,11 @@ def test_what_is_written_matches_itself(values: list[Value], data: st.DataObject
     if len({float(v) for v in values if not isinstance(v, str)}) < sum(not isinstance(v, str) for v in values):
         return  # 1 and True, or 0.0 and -0.0: a problem refuses them
     codes = np.array(data.draw(st.lists(st.integers(-1, len(values) - 1), min_size=1, max_size=10)), dtype=np.int32)
-    column = as_column(values, codes)
+    column = values_column(values, codes)
     numbers = [float(v) for v in values if not isinstance(v, str | bool)]
     if len(numbers) == len(values) and np.diff(np.sort(numbers)).min() <= 2e-9 * (max(numbers) - min(numbers)):
         return  # closer than what is taken for round-off
-    np.testing.assert_array_equal(match(column, values), codes)
+    np.testing.assert_array_equal(match_values(column, values), codes)
 
 
 @pytest.mark.parametrize(
@@ -46,7 +46,7 @@ def test_what_is_written_matches_itself(values: list[Value], data: st.DataObject
     ],
 )
 def test_spellings(column: list[Any], values: tuple[Value, ...], codes: list[int]) -> None:
-    assert match(pa.array(column), values).tolist() == codes
+    assert match_values(pa.array(column), values).tolist() == codes
 
 
 @settings(max_examples=100, deadline=None)
@@ -54,24 +54,24 @@ def test_spellings(column: list[Any], values: tuple[Value, ...], codes: list[int
 def test_grids_match_within_round_off_and_not_beyond(points: int, low: float, span: float, off: float) -> None:
     grid = np.linspace(low, low + span, points)
     values = tuple(grid.tolist())
-    assert match(pa.array(grid + off * span), values).tolist() == list(range(points))
-    assert match(pa.array(grid + 3e-9 * span), values).tolist() == [-1] * points
+    assert match_values(pa.array(grid + off * span), values).tolist() == list(range(points))
+    assert match_values(pa.array(grid + 3e-9 * span), values).tolist() == [-1] * points
 
 
 def test_columns_have_the_type_of_their_values() -> None:
-    assert as_column((1, 2), [0, 1]).type == pa.int64()
-    assert as_column((1, 2.5), [0, 1]).type == pa.float64()
-    assert as_column((True, False), [0, 1]).type == pa.bool_()
-    assert as_column(("a", 2), [1, 0]).to_pylist() == ["2", "a"]
+    assert values_column((1, 2), [0, 1]).type == pa.int64()
+    assert values_column((1, 2.5), [0, 1]).type == pa.float64()
+    assert values_column((True, False), [0, 1]).type == pa.bool_()
+    assert values_column(("a", 2), [1, 0]).to_pylist() == ["2", "a"]
 
 
 def test_values_that_look_the_same_in_a_log_are_refused() -> None:
-    for use in (lambda: as_column((1, "1"), [0, 1]), lambda: match(pa.array(["1"]), (1, "1"))):
+    for use in (lambda: values_column((1, "1"), [0, 1]), lambda: match_values(pa.array(["1"]), (1, "1"))):
         with pytest.raises(LogError, match="both read '1'"):
             use()
 
 
 def test_suggestions_name_the_nearest() -> None:
-    assert suggestion(2.2, (1, 2, 3)) == "allowed: 1, 2, 3; the nearest is 2"
-    assert suggestion("hgih", ("low", "high")) == "allowed: low, high (did you mean 'high'?)"
-    assert "(30 in all)" in suggestion(5, tuple(range(30)))
+    assert suggest_values(2.2, (1, 2, 3)) == "allowed: 1, 2, 3; the nearest is 2"
+    assert suggest_values("hgih", ("low", "high")) == "allowed: low, high (did you mean 'high'?)"
+    assert "(30 in all)" in suggest_values(5, tuple(range(30)))

@@ -12,7 +12,7 @@ from hypothesis import strategies as hs
 
 from aegis.errors import SettingError
 from aegis.mechanisms import Encoder, Scaling, action_scalings, fit_scalings, mechanism_rows
-from aegis.problem import Actions, Batch, Level, LevelTable, Problem, Reward, Variable, augmented
+from aegis.problem import Actions, Batch, Level, LevelTable, Problem, Reward, Variable, augmented_context
 from aegis.rng import stream
 
 
@@ -136,7 +136,7 @@ def test_each_mechanism_sees_the_rows_of_its_own_level():
     batch = cases.random_batch(problem, stream(4, "rows"))
     rows, values = mechanism_rows(problem, batch, "load")
     np.testing.assert_array_equal(values, batch.levels["dose"].context["load"])
-    np.testing.assert_array_equal(rows["task"], augmented(problem, batch, "dose")["task"])
+    np.testing.assert_array_equal(rows["task"], augmented_context(problem, batch, "dose")["task"])
     assert "amount" not in rows
     rows, values = mechanism_rows(problem, batch, "purity")
     np.testing.assert_array_equal(values, batch.outcome)

@@ -13,7 +13,7 @@ from hypothesis import strategies as hs
 
 from aegis.errors import ModelError, SettingError
 from aegis.mechanisms import NIG
-from aegis.mechanisms.nig import solve
+from aegis.mechanisms.normal_inverse_gamma import solve_moments
 from aegis.rng import stream
 
 PRIOR = {"precision": 0.7, "shape": 2.5, "rate": 1.3}
@@ -191,7 +191,7 @@ def test_values_that_only_differ_by_round_off_are_refused(offset, what):
         asks = (state.moments, state.point, lambda s=state: s.kl(prior), lambda s=state: s.draw(stream(1, "x"), 2))
         pair = (NIG.prior(2), state)
         stacked = [np.stack([getattr(own, part) for own in pair]) for part in ("precision", "shift", "square")]
-        beside_another = partial(solve, stacked[0], stacked[1], [own.shape for own in pair], stacked[2])
+        beside_another = partial(solve_moments, stacked[0], stacked[1], [own.shape for own in pair], stacked[2])
         for ask in (*asks, beside_another):
             with pytest.raises(ModelError, match=f"{what} is not positive"):
                 ask()

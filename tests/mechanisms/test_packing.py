@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aegis.errors import PolicyError
-from aegis.mechanisms import Packed, pack, unpack
+from aegis.mechanisms import Packed, pack_value, unpack_value
 from aegis.problem import Scope
 
 PROBLEM = cases.mixed_problem()
@@ -49,8 +49,10 @@ PLAIN = st.recursive(
 
 
 def through_json(value: object) -> object:
-    packed = pack(value, CLASSES)
-    return unpack(Packed(json.loads(json.dumps(packed.tree, allow_nan=False)), packed.arrays, packed.members), CLASSES, PROBLEM)
+    packed = pack_value(value, CLASSES)
+    return unpack_value(
+        Packed(json.loads(json.dumps(packed.tree, allow_nan=False)), packed.arrays, packed.members), CLASSES, PROBLEM
+    )
 
 
 @settings(max_examples=100, deadline=None)
@@ -69,29 +71,29 @@ def test_arrays_numbers_and_the_problem() -> None:
 
 
 def test_computed_fields_are_kept_as_stored() -> None:
-    packed = pack(Leaf(2), CLASSES)
+    packed = pack_value(Leaf(2), CLASSES)
     packed.tree["fields"]["doubled"] = 7
-    assert unpack(packed, CLASSES, PROBLEM).doubled == 7
+    assert unpack_value(packed, CLASSES, PROBLEM).doubled == 7
 
 
 def test_construction_checks_what_is_built() -> None:
-    packed = pack(Leaf("right"), CLASSES)
+    packed = pack_value(Leaf("right"), CLASSES)
     packed.tree["fields"]["value"] = "wrong"
     with pytest.raises(PolicyError, match="refused"):
-        unpack(packed, CLASSES, PROBLEM)
+        unpack_value(packed, CLASSES, PROBLEM)
 
 
 def test_nothing_outside_the_table_is_packed_or_built() -> None:
     with pytest.raises(PolicyError, match="a function cannot be stored"):
-        pack({"f": through_json}, CLASSES)
-    packed = pack(Leaf(1), CLASSES)
+        pack_value({"f": through_json}, CLASSES)
+    packed = pack_value(Leaf(1), CLASSES)
     with pytest.raises(PolicyError, match="unknown 'Leaf'"):
-        unpack(packed, {"Other": Other}, PROBLEM)
+        unpack_value(packed, {"Other": Other}, PROBLEM)
     packed.tree["fields"]["more"] = 1
     with pytest.raises(PolicyError, match="more, which this version does not know"):
-        unpack(packed, CLASSES, PROBLEM)
+        unpack_value(packed, CLASSES, PROBLEM)
     with pytest.raises(PolicyError, match="cannot be put together"):
-        unpack(Packed({"array": "gone"}), CLASSES, PROBLEM)
+        unpack_value(Packed({"array": "gone"}), CLASSES, PROBLEM)
     del packed.tree["fields"]["more"], packed.tree["fields"]["value"]
     with pytest.raises(PolicyError, match="cannot be put together"):
-        unpack(packed, CLASSES, PROBLEM)
+        unpack_value(packed, CLASSES, PROBLEM)

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aegis.errors import PolicyError, SettingError
-from aegis.mechanisms import MODELS, LevelRewards, ModelSettings, fit_scalings, subtree_means
-from aegis.problem import Propensity, RewardModel, Storable, augmented
+from aegis.mechanisms import MODELS, LevelRewards, ModelSettings, fit_scalings
+from aegis.problem import Propensity, RewardModel, Storable, augmented_context, subtree_means
 
 PROBLEM = cases.mixed_problem()
 
@@ -64,7 +64,7 @@ def test_fitting_streams(seed: int, cut: int) -> None:
 def test_predictions_recover_a_reward_that_is_in_the_model_in_logged_units() -> None:
     rng = np.random.default_rng(5)
     batch = cases.random_batch(PROBLEM, rng, 600)
-    rows = augmented(PROBLEM, batch, "dose", with_action=True)
+    rows = augmented_context(PROBLEM, batch, "dose", with_action=True)
 
     def truth(amount: np.ndarray) -> np.ndarray:
         return 300 + 40 * rows["heat"] * amount - 25 * amount**2 + 10 * (rows["grade"] == 1)
@@ -100,7 +100,7 @@ def test_blocks_do_not_change_predictions(monkeypatch: pytest.MonkeyPatch) -> No
     batch = cases.random_batch(PROBLEM, np.random.default_rng(1))
     model = LevelRewards.prior(PROBLEM).update(batch)
     whole = model.predict("dose", batch)
-    monkeypatch.setattr("aegis.mechanisms.rewards.BLOCK", 1)
+    monkeypatch.setattr("aegis.mechanisms.reward_models.BLOCK", 1)
     np.testing.assert_allclose(model.predict("dose", batch), whole, rtol=1e-12)
 
 
@@ -118,7 +118,7 @@ def test_stored_models_predict_the_same(name: str) -> None:
 def test_the_likeliest_model_is_kept_by_level() -> None:
     rng = np.random.default_rng(9)
     batch = cases.random_batch(PROBLEM, rng, 400)
-    rows = augmented(PROBLEM, batch, "dose", with_action=True)
+    rows = augmented_context(PROBLEM, batch, "dose", with_action=True)
     batch = replace(batch, reward=3 * rows["heat"] * rows["amount"] + rng.normal(0, 0.1, len(rows["heat"])))
     scalings = fit_scalings(PROBLEM, [batch])
     both = [LevelRewards.prior(PROBLEM, ModelSettings(features=f), scalings).update(batch) for f in ("linear", "polynomial")]

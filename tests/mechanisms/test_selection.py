@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from aegis.errors import SettingError
-from aegis.mechanisms import MODELS, LevelRewards, ModelSettings, build_belief, fit_scalings, select
+from aegis.mechanisms import MODELS, LevelRewards, ModelSettings, build_belief, fit_scalings, select_models
 from aegis.problem import Actions, Batch, Level, LevelTable, Problem, Reward, Variable
 
 PROBLEM = Problem(
@@ -35,7 +35,7 @@ def data(context, reward, episodes: int = 400) -> Batch:
 def chosen(batch: Batch) -> dict[str, str]:
     scalings = fit_scalings(PROBLEM, [batch])
     beliefs = [build_belief(PROBLEM, model, None, scalings).update(batch) for model in MODELS.values()]
-    belief, found = select(beliefs)
+    belief, found = select_models(beliefs)
     for name, index in found.items():
         assert belief.mechanisms[name] is beliefs[index].mechanisms[name]
         assert belief.states[name] is beliefs[index].states[name]
@@ -55,9 +55,9 @@ def test_what_a_model_owes_is_taken_off_its_evidence() -> None:
     beliefs = [build_belief(PROBLEM, MODELS[name]).update(batch) for name in ("linear", "polynomial")]
     evidence = [belief.states["r"].log_evidence(belief.prior["r"]) for belief in beliefs]
     lead = evidence[1] - evidence[0]
-    assert select(beliefs, [{}, {"r": lead - 1}])[1]["r"] == 1
-    assert select(beliefs, [{}, {"r": lead + 1}])[1]["r"] == 0
-    assert select(beliefs, [{}, {"c": lead + 1}])[1]["r"] == 1
+    assert select_models(beliefs, [{}, {"r": lead - 1}])[1]["r"] == 1
+    assert select_models(beliefs, [{}, {"r": lead + 1}])[1]["r"] == 0
+    assert select_models(beliefs, [{}, {"c": lead + 1}])[1]["r"] == 1
     rewards = [LevelRewards.prior(PROBLEM, MODELS[name]).update(batch) for name in ("linear", "polynomial")]
     lead = rewards[1].evidence("inner") - rewards[0].evidence("inner")
     assert [LevelRewards.likeliest(rewards, [{}, {"inner": lead + more}])[1]["inner"] for more in (-1, 1)] == [1, 0]
@@ -65,14 +65,14 @@ def test_what_a_model_owes_is_taken_off_its_evidence() -> None:
 
 def test_what_cannot_be_compared_is_refused() -> None:
     with pytest.raises(SettingError, match="at least one"):
-        select([])
+        select_models([])
     table = build_belief(PROBLEM, ModelSettings(structure="cells"))
     with pytest.raises(SettingError, match="not a regression"):
-        select([table, table])
+        select_models([table, table])
 
 
 def test_a_mechanism_that_a_belief_lacks_is_taken_from_another() -> None:
     batch = data(lambda m: m, lambda c, a: c * a)
     linear, crossed = (build_belief(PROBLEM, MODELS[name]).update(batch) for name in ("linear", "polynomial"))
     only = replace(crossed, mechanisms={"c": crossed.mechanisms["c"]})
-    assert select([linear, only])[1]["r"] == 0
+    assert select_models([linear, only])[1]["r"] == 0

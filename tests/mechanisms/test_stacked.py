@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from aegis.errors import ModelError
-from aegis.mechanisms import Belief, ModelSettings, StackedBelief, build_belief, equally_many, fit_scalings
+from aegis.mechanisms import Belief, ModelSettings, StackedBelief, build_belief, fit_scalings, has_equal_counts
 from aegis.problem import Batch, Variable, concat
 from aegis.rng import stream
 
@@ -94,7 +94,7 @@ def test_missing_values_and_unequal_episodes_are_left_out_run_by_run() -> None:
         batches[2].with_level("dose", replace(dose, context={**dose.context, "heat": heat})),
     ]
     ragged = [cases.random_batch(problem, stream(seed, "ragged"), 4).take_episodes([seed]) for seed in range(3)]
-    assert not equally_many(concat(ragged), "dose")
+    assert not has_equal_counts(concat(ragged), "dose")
     for chosen in (holes, ragged):
         stack, alone = both(problem, MODELS["fourier"], chosen)
         for found, wanted in zip(stack.beliefs(), alone, strict=True):
@@ -107,8 +107,8 @@ def test_as_many_rows_in_all_but_not_in_each_episode_is_noticed() -> None:
     sizes = np.bincount(whole.episode_of("dose"), minlength=len(whole))
     few, many = np.flatnonzero(sizes == 3)[0], np.flatnonzero(sizes == 5)[0]
     uneven: Batch = whole.take_episodes([few, many])
-    assert not equally_many(uneven, "dose")
-    assert equally_many(whole.take_episodes([few, few]), "dose")
+    assert not has_equal_counts(uneven, "dose")
+    assert has_equal_counts(whole.take_episodes([few, few]), "dose")
     stack, alone = both(problem, MODELS["linear"], [whole.take_episodes([few]), whole.take_episodes([many])])
     for found, wanted in zip(stack.beliefs(), alone, strict=True):
         same(found, wanted)
@@ -119,7 +119,7 @@ def test_as_many_rows_in_all_but_not_in_each_episode_is_noticed() -> None:
 @pytest.mark.parametrize("model", MODELS)
 def test_draws_are_evaluated_as_each_run_would(model: str, outcome: str, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
     problem = cases.mixed_problem(OUTCOMES[outcome])
-    monkeypatch.setattr("aegis.mechanisms.stacked_features.ANGLES", 2 * 5 * 16)  # two of the three runs at once
+    monkeypatch.setattr("aegis.mechanisms.run_stacks.ANGLES", 2 * 5 * 16)  # two of the three runs at once
     stack, alone = both(problem, MODELS[model], [episodes_alike(problem, seed) for seed in range(3)])
     drawn = [belief.draw(stream(seed, "draws"), times) for seed, belief in enumerate(alone)]
     rng = stream(9, "rows")

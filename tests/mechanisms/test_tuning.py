@@ -10,7 +10,7 @@ from scipy import stats
 
 from aegis.errors import SettingError
 from aegis.mechanisms import NIG, Fourier, LevelRewards, ModelSettings, Tuned, build_belief, fit_scalings, tune, tune_rewards
-from aegis.mechanisms.length_scales import LENGTHSCALES, OFF, PRECISIONS, Evidence, Place, best_length_scales
+from aegis.mechanisms.model_selection import LENGTHSCALES, PRECISIONS, SWITCHED_OFF, GridPoint, LogEvidence, best_length_scales
 from aegis.problem import Actions, Batch, Level, LevelTable, Problem, Reward, Variable
 from aegis.rng import stream
 
@@ -97,7 +97,7 @@ def test_inputs_that_matter_only_together_are_found() -> None:
     reward = np.sin(2 * z) * (2 * action - 1) + 0.2 * rng.standard_normal(400)  # averaged over one input nothing is left
     batch = Batch(np.arange(400), {"l": table}, reward, np.ones(400, dtype=bool))
     found = tune(problem, [batch], ModelSettings(features="fourier")).tuned["r"]
-    assert not found.linear and max(found.lengthscale["z"], found.lengthscale["a"]) < OFF
+    assert not found.linear and max(found.lengthscale["z"], found.lengthscale["a"]) < SWITCHED_OFF
 
 
 def test_two_inputs_of_eight_are_found_where_all_alike_see_nothing() -> None:
@@ -131,13 +131,13 @@ def test_the_search_counts_evidence_as_a_mechanism_does() -> None:
     rows, values = belief.rows(batch)["r"]
     inputs = regression.encoder(rows, (len(values),))
     groups = [slice(place, place + 1) for place in range(3)]
-    search = Evidence(regression.features, groups, inputs, values[:, None], settings.shape, settings.rate)
+    search = LogEvidence(regression.features, groups, inputs, values[:, None], settings.shape, settings.rate)
     for scales, precision in (((2, 5, 8), 1), ((2, 5, 8), 6), ((0, 10, 3), 4)):
         by_name = {name: LENGTHSCALES[place] for name, place in zip(regression.parents, scales, strict=True)}
         trial = replace(settings, tuned={"r": Tuned(by_name, PRECISIONS[precision])})
         updated = build_belief(problem, trial).update(batch)
         wanted = updated.states["r"].log_evidence(updated.prior["r"])
-        assert search(Place(scales, precision)) == pytest.approx(wanted, abs=0.05)  # its trigonometry is 32-bit
+        assert search(GridPoint(scales, precision)) == pytest.approx(wanted, abs=0.05)  # its trigonometry is 32-bit
 
 
 @pytest.mark.parametrize("seed", [5, 6])
@@ -155,7 +155,7 @@ def test_a_linear_truth_is_called_linear_and_a_category_has_one_length_scale(see
     every = replace(problem, parents={})
     crossed = replace(batch, reward=np.sin(2 * context["c"] * (context["ward"] == 1)) + 0.1 * rng.standard_normal(400))
     found = tune(every, [crossed], ModelSettings(features="fourier")).tuned["r"]
-    assert not found.linear and isinstance(found.lengthscale["ward"], float) and found.lengthscale["ward"] < OFF
+    assert not found.linear and isinstance(found.lengthscale["ward"], float) and found.lengthscale["ward"] < SWITCHED_OFF
 
 
 def test_rows_in_which_something_is_missing_do_not_count() -> None:
@@ -180,7 +180,7 @@ def test_reward_models_are_tuned_level_by_level() -> None:
 
 
 def test_many_inputs_share_one_length_scale(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aegis.mechanisms.tuning.MOST_GROUPS", 2)
+    monkeypatch.setattr("aegis.mechanisms.model_selection.MOST_GROUPS", 2)
     problem, batch = wiggly_batch(1)
     scales = tune(problem, [batch], ModelSettings(features="fourier")).tuned["r"].lengthscale
     assert len(set(scales.values())) == 1 and set(scales) == {"c", "d", "a"}

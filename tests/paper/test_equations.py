@@ -11,9 +11,8 @@ import pytest
 import setting
 
 from aegis.mechanisms import NIG, build_belief
-from aegis.planning import Greedy, Integration, States, Thompson, plan
-from aegis.planning.recursion import Recursion
-from aegis.problem import Scope, augmented
+from aegis.planning import Greedy, Integration, Recursion, States, Thompson, plan_policy
+from aegis.problem import Scope, augmented_context
 from aegis.rng import stream
 
 DEPTHS = (1, 2, 3)
@@ -75,7 +74,7 @@ def test_pi_ell_ts_policy_and_ck_ts(depth):
     batch = setting.make_batch(problem, rng, episodes=2, children=1)
     integration = Integration("quadrature", NODES[depth])
     for scope in scopes(problem):
-        policy = plan(belief, Thompson(3), stream(4, "theta"), scope, legacy, integration=integration)
+        policy = plan_policy(belief, Thompson(3), stream(4, "theta"), scope, legacy, integration=integration)
         theta = policy.theta
         for position, level in enumerate(problem.levels):
             full = policy.full(level.name, batch)
@@ -92,7 +91,7 @@ def test_pi_ell_ts_policy_and_ck_ts(depth):
 def test_one_belief_is_held_for_the_whole_episode_and_redrawn_for_the_next():
     problem = setting.make_problem(2)
     belief = setting.make_belief(problem, "linear", stream(5, "hold"))
-    first, again, other = (plan(belief, Thompson(1), stream(6, "agent", k)) for k in (0, 0, 1))
+    first, again, other = (plan_policy(belief, Thompson(1), stream(6, "agent", k)) for k in (0, 0, 1))
     batch = setting.make_batch(problem, stream(7, "hold"))
     for name in problem.names:
         np.testing.assert_array_equal(first.values(name, batch), again.values(name, batch))
@@ -141,7 +140,7 @@ def test_the_augmented_context_is_what_lies_on_the_path(depth):
     levels, tables = setting.plain_levels(problem), setting.plain_tables(batch)
     for position, level in enumerate(problem.names):
         for own_action in (False, True):
-            found = augmented(problem, batch, level, with_action=own_action)
+            found = augmented_context(problem, batch, level, with_action=own_action)
             rows = [naive.known(levels, tables, position, row, own_action) for row in range(len(batch.levels[level]))]
             assert {name: values.tolist() for name, values in found.items()} == {
                 name: [row[name] for row in rows] for name in rows[0]
@@ -169,7 +168,7 @@ def test_causal_kl_is_the_sum_over_the_mechanisms_of_the_scope(depth):
 def test_greedy_plans_with_the_posterior_mean():
     problem = setting.make_problem(1)
     belief = setting.make_belief(problem, "linear", stream(11, "greedy"))
-    policy = plan(belief, Greedy(), stream(12, "unused"))
+    policy = plan_policy(belief, Greedy(), stream(12, "unused"))
     batch = setting.make_batch(problem, stream(13, "greedy"))
     values = policy.values("l1", batch)
     model = setting.plain_model(problem, policy.theta, 0, "linear")

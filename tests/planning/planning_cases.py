@@ -11,7 +11,7 @@ import numpy as np
 
 from aegis.mechanisms import Belief, ModelSettings, Theta, build_belief
 from aegis.policies import Epsilon, Legacy, Softmax, path_full
-from aegis.problem import Actions, Batch, Level, LevelTable, Problem, Reward, Scope, Variable, chain
+from aegis.problem import Actions, Batch, Level, LevelTable, Problem, Reward, Scope, Variable, hypothetical_batch
 
 GRADE = Variable("grade", "categorical", values=("a", "b", "c"))
 LOAD = Variable("load", "vector", ("load_x", "load_y"))
@@ -157,7 +157,7 @@ class Naive:
             open_ones = list(self.masks[level](_rows(known))[0, 0])
         if level in self.scope:
             return max(value for value, fine in zip(values, open_ones, strict=True) if fine)
-        batch = chain(
+        batch = hypothetical_batch(
             self.problem,
             level,
             1,

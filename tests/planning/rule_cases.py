@@ -6,7 +6,7 @@ import numpy as np
 import planning_cases as cases
 
 from aegis.mechanisms import Theta
-from aegis.planning import Integration, States, plan
+from aegis.planning import Integration, States, plan_policy
 from aegis.problem import Array, Batch, Problem
 from aegis.rng import stream
 
@@ -32,7 +32,7 @@ def case(depth: int, seed: int = 1, masks: bool = False) -> tuple[Problem, objec
 
 
 def planned_by(belief, rule, seed: int = 2, **settings):
-    return plan(belief, rule, stream(seed, "plan"), integration=Integration("quadrature", NODES), **settings)
+    return plan_policy(belief, rule, stream(seed, "plan"), integration=Integration("quadrature", NODES), **settings)
 
 
 def plain_values(problem: Problem, theta: Theta, batch: Batch, level: str) -> list[list[list[float]]]:

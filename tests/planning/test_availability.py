@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from aegis.errors import GraphError, SettingError
-from aegis.mechanisms import build_belief
-from aegis.mechanisms.availability import availability_name, expected_best
-from aegis.planning import Greedy, Integration, Recursion, States, plan
+from aegis.mechanisms import availability_name, build_belief, expected_best
+from aegis.planning import Greedy, Integration, Recursion, States, plan_policy
 from aegis.problem import Actions, Batch, Level, LevelTable, Problem, Reward, Scope
 from aegis.rng import stream
 
@@ -41,7 +40,7 @@ def closing_batch(episodes: int = 2000, chance: float = 0.03) -> Batch:
 @pytest.mark.parametrize("chance", [0.0, 0.03, 0.45, 0.55])
 def test_the_planner_does_not_count_on_closed_actions(chance: float) -> None:
     problem, batch = closing_problem(), closing_batch(4000, chance)
-    policy = plan(build_belief(problem).update(batch), Greedy(), stream(2, "unused"))
+    policy = plan_policy(build_belief(problem).update(batch), Greedy(), stream(2, "unused"))
     values = policy.values("outer", batch)[0, 0]
     np.testing.assert_allclose(values, [3.0 + 10.0 * chance, 10.0], atol=0.5)
     assert policy.full("outer", batch)[0, 0].tolist() == [0.0, 1.0]
@@ -66,7 +65,7 @@ def test_without_data_everything_counts_as_open() -> None:
     problem, batch = closing_problem(), closing_batch(4)
     belief = build_belief(problem)
     assert availability_name("inner") in belief.mechanisms
-    assert np.isfinite(plan(belief, Greedy(), stream(3, "unused")).values("outer", batch)).all()
+    assert np.isfinite(plan_policy(belief, Greedy(), stream(3, "unused")).values("outer", batch)).all()
     assert availability_name("inner") not in belief.kl_by_mechanism()
 
 

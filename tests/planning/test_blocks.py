@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as hs
 
 from aegis.mechanisms import ModelSettings, build_belief
-from aegis.planning import Greedy, Integration, Recursion, States, Thompson, plan
-from aegis.planning.blocks import DISTINCT_FROM, distinct, most_features, values_in_blocks
+from aegis.planning import Greedy, Integration, Recursion, States, Thompson, plan_policy
+from aegis.planning.recursion import DISTINCT_FROM, distinct_states, largest_feature_count, values_in_blocks
 from aegis.problem import Scope
 from aegis.rng import stream
 
@@ -25,7 +25,7 @@ def some_states(seed: int, count: int = 40) -> States:
 @settings(max_examples=40, deadline=None)
 def test_distinct_states_in_order_of_first_appearance(seed, count):
     states = some_states(seed, count)
-    found, places = distinct(states)
+    found, places = distinct_states(states)
     keys = [
         (states.rows["x"][0, i], *states.rows["v"][0, i], states.index["outer"][0, i])  # one tuple per state
         for i in range(count)
@@ -41,7 +41,7 @@ def test_distinct_states_in_order_of_first_appearance(seed, count):
 def test_states_on_which_particles_disagree_stay_as_they_are():
     states = some_states(1)
     apart = States({**states.rows, "x": np.repeat(states.rows["x"], 2, axis=0)}, states.index, states.count)
-    found, places = distinct(apart)
+    found, places = distinct_states(apart)
     assert found is apart and places.tolist() == list(range(apart.count))
 
 
@@ -52,7 +52,7 @@ def test_equal_decisions_are_planned_once(features, monkeypatch):
     belief = cases.learned(problem, rng, features)
     batch = cases.random_batch(problem, rng, 7, 1)
     again = batch.take_episodes(np.arange(DISTINCT_FROM + 6) % 7)
-    policy = plan(belief, Greedy(), rng, integration=Integration("quadrature", 8))
+    policy = plan_policy(belief, Greedy(), rng, integration=Integration("quadrature", 8))
     asked: list[int] = []
     plain = Recursion.values
 
@@ -76,19 +76,19 @@ def test_blocks_count_features(monkeypatch):
         build_belief(problem, ModelSettings(features="fourier", count=count, linear_terms=False)).draw(rng, 2)
         for count in (10, 30)
     )
-    assert (most_features(small), most_features(large)) == (11, 31)
+    assert (largest_feature_count(small), largest_feature_count(large)) == (11, 31)
     states = States.of(problem, cases.random_batch(problem, rng, 12, 1), problem.outermost.name)
     level, scope = problem.outermost.name, Scope(problem.names)
     for theta in (small, large):
         recursion = Recursion(problem, theta, scope, integration=Integration("quadrature", 4))
         whole = recursion.values(level, states)
-        one_row = recursion.size(level) * theta.count * most_features(theta)
+        one_row = recursion.size(level) * theta.count * largest_feature_count(theta)
         for block, calls in ((1, 12), (5 * one_row, 3)):
             asked.clear()
             np.testing.assert_allclose(values_in_blocks(recursion, level, states, block), whole, rtol=1e-5, atol=1e-5)
             assert asked.count(level) == calls
-    assert most_features(build_belief(problem, ModelSettings(structure="cells")).point()) == 1
-    assert plan(build_belief(problem), Thompson(2), rng).theta.count == 2
+    assert largest_feature_count(build_belief(problem, ModelSettings(structure="cells")).point()) == 1
+    assert plan_policy(build_belief(problem), Thompson(2), rng).theta.count == 2
 
 
 @pytest.mark.parametrize("at_once", [1, 200, 1000])

@@ -8,7 +8,7 @@ import pytest
 
 from aegis.errors import SettingError
 from aegis.mechanisms import ModelSettings, build_belief
-from aegis.planning import COMMITS, Greedy, Integration, States, Thompson, plan
+from aegis.planning import COMMITS, Greedy, Integration, States, Thompson, plan_policy
 from aegis.problem import Scope, Variable
 from aegis.rng import stream
 
@@ -29,7 +29,7 @@ def test_joint_equals_brute_force_over_all_pairs_at_the_mean_context():
     rng = stream(1, "pairs")
     belief = cases.learned(problem, rng, "polynomial")
     batch = cases.random_batch(problem, rng, 6, 1)
-    policy = plan(belief, Thompson(6), stream(2, "pairs"), commit="joint")
+    policy = plan_policy(belief, Thompson(6), stream(2, "pairs"), commit="joint")
     count = len(batch.levels["l2"])
     best = np.full((6, count), -np.inf)
     chosen = np.zeros((6, count, 2), dtype=int)
@@ -59,7 +59,7 @@ def test_joint_ignores_inner_contexts_and_nested_does_not(problem):
     batch = cases.random_batch(problem, rng, 4)
     integration = Integration("quadrature", 2)
     joint, nested = (
-        plan(belief, Thompson(3), stream(4, "t"), commit=name, integration=integration) for name in ("joint", "nested")
+        plan_policy(belief, Thompson(3), stream(4, "t"), commit=name, integration=integration) for name in ("joint", "nested")
     )
     for position, level in enumerate(problem.names):
         for other in problem.names[: position + 1]:
@@ -77,13 +77,13 @@ def test_joint_commits_at_the_outermost_decision_it_controls():
     legacy = cases.looking_legacy(problem)
     for scope in (None, ["l1"]):  # a belief about everything, and one about what the inner level needs
         belief = build_belief(problem, scope=scope).update(batch)
-        joint, nested = (plan(belief, Thompson(4), stream(7, "t"), ["l1"], legacy, name) for name in ("joint", "nested"))
+        joint, nested = (plan_policy(belief, Thompson(4), stream(7, "t"), ["l1"], legacy, name) for name in ("joint", "nested"))
         np.testing.assert_array_equal(joint.full("l1", batch), nested.full("l1", batch))
         np.testing.assert_array_equal(joint.full("l2", batch), nested.full("l2", batch))
     deep = cases.real_problem(3)
     belief = cases.learned(deep, rng, "polynomial")
     batch = cases.random_batch(deep, rng, 3)
-    joint = plan(belief, Thompson(2), stream(8, "t"), ["l2", "l1"], cases.looking_legacy(deep), "joint")
+    joint = plan_policy(belief, Thompson(2), stream(8, "t"), ["l2", "l1"], cases.looking_legacy(deep), "joint")
     seen, hidden = (jolted(deep, batch, stream(9, "jolt"), name) for name in ("l2", "l1"))
     assert not np.array_equal(joint.values("l1", batch), joint.values("l1", seen))
     np.testing.assert_array_equal(joint.values("l1", batch), joint.values("l1", hidden))
@@ -95,7 +95,7 @@ def test_joint_predicts_contexts_of_all_levels_in_between():
     rng = stream(10, "between")
     belief = cases.learned(problem, rng)
     batch = cases.random_batch(problem, rng, 2)
-    policy = plan(belief, Greedy(), rng, commit="joint")
+    policy = plan_policy(belief, Greedy(), rng, commit="joint")
     above, count = batch.ancestors("l1"), len(batch.reward)
     rows = {"c3": batch.levels["l3"].context["c3"][above["l3"]][None]}
     for name in ("l3", "l2"):
@@ -114,23 +114,23 @@ def test_flat_controls_the_innermost_level_alone():
     belief = cases.learned(problem, rng, "polynomial")
     batch = cases.random_batch(problem, rng, 3)
     legacy = cases.looking_legacy(problem)
-    flat = plan(belief, Thompson(3), stream(12, "t"), legacy=legacy, commit="flat")
-    nested = plan(belief, Thompson(3), stream(12, "t"), legacy=legacy)
+    flat = plan_policy(belief, Thompson(3), stream(12, "t"), legacy=legacy, commit="flat")
+    nested = plan_policy(belief, Thompson(3), stream(12, "t"), legacy=legacy)
     assert flat.scope == Scope("l1")
     for level in ("l3", "l2"):
         np.testing.assert_array_equal(
             flat.full(level, batch), np.broadcast_to(legacy.full(level, batch), (3, len(batch.levels[level]), 2))
         )
     np.testing.assert_array_equal(flat.full("l1", batch), nested.full("l1", batch))
-    assert plan(belief, Thompson(3), rng, ["l3"], legacy, "flat").scope == Scope()
+    assert plan_policy(belief, Thompson(3), rng, ["l3"], legacy, "flat").scope == Scope()
 
 
 def test_nested_controls_its_scope():
     problem = cases.real_problem(3)
     rng = stream(13, "nested")
     belief = cases.learned(problem, rng)
-    assert plan(belief, Greedy(), rng).scope == Scope(problem.names)
-    assert plan(belief, Greedy(), rng, ["l2"], cases.looking_legacy(problem)).scope == Scope("l2")
+    assert plan_policy(belief, Greedy(), rng).scope == Scope(problem.names)
+    assert plan_policy(belief, Greedy(), rng, ["l2"], cases.looking_legacy(problem)).scope == Scope("l2")
 
 
 def test_a_table_commits_to_the_best_cell():
@@ -138,7 +138,7 @@ def test_a_table_commits_to_the_best_cell():
     rng = stream(14, "table")
     batch = cases.random_batch(problem, rng, 5)
     belief = build_belief(problem, ModelSettings("cells")).update(batch)
-    policy = plan(belief, Thompson(5), rng, commit="joint")
+    policy = plan_policy(belief, Thompson(5), rng, commit="joint")
     seen = policy.commit.states(problem, policy.theta, policy.scope, "dose", States.of(problem, batch, "dose"))
     assert set(seen.rows) == {"task", "shift", "setting"}  # the heat is not predicted by a table, and not looked at either
     means = policy.theta.functions["r"].means.reshape(5, 3, 3)
@@ -157,7 +157,7 @@ def test_every_shape_in_the_table_gives_distributions(name):
     rng = stream(15, "table of shapes")
     belief = cases.learned(problem, rng)
     batch = cases.random_batch(problem, rng, 3)
-    policy = plan(belief, Thompson(2), rng, legacy=cases.looking_legacy(problem), commit=name)
+    policy = plan_policy(belief, Thompson(2), rng, legacy=cases.looking_legacy(problem), commit=name)
     for level in problem.names:
         np.testing.assert_allclose(policy.full(level, batch).sum(axis=-1), 1.0)
 
@@ -165,4 +165,4 @@ def test_every_shape_in_the_table_gives_distributions(name):
 def test_an_unknown_shape_is_refused():
     problem = cases.real_problem(1)
     with pytest.raises(SettingError, match="unknown commit shape 'neste'"):
-        plan(build_belief(problem), Greedy(), stream(16, "x"), commit="neste")
+        plan_policy(build_belief(problem), Greedy(), stream(16, "x"), commit="neste")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from aegis.mechanisms import ModelSettings, build_belief, fit_scalings
-from aegis.planning import Greedy, Integration, plan, suited
+from aegis.planning import Greedy, Integration, default_integration, plan_policy
 from aegis.rng import stream
 from aegis.worlds import make_world
 
 
 def test_few_levels_are_planned_finely() -> None:
     for name, nodes, samples in (("additive", 32, 256), ("clinic", 32, 256), ("plant", 8, 64)):
-        found = suited(make_world(name).problem)
+        found = default_integration(make_world(name).problem)
         assert (found.nodes, found.samples) == (nodes, samples)
 
 
@@ -23,7 +23,7 @@ def test_three_levels_are_planned_as_well_as_with_three_times_the_nodes() -> Non
     belief = build_belief(world.problem, settings, None, fit_scalings(world.problem, [log])).update(log)
     fresh = world.episodes(1000, 2, world.legacy("uniform"), 6)
     usual, fine = (
-        plan(belief, Greedy(), stream(1, "unused"), integration=integration).values("batch", fresh)[0]
+        plan_policy(belief, Greedy(), stream(1, "unused"), integration=integration).values("batch", fresh)[0]
         for integration in (None, Integration(nodes=24))
     )
     assert np.abs(usual - fine).max() < 0.03  # with one node the error is 0.16

@@ -11,8 +11,7 @@ import pytest
 
 from aegis.errors import SettingError
 from aegis.mechanisms import Theta
-from aegis.planning import Integration, States
-from aegis.planning.recursion import Recursion
+from aegis.planning import Integration, Recursion, States
 from aegis.policies import Legacy, Uniform
 from aegis.problem import Scope, Variable
 from aegis.rng import stream

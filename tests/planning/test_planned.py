@@ -8,11 +8,11 @@ import numpy as np
 import planning_cases as cases
 import pytest
 
-import aegis.planning.planned as module
 from aegis.errors import PolicyError, ProblemError, SettingError
 from aegis.mechanisms import ModelSettings, build_belief
-from aegis.planning import ByLevel, DOptimal, Greedy, Ids, Thompson, plan
-from aegis.policies import Constant, Legacy, Logged, Mixture, path_full, path_taken, path_weights
+from aegis.planning import ByLevel, DOptimal, Greedy, Ids, Thompson, plan_policy
+from aegis.planning import planned_policy as module
+from aegis.policies import Constant, Legacy, Logged, Mixture, path_full, path_posterior, path_taken
 from aegis.problem import LevelTable, Policy, Variable
 from aegis.rng import stream
 
@@ -21,7 +21,7 @@ INNER = (Variable("heat"), cases.GRADE)
 
 def planned(problem, seed=1, particles=4, features="linear", **settings):
     rng = stream(seed, "planned")
-    return plan(cases.learned(problem, rng, features), Thompson(particles), rng, **settings)
+    return plan_policy(cases.learned(problem, rng, features), Thompson(particles), rng, **settings)
 
 
 def all_first_or_all_last(problem):
@@ -106,7 +106,7 @@ def test_the_product_of_path_propensities_is_the_mean_of_products(scope):
     averages = np.prod([policy.weights @ policy.taken(level, batch) for level in problem.names], axis=0)
     if scope is None:
         assert np.abs(product - averages).max() > 0.01  # the product of averages is something else
-    np.testing.assert_allclose(path_weights(policy, "l1", batch).sum(axis=0), 1.0)
+    np.testing.assert_allclose(path_posterior(policy, "l1", batch).sum(axis=0), 1.0)
 
 
 def test_a_legacy_with_particles_of_its_own():
@@ -122,7 +122,7 @@ def test_a_legacy_with_particles_of_its_own():
         np.testing.assert_allclose(full.sum(axis=-1), 1.0)
         np.testing.assert_array_equal(policy.taken(level, batch), full[:, np.arange(full.shape[1]), batch.levels[level].action])
     np.testing.assert_array_equal(policy.full("l2", batch)[0], policy.full("l2", batch)[1])
-    possible = path_weights(policy, "l1", batch).sum(axis=0) > 0
+    possible = path_posterior(policy, "l1", batch).sum(axis=0) > 0
     np.testing.assert_allclose(path_full(policy, "l1", batch)[possible][:, [0, 2]], np.tile([0.3, 0.7], (possible.sum(), 1)))
 
 
@@ -166,13 +166,13 @@ def test_a_belief_that_is_too_narrow_is_refused():
     rng = stream(10, "narrow")
     inner = build_belief(problem, scope=["l1"])
     with pytest.raises(SettingError, match="needs mechanisms that the belief lacks: c1"):
-        plan(inner, Greedy(), rng)
+        plan_policy(inner, Greedy(), rng)
     table = build_belief(problem, ModelSettings("cells"))
     with pytest.raises(SettingError, match="lacks: c1"):
-        plan(table, Greedy(), rng, ["l2"], cases.looking_legacy(problem))
-    assert plan(inner, Greedy(), rng, ["l1"], cases.looking_legacy(problem)).scope == {"l1"}
-    assert plan(table, Greedy(), rng).scope == {"l1", "l2"}
-    assert plan(inner, Greedy(), rng, [], cases.looking_legacy(problem)).scope == set()
+        plan_policy(table, Greedy(), rng, ["l2"], cases.looking_legacy(problem))
+    assert plan_policy(inner, Greedy(), rng, ["l1"], cases.looking_legacy(problem)).scope == {"l1"}
+    assert plan_policy(table, Greedy(), rng).scope == {"l1", "l2"}
+    assert plan_policy(inner, Greedy(), rng, [], cases.looking_legacy(problem)).scope == set()
 
 
 def test_blocks_of_rows_do_not_change_the_values(monkeypatch):
@@ -198,7 +198,7 @@ def test_the_same_stream_plans_the_same_policy():
     problem = cases.mixed_problem("vector", INNER)
     batch = cases.random_batch(problem, stream(13, "batch"), 5)
     belief = cases.learned(problem, stream(14, "belief"), "polynomial")
-    one, again, other = (plan(belief, Thompson(3), stream(seed, "same")) for seed in (1, 1, 2))
+    one, again, other = (plan_policy(belief, Thompson(3), stream(seed, "same")) for seed in (1, 1, 2))
     for level in problem.names:
         np.testing.assert_array_equal(one.values(level, batch), again.values(level, batch))
         assert not np.array_equal(one.values(level, batch), other.values(level, batch))
@@ -212,7 +212,7 @@ def test_a_policy_has_the_particles_of_its_choice():
     batch = cases.random_batch(problem, rng, 4)
     legacy = all_first_or_all_last(problem)
     for rule, count in ((Ids(5), 1), (Thompson(3), 3), (ByLevel(DOptimal(), Thompson(3)), 3)):
-        policy = plan(belief, rule, stream(16, "particles"), ("l3", "l1"), legacy)
+        policy = plan_policy(belief, rule, stream(16, "particles"), ("l3", "l1"), legacy)
         np.testing.assert_allclose(policy.weights, np.outer(np.full(count, 1 / count), [0.3, 0.7]).ravel())
         for level in problem.names:
             full = policy.full(level, batch)

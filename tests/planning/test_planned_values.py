@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from aegis.mechanisms import ModelSettings, build_belief
-from aegis.planning import KINDS, Greedy, PlannedValues, Thompson, plan
-from aegis.policies import Capped, load_stored, policy_digest, save_policy
+from aegis.planning import POLICY_KINDS, Greedy, PlannedValues, Thompson, plan_policy
+from aegis.policies import Capped, policy_digest, read_stored, save_policy
 from aegis.problem import RewardModel
 from aegis.rng import stream
 from aegis.worlds import make_world
@@ -24,7 +24,7 @@ def values_of(goal: str = "maximise", particles: int = 0) -> PlannedValues:
     problem = replace(WORLD.problem, reward=replace(WORLD.problem.reward, goal=goal))
     belief = build_belief(problem, ModelSettings(), None, {}).update(BATCH)
     rule = Thompson(particles) if particles else Greedy()
-    return PlannedValues(problem, plan(belief, rule, stream(1, "values"), ["meta"], LEGACY))
+    return PlannedValues(problem, plan_policy(belief, rule, stream(1, "values"), ["meta"], LEGACY))
 
 
 @pytest.mark.parametrize("particles", [0, 3])
@@ -47,6 +47,6 @@ def test_costs_come_as_costs() -> None:
 def test_it_is_stored_with_the_policy_that_uses_it(tmp_path: Path) -> None:
     policy = Capped(WORLD.problem, values_of(), LEGACY, 2.0, ["meta"])
     save_policy(policy, tmp_path / "policy")
-    again = load_stored(tmp_path / "policy", WORLD.problem, KINDS)
+    again = read_stored(tmp_path / "policy", WORLD.problem, POLICY_KINDS)
     assert policy_digest(again) == policy_digest(policy)
     np.testing.assert_array_equal(again.full("meta", BATCH), policy.full("meta", BATCH))  # type: ignore[attr-defined]

@@ -9,8 +9,7 @@ import scipy.stats as st
 
 from aegis.errors import SettingError
 from aegis.mechanisms import build_belief
-from aegis.planning import Greedy, Thompson, plan
-from aegis.planning.rules import best
+from aegis.planning import Greedy, Thompson, best_actions, plan_policy
 from aegis.problem import Actions, Batch, Level, LevelTable, Problem, Reward
 from aegis.rng import stream
 
@@ -42,7 +41,7 @@ def test_thompson_plays_with_the_posterior_probability_of_being_best(particles):
     """Over 1500 episodes; the binomial limit counts every particle once."""
     belief, chance = two_armed(1)
     batch = one_decision()
-    plays = [plan(belief, Thompson(particles), stream(2, "episode", k)).full("l", batch)[:, 0, 1] for k in range(1500)]
+    plays = [plan_policy(belief, Thompson(particles), stream(2, "episode", k)).full("l", batch)[:, 0, 1] for k in range(1500)]
     total = np.sum(plays)
     z = (total - chance * 1500 * particles) / np.sqrt(1500 * particles * chance * (1 - chance))
     assert abs(z) < 3.5
@@ -51,7 +50,7 @@ def test_thompson_plays_with_the_posterior_probability_of_being_best(particles):
 
 def test_particles_of_one_episode_are_independent_draws():
     belief, chance = two_armed(1)
-    plays = plan(belief, Thompson(20_000), stream(3, "many")).full("l", one_decision())[:, 0, 1]
+    plays = plan_policy(belief, Thompson(20_000), stream(3, "many")).full("l", one_decision())[:, 0, 1]
     assert abs(plays.mean() - chance) < 3.5 * np.sqrt(chance * (1 - chance) / 20_000)
     assert abs(np.corrcoef(plays[:-1], plays[1:])[0, 1]) < 3.5 / np.sqrt(20_000)
 
@@ -61,7 +60,7 @@ def test_greedy_is_deterministic_and_plays_the_best_mean():
     rng = stream(4, "greedy")
     belief = cases.learned(problem, rng)
     batch = cases.random_batch(problem, rng, 6)
-    one, other = (plan(belief, Greedy(), stream(seed, "any")) for seed in (5, 6))
+    one, other = (plan_policy(belief, Greedy(), stream(seed, "any")) for seed in (5, 6))
     for level in problem.names:
         full = one.full(level, batch)
         np.testing.assert_array_equal(full, other.full(level, batch))
@@ -73,7 +72,7 @@ def test_greedy_is_deterministic_and_plays_the_best_mean():
 def test_best_is_one_hot_at_the_first_of_the_largest():
     values = np.array([[[1.0, 3.0, 3.0], [0.0, 0.0, 0.0]], [[-np.inf, -5.0, -np.inf], [2.0, -np.inf, 2.0]]])
     wanted = [[[0, 1, 0], [1, 0, 0]], [[0, 1, 0], [1, 0, 0]]]
-    np.testing.assert_array_equal(best(values), wanted)
+    np.testing.assert_array_equal(best_actions(values), wanted)
 
 
 def test_thompson_needs_a_particle():

@@ -10,10 +10,9 @@ import pytest
 
 from aegis.errors import SettingError
 from aegis.mechanisms import ModelSettings, Theta, build_belief
-from aegis.planning import Integration, States
-from aegis.planning.recursion import Recursion
+from aegis.planning import Integration, Recursion, States
 from aegis.policies import Constant, Legacy, Mixture, Uniform
-from aegis.problem import Batch, LevelTable, Problem, Reward, Scope, Variable, augmented
+from aegis.problem import Batch, LevelTable, Problem, Reward, Scope, Variable, augmented_context
 from aegis.rng import stream
 
 
@@ -24,7 +23,7 @@ def mask_dose(rows):
 
 
 def known_at(problem, batch, level, row):
-    rows = augmented(problem, batch, level)
+    rows = augmented_context(problem, batch, level)
     return {name: values[row] for name, values in rows.items()}
 
 
@@ -209,7 +208,7 @@ def test_joint_and_table_models_plan_too():
     batch = cases.random_batch(problem, rng, 4)
     theta = cases.learned(problem, rng, "linear", "joint").draw(rng, 4)
     check_joint = Recursion(problem, theta, Scope(problem.names), integration=Integration("quadrature", 8))
-    rows = {name: values[None] for name, values in augmented(problem, batch, "dose", with_action=True).items()}
+    rows = {name: values[None] for name, values in augmented_context(problem, batch, "dose", with_action=True).items()}
     direct = theta.functions["r"].mean(rows, len(batch.reward))[..., 0]
     found = check_joint.values("dose", States.of(problem, batch, "dose"))
     taken = batch.levels["dose"].action

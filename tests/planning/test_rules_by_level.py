@@ -11,8 +11,8 @@ import pytest
 import rule_cases
 
 from aegis.errors import SettingError
-from aegis.planning import RULES, BernoulliMix, ByLevel, DOptimal, Greedy, Ids, States, Thompson, TopK, Ucb, plan
-from aegis.planning.by_level import ByLevelChoice, pairs
+from aegis.planning import RULES, BernoulliMix, ByLevel, DOptimal, Greedy, Ids, States, Thompson, TopK, Ucb, plan_policy
+from aegis.planning.composite_rules import ByLevelChoice, particle_pairs
 from aegis.policies import path_taken
 from aegis.problem import Scope
 from aegis.rng import stream
@@ -27,9 +27,9 @@ def three_levels(episodes=5, masks=False):
 
 def test_the_coin_mixes_d_optimal_and_thompson():
     problem, belief, batch = three_levels(masks=True)
-    policy = plan(belief, BernoulliMix(0.3, 4), stream(2, "coin"))
-    thompson = plan(belief, Thompson(4), stream(2, "coin"))
-    design = plan(belief, DOptimal(), stream(2, "coin"))
+    policy = plan_policy(belief, BernoulliMix(0.3, 4), stream(2, "coin"))
+    thompson = plan_policy(belief, Thompson(4), stream(2, "coin"))
+    design = plan_policy(belief, DOptimal(), stream(2, "coin"))
     np.testing.assert_allclose(policy.weights, [0.3, 0.175, 0.175, 0.175, 0.175])
     for level in problem.names:
         full = policy.full(level, batch)
@@ -41,7 +41,7 @@ def test_the_coin_mixes_d_optimal_and_thompson():
 def test_outer_levels_follow_one_rule_and_the_innermost_another(name):
     problem, belief, batch = three_levels(masks=True)
     outer = RULES[name]()
-    policy = plan(belief, ByLevel(outer, Thompson(8)), stream(3, "levels"))
+    policy = plan_policy(belief, ByLevel(outer, Thompson(8)), stream(3, "levels"))
     assert policy.weights.sum() == pytest.approx(1.0)
     theta = policy.theta
     inner = policy.full("l1", batch)
@@ -67,9 +67,9 @@ def test_outer_levels_follow_one_rule_and_the_innermost_another(name):
 def test_one_draw_serves_all_levels():
     """Thompson above Thompson is Thompson, whichever asks for more particles."""
     problem, belief, batch = three_levels()
-    whole = plan(belief, Thompson(6), stream(4, "one"))
+    whole = plan_policy(belief, Thompson(6), stream(4, "one"))
     for outer, inner in ((6, 6), (2, 6), (6, 1)):
-        policy = plan(belief, ByLevel(Thompson(outer), Thompson(inner)), stream(4, "one"))
+        policy = plan_policy(belief, ByLevel(Thompson(outer), Thompson(inner)), stream(4, "one"))
         np.testing.assert_allclose(policy.weights, np.full(6, 1 / 6))
         for level in problem.names:
             np.testing.assert_array_equal(policy.full(level, batch), whole.full(level, batch))
@@ -96,7 +96,7 @@ class Weighted:
 def test_pairs_against_the_experiment_itself(outer, inner):
     """Draw s, then each side's particle given s: its weight among those that play s or none."""
     first, second = Weighted(*outer, 3), Weighted(*inner, 3)
-    members, weights = pairs(first, second)
+    members, weights = particle_pairs(first, second)
     found = {(int(one), int(other)): weight for (one, other), weight in zip(members, weights, strict=True)}
     wanted: dict[tuple[int, int], Fraction] = {}
     for draw in range(3):
@@ -118,7 +118,7 @@ def test_pairs_against_the_experiment_itself(outer, inner):
 def test_path_probabilities_are_those_of_the_whole_mixture(outer):
     """Episodes played by a particle: the product of conditional probabilities is the mean over particles of products."""
     problem, belief, batch = three_levels(40)
-    policy = plan(belief, ByLevel(outer, Thompson(3)), stream(5, "paths"))
+    policy = plan_policy(belief, ByLevel(outer, Thompson(3)), stream(5, "paths"))
     player = np.arange(40) % policy.weights.size
     for level in problem.names:
         action = policy.full(level, batch)[player, np.arange(40)].argmax(axis=-1)
@@ -133,27 +133,27 @@ def test_only_the_rule_that_has_a_level_in_scope_is_prepared():
     problem, belief, batch = three_levels()
     legacy = cases.looking_legacy(problem)
     rule = ByLevel(BernoulliMix(0.5, 2), Thompson(4))
-    assert not isinstance(plan(belief, rule, stream(6, "s"), ["l1"], legacy).choice, ByLevelChoice)
-    inner = plan(belief, rule, stream(6, "s"), ["l1"], legacy)
+    assert not isinstance(plan_policy(belief, rule, stream(6, "s"), ["l1"], legacy).choice, ByLevelChoice)
+    inner = plan_policy(belief, rule, stream(6, "s"), ["l1"], legacy)
     np.testing.assert_array_equal(
-        inner.full("l1", batch), plan(belief, Thompson(4), stream(6, "s"), ["l1"], legacy).full("l1", batch)
+        inner.full("l1", batch), plan_policy(belief, Thompson(4), stream(6, "s"), ["l1"], legacy).full("l1", batch)
     )
-    outer = plan(belief, rule, stream(6, "s"), ["l3", "l2"], legacy)
-    alone = plan(belief, BernoulliMix(0.5, 2), stream(6, "s"), ["l3", "l2"], legacy)
+    outer = plan_policy(belief, rule, stream(6, "s"), ["l3", "l2"], legacy)
+    alone = plan_policy(belief, BernoulliMix(0.5, 2), stream(6, "s"), ["l3", "l2"], legacy)
     np.testing.assert_array_equal(outer.full("l3", batch), alone.full("l3", batch))
-    assert plan(belief, rule, stream(6, "s"), legacy=legacy, commit="flat").scope == Scope("l1")
+    assert plan_policy(belief, rule, stream(6, "s"), legacy=legacy, commit="flat").scope == Scope("l1")
     shallow = cases.real_problem(1)
     belief = cases.learned(shallow, stream(7, "s"))
-    assert plan(belief, rule, stream(7, "s")).weights.size == 4
+    assert plan_policy(belief, rule, stream(7, "s")).weights.size == 4
 
 
 def test_rules_without_particles_have_one_together():
     problem, belief, batch = three_levels()
-    policy = plan(belief, ByLevel(Ucb(draws=3), Greedy()), stream(8, "none"))
+    policy = plan_policy(belief, ByLevel(Ucb(draws=3), Greedy()), stream(8, "none"))
     assert policy.weights.tolist() == [1.0]
     assert policy.values("l2", batch).shape[0] == 3
     assert policy.values("l1", batch).shape[0] == 1
-    greedy = plan(belief, Greedy(), stream(8, "none"))
+    greedy = plan_policy(belief, Greedy(), stream(8, "none"))
     np.testing.assert_array_equal(policy.full("l1", batch), greedy.full("l1", batch))
     assert problem.names == ("l3", "l2", "l1")
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as some
 
 from aegis.errors import PolicyError
-from aegis.planning import RULES, Choice, plan
+from aegis.planning import RULES, Choice, plan_policy
 from aegis.problem import Variable
 from aegis.rng import stream
 
@@ -102,7 +102,7 @@ def test_every_kind_of_variable_and_commit_shape(name):
     belief = cases.learned(problem, rng)
     batch = cases.random_batch(problem, rng, 3, masks=True)
     for commit in ("nested", "joint", "flat"):
-        policy = plan(belief, make(name), stream(8, "kinds"), legacy=cases.looking_legacy(problem), commit=commit)
+        policy = plan_policy(belief, make(name), stream(8, "kinds"), legacy=cases.looking_legacy(problem), commit=commit)
         for level in problem.names:
             full = policy.full(level, batch)
             np.testing.assert_allclose(full.sum(axis=-1), 1.0)

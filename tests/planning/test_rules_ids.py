@@ -10,10 +10,10 @@ import rule_cases
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-import aegis.planning.ids as module
 from aegis.errors import SettingError
 from aegis.planning import Ids
-from aegis.planning.ids import least_ratio, regret_and_information
+from aegis.planning import information_rules as module
+from aegis.planning.information_rules import least_ratio, regret_and_information
 from aegis.rng import stream
 
 
@@ -124,7 +124,7 @@ def test_blocks_of_rows_do_not_change_the_answer(monkeypatch):
     rng = stream(3, "blocks")
     values, allowed = rng.standard_normal((4, 7, 3)), np.ones((7, 3), dtype=bool)
     whole = rule_cases.of_values(choice, values, allowed)
-    monkeypatch.setattr(module, "BLOCK", 2 * 3 * 4)
+    monkeypatch.setattr(module, "IDS_BLOCK", 2 * 3 * 4)
     np.testing.assert_array_equal(rule_cases.of_values(choice, values, allowed), whole)
 
 

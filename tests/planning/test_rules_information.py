@@ -10,12 +10,11 @@ import planning_cases as cases
 import pytest
 import rule_cases
 
-import aegis.planning.information as module
 from aegis.errors import ModelError, PolicyError, SettingError
 from aegis.mechanisms import ModelSettings, build_belief
-from aegis.planning import DOptimal, Information, States, Thompson, TopK, plan
-from aegis.planning.information import comparable
-from aegis.planning.top_k import shortlist
+from aegis.planning import DOptimal, Information, States, Thompson, TopK, plan_policy
+from aegis.planning import information_rules as module
+from aegis.planning.information_rules import relative_scores, shortlist
 from aegis.problem import Actions, Batch, Level, LevelTable, Problem, Reward, Variable
 from aegis.rng import stream
 
@@ -105,7 +104,7 @@ def test_scores_and_choices_against_plain_loops(name, samples):
     belief = cases.learned(problem, rng)
     batch = cases.random_batch(problem, rng, 2, 1, masks=True)
     information = Information(belief, belief.point(), samples)
-    policy = plan(belief, DOptimal(samples), rng)
+    policy = plan_policy(belief, DOptimal(samples), rng)
     for level in problem.names:
         states = States.of(problem, batch, level)
         found = information.score(level, states)
@@ -124,8 +123,8 @@ def test_top_k_is_thompson_on_a_shortlist(depth, k):
     rng = stream(2, "top", depth)
     belief = cases.learned(problem, rng)
     batch = cases.random_batch(problem, rng, 6, 1, masks=True)
-    policy = plan(belief, TopK(k, 4), stream(3, "top"))
-    same_draws = plan(belief, Thompson(4), stream(3, "top"))
+    policy = plan_policy(belief, TopK(k, 4), stream(3, "top"))
+    same_draws = plan_policy(belief, Thompson(4), stream(3, "top"))
     for level in problem.names:
         full, values = policy.full(level, batch), same_draws.values(level, batch)
         allowed = rule_cases.open_rows(problem, batch, level)
@@ -148,7 +147,7 @@ def test_the_first_samples_are_taken_at_the_ends_and_ties_go_first():
     batch = Batch(np.arange(1), {"l": LevelTable.undecided([0], {})})
     belief, taken = build_belief(problem), []
     for episode in range(6):
-        chosen = int(plan(belief, DOptimal(), stream(4, "ends"), episode=episode).full("l", batch)[0, 0].argmax())
+        chosen = int(plan_policy(belief, DOptimal(), stream(4, "ends"), episode=episode).full("l", batch)[0, 0].argmax())
         taken.append(chosen)
         table = batch.levels["l"].decided([chosen], np.ones(1))
         belief = belief.update(Batch(np.arange(1), {"l": table}, np.array([0.1 * episode])))
@@ -158,8 +157,8 @@ def test_the_first_samples_are_taken_at_the_ends_and_ties_go_first():
 def test_rounding_does_not_break_ties():
     scores = np.array([[1.0, 1.0 + 1e-13, 0.2], [1e-12, 3e-12, 2e-12], [0.0, 0.0, 0.0]])
     everything = np.ones((3, 3), dtype=bool)
-    assert comparable(scores, everything).argmax(axis=-1).tolist() == [0, 1, 0]
-    assert comparable(scores, np.array([[False, True, True]] * 3)).argmax(axis=-1).tolist() == [1, 1, 1]
+    assert relative_scores(scores, everything).argmax(axis=-1).tolist() == [0, 1, 0]
+    assert relative_scores(scores, np.array([[False, True, True]] * 3)).argmax(axis=-1).tolist() == [1, 1, 1]
 
 
 def test_a_shortlist_keeps_the_first_on_ties():
@@ -195,7 +194,7 @@ def test_a_table_tells_most_where_it_was_asked_least():
 def test_nothing_to_learn_directly_below_is_refused():
     problem = cases.mixed_problem("real", (Variable("heat"),))
     batch = cases.random_batch(problem, stream(7, "nothing"), 2)
-    policy = plan(build_belief(problem, ModelSettings("cells")), DOptimal(), stream(7, "nothing"))
+    policy = plan_policy(build_belief(problem, ModelSettings("cells")), DOptimal(), stream(7, "nothing"))
     with pytest.raises(PolicyError, match="level 'recipe': there is no mechanism of a context of 'dose' to learn about"):
         policy.full("recipe", batch)
 
@@ -205,7 +204,7 @@ def test_a_prior_without_a_variance_is_refused():
     belief = build_belief(problem, ModelSettings(shape=1.0))
     batch = cases.random_batch(problem, stream(8, "improper"), 2)
     with pytest.raises(ModelError, match="predictive variance of 'y' is infinite"):
-        plan(belief, DOptimal(), stream(8, "improper")).full("l1", batch)
+        plan_policy(belief, DOptimal(), stream(8, "improper")).full("l1", batch)
 
 
 def test_blocks_of_rows_do_not_change_the_scores(monkeypatch):
@@ -215,7 +214,7 @@ def test_blocks_of_rows_do_not_change_the_scores(monkeypatch):
     states = States.of(problem, cases.random_batch(problem, rng, 7), "recipe")
     whole = Information(belief, belief.point()).score("recipe", states)
     for block in (1, 3 * 16 * 4):
-        monkeypatch.setattr(module, "BLOCK", block)
+        monkeypatch.setattr(module, "INFORMATION_BLOCK", block)
         np.testing.assert_allclose(Information(belief, belief.point()).score("recipe", states), whole, rtol=1e-12)
 
 
@@ -225,7 +224,7 @@ def test_predictions_that_differ_by_draw_are_scored_by_draw():
     rng = stream(10, "draws")
     belief = cases.learned(problem, rng)
     batch = cases.random_batch(problem, rng, 3, 1)
-    policy = plan(belief, TopK(1, 4), rng, commit="joint")
+    policy = plan_policy(belief, TopK(1, 4), rng, commit="joint")
     states = policy.commit.states(problem, policy.theta, policy.scope, "l1", States.of(problem, batch, "l1"))
     full = policy.full("l1", batch)
     for particle, row in itertools.product(range(4), range(3)):

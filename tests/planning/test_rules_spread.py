@@ -11,8 +11,8 @@ import pytest
 import rule_cases
 
 from aegis.errors import SettingError
-from aegis.planning import Greedy, Lcb, Ucb, plan
-from aegis.planning.lcb import pessimism
+from aegis.planning import Greedy, Lcb, Ucb, plan_policy
+from aegis.planning.value_rules import pessimism
 from aegis.problem import Batch, LevelTable
 from aegis.rng import stream
 
@@ -52,7 +52,7 @@ def test_pessimism_counts_the_mechanisms_of_the_scope():
         wanted = math.sqrt(2 * (sum(pieces[name] for name in names) + math.log(1 / 0.2)) / 8)
         choice = Lcb(delta=0.2, draws=2).prepare(belief, rng, 7, scope)
         assert choice.kappa == pytest.approx(-wanted)
-    planned = plan(belief, Lcb(draws=2), rng, scope=["l1"], episode=7)
+    planned = plan_policy(belief, Lcb(draws=2), rng, scope=["l1"], episode=7)
     assert planned.choice.kappa == pytest.approx(-pessimism(pieces["y"] + pieces["r"], 0.05, 7))
     assert Lcb(0.0, draws=2).prepare(belief, rng, 7).kappa == 0.0
 
@@ -83,7 +83,7 @@ def test_many_draws_without_spread_are_greedy_up_to_the_curvature_of_the_model()
     belief = cases.learned(problem, stream(4, "affine"))
     context = {"c1": np.linspace(-2, 2, 20)}
     batch = Batch(np.arange(20), {"l1": LevelTable.undecided(np.arange(20), context)})
-    mean, greedy = (plan(belief, rule, stream(5, "many")).values("l1", batch) for rule in (Ucb(0.0, 20_000), Greedy()))
+    mean, greedy = (plan_policy(belief, rule, stream(5, "many")).values("l1", batch) for rule in (Ucb(0.0, 20_000), Greedy()))
     spread = mean.std(axis=0) / math.sqrt(20_000)
     assert (np.abs(mean.mean(axis=0) - greedy[0]) < 5 * spread).all()
 

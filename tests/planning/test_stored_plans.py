@@ -9,8 +9,20 @@ import pytest
 
 from aegis.errors import PolicyError
 from aegis.mechanisms import ModelSettings, build_belief, fit_scalings
-from aegis.planning import KINDS, RULES, ByLevel, DOptimal, Integration, Planned, Thompson, load_policy, load_rewards, plan
-from aegis.policies import Hybrid, Storable, policy_digest, save_policy
+from aegis.planning import (
+    POLICY_KINDS,
+    RULES,
+    ByLevel,
+    DOptimal,
+    Integration,
+    Planned,
+    Thompson,
+    load_policy,
+    load_rewards,
+    plan_policy,
+)
+from aegis.policies import Hybrid, policy_digest, save_policy
+from aegis.problem import Storable
 from aegis.worlds import make_world
 
 WORLD = make_world("clinic")
@@ -24,7 +36,7 @@ CASES = {**{name: make() for name, make in RULES.items()}, "by level": ByLevel(D
 def planned(rule, features: str = "linear", scope=None) -> Planned:
     belief = build_belief(WORLD.problem, ModelSettings(features=features, count=16), scope, SCALINGS).update(BATCH)
     legacy = None if scope is None else LEGACY
-    return plan(belief, rule, np.random.default_rng(3), scope, legacy, integration=QUICK)
+    return plan_policy(belief, rule, np.random.default_rng(3), scope, legacy, integration=QUICK)
 
 
 def assert_same(one, other) -> None:
@@ -71,6 +83,6 @@ def test_folders_of_other_things_are_refused(tmp_path: Path) -> None:
 
 
 def test_every_kind_in_the_table_can_be_stored() -> None:
-    for kind, found in KINDS.items():
+    for kind, found in POLICY_KINDS.items():
         assert issubclass(found, Storable)
         assert found.kind == kind  # type: ignore[attr-defined]

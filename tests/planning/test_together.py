@@ -9,7 +9,7 @@ import planning_cases as cases
 import pytest
 
 from aegis.mechanisms import ModelSettings, StackedBelief, build_belief
-from aegis.planning import RULES, ByLevel, DOptimal, Thompson, Together, plan
+from aegis.planning import RULES, ByLevel, DOptimal, PlannedRuns, Thompson, plan_policy
 from aegis.problem import Scope, concat
 from aegis.rng import stream
 
@@ -24,9 +24,9 @@ def together(rule, problem, scope=None, features="linear", commit="nested", runs
         for seed in range(runs)
     ]
     legacy = cases.looking_legacy(problem)
-    members = [plan(belief, rule, stream(seed, "plan"), scope, legacy, commit) for seed, belief in enumerate(beliefs)]
+    members = [plan_policy(belief, rule, stream(seed, "plan"), scope, legacy, commit) for seed, belief in enumerate(beliefs)]
     stacks = StackedBelief.of(beliefs).stacks
-    return members, Together(members[0], tuple(member.choice for member in members), stacks)
+    return members, PlannedRuns(members[0], tuple(member.choice for member in members), stacks)
 
 
 def answers_match(members, policy, batches):

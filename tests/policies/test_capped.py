@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from aegis.errors import PolicyError, SettingError
-from aegis.policies import Capped, Legacy, Logged, Mixture, Natural, Softmax, Uniform, cap, path_full, path_taken
+from aegis.policies import Capped, Legacy, Logged, Mixture, Natural, Softmax, Uniform, capped_probabilities, path_full, path_taken
 from aegis.problem import Reward
 
 LIMITS = st.sampled_from([1.0, 1.01, 1.25, 1.5, 2.0, 3.0, 10.0, np.inf])
@@ -40,7 +40,7 @@ def draw(seed, count=4, actions=5):
 @given(st.integers(0, 10**6), LIMITS)
 def test_a_cap_is_feasible_and_optimal(seed, limit):
     scores, mu = draw(seed)
-    pi = cap(scores, mu, limit)
+    pi = capped_probabilities(scores, mu, limit)
     assert (pi >= 0).all()
     np.testing.assert_allclose(pi.sum(axis=1), 1.0, rtol=0, atol=1e-12)
     assert (pi[mu == 0] == 0).all()
@@ -57,31 +57,33 @@ def test_a_cap_is_feasible_and_optimal(seed, limit):
 @given(st.integers(0, 10**6))
 def test_limit_one_gives_the_legacy_and_no_limit_its_best_action(seed):
     scores, mu = draw(seed, count=20)
-    np.testing.assert_allclose(cap(scores, mu, 1.0), mu, rtol=0, atol=1e-14)
+    np.testing.assert_allclose(capped_probabilities(scores, mu, 1.0), mu, rtol=0, atol=1e-14)
     best = np.where(mu > 0, scores, -np.inf).argmax(axis=1)
-    np.testing.assert_array_equal(cap(scores, mu, np.inf), np.eye(5)[best])
+    np.testing.assert_array_equal(capped_probabilities(scores, mu, np.inf), np.eye(5)[best])
 
 
 def test_ties_are_filled_by_index():
-    np.testing.assert_allclose(cap(np.zeros((1, 4)), np.full((1, 4), 0.25), 2.0), [[0.5, 0.5, 0.0, 0.0]])
-    np.testing.assert_allclose(cap(np.array([[0.0, 1.0, 1.0]]), np.array([[0.5, 0.2, 0.3]]), 3.0), [[0.0, 0.6, 0.4]])
+    np.testing.assert_allclose(capped_probabilities(np.zeros((1, 4)), np.full((1, 4), 0.25), 2.0), [[0.5, 0.5, 0.0, 0.0]])
+    np.testing.assert_allclose(
+        capped_probabilities(np.array([[0.0, 1.0, 1.0]]), np.array([[0.5, 0.2, 0.3]]), 3.0), [[0.0, 0.6, 0.4]]
+    )
 
 
 def test_scores_outside_the_support_do_not_matter():
     scores = np.array([[np.nan, 0.0, np.inf, 1.0]])
-    np.testing.assert_allclose(cap(scores, np.array([[0.0, 0.5, 0.0, 0.5]]), 1.5), [[0.0, 0.25, 0.0, 0.75]])
+    np.testing.assert_allclose(capped_probabilities(scores, np.array([[0.0, 0.5, 0.0, 0.5]]), 1.5), [[0.0, 0.25, 0.0, 0.75]])
 
 
 def test_probabilities_rounded_in_a_log_still_give_a_distribution():
     mu = np.array([[0.3333333, 0.3333333, 0.3333333]])
-    pi = cap(np.array([[1.0, 2.0, 3.0]]), mu, 1.0)
+    pi = capped_probabilities(np.array([[1.0, 2.0, 3.0]]), mu, 1.0)
     assert pi.sum() == pytest.approx(1.0, abs=1e-15)
 
 
 @pytest.mark.parametrize("limit", [0.99, 0.0, -1.0, np.nan, True, "2"])
 def test_limits_below_one_are_refused(limit):
     with pytest.raises(SettingError, match="from 1"):
-        cap(np.zeros((1, 2)), np.full((1, 2), 0.5), limit)
+        capped_probabilities(np.zeros((1, 2)), np.full((1, 2), 0.5), limit)
 
 
 @pytest.mark.parametrize(
@@ -96,7 +98,7 @@ def test_limits_below_one_are_refused(limit):
 )
 def test_bad_arrays_are_named(scores, mu, message):
     with pytest.raises(PolicyError, match=message):
-        cap(np.array(scores), np.array(mu), 2.0)
+        capped_probabilities(np.array(scores), np.array(mu), 2.0)
 
 
 def setting(goal="maximise"):

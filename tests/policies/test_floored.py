@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aegis.errors import SettingError
-from aegis.policies import Floored, Mixture, load_policy, path_full, policy_digest, save_policy
+from aegis.policies import Floored, Mixture, path_full, policy_digest, read_policy, save_policy
 from aegis.worlds import make_world, true_value
 
 WORLD = make_world("additive")
@@ -47,7 +47,7 @@ def test_a_legacy_that_is_a_mixture_counts_as_one() -> None:
 def test_it_is_stored(tmp_path: Path) -> None:
     policy = Floored(WORLD.problem, NEW, LEGACY, 0.1, ["inner"])
     save_policy(policy, tmp_path / "policy")
-    again = load_policy(tmp_path / "policy", WORLD.problem)
+    again = read_policy(tmp_path / "policy", WORLD.problem)
     assert policy_digest(again) == policy_digest(policy) and isinstance(again, Floored) and again.levels == policy.levels
 
 

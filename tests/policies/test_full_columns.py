@@ -19,12 +19,12 @@ from aegis.policies import (
     Logged,
     TargetColumns,
     Uniform,
-    columns_read,
-    pack,
+    policy_columns,
     policy_digest,
-    unpack,
+    policy_from_bytes,
+    policy_to_bytes,
 )
-from aegis.policies.named_order import order_by_name
+from aegis.policies.target_columns import order_by_name
 from aegis.problem import Actions, parse_problem
 
 PROBLEM = ex.problem(2)
@@ -77,24 +77,24 @@ def test_a_level_without_columns_cannot_be_asked():
 def test_columns_are_found_in_members_too():
     legacy = FullColumns(PROBLEM, {"dose": COLUMNS["dose"]})
     whole = Floored(PROBLEM, TargetColumns(PROBLEM, {"dose": "p_dose"}), legacy, 0.1)
-    assert columns_read(whole) == ("p_dose", *COLUMNS["dose"])
-    assert columns_read(Logged(PROBLEM)) == ()
-    assert columns_read(Capped(PROBLEM, object(), legacy, 2.0)) == ()  # cannot be stored, so that its members are not known
+    assert policy_columns(whole) == ("p_dose", *COLUMNS["dose"])
+    assert policy_columns(Logged(PROBLEM)) == ()
+    assert policy_columns(Capped(PROBLEM, object(), legacy, 2.0)) == ()  # cannot be stored, so that its members are not known
 
 
 def test_a_policy_as_one_piece_comes_back_the_same():
     policy = Floored(PROBLEM, Legacy(PROBLEM, {name: Uniform() for name in PROBLEM.names}), FullColumns(PROBLEM, COLUMNS), 0.1)
-    again = unpack(pack(policy), PROBLEM)
+    again = policy_from_bytes(policy_to_bytes(policy), PROBLEM)
     assert policy_digest(again) == policy_digest(policy)
     np.testing.assert_array_equal(again.full("dose", told()), policy.full("dose", told()))
 
 
 def test_a_damaged_piece_is_refused():
-    piece = pack(FullColumns(PROBLEM, COLUMNS))
+    piece = policy_to_bytes(FullColumns(PROBLEM, COLUMNS))
     with pytest.raises(PolicyError, match="damaged"):
-        unpack(piece[: len(piece) // 2], PROBLEM)
+        policy_from_bytes(piece[: len(piece) // 2], PROBLEM)
     with pytest.raises(PolicyError, match="another problem"):
-        unpack(piece, ex.problem(3))
+        policy_from_bytes(piece, ex.problem(3))
 
 
 @pytest.mark.parametrize("kind", ["reward", "action", "context"])

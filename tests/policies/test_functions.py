@@ -10,7 +10,7 @@ import pytest
 
 from aegis.errors import PolicyError
 from aegis.policies import Function, load_callable
-from aegis.policies.functions import callable_name
+from aegis.policies.callables import callable_name
 
 
 def lean(level, rows):

@@ -17,11 +17,11 @@ from aegis.policies import (
     Natural,
     Uniform,
     path_full,
+    path_posterior,
     path_taken,
-    path_weights,
     sequential_full,
+    sequential_posterior,
     sequential_taken,
-    sequential_weights,
 )
 
 CASES = st.tuples(st.integers(1, 3), st.integers(0, 10**6), st.integers(1, 5), st.sampled_from([0.0, 0.3, 0.6]))
@@ -80,7 +80,7 @@ def posterior(policy, batch, history):
 def test_path_form_conditions_on_the_actions_above(case):
     _, batch, policy = example(case)
     for level, table in batch.levels.items():
-        weights, full, taken = (f(policy, level, batch) for f in (path_weights, path_full, path_taken))
+        weights, full, taken = (f(policy, level, batch) for f in (path_posterior, path_full, path_taken))
         assert weights.shape == (policy.weights.size, len(table))
         for row in range(len(table)):
             q = posterior(policy, batch, path_of(batch, level, row)[:-1])
@@ -107,7 +107,7 @@ def test_the_product_over_a_path_is_the_mean_of_products(case):
 @given(CASES)
 def test_sequential_form_conditions_on_everything_earlier_in_the_episode(case):
     _, batch, policy = example(case)
-    weights = {name: sequential_weights(policy, name, batch) for name in batch.levels}
+    weights = {name: sequential_posterior(policy, name, batch) for name in batch.levels}
     full = {name: sequential_full(policy, name, batch) for name in batch.levels}
     taken = {name: sequential_taken(policy, name, batch) for name in batch.levels}
     visited = 0
@@ -137,9 +137,9 @@ def test_a_batch_under_construction_counts_the_actions_it_holds(seed, particles)
     complete = ex.batch(problem, seed, episodes=3)
     policy = ex.scripted(problem, complete, particles, seed, 0.2)
     partial = ex.undecided(complete, "recipe")
-    np.testing.assert_array_equal(path_weights(policy, "recipe", partial), path_weights(policy, "recipe", complete))
+    np.testing.assert_array_equal(path_posterior(policy, "recipe", partial), path_posterior(policy, "recipe", complete))
     np.testing.assert_array_equal(path_full(policy, "recipe", partial), path_full(policy, "recipe", complete))
-    weights = sequential_weights(policy, "recipe", partial)
+    weights = sequential_posterior(policy, "recipe", partial)
     assert sequential_full(policy, "recipe", partial).shape == (weights.shape[1], 3)
     for episode in range(3):
         order = depth_first(partial, episode)
@@ -157,7 +157,7 @@ def test_siblings_decided_one_after_the_other_count_as_they_come(seed):
     table = complete.levels["dose"]
     known = np.arange(len(table)) % 2 == 0
     partial = complete.with_level("dose", replace(table, action=np.where(known, table.action, -1).astype(np.int32)))
-    found = sequential_weights(policy, "dose", partial)
+    found = sequential_posterior(policy, "dose", partial)
     for episode in range(2):
         order = depth_first(complete, episode)
         for position, (level, row) in enumerate(order):
@@ -178,7 +178,7 @@ def test_long_histories_stay_in_logarithms():
     second = np.full((count, 5), 0.2)
     second[:, 0] = 0.0625 * (1 + 1e-3)
     policy = ex.Scripted(np.array([0.5, 0.5]), {"dose": np.stack([first, second])})
-    last = sequential_weights(policy, "dose", batch)[:, -1]
+    last = sequential_posterior(policy, "dose", batch)[:, -1]
     assert last[1] / last[0] == pytest.approx((1 + 1e-3) ** (count - 1), rel=1e-8)
     assert last.sum() == pytest.approx(1.0)
 
@@ -241,6 +241,6 @@ def test_an_empty_mixture_and_an_absent_level_are_errors():
     problem = ex.problem(2)
     batch = ex.batch(problem, 8)
     member = Legacy(problem, {"recipe": Uniform(), "dose": Uniform()})
-    for form in (path_weights, sequential_weights):
+    for form in (path_posterior, sequential_posterior):
         with pytest.raises(PolicyError, match="no decisions of level 'dose'"):
             form(Mixture([member, member]), "dose", ex.undecided(batch, "recipe"))

@@ -7,7 +7,8 @@ import policy_examples as ex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aegis.policies.order import positions, sums_before
+from aegis.policies import sums_before
+from aegis.policies.mixture import decision_positions
 
 
 @settings(max_examples=60, deadline=None)
@@ -25,7 +26,7 @@ def test_positions_are_a_depth_first_walk(depth, seed, episodes):
 
     for episode in range(episodes):
         visit(0, episode)
-    found = positions(batch)
+    found = decision_positions(batch)
     assert [found[name][row] for name, row in walk] == list(range(len(walk)))
 
 
@@ -41,7 +42,7 @@ def test_sums_start_anew_in_every_episode_and_infinity_absorbs(depth, seed, epis
     found = sums_before(batch, values)
     items = [
         (batch.episode_of(name)[row], place, name, row)
-        for name, where in positions(batch).items()
+        for name, where in decision_positions(batch).items()
         for row, place in enumerate(where)
     ]
     running, previous = np.zeros(2), -1

@@ -23,17 +23,16 @@ from aegis.policies import (
     Mixture,
     Natural,
     Softmax,
-    State,
     StatedIncumbent,
     TargetColumns,
     Uniform,
-    load_policy,
     policy_digest,
+    probability_taken,
+    read_policy,
     save_policy,
     with_incumbent,
 )
-from aegis.policies.smoothed import at_taken
-from aegis.problem import Batch, Policy, Problem, concat
+from aegis.problem import Batch, Policy, Problem, State, concat
 
 
 @dataclass(frozen=True)
@@ -126,7 +125,7 @@ def test_probabilities_are_distributions_over_available_actions(kind):
             np.testing.assert_allclose(full.sum(axis=2), 1.0, rtol=0, atol=1e-12)
             if masks:
                 assert (full[:, ~table.available] == 0).all()
-            np.testing.assert_allclose(policy.taken(level.name, batch), at_taken(full, level, table), rtol=0, atol=1e-15)
+            np.testing.assert_allclose(policy.taken(level.name, batch), probability_taken(full, level, table), rtol=0, atol=1e-15)
 
 
 @pytest.mark.parametrize("kind", POLICIES)
@@ -174,7 +173,7 @@ def test_saving_and_loading_gives_the_same_policy(kind, tmp_path):
     policy, batch = EXAMPLES[kind], complete(False)
     save_policy(policy, tmp_path / "policy")
     stated = PROBLEM if kind == "incumbent" else ex.problem(2)  # who policies are compared with makes no difference to others
-    again = load_policy(tmp_path / "policy", stated, KINDS)
+    again = read_policy(tmp_path / "policy", stated, KINDS)
     assert type(again) is type(policy)
     assert policy_digest(again) == policy_digest(policy)
     np.testing.assert_array_equal(again.weights, policy.weights)

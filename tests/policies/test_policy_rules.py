@@ -11,7 +11,19 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from aegis.errors import PolicyError, SettingError
-from aegis.policies import RULES, Constant, Epsilon, Gaussian, Natural, Nearest, Shares, Sign, Softmax, Uniform, rule_of
+from aegis.policies import (
+    LEVEL_RULES,
+    Constant,
+    Epsilon,
+    Gaussian,
+    Natural,
+    Nearest,
+    Shares,
+    Sign,
+    Softmax,
+    Uniform,
+    rule_from_description,
+)
 from aegis.problem import Actions, Level, Variable
 
 GRID = Level("dose", Actions.grid("amount", -2.0, 2.0, 5))
@@ -43,10 +55,10 @@ def rows(count, seed=0):
 
 
 def test_every_rule_has_an_example():
-    assert set(EXAMPLES) == set(RULES)
+    assert set(EXAMPLES) == set(LEVEL_RULES)
 
 
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("name", LEVEL_RULES)
 @pytest.mark.parametrize("count", [0, 1, 7])
 def test_a_rule_is_a_distribution_over_available_actions(name, count):
     mask = np.random.default_rng(1).random((count, 4)) < 0.5
@@ -60,14 +72,14 @@ def test_a_rule_is_a_distribution_over_available_actions(name, count):
             assert (found[~available] == 0).all()
 
 
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("name", LEVEL_RULES)
 def test_a_rule_survives_plain_data(name):
-    again = rule_of(EXAMPLES[name].describe())
+    again = rule_from_description(EXAMPLES[name].describe())
     assert again == EXAMPLES[name]
     np.testing.assert_array_equal(again.probabilities(MIXED, rows(5), 5), EXAMPLES[name].probabilities(MIXED, rows(5), 5))
 
 
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("name", LEVEL_RULES)
 def test_no_action_available_is_an_error_that_names_the_row(name):
     mask = np.ones((3, 4), dtype=bool)
     mask[1] = False
@@ -165,10 +177,10 @@ def test_softmax_by_hand():
         lambda: Epsilon(Uniform(), 1.1),
         lambda: Epsilon(Uniform(), -0.1),
         lambda: Epsilon(Uniform, 0.1),
-        lambda: rule_of({"kind": "naturl"}),
-        lambda: rule_of({"kind": "sign", "variable": "x"}),
-        lambda: rule_of({"kind": "sign", "variable": "x", "siez": 1.0}),
-        lambda: rule_of({}),
+        lambda: rule_from_description({"kind": "naturl"}),
+        lambda: rule_from_description({"kind": "sign", "variable": "x"}),
+        lambda: rule_from_description({"kind": "sign", "variable": "x", "siez": 1.0}),
+        lambda: rule_from_description({}),
     ],
 )
 def test_settings_that_are_refused(build):

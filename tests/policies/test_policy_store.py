@@ -9,23 +9,22 @@ import numpy as np
 import policy_examples as ex
 import pytest
 
-import aegis.policies.store as store
 from aegis.errors import OutputError, PolicyError
-from aegis.files import digest_of
+from aegis.files import json_digest
 from aegis.policies import (
     POLICIES,
     Capped,
     Legacy,
     Mixture,
     Natural,
-    State,
     Uniform,
-    load_policy,
     load_record,
     policy_digest,
+    read_policy,
     save_policy,
 )
-from aegis.problem import Problem
+from aegis.policies import policy_folder as store
+from aegis.problem import Problem, State
 
 PROBLEM = ex.problem(1)
 
@@ -69,7 +68,7 @@ def rewrite(folder, **changes):
     content = json.loads((folder / "policy.json").read_text())
     content.pop("seal")
     content.update(changes)
-    (folder / "policy.json").write_text(json.dumps({**content, "seal": digest_of(content)}))
+    (folder / "policy.json").write_text(json.dumps({**content, "seal": json_digest(content)}))
 
 
 def test_a_folder_without_arrays_is_one_file(tmp_path):
@@ -80,7 +79,7 @@ def test_a_folder_without_arrays_is_one_file(tmp_path):
 def test_arrays_of_nested_members_come_back_bit_for_bit(tmp_path):
     policy = Mixture([ONE, Mixture([TWO, legacy()])], [0.2, 0.8])
     save_policy(policy, tmp_path)
-    again = load_policy(tmp_path, PROBLEM, KINDS)
+    again = read_policy(tmp_path, PROBLEM, KINDS)
     np.testing.assert_array_equal(again.policies[1].policies[0].values, TWO.values)
     assert policy_digest(again) == policy_digest(policy) == json.loads((tmp_path / "policy.json").read_text())["digest"]
 
@@ -100,7 +99,7 @@ def test_replacing_a_policy_removes_its_old_arrays(tmp_path):
     save_policy(ONE, tmp_path)
     save_policy(TWO, tmp_path)
     assert len(list(tmp_path.glob("arrays-*.npz"))) == 1
-    np.testing.assert_array_equal(load_policy(tmp_path, PROBLEM, KINDS).values, TWO.values)
+    np.testing.assert_array_equal(read_policy(tmp_path, PROBLEM, KINDS).values, TWO.values)
     save_policy(legacy(), tmp_path)
     assert not list(tmp_path.glob("*.npz"))
 
@@ -115,11 +114,11 @@ def test_an_interrupted_save_leaves_the_old_policy(tmp_path, monkeypatch):
     with pytest.raises(OutputError):
         save_policy(TWO, tmp_path)
     monkeypatch.undo()
-    np.testing.assert_array_equal(load_policy(tmp_path, PROBLEM, KINDS).values, ONE.values)
+    np.testing.assert_array_equal(read_policy(tmp_path, PROBLEM, KINDS).values, ONE.values)
     monkeypatch.setattr(np, "savez", lambda *args, **arrays: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         save_policy(Table(PROBLEM, np.zeros(5)), tmp_path)
-    np.testing.assert_array_equal(load_policy(tmp_path, PROBLEM, KINDS).values, ONE.values)
+    np.testing.assert_array_equal(read_policy(tmp_path, PROBLEM, KINDS).values, ONE.values)
     assert not list(tmp_path.glob("*.part")) + list(tmp_path.glob(".*.part"))
 
 
@@ -131,7 +130,7 @@ def test_altered_settings_are_found(tmp_path):
         assert old in original
         path.write_text(original.replace(old, new))
         with pytest.raises(PolicyError, match="altered"):
-            load_policy(tmp_path, PROBLEM)
+            read_policy(tmp_path, PROBLEM)
         with pytest.raises(PolicyError, match="altered"):
             load_record(tmp_path)
 
@@ -142,18 +141,18 @@ def test_altered_missing_and_swapped_arrays_are_found(tmp_path):
     good = name.read_bytes()
     np.savez(name, **{"policy/file": TWO.values, "policy/scalar": np.array(2.0)})
     with pytest.raises(PolicyError, match="arrays are not those"):
-        load_policy(tmp_path, PROBLEM, KINDS)
+        read_policy(tmp_path, PROBLEM, KINDS)
     for broken in (good[: len(good) // 2], b"", b"not a zip file at all"):
         name.write_bytes(broken)
         with pytest.raises(PolicyError, match="cannot read the arrays"):
-            load_policy(tmp_path, PROBLEM, KINDS)
+            read_policy(tmp_path, PROBLEM, KINDS)
     position = good.index(ONE.values[1:3].tobytes())
     name.write_bytes(good[:position] + b"\x01" + good[position + 1 :])
     with pytest.raises(PolicyError, match="arrays"):
-        load_policy(tmp_path, PROBLEM, KINDS)
+        read_policy(tmp_path, PROBLEM, KINDS)
     name.unlink()
     with pytest.raises(PolicyError, match="cannot read the arrays"):
-        load_policy(tmp_path, PROBLEM, KINDS)
+        read_policy(tmp_path, PROBLEM, KINDS)
 
 
 def test_no_single_damaged_byte_gives_other_numbers_or_another_error(tmp_path):
@@ -164,7 +163,7 @@ def test_no_single_damaged_byte_gives_other_numbers_or_another_error(tmp_path):
     for position in range(len(good)):
         name.write_bytes(good[:position] + bytes([good[position] ^ 0xFF]) + good[position + 1 :])
         try:
-            np.testing.assert_array_equal(load_policy(tmp_path, PROBLEM, KINDS).values, ONE.values)
+            np.testing.assert_array_equal(read_policy(tmp_path, PROBLEM, KINDS).values, ONE.values)
         except PolicyError:
             refused += 1
     assert refused > len(good) // 2
@@ -178,30 +177,30 @@ def test_pickled_objects_are_neither_written_nor_read(tmp_path):
     name = next(tmp_path.glob("arrays-*.npz"))
     np.savez(name, **{"policy/file": np.array([{}], dtype=object), "policy/scalar": np.array(2.0)})
     with pytest.raises(PolicyError, match="cannot read the arrays"):
-        load_policy(tmp_path, PROBLEM, KINDS)
+        read_policy(tmp_path, PROBLEM, KINDS)
 
 
 def test_newer_foreign_and_unknown_files(tmp_path):
     save_policy(legacy(), tmp_path)
     with pytest.raises(PolicyError, match="another problem"):
-        load_policy(tmp_path, Problem((replace(PROBLEM.innermost, margin=1.0),)))
-    rewrite(tmp_path, format=store.FORMAT + 1)
+        read_policy(tmp_path, Problem((replace(PROBLEM.innermost, margin=1.0),)))
+    rewrite(tmp_path, format=store.POLICY_FORMAT + 1)
     with pytest.raises(PolicyError, match="newer version"):
-        load_policy(tmp_path, PROBLEM)
+        read_policy(tmp_path, PROBLEM)
     rewrite(tmp_path, format="1")
     with pytest.raises(PolicyError, match="no format version"):
-        load_policy(tmp_path, PROBLEM)
+        read_policy(tmp_path, PROBLEM)
     (tmp_path / "policy.json").write_text("[]")
     with pytest.raises(PolicyError, match="not a policy file"):
-        load_policy(tmp_path, PROBLEM)
+        read_policy(tmp_path, PROBLEM)
     (tmp_path / "policy.json").write_bytes(b"\xff\xfe{")
     with pytest.raises(PolicyError, match="not a policy file"):
-        load_policy(tmp_path, PROBLEM)
+        read_policy(tmp_path, PROBLEM)
     with pytest.raises(PolicyError, match="there is no policy in"):
-        load_policy(tmp_path / "nowhere", PROBLEM)
+        read_policy(tmp_path / "nowhere", PROBLEM)
     save_policy(ONE, tmp_path)
     with pytest.raises(PolicyError, match="unknown kind of policy 'table'"):
-        load_policy(tmp_path, PROBLEM)
+        read_policy(tmp_path, PROBLEM)
 
 
 def test_a_folder_must_hold_a_policy_with_its_members(tmp_path):
@@ -211,17 +210,17 @@ def test_a_folder_must_hold_a_policy_with_its_members(tmp_path):
     del tree["members"]["1"]
     rewrite(tmp_path, policy=tree, digest=store._digest(tree, {}, content["problem"]))
     with pytest.raises(PolicyError, match="member policy '1' is missing"):
-        load_policy(tmp_path, PROBLEM)
+        read_policy(tmp_path, PROBLEM)
     tree["settings"] = {}
     rewrite(tmp_path, policy=tree, digest=store._digest(tree, {}, content["problem"]))
     with pytest.raises(PolicyError, match="setting 'shares' is missing"):
-        load_policy(tmp_path, PROBLEM)
+        read_policy(tmp_path, PROBLEM)
 
 
 def test_records_go_along_and_are_plain_data(tmp_path):
     save_policy(legacy(), tmp_path, {"split": {"kind": "hash", "fraction": 0.5}, "ids": (1, 2), 3: "x"})
     assert load_record(tmp_path) == {"split": {"kind": "hash", "fraction": 0.5}, "ids": [1, 2], "3": "x"}
-    assert policy_digest(load_policy(tmp_path, PROBLEM)) == policy_digest(legacy())
+    assert policy_digest(read_policy(tmp_path, PROBLEM)) == policy_digest(legacy())
     for wrong in ({"x": np.nan}, {"x": object()}):
         with pytest.raises(PolicyError, match="plain data"):
             save_policy(legacy(), tmp_path, wrong)
@@ -259,7 +258,7 @@ def test_an_infinite_cap_survives(tmp_path):
             return cls()
 
     save_policy(Capped(PROBLEM, Flat(), legacy(), np.inf), tmp_path)
-    assert load_policy(tmp_path, PROBLEM, {**POLICIES, "flat": Flat}).limit == np.inf
+    assert read_policy(tmp_path, PROBLEM, {**POLICIES, "flat": Flat}).limit == np.inf
 
 
 def test_a_place_that_cannot_be_written(tmp_path):

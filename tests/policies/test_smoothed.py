@@ -23,14 +23,15 @@ from aegis.policies import (
     Natural,
     TargetColumns,
     Uniform,
-    contrast,
-    load_policy,
+    contrast_policies,
+    draw_numbers,
     path_taken,
-    rule_of,
+    read_policy,
+    rule_from_description,
     save_policy,
     sequential_taken,
 )
-from aegis.policies.smoothed import drawn, drawn_of, smoothed_density
+from aegis.policies.smoothing import draw_from_points, smoothed_density
 from aegis.problem import Actions, Array, Batch, Level, LevelTable, Problem, Rows, nearest_points
 from aegis.worlds import make_world
 
@@ -93,7 +94,7 @@ def test_draws_follow_the_density(chances: list[float]) -> None:
     """Equally spaced uniform numbers land in each tenth of the interval as often as the density says."""
     full = np.array(chances) / sum(chances)
     uniform = (np.arange(4000) + 0.5) / 4000
-    value = drawn_of(ACTIONS, np.tile(full, (1, 4000, 1)), uniform)[0]
+    value = draw_from_points(ACTIONS, np.tile(full, (1, 4000, 1)), uniform)[0]
     assert value.min() >= 0 and value.max() <= 10
     fine = (np.arange(20_000) + 0.5) / 2000
     mass = smoothed_density(ACTIONS, np.tile(full, (1, 20_000, 1)), fine)[0].reshape(10, -1).mean(axis=1)
@@ -158,7 +159,9 @@ def test_exploration_mixes_densities_and_draws() -> None:
     uniform = (np.arange(4000) + 0.5) / 4000
     drawn_values = rule.quantile(level, {}, 4000, uniform)
     assert ((drawn_values >= 3.4) & (drawn_values <= 4.6)).mean() == pytest.approx(0.75 + 0.25 * 0.12, abs=0.002)
-    assert rule_of(Gaussian({"marker": 1.0}, 2.0, 1.0, "clip").describe()) == Gaussian({"marker": 1.0}, 2.0, 1.0, "clip")
+    assert rule_from_description(Gaussian({"marker": 1.0}, 2.0, 1.0, "clip").describe()) == Gaussian(
+        {"marker": 1.0}, 2.0, 1.0, "clip"
+    )
 
 
 def test_a_rule_without_a_density_is_smoothed() -> None:
@@ -190,7 +193,7 @@ def test_a_chosen_number_has_a_window_of_its_own() -> None:
     ends = Function(PROBLEM, lambda level, rows: np.array([0.1, 9.8, 0.0, 10.0]), ["dose"])
     assert ends.taken("dose", decisions([0.5, 9.9, 0.61, 9.5]))[0] == pytest.approx([1 / 0.7, 1 / 0.8, 0.0, 1 / 0.6])
     assert Function(PROBLEM, lambda level, rows: 4.0, ["dose"]).taken("dose", batch)[0, 1] == pytest.approx(1 / 1.2)
-    value = drawn(policy, PROBLEM.innermost, batch, np.array([0.0, 0.25, 0.5, 0.999999]))[0]
+    value = draw_numbers(policy, PROBLEM.innermost, batch, np.array([0.0, 0.25, 0.5, 0.999999]))[0]
     assert value == pytest.approx(centres + 1.2 * (np.array([0.0, 0.25, 0.5, 1.0]) - 0.5), abs=1e-5)
     with pytest.raises(PolicyError, match="gives numbers of an interval, not probabilities"):
         policy.full("dose", batch)
@@ -214,7 +217,7 @@ def test_it_can_be_stored_by_name(tmp_path: Path) -> None:
     policy = Function(PROBLEM, follow, ["dose"], Legacy(PROBLEM, {"course": Uniform(), "dose": Uniform()}))
     save_policy(policy, tmp_path)
     batch = decisions([3.0, 3.65, 5.7, 6.5])
-    assert np.array_equal(load_policy(tmp_path, PROBLEM).taken("dose", batch), policy.taken("dose", batch))
+    assert np.array_equal(read_policy(tmp_path, PROBLEM).taken("dose", batch), policy.taken("dose", batch))
 
 
 # ---- target columns
@@ -257,12 +260,12 @@ def test_a_mixture_of_densities_is_not_cut_at_one() -> None:
     assert policy.taken("dose", batch) == pytest.approx(np.array([[5.0, 0.0, 5.0], [5.0, 5.0, 0.0]]))
     assert path_taken(policy, "dose", batch) == pytest.approx([5.0, 2.5, 2.5])
     assert sequential_taken(policy, "dose", batch) == pytest.approx([5.0, 2.5, 2.5])
-    assert drawn(policy, tight.innermost, batch, np.full(3, 0.5)) == pytest.approx(np.array([[4.0] * 3, [4.05] * 3]))
+    assert draw_numbers(policy, tight.innermost, batch, np.full(3, 0.5)) == pytest.approx(np.array([[4.0] * 3, [4.05] * 3]))
 
 
 def test_where_it_differs_is_told_by_densities() -> None:
     batch = decisions([3.8, 4.1, 8.0])
     uniform = Legacy(PROBLEM, {"course": Uniform(), "dose": Constant(4.0)})
-    found = contrast(PROBLEM, uniform, batch, ["dose"])[0]
+    found = contrast_policies(PROBLEM, uniform, batch, ["dose"])[0]
     assert found.comparator is None
     assert found.overall.total_variation == pytest.approx(np.mean([0.0, 0.0, 1.0]))  # w = 1/1.2/0.1 twice, then 0

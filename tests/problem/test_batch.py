@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from problem_cases import nested, same, tree, trees
 
 from aegis.errors import ProblemError
-from aegis.problem import Actions, Batch, Level, LevelTable, Problem, Variable, augmented, chain
+from aegis.problem import Actions, Batch, Level, LevelTable, Problem, Variable, augmented_context, hypothetical_batch
 
 FEW = settings(max_examples=60, deadline=None)
 # two episodes; the first has one level-2 decision with three below, the second two with one and two below
@@ -174,10 +174,10 @@ def test_the_augmented_context_is_all_contexts_and_the_actions_above(batch: Batc
     problem = nested(depth)
     for index in range(1, depth + 1):
         level = f"l{index}"
-        rows = augmented(problem, batch, level)
+        rows = augmented_context(problem, batch, level)
         expected = [name for i in range(depth, index, -1) for name in (f"c{i}", f"a{i}")] + [f"c{index}"]
         assert list(rows) == expected
-        with_action = augmented(problem, batch, level, with_action=True)
+        with_action = augmented_context(problem, batch, level, with_action=True)
         assert list(with_action) == [*expected, f"a{index}"]
         above = batch.ancestors(level)
         for i in range(depth, index - 1, -1):
@@ -188,10 +188,10 @@ def test_the_augmented_context_is_all_contexts_and_the_actions_above(batch: Batc
 
 def test_the_augmented_context_of_an_outer_level_of_a_batch_under_construction() -> None:
     batch = Batch(np.arange(2), {"l2": LevelTable.undecided([0, 1], {"c2": np.array([3.0, 4.0])})})
-    rows = augmented(nested(2), batch, "l2")
+    rows = augmented_context(nested(2), batch, "l2")
     assert list(rows) == ["c2"]
     with pytest.raises(ProblemError, match="-1 marks a decision without an action"):
-        augmented(nested(2), batch, "l2", with_action=True)
+        augmented_context(nested(2), batch, "l2", with_action=True)
 
 
 @FEW
@@ -199,13 +199,13 @@ def test_the_augmented_context_of_an_outer_level_of_a_batch_under_construction()
 def test_a_chain_is_asked_the_same_question(batch: Batch, level: str) -> None:
     problem = nested(3)
     above = batch.ancestors(level)
-    rows = augmented(problem, batch, level)
+    rows = augmented_context(problem, batch, level)
     chosen = {name: batch.levels[name].action[at] for name, at in above.items() if name != level}
     count = len(batch.levels[level])
     masks = {name: np.asarray(batch.levels[name].available)[at] for name, at in above.items()}
-    asked = chain(problem, level, count, rows, chosen, masks)
+    asked = hypothetical_batch(problem, level, count, rows, chosen, masks)
     assert len(asked) == count
-    found = augmented(problem, asked, level)
+    found = augmented_context(problem, asked, level)
     assert list(found) == list(rows)
     for name in rows:
         np.testing.assert_array_equal(found[name], rows[name])
@@ -222,7 +222,7 @@ def test_vectors_and_labels_pass_through_a_chain() -> None:
     problem = Problem((outer, inner))
     patient = np.array([[1.0, 2.0], [3.0, 4.0]])
     rows = {"patient": patient, "mood": np.array([1, 0], dtype=np.int32)}
-    found = augmented(problem, chain(problem, "visit", 2, rows, {"ward": np.array([2, 0])}), "visit")
+    found = augmented_context(problem, hypothetical_batch(problem, "visit", 2, rows, {"ward": np.array([2, 0])}), "visit")
     assert list(found) == ["patient", "drug", "mood"]
     np.testing.assert_array_equal(found["patient"], patient)
     np.testing.assert_array_equal(found["drug"], [2, 0])

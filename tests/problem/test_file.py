@@ -27,8 +27,8 @@ from aegis.problem import (
     load_problem,
     parse_problem,
     save_problem,
+    write_yaml,
 )
-from aegis.problem.strict_yaml import write_yaml
 
 EXAMPLE = """\
 episode: batch                      # one value per independent unit; may be a list of columns

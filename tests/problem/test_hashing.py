@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from aegis.errors import PolicyError
 from aegis.problem import (
     Batch,
+    EpisodeFingerprints,
     LevelTable,
-    Seen,
     content_digest,
     decision_hashes,
     episode_hashes,
     parse_problem,
     row_hashes,
 )
-from aegis.problem.seen import MOST
+from aegis.problem.fingerprints import MOST_FINGERPRINTS
 
 TEXT = """
 episode: batch
@@ -156,18 +156,23 @@ def test_what_was_hashed_has_a_digest() -> None:
 
 def test_what_was_seen_goes_into_a_record_and_back() -> None:
     rng = np.random.default_rng(2)
-    hashes = rng.integers(0, 2**64, 3 * MOST, dtype=np.uint64)
-    seen = Seen.among([hashes, hashes[:10], hashes[:3]], "c")
-    assert (seen.episodes, seen.distinct, seen.single, seen.double) == (3 * MOST + 13, 3 * MOST, 3 * MOST - 10, 7)
-    assert seen.sampled and seen.hashes.size == MOST
-    assert np.array_equal(seen.hashes, np.sort(hashes[10:])[:MOST])
-    again = Seen.of(seen.plain())
+    hashes = rng.integers(0, 2**64, 3 * MOST_FINGERPRINTS, dtype=np.uint64)
+    seen = EpisodeFingerprints.among([hashes, hashes[:10], hashes[:3]], "c")
+    assert (seen.episodes, seen.distinct, seen.single, seen.double) == (
+        3 * MOST_FINGERPRINTS + 13,
+        3 * MOST_FINGERPRINTS,
+        3 * MOST_FINGERPRINTS - 10,
+        7,
+    )
+    assert seen.sampled and seen.hashes.size == MOST_FINGERPRINTS
+    assert np.array_equal(seen.hashes, np.sort(hashes[10:])[:MOST_FINGERPRINTS])
+    again = EpisodeFingerprints.of(seen.plain())
     assert again.plain() == seen.plain() and np.array_equal(again.hashes, seen.hashes)
     assert seen.plain()["threshold"] == f"{int(seen.hashes[-1]):016x}"
-    assert Seen.among([], "c").chance == 1.0
+    assert EpisodeFingerprints.among([], "c").chance == 1.0
     for damage in ({}, {**seen.plain(), "hashes": "xyz"}, {**seen.plain(), "single": "many"}):
         with pytest.raises(PolicyError, match="fingerprints cannot be read"):
-            Seen.of(damage)
+            EpisodeFingerprints.of(damage)
 
 
 def test_the_chance_of_meeting_one_again_covers_what_happens() -> None:
@@ -180,7 +185,7 @@ def test_the_chance_of_meeting_one_again_covers_what_happens() -> None:
         for kinds in (3, 30, 300, 3000, 10**6):
             rng = np.random.default_rng(seed)
             drawn = rng.geometric(1.0 / kinds, 800).astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-            seen = Seen.among([drawn[:400]], "c")
+            seen = EpisodeFingerprints.among([drawn[:400]], "c")
             hits = np.isin(drawn[400:], seen.hashes).sum()
             beyond += int(hits > 400 * seen.chance + 5 * np.sqrt(400 * seen.chance) + 1)
             different = np.isin(seen.hashes, drawn[400:]).sum()  # what a certificate counts

@@ -17,19 +17,19 @@ from aegis.problem import (
     Batch,
     LevelTable,
     Propensity,
-    at_atom,
-    augmented,
-    cell_chance,
+    augmented_context,
     cell_edges,
-    chain,
+    cell_probability,
     concat,
     decision_hashes,
     dump_problem,
     episode_hashes,
+    hypothetical_batch,
+    is_atom,
     nearest_points,
     parse_problem,
     window_density,
-    windows,
+    window_ends,
 )
 from aegis.worlds import make_world
 
@@ -109,7 +109,7 @@ INTERVALS = st.builds(
 def test_a_window_is_cut_to_the_interval_and_holds_its_centre(actions: Actions, share: float) -> None:
     low, high = actions.limits
     centre = np.array([low + share * (high - low)])
-    lower, upper = windows(actions, centre)
+    lower, upper = window_ends(actions, centre)
     assert low <= lower[0] <= centre[0] + 1e-9 and centre[0] - 1e-9 <= upper[0] <= high
     # Never shorter than the bandwidth: one side is whole unless the interval ends on both.
     assert upper[0] - lower[0] >= min(actions.bandwidth or 0.0, high - low) * (1 - 1e-9) - 1e-9
@@ -118,7 +118,7 @@ def test_a_window_is_cut_to_the_interval_and_holds_its_centre(actions: Actions, 
 @given(INTERVALS, st.floats(0, 1))
 def test_the_density_of_a_window_integrates_to_one(actions: Actions, share: float) -> None:
     low, high = actions.limits
-    lower, upper = windows(actions, np.array([low + share * (high - low)]))
+    lower, upper = window_ends(actions, np.array([low + share * (high - low)]))
     inside = np.linspace(lower[0], upper[0], 7)[1:-1]
     heights = window_density(actions, np.array([low + share * (high - low)]), inside)
     assert heights == pytest.approx(1 / (upper[0] - lower[0]))
@@ -149,9 +149,9 @@ def test_the_nearest_point_is_nearest_and_cells_are_disjoint(actions: Actions, s
 def test_atoms_are_known_up_to_round_off_and_have_no_density() -> None:
     actions = Actions.interval("a", 0.0, 10.0, 1.0, 11, (0.0, 2.0))
     value = np.array([0.0, 2.0 + 5e-9, 2.001, 10.0])
-    assert at_atom(actions, value).tolist() == [True, True, False, False]
+    assert is_atom(actions, value).tolist() == [True, True, False, False]
     assert window_density(actions, np.array([1.5]), value).tolist() == [0.0, 0.0, 0.5, 0.0]
-    chance = cell_chance(actions, value, np.array([0.3, 0.1, 0.2, 0.4]))
+    chance = cell_probability(actions, value, np.array([0.3, 0.1, 0.2, 0.4]))
     assert np.isinf(chance[:2]).all() and chance[2:] == pytest.approx([0.2 * 1.0, 0.4 * 0.5])
 
 
@@ -190,7 +190,7 @@ def test_exact_actions_survive_taking_joining_and_hiding() -> None:
 
 def test_models_see_exact_actions_and_hashes_tell_them_apart() -> None:
     problem, whole = make_world("dosing").problem, batch([1.0, 1.01])
-    assert augmented(problem, whole, "dose", with_action=True)["dose"].tolist() == [1.0, 1.01]
+    assert augmented_context(problem, whole, "dose", with_action=True)["dose"].tolist() == [1.0, 1.01]
     assert whole.levels["dose"].action[0] == whole.levels["dose"].action[1]  # the same point
     hashes = decision_hashes(whole)["dose"]
     assert hashes[0] != hashes[1]
@@ -201,8 +201,8 @@ def test_hypothetical_decisions_below_an_interval_know_its_numbers() -> None:
     problem = parse_problem(FILE)
     two = replace(problem, levels=(problem.levels[0], replace(make_world("dosing").problem.levels[0], name="after")))
     rows = {"marker": np.zeros(2), "severity": np.zeros(2)}
-    by_point = chain(two, "after", 2, rows, {"dose": np.array([0, 10])})
-    by_number = chain(two, "after", 2, rows, {"dose": np.array([0.2, 9.9])})
-    assert augmented(two, by_point, "after")["dose"].tolist() == [0.0, 10.0]
-    assert augmented(two, by_number, "after")["dose"].tolist() == [0.2, 9.9]
+    by_point = hypothetical_batch(two, "after", 2, rows, {"dose": np.array([0, 10])})
+    by_number = hypothetical_batch(two, "after", 2, rows, {"dose": np.array([0.2, 9.9])})
+    assert augmented_context(two, by_point, "after")["dose"].tolist() == [0.0, 10.0]
+    assert augmented_context(two, by_number, "after")["dose"].tolist() == [0.2, 9.9]
     assert by_number.levels["dose"].action.tolist() == [0, 10]

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from aegis.problem import dump_problem, file, parse_problem
+from aegis.problem import dump_problem, parse_problem, problem_file
 
 PAGE = (Path(__file__).parents[2] / "docs" / "problem.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"```yaml\n(.*?)```", PAGE, flags=re.DOTALL)
-SECTIONS = [member for member in vars(file).values() if isinstance(member, type) and issubclass(member, BaseModel)]
+SECTIONS = [member for member in vars(problem_file).values() if isinstance(member, type) and issubclass(member, BaseModel)]
 
 
 def test_there_are_examples() -> None:
@@ -28,7 +28,7 @@ def test_every_example_is_a_problem(text: str) -> None:
 
 def test_the_examples_show_every_field_of_the_whole() -> None:
     shown = {key for text in BLOCKS for key in dump_problem(parse_problem(text))}
-    assert shown | {"carry_over"} == set(file._File.model_fields)
+    assert shown | {"carry_over"} == set(problem_file._File.model_fields)
 
 
 @pytest.mark.parametrize("section", SECTIONS)

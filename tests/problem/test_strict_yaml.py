@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from aegis.errors import ProblemError
-from aegis.problem.strict_yaml import read_yaml, write_yaml
+from aegis.problem import read_yaml, write_yaml
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aegis.errors import PolicyError
-from aegis.problem import OFFSETS, Batch, LevelTable, Traces, Tracing, coarse_path_hashes, parse_problem, path_digest
-from aegis.problem.traces import MOST, steps_of
+from aegis.problem import OFFSETS, Batch, LevelTable, TraceCollector, Traces, coarse_path_hashes, parse_problem, path_digest
+from aegis.problem.traces import MOST_TRACES, steps_of
 
 TEXT = """
 episode: batch
@@ -46,7 +46,7 @@ def changed(batch: Batch, level: str, action: Any = None, **context: Any) -> Bat
 
 
 def traced(*batches: Batch) -> Traces:
-    tracing = Tracing("c")
+    tracing = TraceCollector("c")
     for batch in batches:
         tracing.add(batch)
     return tracing.done()
@@ -110,13 +110,13 @@ def test_only_what_occurred_once_is_kept_with_its_action() -> None:
 def test_blocks_make_no_difference_and_memory_is_bounded(seed: int) -> None:
     batch = made(seed, 7000)  # more decisions than are held
     head, *rest = (batch.take_episodes(part) for part in np.array_split(np.arange(7000), 5))
-    many, one = traced(head, *rest), Tracing("c")
+    many, one = traced(head, *rest), TraceCollector("c")
     one.add(head.take_episodes(np.zeros(0, dtype=np.int64)))
     assert one.steps is None
     one.add(head)  # the first block that is not empty tells the widths
     one.add(batch.take_episodes(np.arange(len(head), 7000)))
     assert one.done().plain() == many.plain()
-    assert [kept.hashes.size for kept in many.levels["inner"]] == [MOST, MOST]
+    assert [kept.hashes.size for kept in many.levels["inner"]] == [MOST_TRACES, MOST_TRACES]
 
 
 def test_numbers_without_spread_do_not_count_and_odd_ones_do_no_harm() -> None:

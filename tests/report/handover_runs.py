@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from aegis.handover import HOSTS, GateSettings, Handover
-from aegis.handover.published import Published, PublishedSettings
+from aegis.paper import PublishedGate, PublishedSettings
 from aegis.worlds import World, make_world
 
 
@@ -22,9 +22,9 @@ def challenger(episodes: int, seed: int = 1, **settings: Any) -> Handover:
     return found
 
 
-def published(episodes: int, **settings: Any) -> Published:
+def published(episodes: int, **settings: Any) -> PublishedGate:
     """Return a run of the published gate."""
     plant = world()
-    found = Published(plant, plant.legacy("uniform"), HOSTS["greedy"](), PublishedSettings(**settings), 1)
+    found = PublishedGate(plant, plant.legacy("uniform"), HOSTS["greedy"](), PublishedSettings(**settings), 1)
     found.advance(episodes)
     return found

@@ -23,7 +23,8 @@ from report_parts import (
     weights,
 )
 
-from aegis.certificate.certificate import Assumption, Certificate, GuardResult, Verdict
+from aegis.certificate import Certificate, Verdict
+from aegis.certificate.certificate import Assumption, GuardResult
 
 
 def certified(**changes: Any) -> Certificate:

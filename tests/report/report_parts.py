@@ -6,7 +6,8 @@ import dataclasses
 import math
 from typing import Any
 
-from aegis.certificate.certificate import Assumption, LevelResult, Station, Test, Verdict
+from aegis.certificate import LevelResult, Verdict
+from aegis.certificate.certificate import Assumption, Station, Test
 
 DELTA = 0.05
 PROBLEM: dict[str, Any] = {

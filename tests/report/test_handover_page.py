@@ -11,16 +11,20 @@ import pytest
 from handover_runs import challenger, published
 from page_reader import Element, read, section
 
-from aegis.certificate.measures import reward_measure
 from aegis.errors import OutputError
-from aegis.handover import Handover, replay
-from aegis.handover.events import Alarm, Frozen, Operator, Paused, Unit
-from aegis.handover.state import apply
-from aegis.report import render_handover, write_handover_report
-from aegis.report.handover_charts import bound_figures, evidence_figures, flips_of, reward_figure
-from aegis.report.handover_path import looked, trajectory
-from aegis.report.handover_standing import bound_of, evidence_of, leading, standings
-from aegis.report.handover_words import event_words
+from aegis.handover import Alarm, Frozen, Handover, OperatorAction, Paused, UnitCounted, apply_event, replay_events
+from aegis.ope import reward_measure
+from aegis.report import (
+    challenge_bound,
+    challenge_evidence,
+    describe_event,
+    leading_challenge,
+    level_standings,
+    render_handover,
+    write_handover_report,
+)
+from aegis.report.charts.handover_charts import bound_figures, evidence_figures, flips_of, reward_figure
+from aegis.report.gate_standing import look_trajectory, replay_trajectory
 
 TRUTH = {"legacy": 0.225, "agent": 2.5, "oracle": 5.725}
 
@@ -63,7 +67,7 @@ def test_who_controls_each_level_since_when(page: Element, run: Handover) -> Non
 def test_a_bound_is_rounded_down(run: Handover) -> None:
     measure = reward_measure(run.problem)
     flip = next(event for event in run.events if event.kind == "flip")
-    words = event_words(replace(flip, gain_lower=0.0299999 / measure.width), measure)  # type: ignore[type-var]
+    words = describe_event(replace(flip, gain_lower=0.0299999 / measure.width), measure)  # type: ignore[type-var]
     assert words is not None and "at least +0.0299)" in words[1]
 
 
@@ -85,7 +89,7 @@ def test_pictures_have_lines_margins_and_flips(page: Element, run: Handover) -> 
 
 def test_events_and_ledger_are_those_of_the_run(page: Element, run: Handover) -> None:
     rows = section(page, "What happened").all("tbody")[0].all("tr")
-    told = [event for event in run.events if not isinstance(event, Unit | Frozen) and event.kind != "opened"]
+    told = [event for event in run.events if not isinstance(event, UnitCounted | Frozen) and event.kind != "opened"]
     assert [row.all(".kind")[0].text for row in rows] == [event.kind for event in told]
     freezes = section(page, "Ledger of the risk").all("tbody")[0].all("tr")
     assert len(freezes) == run.state.freeze
@@ -134,8 +138,8 @@ def test_operators_pauses_and_alarms_are_told() -> None:
     run = challenger(60)
     run.say(Paused(0, "no data"))
     while not run.state.alarms and run.state.episode < 200:
-        run._step(Unit(run.state.episode + 1, 0.0))  # the worst of all rewards
-    run.say(Operator("revert", "Ada", "<b>it smells</b>", 0, "inner"))
+        run._step(UnitCounted(run.state.episode + 1, 0.0))  # the worst of all rewards
+    run.say(OperatorAction("revert", "Ada", "<b>it smells</b>", 0, "inner"))
     assert any(isinstance(event, Alarm) for event in run.events)
     page = read(render_handover(run))
     assert page.one(".verdict").text == "Paused"
@@ -155,7 +159,7 @@ def test_the_published_gate_is_not_a_certificate() -> None:
     assert "which is not a certificate, at" in section(page, "Computed gain, level by level: not a certificate").text
     assert "Run the same plant with the gate" in section(page, "What to do next").text
     measure = reward_measure(run.problem)
-    path = looked(run.looks, run.state.levels, measure)
+    path = look_trajectory(run.looks, run.state.levels, measure)
     assert [item.bound for phase in path.bounds["inner"] for item in phase] == [
         measure.gain(look.gain) for look in run.looks if look.level == "inner" and look.gain is not None
     ]
@@ -163,14 +167,14 @@ def test_the_published_gate_is_not_a_certificate() -> None:
 
 def test_the_trajectory_ends_where_the_gate_stands(run: Handover) -> None:
     measure = reward_measure(run.problem)
-    path = trajectory(run.events, measure)
+    path = replay_trajectory(run.events, measure)
     last = path.bounds["meta"][-1][-1]
-    ahead = leading(run.state, "meta", measure)
+    ahead = leading_challenge(run.state, "meta", measure)
     assert ahead is not None and (last.episode, last.challenge, last.bound) == (90, ahead[0].name, ahead[1])
-    assert ahead[1] == max(bound_of(item, measure) for item in run.state.challenges if item.level == "meta")  # type: ignore[type-var]
+    assert ahead[1] == max(challenge_bound(item, measure) for item in run.state.challenges if item.level == "meta")  # type: ignore[type-var]
     courses = {course.name: course for course in path.courses}
     for item in run.state.challenges:
-        assert courses[item.name].points[-1] == (90, evidence_of(item).share)
+        assert courses[item.name].points[-1] == (90, challenge_evidence(item).share)
         assert courses[item.name].points[0] == (item.since - 1, 0.0)
     won = [course for course in path.courses if course.won]
     assert [course.level for course in won] == ["inner"] and won[0].points[-1][1] >= 1.0
@@ -182,12 +186,12 @@ def test_the_trajectory_ends_where_the_gate_stands(run: Handover) -> None:
 
 def test_evidence_reaches_its_threshold_exactly_when_the_bound_exceeds_the_margin(run: Handover) -> None:
     measure = reward_measure(run.problem)
-    state, seen = replay(run.events[:1]), set()
+    state, seen = replay_events(run.events[:1]), set()
     for event in run.events[1:]:
-        state = apply(state, event)
+        state = apply_event(state, event)
         for item in state.challenges:
             if item.units and item.crossed is None:
-                share, bound = evidence_of(item).share, bound_of(item, measure)
+                share, bound = challenge_evidence(item).share, challenge_bound(item, measure)
                 assert bound is not None
                 assert (share >= 1.0) is (bound > 0.0) or share == pytest.approx(1.0, abs=1e-6)
                 seen.add(share >= 1.0)
@@ -199,20 +203,20 @@ def test_the_claim_that_is_furthest_behind_counts(run: Handover) -> None:
     gain = challenge.claim("gain")
     behind = replace(gain, what="guard scrap", margin=gain.margin + 0.05)
     guarded = replace(challenge, claims=(*challenge.claims, behind))
-    assert evidence_of(guarded).wealth < evidence_of(challenge).wealth
+    assert challenge_evidence(guarded).wealth < challenge_evidence(challenge).wealth
     ahead = replace(gain, what="guard scrap", margin=gain.margin - 0.05)
-    assert evidence_of(replace(challenge, claims=(*challenge.claims, ahead))) == evidence_of(challenge)
+    assert challenge_evidence(replace(challenge, claims=(*challenge.claims, ahead))) == challenge_evidence(challenge)
 
 
 def test_flips_are_looked_at_whatever_the_stations(run: Handover, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aegis.report.handover_path.CLOSER", 1e9)
-    path = trajectory(run.events, reward_measure(run.problem), stations=1)
+    monkeypatch.setattr("aegis.report.gate_standing.EARLY_LOOK_FACTOR", 1e9)
+    path = replay_trajectory(run.events, reward_measure(run.problem), stations=1)
     assert [item.episode for item in path.bounds["inner"][0]] == [flips_of(run.events)[0].episode]
 
 
 def test_standings_know_how_much_is_missing(run: Handover) -> None:
     measure = reward_measure(run.problem)
-    inner, meta = standings(run.state, measure)
+    inner, meta = level_standings(run.state, measure)
     assert (inner.level, inner.control, inner.leading) == ("inner", "agent", None)
     assert meta.control == "legacy" and meta.leading is not None and meta.leading.evidence is not None
     assert meta.leading.bound < meta.leading.margin and meta.leading.evidence.share < 1
@@ -230,7 +234,7 @@ def test_missing_rewards_leave_gaps_and_no_warnings() -> None:
 
 def test_figures_of_nothing() -> None:
     measure = reward_measure(challenger(1).problem)
-    empty = trajectory(challenger(1).events, measure)
+    empty = replay_trajectory(challenger(1).events, measure)
     assert bound_figures(empty, [], measure, 1, "x") == () and evidence_figures(empty, [], 1) == ()
 
 

@@ -9,11 +9,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from page_reader import Element, read
 
-from aegis.report.charts.actions import action_bars
-from aegis.report.charts.gain_bar import Gain, gain_bar, shared_axis
-from aegis.report.charts.histogram import weight_histogram
-from aegis.report.charts.path import BOTTOM, LEFT, RIGHT, TOP, path_chart
-from aegis.report.charts.strip import range_strip
+from aegis.report.charts.gain_charts import (
+    PATH_BOTTOM,
+    PATH_LEFT,
+    PATH_RIGHT,
+    PATH_TOP,
+    GainFigures,
+    gain_bar,
+    path_chart,
+    shared_axis,
+)
+from aegis.report.charts.overlap_charts import action_bars, range_strip, weight_histogram
 from aegis.report.numbers import Amounts
 from aegis.report.svg import Axis, tag, ticks
 
@@ -58,7 +64,7 @@ def test_ticks_of_a_known_range() -> None:
 @given(st.lists(st.tuples(NUMBERS, NUMBERS, st.floats(0, 1e5)), min_size=1, max_size=5))
 @settings(max_examples=60, deadline=None)
 def test_bars_share_one_axis_on_which_order_is_kept(numbers: list[tuple[float, float, float]]) -> None:
-    gains = [Gain(lower, estimate, error, 0.0) for lower, estimate, error in numbers]
+    gains = [GainFigures(lower, estimate, error, 0.0) for lower, estimate, error in numbers]
     axis = shared_axis(gains)
     for gain in gains:
         picture = drawn(gain_bar("x", "title", gain, axis, AMOUNTS))
@@ -72,7 +78,7 @@ def test_bars_share_one_axis_on_which_order_is_kept(numbers: list[tuple[float, f
 
 
 def test_a_bar_marks_margin_and_estimate_and_leaves_out_what_is_not_known() -> None:
-    gain = Gain(1.0, 3.0, 0.5, 2.0)
+    gain = GainFigures(1.0, 3.0, 0.5, 2.0)
     axis = shared_axis([gain])
     picture = drawn(gain_bar("x", "title", gain, axis, AMOUNTS))
     assert float(picture.one(".margin").attributes["x1"]) == pytest.approx(axis(2.0), abs=0.01)
@@ -80,9 +86,9 @@ def test_a_bar_marks_margin_and_estimate_and_leaves_out_what_is_not_known() -> N
     whisker = picture.one(".whisker").attributes
     assert (float(whisker["x1"]), float(whisker["x2"])) == pytest.approx((axis(2.5), axis(3.5)), abs=0.01)
     assert picture.one("desc").children == ["certified: at least +1.000; margin: 2.000; estimate, not a certificate: +3.000"]
-    only = drawn(gain_bar("x", "title", Gain(None, 3.0), axis, AMOUNTS))
+    only = drawn(gain_bar("x", "title", GainFigures(None, 3.0), axis, AMOUNTS))
     assert not only.all(".bound") and not only.all(".bound-below") and not only.all(".margin")
-    assert gain_bar("x", "title", Gain(None, None, None, 1.0), axis, AMOUNTS) == ""
+    assert gain_bar("x", "title", GainFigures(None, None, None, 1.0), axis, AMOUNTS) == ""
 
 
 @given(st.lists(st.floats(-1e4, 1e4), min_size=1, max_size=30), st.none() | st.floats(-1e4, 1e4), st.floats(0, 100))
@@ -96,14 +102,14 @@ def test_a_path_stays_in_its_frame_ends_at_the_last_bound_and_says_what_it_leave
     points = [
         tuple(float(part) for part in point.split(",")) for point in picture.one(".bound-line").attributes["points"].split()
     ]
-    assert all(LEFT - 0.01 <= x <= RIGHT + 0.01 and TOP - 0.01 <= y <= BOTTOM + 0.01 for x, y in points)
+    assert all(PATH_LEFT - 0.01 <= x <= PATH_RIGHT + 0.01 and PATH_TOP - 0.01 <= y <= PATH_BOTTOM + 0.01 for x, y in points)
     dot = picture.one(".bound-dot").attributes
     assert (float(dot["cx"]), float(dot["cy"])) == pytest.approx(points[-1], abs=0.01)
-    assert float(dot["cx"]) == pytest.approx(RIGHT, abs=0.01)
+    assert float(dot["cx"]) == pytest.approx(PATH_RIGHT, abs=0.01)
     assert (found.floor is not None) == (found.floor is not None and min(bounds) < found.floor)
     if found.floor is None:
         lowest = min([*bounds, 0.0, *([] if estimate is None else [estimate])])
-        assert max(y for _, y in points) <= BOTTOM
+        assert max(y for _, y in points) <= PATH_BOTTOM
         assert min(bounds) >= lowest
     assert len(picture.all(".estimate-line")) == (estimate is not None)
     assert len(picture.all(".margin")) == (margin != 0)
@@ -112,7 +118,7 @@ def test_a_path_stays_in_its_frame_ends_at_the_last_bound_and_says_what_it_leave
 def test_heights_of_a_path_are_those_of_its_bounds() -> None:
     found = path_chart("x", "title", [(10, -1.0), (20, 0.5), (40, 1.0)], 2.0, 0.25, "episodes", AMOUNTS)
     picture = drawn(found.picture)
-    height = Axis.around([0.0, 0.25, 2.0, -1.0, 0.5, 1.0], BOTTOM, TOP)
+    height = Axis.around([0.0, 0.25, 2.0, -1.0, 0.5, 1.0], PATH_BOTTOM, PATH_TOP)
     points = [
         tuple(float(part) for part in point.split(",")) for point in picture.one(".bound-line").attributes["points"].split()
     ]

@@ -8,7 +8,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aegis.report.numbers import DOWN, UP, Amounts, brief, confidence, count, one_in, percent, risk, show
+from aegis.report.numbers import (
+    DOWN,
+    UP,
+    Amounts,
+    format_brief,
+    format_confidence,
+    format_count,
+    format_number,
+    format_percent,
+    format_risk,
+    one_in,
+)
 
 FLOATS = st.floats(-1e15, 1e15, allow_nan=False)
 
@@ -21,20 +32,20 @@ def value(text: str) -> Decimal:
 @settings(max_examples=300, deadline=None)
 def test_rounding_goes_where_it_is_told(number: float, decimals: int, sign: bool) -> None:
     exact = Decimal(repr(number))
-    for text in (show(number, decimals, DOWN, sign), brief(number, DOWN, sign)):
+    for text in (format_number(number, decimals, DOWN, sign), format_brief(number, DOWN, sign)):
         assert value(text) <= exact
-    for text in (show(number, decimals, UP, sign), brief(number, UP, sign)):
+    for text in (format_number(number, decimals, UP, sign), format_brief(number, UP, sign)):
         assert value(text) >= exact
-    for text in (show(number, decimals), brief(number)):
+    for text in (format_number(number, decimals), format_brief(number)):
         assert abs(value(text) - exact) <= max(abs(exact) * Decimal("0.06"), Decimal("0.5").scaleb(-decimals))
-    assert show(number, decimals, sign=True).startswith("+") == (number > 0)
+    assert format_number(number, decimals, sign=True).startswith("+") == (number > 0)
 
 
 @given(st.floats(1e-9, 1e9), st.integers(0, 6))
 @settings(max_examples=100, deadline=None)
 def test_what_is_not_zero_is_not_shown_as_zero(number: float, decimals: int) -> None:
-    assert value(show(number, decimals, DOWN)) > 0
-    assert value(brief(number, DOWN)) > 0
+    assert value(format_number(number, decimals, DOWN)) > 0
+    assert value(format_brief(number, DOWN)) > 0
 
 
 @pytest.mark.parametrize(
@@ -51,7 +62,7 @@ def test_what_is_not_zero_is_not_shown_as_zero(number: float, decimals: int) -> 
     ],
 )
 def test_amounts_are_written_plainly(number: float | None, text: str) -> None:
-    assert show(number, 2) == text
+    assert format_number(number, 2) == text
 
 
 @pytest.mark.parametrize(
@@ -69,7 +80,7 @@ def test_amounts_are_written_plainly(number: float | None, text: str) -> None:
     ],
 )
 def test_brief_numbers_have_three_digits(number: float | None, text: str) -> None:
-    assert brief(number) == text
+    assert format_brief(number) == text
 
 
 @pytest.mark.parametrize(
@@ -90,12 +101,12 @@ def test_all_amounts_share_decimals_that_fit_the_largest_gain(gains: list[float 
     ],
 )
 def test_risks_are_exact(delta: float, as_risk: str, as_confidence: str, chance: int) -> None:
-    assert (risk(delta), confidence(delta), one_in(delta)) == (as_risk, as_confidence, chance)
+    assert (format_risk(delta), format_confidence(delta), one_in(delta)) == (as_risk, as_confidence, chance)
     assert delta <= 1 / chance
 
 
 def test_counts_and_shares() -> None:
-    assert (count(1340), count(None), percent(0.4321), percent(1.0), percent(None)) == (
+    assert (format_count(1340), format_count(None), format_percent(0.4321), format_percent(1.0), format_percent(None)) == (
         "1\u202f340",
         "not known",
         "43.2\u00a0%",

@@ -14,7 +14,7 @@ from page_reader import Element, read
 from report_cases import KINDS, bare, certified, hostile
 
 from aegis.errors import InputError, OutputError, SettingError
-from aegis.report import page, render_certificate, write_report
+from aegis.report import certificate_page, render_certificate, write_report
 
 NAMES = sorted(KINDS)
 TAGS = {
@@ -143,7 +143,7 @@ def test_only_certificates_as_issued_have_a_page() -> None:
 
 
 def test_without_the_library_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    page._environment.cache_clear()
+    certificate_page.page_environment.cache_clear()
     monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(SettingError, match="pip install jinja2"):
         render_certificate(certified().to_json())

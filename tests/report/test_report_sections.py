@@ -11,7 +11,7 @@ from page_reader import Element, read, section
 from report_cases import KINDS, certified, guarded, minimise, not_yet, refused, several, three_levels
 from report_parts import level, path, stored_test, weights
 
-from aegis.certificate.certificate import Certificate
+from aegis.certificate import Certificate
 from aegis.report import render_certificate
 
 LABEL = "estimate, not a certificate"

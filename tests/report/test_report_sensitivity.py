@@ -11,8 +11,9 @@ from page_reader import Element, read, section
 from report_cases import certified, not_yet, refused
 from report_parts import level
 
-from aegis.certificate.certificate import Certificate, Sensitivity
-from aegis.files import digest_of
+from aegis.certificate import Certificate
+from aegis.certificate.certificate import Sensitivity
+from aegis.files import json_digest
 from aegis.report import render_certificate
 
 TITLE = "How wrong may the logged probabilities be?"
@@ -80,5 +81,5 @@ def test_certificates_that_do_not_have_it_have_a_page() -> None:
     content = json.loads(json.dumps(with_sensitivity(1.5).to_json()))
     for item in content["levels"]:
         del item["sensitivity"]
-    content["seal"] = digest_of({key: value for key, value in content.items() if key != "seal"})
+    content["seal"] = json_digest({key: value for key, value in content.items() if key != "seal"})
     assert TITLE not in titles(render_certificate(content))

@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 from inline import Inline, Plant, small_world
 
-from aegis.cli.serve_made import STARTS, make_service
+from aegis.cli.gate_server import START_SECONDS, make_service
 from aegis.handover import HOSTS
 from aegis.problem import Batch
 from aegis.service.app import Service
-from aegis.service.workshop import Workshop
+from aegis.service.trainer import Trainer
 
 ARGUMENTS = (
     "--no-sandbox",
@@ -134,7 +134,7 @@ def running_gate(
     prepare(service)
     thread = threading.Thread(target=server.run, name="aegis-server", daemon=True)
     thread.start()
-    end = time.monotonic() + STARTS
+    end = time.monotonic() + START_SECONDS
     while not server.started:
         if not thread.is_alive() or time.monotonic() > end:
             raise TimeoutError("the service did not start")
@@ -147,9 +147,9 @@ def running_gate(
         running.stop()
 
 
-def _workshop(service: Service) -> Workshop:
+def _workshop(service: Service) -> Trainer:
     """Return a workshop that takes up what the journal holds, as a worker's process does."""
-    workshop, followed = Workshop(service.live.problem, HOSTS["greedy"](), SEED), service.live.state.counted
+    workshop, followed = Trainer(service.live.problem, HOSTS["greedy"](), SEED), service.live.state.counted
 
     def counted(*given: Any) -> None:
         workshop.counted(*given)

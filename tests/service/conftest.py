@@ -11,9 +11,9 @@ from postgres_server import Server, server_folder
 from served_gate import Helper
 from service_cases import made_waiting, make_live, make_service
 
-from aegis.service import client
 from aegis.service.app import Service
-from aegis.service.store import Database
+from aegis.service.client import gate_client
+from aegis.service.store.database import Database
 
 KINDS = ("sqlite", "postgres")
 
@@ -104,4 +104,4 @@ def service(file_database: Database) -> Service:
 @pytest.fixture
 def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ask a gate that was away again after a moment."""
-    monkeypatch.setattr(client, "RETRY", 0.1)
+    monkeypatch.setattr(gate_client, "RETRY", 0.1)

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from aegis.handover import HOSTS, GateSettings
-from aegis.policies.support import one_hot
+from aegis.policies import one_hot
 from aegis.problem import Batch
-from aegis.service.counting import Counting
-from aegis.service.live import Live
-from aegis.service.store import Database
-from aegis.service.wire import Ask, Legacy, Report
-from aegis.service.workshop import Workshop
+from aegis.service.episode_counter import EpisodeCounter
+from aegis.service.live_gate import LiveGate
+from aegis.service.schemas import Ask, Legacy, Report
+from aegis.service.store.database import Database
+from aegis.service.trainer import Trainer
 from aegis.worlds import World, make_world
 
 
@@ -23,7 +23,7 @@ from aegis.worlds import World, make_world
 class Inline:
     """What `Worker` is to the counting thread, in this process."""
 
-    workshop: Workshop
+    workshop: Trainer
 
     def call(self, method: str, *arguments: Any) -> Any:
         return getattr(self.workshop, method)(*arguments)
@@ -37,8 +37,8 @@ class Plant:
     """A simulated plant at a live gate. `run` closes episodes and counts them."""
 
     world: World
-    live: Live
-    counting: Counting
+    live: LiveGate
+    counting: EpisodeCounter
     legacy: str = "uniform"
     seed: int = 5
     episode: str = field(default="", init=False)
@@ -95,7 +95,7 @@ def make_plant(
     world = world or small_world()
     database = Database.at(store)
     database.upgrade()
-    live = Live(database, name, world.problem, GateSettings.of({"first": 8, **settings}), 3)
+    live = LiveGate(database, name, world.problem, GateSettings.of({"first": 8, **settings}), 3)
     live.start()
-    workshop = Workshop(live.problem, HOSTS[host](), 3)
-    return Plant(world, live, Counting(live, Inline(workshop)))
+    workshop = Trainer(live.problem, HOSTS[host](), 3)
+    return Plant(world, live, EpisodeCounter(live, Inline(workshop)))

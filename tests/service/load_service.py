@@ -12,8 +12,9 @@ from typing import Any
 from served_gate import Helper, Served
 from service_cases import GATE, SMALL, dose, make_live, recipe, result, told
 
-from aegis.service.store import Database, Journal, verify
-from aegis.service.wireless import Away, Line
+from aegis.service.client.transport import GateAway, GateConnection
+from aegis.service.store.database import Database
+from aegis.service.store.journal import Journal, verify_chain
 
 CLIENTS = 3
 
@@ -30,10 +31,10 @@ class Controller:
     answers: dict[str, tuple[str, dict[str, Any], Any]] = field(default_factory=dict)  # by key: where to, what, what was answered
     wrong: list[str] = field(default_factory=list)
     open: list[str] = field(default_factory=list)
-    _line: Line = field(init=False)
+    _line: GateConnection = field(init=False)
 
     def __post_init__(self) -> None:
-        self._line = Line(self.url, None, 10.0)
+        self._line = GateConnection(self.url, None, 10.0)
 
     def run(self) -> None:
         """Take episodes through the gate until there are enough."""
@@ -81,7 +82,7 @@ class Controller:
         while True:
             try:
                 return self._line.ask("POST", path, body, key)
-            except Away:
+            except GateAway:
                 time.sleep(0.01)
 
 
@@ -117,7 +118,7 @@ def load(helper: Helper, store: str, folder: Path, cycles: int, seed: int) -> di
             for key in chance.sample(sorted(client.answers), min(30, len(client.answers))):
                 client.compare(key)
             client.hang_up()
-        shown = Line(served.url, None, 10.0)
+        shown = GateConnection(served.url, None, 10.0)
         last = shown.ask("GET", "/v1/gate")
         shown.hang_up()
     finally:
@@ -129,7 +130,7 @@ def load(helper: Helper, store: str, folder: Path, cycles: int, seed: int) -> di
 
 def _counts(url: str) -> None:
     """Wait until one more episode is counted."""
-    line, end = Line(url, None, 10.0), time.monotonic() + 120.0
+    line, end = GateConnection(url, None, 10.0), time.monotonic() + 120.0
     before = line.ask("GET", "/v1/gate")["episodes"]["counted"]
     while line.ask("GET", "/v1/gate")["episodes"]["counted"] == before and time.monotonic() < end:
         time.sleep(0.05)
@@ -141,7 +142,7 @@ def _checked(store: str, clients: list[Controller], last: dict[str, Any]) -> dic
     database = Database.at(store)
     try:
         written = list(Journal(database, GATE).read())
-        assert verify(database, GATE) == len(written)
+        assert verify_chain(database, GATE) == len(written)
         keys = [item.key for item in written if item.key is not None]
         assert len(set(keys)) == len(keys)
         by_key = {item.key: item for item in written}

@@ -13,7 +13,7 @@ from typing import Any
 
 from postgres_server import free_port
 
-from aegis.service.wireless import Away, Line
+from aegis.service.client.transport import GateAway, GateConnection
 
 STARTS = 60.0
 
@@ -70,13 +70,13 @@ class Served:
 
     def ready(self) -> None:
         """Wait until it is the writer."""
-        line, end = Line(self.url, None, 5.0), time.monotonic() + STARTS
+        line, end = GateConnection(self.url, None, 5.0), time.monotonic() + STARTS
         while True:
             try:
                 line.ask("GET", "/v1/health")
                 line.hang_up()
                 return
-            except Away:
+            except GateAway:
                 if time.monotonic() > end:
                     raise RuntimeError(self.helper.log.read_text()) from None
                 time.sleep(0.02)
@@ -93,8 +93,8 @@ def _help() -> None:
     """Fork a gate for each line that says so, and wait for those that were killed."""
     import uvicorn  # noqa: F401
 
-    import aegis.cli.serve_made
-    import aegis.cli.serve_simulate  # noqa: F401
+    import aegis.cli.gate_server
+    import aegis.cli.simulated_controller  # noqa: F401
     from aegis.cli import main
 
     for line in sys.stdin:

@@ -15,18 +15,18 @@ import httpx
 import uvicorn
 from postgres_server import free_port
 
-from aegis.cli.serve_simulate import Plant, run_episode
+from aegis.cli.simulated_controller import SimulatedPlant, run_episode
 from aegis.handover import HOSTS, GateSettings
 from aegis.problem import Problem, parse_problem
 from aegis.service.app import Service, make_app
-from aegis.service.client import Choice
-from aegis.service.counting import Counting
-from aegis.service.live import Live
-from aegis.service.state import LiveState
-from aegis.service.store import Database, Journal, Record
-from aegis.service.wire import Ask, Report
-from aegis.service.worker import Order
-from aegis.service.workshop import Workshop
+from aegis.service.client.gate_client import ActionChoice
+from aegis.service.episode_counter import EpisodeCounter
+from aegis.service.live_gate import LiveGate
+from aegis.service.live_state import LiveState
+from aegis.service.schemas import Ask, Report
+from aegis.service.store.database import Database
+from aegis.service.store.journal import Journal, JournalRecord
+from aegis.service.trainer import Trainer, TrainerSetup
 from aegis.worlds import make_world
 
 SEED, GATE = 7, "plant"
@@ -76,13 +76,13 @@ def result(episode: str, decision: str = "d", reward: float = 4.0, **changed: An
     return {"episode": episode, "decision": decision, "reward": reward, "guards": {"scrap": 0.5}, **changed}
 
 
-def make_live(database: Database, problem: Problem | None = None, seed: int = SEED, **settings: Any) -> Live:
+def make_live(database: Database, problem: Problem | None = None, seed: int = SEED, **settings: Any) -> LiveGate:
     """Return a gate that is not started yet."""
-    return Live(database, GATE, problem or small_problem(), GateSettings(**settings), seed)
+    return LiveGate(database, GATE, problem or small_problem(), GateSettings(**settings), seed)
 
 
 @contextlib.contextmanager
-def started(database: Database, problem: Problem | None = None, seed: int = SEED, **settings: Any) -> Iterator[Live]:
+def started(database: Database, problem: Problem | None = None, seed: int = SEED, **settings: Any) -> Iterator[LiveGate]:
     """Yield a gate without anybody who counts."""
     live = make_live(database, problem, seed, **settings)
     live.start()
@@ -92,7 +92,7 @@ def started(database: Database, problem: Problem | None = None, seed: int = SEED
         live.stop()
 
 
-def play(live: Live, name: str, reward: float = 4.0) -> None:
+def play(live: LiveGate, name: str, reward: float = 4.0) -> None:
     """Take one episode of the small problem through a gate."""
     live.open_episode(key(), name)
     live.decide(key(), name, Ask(**recipe()))
@@ -101,14 +101,14 @@ def play(live: Live, name: str, reward: float = 4.0) -> None:
     live.close(key(), name)
 
 
-def told(live: Live) -> dict[str, Any]:
+def told(live: LiveGate) -> dict[str, Any]:
     """Return everything that a gate knows, to be compared."""
     state = live.state
     plain = {name: getattr(state, name) for name in ("seed", "gate", "trees", "numbers", "started", "changed", "silent")}
     return {**plain, "order": list(state.trees), "last": live.journal.last, "head": live.journal.head}
 
 
-def records(live: Live, kind: str | None = None) -> list[Record]:
+def records(live: LiveGate, kind: str | None = None) -> list[JournalRecord]:
     """Return what is in the journal of a gate, verified."""
     return [item for item in Journal(live.database, live.name).read() if kind in (None, item.kind)]
 
@@ -120,7 +120,7 @@ def records(live: Live, kind: str | None = None) -> list[Record]:
 class Here:
     """Does what a worker does, in this process."""
 
-    workshop: Workshop
+    workshop: Trainer
 
     def call(self, method: str, *arguments: Any) -> Any:
         """Call a method of the workshop."""
@@ -130,40 +130,40 @@ class Here:
         """Do nothing."""
 
 
-def counting_here(live: Live, host: str = "greedy", **more: Any) -> Counting:
+def counting_here(live: LiveGate, host: str = "greedy", **more: Any) -> EpisodeCounter:
     """Return who counts, without a process or a thread: call `once` until it says that nothing is left."""
-    workshop = Workshop(live.problem, HOSTS[host](), live.seed)
+    workshop = Trainer(live.problem, HOSTS[host](), live.seed)
     state = LiveState(live.problem, counted=workshop.counted)
     for record in records(live):
         state.apply(record)
-    return Counting(live, Here(workshop), **more)  # type: ignore[arg-type]
+    return EpisodeCounter(live, Here(workshop), **more)  # type: ignore[arg-type]
 
 
-def count_all(counting: Counting) -> None:
+def count_all(counting: EpisodeCounter) -> None:
     """Count what is settled."""
     while counting.once():
         pass
 
 
-def order_of(live: Live, store: str, host: str = "greedy") -> Order:
+def order_of(live: LiveGate, store: str, host: str = "greedy") -> TrainerSetup:
     """Return what a worker in a process of its own needs."""
-    return Order(store, live.name, live.problem, HOSTS[host](), live.seed)
+    return TrainerSetup(store, live.name, live.problem, HOSTS[host](), live.seed)
 
 
 # ---- a simulated plant without HTTP ------------------------------------------------------------------------------------------
 
 
-def small_plant(legacy: str = "uniform", **changed: Any) -> Plant:
+def small_plant(legacy: str = "uniform", **changed: Any) -> SimulatedPlant:
     """Return a simulated plant whose episodes are quick."""
     world = make_world("additive", **{"inner_steps": 2, "inner_points": 5, "outer_points": 3, "f_a": 3.0, **changed})
-    return Plant(world, world.legacy(legacy))
+    return SimulatedPlant(world, world.legacy(legacy))
 
 
 @dataclass(slots=True)
 class Direct:
     """What a client is to a plant, without HTTP: asks a gate in this process."""
 
-    live: Live
+    live: LiveGate
     id: str = ""
     _count: int = field(default=0, init=False)
 
@@ -177,15 +177,15 @@ class Direct:
         level: str,
         context: Mapping[str, Any],
         legacy: Mapping[str, Any],
-        parent: Choice | None,
+        parent: ActionChoice | None,
         available: Sequence[bool] | None,
-    ) -> Choice:
+    ) -> ActionChoice:
         """Ask for a decision."""
         self._count += 1
         above = None if parent is None else parent.id
         ask = Ask(level=level, id=f"{level}-{self._count}", parent=above, context=context, legacy=legacy, available=available)
         found = self.live.decide(key(), self.id, ask)
-        return Choice(found["decision"], level, found["action"], found["propensity"], found["by"])
+        return ActionChoice(found["decision"], level, found["action"], found["propensity"], found["by"])
 
     def report_all(self, results: Sequence[Mapping[str, Any]]) -> None:
         """Report results."""
@@ -196,7 +196,7 @@ class Direct:
         self.live.close(key(), self.id)
 
 
-def run_plant(plant: Plant, live: Live, first: int, count: int, counting: Counting | None = None) -> None:
+def run_plant(plant: SimulatedPlant, live: LiveGate, first: int, count: int, counting: EpisodeCounter | None = None) -> None:
     """Take episodes of a plant through a gate, and count them."""
     for number in range(first, first + count):
         run_episode(plant, Direct(live), number)  # type: ignore[arg-type]
@@ -207,7 +207,7 @@ def run_plant(plant: Plant, live: Live, first: int, count: int, counting: Counti
 # ---- over HTTP ---------------------------------------------------------------------------------------------------------------
 
 
-class Idle(Counting):
+class Idle(EpisodeCounter):
     """Counts nothing, so that a test sees what it has sent."""
 
     __slots__ = ()
@@ -216,10 +216,10 @@ class Idle(Counting):
         """Do nothing."""
 
 
-def make_service(live: Live, counts: bool = False, **more: Any) -> Service:
+def make_service(live: LiveGate, counts: bool = False, **more: Any) -> Service:
     """Return the service of a gate. counts: episodes are counted, in a thread of this process."""
-    worker: Any = Here(Workshop(live.problem, HOSTS["greedy"](), live.seed))
-    counting = Counting(live, worker) if counts else Idle(live, worker)
+    worker: Any = Here(Trainer(live.problem, HOSTS["greedy"](), live.seed))
+    counting = EpisodeCounter(live, worker) if counts else Idle(live, worker)
     return Service(live, counting, **more)
 
 
@@ -288,7 +288,7 @@ def made_waiting(path: Path) -> Path:
 
 
 @contextlib.contextmanager
-def taken_up(database: Database) -> Iterator[Live]:
+def taken_up(database: Database) -> Iterator[LiveGate]:
     """Yield the gate of a copy of that store."""
     with started(database, small_plant().problem, mode="approve", **QUICK) as live:
         yield live

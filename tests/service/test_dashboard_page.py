@@ -16,13 +16,13 @@ from browser import Running, opened_browser, running_gate
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from aegis.handover.events import Alarm, Paused, PutOff, plain
-from aegis.service.counting import Counting
-from aegis.service.routes import read
-from aegis.service.state import EVENT
-from aegis.service.store import Entry
-from aegis.service.tokens import make_token
-from aegis.service.wire import Ask
+from aegis.handover import Alarm, Paused, Postponed, event_to_plain
+from aegis.service.auth import make_token
+from aegis.service.episode_counter import EpisodeCounter
+from aegis.service.live_state import EVENT
+from aegis.service.routes import monitoring
+from aegis.service.schemas import Ask
+from aegis.service.store.journal import JournalEntry
 
 WAITS = 15_000.0  # milliseconds that a page has to show something
 LEVEL = "article[data-level={}]"
@@ -101,7 +101,7 @@ class Looker:
 def quick() -> Iterator[None]:
     """Let streams look more often than once in a second."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(read, "PULSE", 0.05)
+        patched.setattr(monitoring, "PULSE", 0.05)
         yield
 
 
@@ -437,7 +437,7 @@ def test_a_stream_that_breaks_is_not_live_even_if_the_gate_answers(
     def broken(_: Any) -> dict[str, Any]:
         raise RuntimeError("nothing to show")
 
-    monkeypatch.setattr(read, "_shown", broken)
+    monkeypatch.setattr(monitoring, "_shown", broken)
     waiting.run(1)
     sees(page, "#stale", "NOT LIVE: CONNECTION LOST.")
     page.wait_for_timeout(200)
@@ -455,10 +455,10 @@ def test_a_process_that_stands_by_says_so(waiting: Running, looker: Looker, tmp_
 def test_that_nothing_is_counted_is_shown(waiting: Running, looker: Looker, monkeypatch: pytest.MonkeyPatch) -> None:
     page = looker.live(waiting.url)
 
-    def broken(_: Counting) -> bool:
+    def broken(_: EpisodeCounter) -> bool:
         raise RuntimeError("the disk is full")
 
-    monkeypatch.setattr(Counting, "once", broken)
+    monkeypatch.setattr(EpisodeCounter, "once", broken)
     sees(page, "#banner", "Nothing is counted now. RuntimeError: the disk is full.")
     monkeypatch.undo()
 
@@ -486,12 +486,14 @@ def test_which_episode_holds_up_the_others_is_said(waiting: Running, looker: Loo
 
 
 def test_an_alarm_stays_until_an_operator_answers_it(waiting: Running, looker: Looker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aegis.handover.state.check_alarm", lambda state, event: None)  # hundreds of bad episodes would do it
+    monkeypatch.setattr(
+        "aegis.handover.gate_state.check_alarm", lambda state, event: None
+    )  # hundreds of bad episodes would do it
     hand_over(waiting)
     page = looker.live(waiting.url)
     episode = waiting.gate()["episodes"]["counted"]
     with waiting.service.live.changed:
-        waiting.service.live._write([Entry(EVENT, {"event": plain(Alarm(episode, 120.0, 0.25))})])
+        waiting.service.live._write([JournalEntry(EVENT, {"event": event_to_plain(Alarm(episode, 120.0, 0.25))})])
     sees(page, "#loud", "Alarm: the reward has fallen below what was certified.")
     sees(page, "#banner", f"Found after episode {episode}")
     assert "ALARM" in page.title()
@@ -509,12 +511,12 @@ def test_what_the_audit_refused_is_said_with_what_to_do_until_levels_are_given_b
     sees(page, "#tiles", "at most 0.05")
     episode = waiting.gate()["episodes"]["counted"]
     stop = Paused(episode, "the audit refuses what it counts: rewards carry over", "carry-over", "inner", "declare it")
-    delay = PutOff(episode, "rewards may carry over", "carry-over", "inner")
+    delay = Postponed(episode, "rewards may carry over", "carry-over", "inner")
     with waiting.service.live.changed:
-        waiting.service.live._write([Entry(EVENT, {"event": plain(delay)})])
+        waiting.service.live._write([JournalEntry(EVENT, {"event": event_to_plain(delay)})])
     sees(page, "#banner", "Put off. There is some evidence against what is counted, too little to pause. Rewards may carry over")
     with waiting.service.live.changed:
-        waiting.service.live._write([Entry(EVENT, {"event": plain(stop)})])
+        waiting.service.live._write([JournalEntry(EVENT, {"event": event_to_plain(stop)})])
     sees(page, "#banner", "Paused. The audit refuses what it counts: rewards carry over. What to do: declare it.")
     sees(page, "#banner", "Nothing is promised about \u2018inner\u2019")
     assert "not bounded" in text(page, "#tiles") and "at most 0.05" not in text(page, "#tiles")

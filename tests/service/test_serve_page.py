@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from aegis.cli import main
-from aegis.handover.gate import ACTIONS
-from aegis.handover.settings import MODES
-from aegis.service.tokens import ROLES
+from aegis.handover import ACTIONS
+from aegis.handover.gate_settings import MODES
+from aegis.service.auth import ROLES
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "serve.md").read_text(encoding="utf-8")

@@ -14,19 +14,17 @@ from postgres_server import Server, free_port
 from service_cases import GATE, SMALL, make_live, make_service, served
 
 from aegis.cli import main
-from aegis.cli.serve_logs import SPEAKERS, Lines, write_lines
-from aegis.cli.serve_made import begin
+from aegis.cli.gate_server import LOGGER_NAMES, JsonLineFormatter, log_json_lines, start_service
 from aegis.errors import SettingError
-from aegis.service.errors import Standby
-from aegis.service.reading import Reading
-from aegis.service.store import Database
-from aegis.service.store.tables import journal
+from aegis.service.http_errors import NotWriter
+from aegis.service.status import GateStatus
+from aegis.service.store.database import Database, journal_table
 
 
 @pytest.fixture(autouse=True)
 def speakers() -> Iterator[None]:
     """Let everybody speak afterwards as before."""
-    found = {name: logging.getLogger(name) for name in SPEAKERS}
+    found = {name: logging.getLogger(name) for name in LOGGER_NAMES}
     before = {name: (list(item.handlers), item.propagate, item.level) for name, item in found.items()}
     yield
     for name, item in found.items():
@@ -74,7 +72,7 @@ def test_a_gate_that_was_altered_is_an_error_in_one_line(
     one.live.open_episode("key", "e")
     one.stop()
     with file_database.transaction() as connection:
-        connection.execute(journal.update().where(journal.c.seq == 3).values(at="yesterday"))
+        connection.execute(journal_table.update().where(journal_table.c.seq == 3).values(at="yesterday"))
     code = serve(tmp_path)
     said = capsys.readouterr().err.splitlines()
     assert (code != 0, len(said)) == (True, 1), said
@@ -83,11 +81,11 @@ def test_a_gate_that_was_altered_is_an_error_in_one_line(
 
 def test_what_could_not_start_lets_go_of_everything(file_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     one, two = make_service(make_live(file_database)), make_service(make_live(Database.at(str(file_database.file))))
-    begin(one)
+    start_service(one)
     stopped: list[bool] = []
     monkeypatch.setattr(type(two.live), "stop", lambda live: stopped.append(live is two.live))
-    with pytest.raises(Standby):
-        begin(two)
+    with pytest.raises(NotWriter):
+        start_service(two)
     assert stopped == [True]
     monkeypatch.undo()
     one.stop()
@@ -95,11 +93,11 @@ def test_what_could_not_start_lets_go_of_everything(file_database: Database, mon
 
 def test_a_service_that_was_started_is_not_started_by_its_server_again(file_database: Database) -> None:
     service = make_service(make_live(file_database))
-    begin(service)
+    start_service(service)
     with served(service) as client:
         assert client.get("/v1/health").json()["writer"]
     with file_database.engine.connect() as connection:
-        written = connection.execute(sa.select(journal.c.kind).order_by(journal.c.seq)).scalars().all()
+        written = connection.execute(sa.select(journal_table.c.kind).order_by(journal_table.c.seq)).scalars().all()
     assert written == ["opened", "writer"]
 
 
@@ -109,11 +107,11 @@ def test_a_service_that_was_started_is_not_started_by_its_server_again(file_data
 def test_every_line_is_one_json_object(
     file_database: Database, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(_: Reading) -> None:
+    def broken(_: GateStatus) -> None:
         raise RuntimeError("it broke")
 
-    monkeypatch.setattr(Reading, "levels", broken)
-    write_lines("info")
+    monkeypatch.setattr(GateStatus, "levels", broken)
+    log_json_lines("info")
     with served(make_service(make_live(file_database))) as client:
         assert client.get("/v1/health").status_code == 200
         assert client.get("/v1/levels").status_code == 500
@@ -137,7 +135,7 @@ def test_a_line_has_what_was_said_with_it() -> None:
     except ValueError:
         record = logging.LogRecord("aegis.x", logging.ERROR, __file__, 1, "it %s", ("failed",), sys.exc_info())
     record.fields = {"gate": "plant", "where else": Path("/x")}
-    line = Lines().format(record)
+    line = JsonLineFormatter().format(record)
     assert "\n" not in line
     found = json.loads(line)
     assert (found["what"], found["level"], found["gate"], found["where else"]) == ("it failed", "error", "plant", "/x")
@@ -147,8 +145,8 @@ def test_a_line_has_what_was_said_with_it() -> None:
 
 def test_levels_of_the_log_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SettingError, match="debug, info, warning"):
-        write_lines("loud")
-    write_lines("warning")
+        log_json_lines("loud")
+    log_json_lines("warning")
     logging.getLogger("aegis.service.requests").info("not said")
     assert capsys.readouterr().err == ""
 

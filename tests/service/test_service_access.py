@@ -15,15 +15,25 @@ import httpx
 import pytest
 from service_cases import dose, key, make_live, make_service, post, recipe, records, result, said, served
 
-from aegis.cli.serve_logs import Lines
-from aegis.service import access as access_module
-from aegis.service.access import COOKIE, FORGERY, MAY, Access
+from aegis.cli.gate_server import JsonLineFormatter
+from aegis.service import auth as access_module
 from aegis.service.app import LARGEST, Service
-from aegis.service.errors import StoreUnavailable
-from aegis.service.guarding import HEADERS
-from aegis.service.reading import Reading
-from aegis.service.store import Database
-from aegis.service.tokens import ROLES, Token, find_token, list_tokens, make_token, revoke_token
+from aegis.service.auth import (
+    COOKIE,
+    FORGERY,
+    MAY,
+    ROLES,
+    AccessControl,
+    Token,
+    find_token,
+    list_tokens,
+    make_token,
+    revoke_token,
+)
+from aegis.service.http_errors import StoreUnavailable
+from aegis.service.middleware import HEADERS
+from aegis.service.status import GateStatus
+from aegis.service.store.database import Database
 
 READS = ("gate", "problem", "levels", "certificates", "ledger", "events", "metrics")
 WRITES = {
@@ -146,8 +156,8 @@ def test_a_session_needs_the_header_of_its_page(client: httpx.Client, tokens: di
         headers = {"idempotency-key": key()} | ({} if proof is None else {FORGERY: proof})
         raw = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
         assert client.post("/v1/operator", json=body, headers=raw).status_code == 403, proof
-    assert post(client, "/v1/operator", body, **{FORGERY: Access.proof(session)}).status_code == 200
-    assert post(client, "/v1/episodes", {"id": "e"}, **{FORGERY: Access.proof(session)}).status_code == 403
+    assert post(client, "/v1/operator", body, **{FORGERY: AccessControl.proof(session)}).status_code == 200
+    assert post(client, "/v1/episodes", {"id": "e"}, **{FORGERY: AccessControl.proof(session)}).status_code == 403
     assert client.post("/leave").status_code == 303
     client.cookies.set(COOKIE, session)
     assert client.get("/v1/gate").status_code == 401
@@ -168,7 +178,7 @@ def test_the_store_is_never_asked_where_everybody_waits(
 
     monkeypatch.setattr(access_module, "REMEMBERED", -1.0)
     monkeypatch.setattr(access_module, "find_token", asked)
-    monkeypatch.setattr("aegis.service.routes.read.PULSE", 0.01)
+    monkeypatch.setattr("aegis.service.routes.monitoring.PULSE", 0.01)
     client.post("/enter", data={"token": tokens["viewer"]})
     client.get("/", headers=bearer(tokens["viewer"]))
     with client.stream("GET", "/v1/stream", headers=bearer(tokens["viewer"])) as stream:
@@ -190,7 +200,7 @@ def test_a_store_that_is_away_is_a_503_everywhere(
         raise StoreUnavailable("the store does not answer")
 
     monkeypatch.setattr(access_module, "REMEMBERED", -1.0)
-    monkeypatch.setattr("aegis.service.routes.read.PULSE", 0.01)
+    monkeypatch.setattr("aegis.service.routes.monitoring.PULSE", 0.01)
     headers = bearer(tokens["viewer"])
     with client.stream("GET", "/v1/stream", headers=headers) as stream:
         lines = stream.iter_lines()
@@ -271,7 +281,7 @@ def test_tokens_that_are_made_up_share_the_rate_of_their_address(file_database: 
 
 def test_tokens_that_are_made_up_do_not_push_out_real_ones(file_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(access_module, "MOST", 3)
-    access, token = Access(file_database), make_token(file_database, "me", "viewer")
+    access, token = AccessControl(file_database), make_token(file_database, "me", "viewer")
     header = f"Bearer {token}"
     assert access.verified(header) is None
     assert access.token(token) is not None
@@ -313,10 +323,10 @@ def test_headers_that_browsers_obey_are_on_every_answer(client: httpx.Client, to
 def test_a_failure_inside_says_nothing_and_has_the_headers(
     client: httpx.Client, tokens: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(_: Reading) -> None:
+    def broken(_: GateStatus) -> None:
         raise RuntimeError("the secret is 42")
 
-    monkeypatch.setattr(Reading, "levels", broken)
+    monkeypatch.setattr(GateStatus, "levels", broken)
     answer = client.get("/v1/levels", headers=bearer(tokens["viewer"]))
     assert answer.status_code == 500
     assert "42" not in answer.text
@@ -344,7 +354,7 @@ def test_nothing_secret_is_logged_or_sent_back(
     assert {"method", "route", "status", "seconds"} == set(lines[0])
     assert {line["route"] for line in lines} == {"/v1/gate", "/v1/episodes", "/enter"}
     for secret in (*tokens.values(), "in-the-query", "the body is a secret"):
-        assert not any(secret in Lines().format(item) for item in caplog.records if item.name.startswith("aegis"))
+        assert not any(secret in JsonLineFormatter().format(item) for item in caplog.records if item.name.startswith("aegis"))
     assert "the body is a secret" not in wrong.text
     text = json.dumps([item.body for item in records(service.live)])
     assert not any(secret in text for secret in tokens.values())

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from service_cases import key, taken_up
 
-from aegis.service.errors import Conflict
-from aegis.service.store import Database
+from aegis.service.http_errors import Conflict
+from aegis.service.store.database import Database
 
 
 def test_only_what_was_seen_waiting_is_approved(waiting: Database) -> None:

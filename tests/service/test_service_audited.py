@@ -14,28 +14,37 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "handover"))
 
 from visits_plant import VISITS, Visits
 
-from aegis.certificate.comparator import AVERAGE, WROTE
-from aegis.handover import HOSTS, GateSettings, replay
-from aegis.handover.events import Paused, PutOff, event_of, plain
-from aegis.handover.gate import UNASKED, Audited
+from aegis.handover import (
+    HOSTS,
+    NO_RESPONSE,
+    AuditResponse,
+    GateSettings,
+    Paused,
+    Postponed,
+    event_from_plain,
+    event_to_plain,
+    replay_events,
+)
+from aegis.ope.comparator import AVERAGE_WORDS, LOG_WRITER_WORDS
 from aegis.rng import stream
-from aegis.service.counting import Counting
-from aegis.service.errors import Conflict
-from aegis.service.live import Live
-from aegis.service.reading import Reading
-from aegis.service.state import EVENT, LiveState
-from aegis.service.store import Database, Entry
-from aegis.service.wire import Ask, Legacy, Report
-from aegis.service.workshop import Workshop
+from aegis.service.episode_counter import EpisodeCounter
+from aegis.service.http_errors import Conflict
+from aegis.service.live_gate import LiveGate
+from aegis.service.live_state import EVENT, LiveState
+from aegis.service.schemas import Ask, Legacy, Report
+from aegis.service.status import GateStatus
+from aegis.service.store.database import Database
+from aegis.service.store.journal import JournalEntry
+from aegis.service.trainer import Trainer
 
 
 @dataclass
 class Served:
     """A plant of visits at a live gate."""
 
-    live: Live
-    counting: Counting
-    reading: Reading
+    live: LiveGate
+    counting: EpisodeCounter
+    reading: GateStatus
     later: float = 0.0
     again: bool = False  # every second person comes with the need, and gets the offers, of the one before
     follows: bool = False  # the legacy makes offers more often after an episode that went well
@@ -75,16 +84,16 @@ class Served:
 def serve(store: Path, later: float = 0.0, again: bool = False, name: str = "visits", **settings: Any) -> Served:
     database = Database.at(store)
     database.upgrade()
-    live = Live(database, name, Visits().problem, GateSettings.of({"upgrades": False, **settings}), 3)
-    reading = Reading(live)
+    live = LiveGate(database, name, Visits().problem, GateSettings.of({"upgrades": False, **settings}), 3)
+    reading = GateStatus(live)
     live.start()
-    counting = Counting(live, Inline(_workshop(live)))
+    counting = EpisodeCounter(live, Inline(_workshop(live)))
     return Served(live, counting, reading, later, again)
 
 
-def _workshop(live: Live) -> Workshop:
+def _workshop(live: LiveGate) -> Trainer:
     """Return a workshop that has taken up the journal, as that of a process that was started again."""
-    found = Workshop(live.problem, HOSTS["greedy"](), 3)
+    found = Trainer(live.problem, HOSTS["greedy"](), 3)
     state = LiveState(live.problem, counted=found.counted)
     for record in live.journal.read():
         state.apply(record)
@@ -132,31 +141,31 @@ def test_a_legacy_that_follows_earlier_rewards_is_noted_in_status_and_events_and
     assert gate["audit"]["noted"][-1]["code"] == "propensities-move"
     (words,) = gate["audit"]["moved"]
     assert "go with the reward before" in words and "over the average of a legacy that changes, not over one policy" in words
-    assert gate["levels"][0]["comparator"] == AVERAGE and "noted" in [item["kind"] for item in gate["events"]]
+    assert gate["levels"][0]["comparator"] == AVERAGE_WORDS and "noted" in [item["kind"] for item in gate["events"]]
     plant.counting.worker = Inline(_workshop(plant.live))
     plant.run(1)
-    events = [event_of(record.body["event"]) for record in plant.live.journal.read() if "event" in record.body]
-    assert replay(events) == plant.live.state.opened and plant.live.state.opened.moving == {"visit"}
+    events = [event_from_plain(record.body["event"]) for record in plant.live.journal.read() if "event" in record.body]
+    assert replay_events(events) == plant.live.state.opened and plant.live.state.opened.moving == {"visit"}
 
 
 def test_a_legacy_that_does_not_move_is_not_noted_and_what_was_handed_over_names_the_average_if_it_does(tmp_path: Path) -> None:
     still = serve(tmp_path / "still.db", first=1000)
     still.run(260)
     gate = still.reading.gate()
-    assert gate["audit"]["noted"] == gate["audit"]["moved"] == [] and gate["levels"][0]["comparator"] == WROTE
+    assert gate["audit"]["noted"] == gate["audit"]["moved"] == [] and gate["levels"][0]["comparator"] == LOG_WRITER_WORDS
     plant = serve(tmp_path / "moves.db")
     plant.follows = True
     plant.run(180)
     (flip,) = [item for item in plant.reading.gate()["events"] if item["kind"] == "flip"]
-    assert flip["comparator"] == AVERAGE and "capped by it" in plant.reading.gate()["audit"]["moved"][0]
+    assert flip["comparator"] == AVERAGE_WORDS and "capped by it" in plant.reading.gate()["audit"]["moved"][0]
 
 
 def test_a_doubt_that_has_passed_is_shown_no_more(tmp_path: Path) -> None:
     plant = serve(tmp_path / "gate.db", first=1000)
     plant.run(41)
     with plant.live.changed:
-        delay = PutOff(41, "decisions carry over", "carry-over", "visit")
-        plant.live._write([Entry(EVENT, {"event": plain(delay)})])
+        delay = Postponed(41, "decisions carry over", "carry-over", "visit")
+        plant.live._write([JournalEntry(EVENT, {"event": event_to_plain(delay)})])
     assert plant.reading.gate()["audit"]["put_off"]["code"] == "carry-over"
     plant.run(7)
     assert plant.reading.gate()["audit"]["put_off"] is None and plant.kinds[-1] == "doubt passed"
@@ -172,8 +181,8 @@ def test_a_gate_that_was_stopped_and_started_again_decides_as_one_that_was_not(t
         first.count()
         first.counting.worker = Inline(_workshop(first.live))
     assert first.kinds == expected and "paused" in expected
-    events = [event_of(record.body["event"]) for record in first.live.journal.read() if "event" in record.body]
-    assert replay(events) == first.live.state.opened == whole.live.state.opened
+    events = [event_from_plain(record.body["event"]) for record in first.live.journal.read() if "event" in record.body]
+    assert replay_events(events) == first.live.state.opened == whole.live.state.opened
 
 
 def test_what_is_approved_is_audited_first(tmp_path: Path) -> None:
@@ -181,7 +190,7 @@ def test_what_is_approved_is_audited_first(tmp_path: Path) -> None:
     plant.run(120)
     assert plant.reading.gate()["levels"][0]["waiting"]
     audit = plant.live.audit
-    plant.live.audit = lambda gate: (True, Audited(Paused(0, "decisions carry over", "carry-over", "visit", "declare it")))
+    plant.live.audit = lambda gate: (True, AuditResponse(Paused(0, "decisions carry over", "carry-over", "visit", "declare it")))
     answer = plant.live.say("yes", "approve", "ann", "looks good", "visit")
     assert answer["instead"] == "paused: decisions carry over" and plant.live.state.opened.at("visit") is None
     assert plant.kinds[-2:] == ["operator", "paused"]
@@ -195,8 +204,8 @@ def test_what_is_approved_is_audited_first(tmp_path: Path) -> None:
 def test_an_approval_waits_until_everything_is_audited(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plant = serve(tmp_path / "gate.db", mode="approve")
     plant.run(120)
-    monkeypatch.setattr("aegis.service.live.PAUSE", 0.0)
-    plant.live.audit = lambda gate: (False, UNASKED)
+    monkeypatch.setattr("aegis.service.live_gate.PAUSE", 0.0)
+    plant.live.audit = lambda gate: (False, NO_RESPONSE)
     with pytest.raises(Conflict, match="not audited yet"):
         plant.live.say("yes", "approve", "ann", "looks good", "visit")
     assert plant.live.state.opened.at("visit") is None and plant.kinds[-1] != "operator"
@@ -204,7 +213,7 @@ def test_an_approval_waits_until_everything_is_audited(tmp_path: Path, monkeypat
 
 def test_episodes_that_break_off_are_counted_and_shown(tmp_path: Path) -> None:
     plant = make_plant(tmp_path / "gate.db", first=100)
-    reading = Reading(plant.live)
+    reading = GateStatus(plant.live)
     plant.run(2)
     name = plant.live.open_episode("open x", "broken")["episode"]
     plant.live.decide("ask x", name, Ask(level="meta", context={"T": 0.5}, legacy=Legacy(distribution=[1 / 3] * 3)))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from aegis.handover.events import Alarm, Event, Flipped, Mode, Operator, Paused, Restarted, Reverted, plain
-from aegis.service.changes import MOST, Changes
+from aegis.handover import Alarm, Event, Flipped, OperatorAction, Paused, Restarted, Reverted, event_to_plain
+from aegis.handover.events import ModeChanged
+from aegis.service.status import MOST_CHANGES, ControlChanges
 
 ALARM = Alarm(60, 120.0, 0.5)
 
@@ -14,18 +15,18 @@ def flip(since: int, action: str = "handover", level: str = "inner") -> Flipped:
     return Flipped(level, f"1-{level}-2", action, 2.0, "policy", since - 1, since, 30, 0.1, 0.5)
 
 
-def said(action: str, why: str = "a reason", level: str | None = None) -> Operator:
-    return Operator(action, "Ada", why, 1, level)
+def said(action: str, why: str = "a reason", level: str | None = None) -> OperatorAction:
+    return OperatorAction(action, "Ada", why, 1, level)
 
 
-def followed(*events: Event) -> Changes:
-    changes = Changes()
+def followed(*events: Event) -> ControlChanges:
+    changes = ControlChanges()
     for place, event in enumerate(events):
-        changes.told(event, {"seq": place, "at": f"2030-01-01T00:00:{place % 60:02d}", **plain(event)})
+        changes.told(event, {"seq": place, "at": f"2030-01-01T00:00:{place % 60:02d}", **event_to_plain(event)})
     return changes
 
 
-def held(changes: Changes, level: str = "inner") -> dict[str, Any]:
+def held(changes: ControlChanges, level: str = "inner") -> dict[str, Any]:
     found = changes.held(level)
     assert found is not None
     return found
@@ -51,13 +52,18 @@ def test_a_level_that_was_given_back_starts_again() -> None:
 
 def test_only_what_follows_from_an_operator_bears_their_name() -> None:
     changes = followed(
-        said("approve", "fine", "inner"), flip(41), flip(70, level="meta"), said("live"), Mode(71, "live"), flip(90, "upgrade")
+        said("approve", "fine", "inner"),
+        flip(41),
+        flip(70, level="meta"),
+        said("live"),
+        ModeChanged(71, "live"),
+        flip(90, "upgrade"),
     )
     assert [item.get("who") for item in changes.kept] == ["Ada", None, None]
 
 
 def test_an_alarm_stays_until_an_operator_gives_a_level_back_or_resumes() -> None:
-    standing = (ALARM, said("pause"), Paused(61, "by Ada"), said("live"), Mode(62, "live"), flip(80, "upgrade"))
+    standing = (ALARM, said("pause"), Paused(61, "by Ada"), said("live"), ModeChanged(62, "live"), flip(80, "upgrade"))
     for count in range(1, len(standing) + 1):
         found = followed(flip(41), *standing[:count]).alarm
         assert found is not None and found["episode"] == 60
@@ -66,5 +72,5 @@ def test_an_alarm_stays_until_an_operator_gives_a_level_back_or_resumes() -> Non
 
 
 def test_so_many_changes_are_kept_and_the_newest_are() -> None:
-    changes = followed(*(flip(since, "upgrade") for since in range(2, MOST + 30)))
-    assert len(changes.kept) == MOST and changes.kept[-1]["since"] == MOST + 29
+    changes = followed(*(flip(since, "upgrade") for since in range(2, MOST_CHANGES + 30)))
+    assert len(changes.kept) == MOST_CHANGES and changes.kept[-1]["since"] == MOST_CHANGES + 29

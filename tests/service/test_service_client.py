@@ -22,12 +22,12 @@ from service_cases import ALL, LEGACY, RECIPE, SMALL, records, served, small_pro
 
 from aegis.errors import InputError, SettingError
 from aegis.service.app import Service
-from aegis.service.client import Choice, Client
-from aegis.service.live import Live
-from aegis.service.spool import Spool
-from aegis.service.store import Database
-from aegis.service.tokens import make_token
-from aegis.service.wireless import Away, Line
+from aegis.service.auth import make_token
+from aegis.service.client.gate_client import ActionChoice, Client
+from aegis.service.client.spool import Spool
+from aegis.service.client.transport import GateAway, GateConnection
+from aegis.service.live_gate import LiveGate
+from aegis.service.store.database import Database
 
 TIMEOUT = 0.3
 SLACK = 1.5  # seconds that a busy machine may take beyond the deadline; what is shown is that nobody waits for the gate
@@ -37,7 +37,7 @@ TAKEN = {**LEGACY, "taken": 0.0}
 pytestmark = pytest.mark.usefixtures("quick_retries")
 
 
-def asked(gate: Client, legacy: dict[str, Any] | None = None, name: str | None = None) -> Choice:
+def asked(gate: Client, legacy: dict[str, Any] | None = None, name: str | None = None) -> ActionChoice:
     """Ask for one recipe of a new episode, in time."""
     episode = gate.open_episode(name)
     started = time.monotonic()
@@ -46,7 +46,7 @@ def asked(gate: Client, legacy: dict[str, Any] | None = None, name: str | None =
     return choice
 
 
-def doses(gate: Client, name: str, count: int = 3) -> list[Choice]:
+def doses(gate: Client, name: str, count: int = 3) -> list[ActionChoice]:
     """Take an episode through the gate."""
     episode = gate.open_episode(name)
     outer = episode.decide("recipe", RECIPE, {**LEGACY, "taken": "fast"}, available=ALL)
@@ -224,8 +224,8 @@ def test_actions_are_known_from_the_problem_or_from_before(service: Service, tmp
 
 @pytest.mark.parametrize("fake", ["trickles", "trickles headers"], indirect=True)
 def test_an_exchange_has_one_deadline(fake: str) -> None:
-    line, started = Line(fake, None, 0.2), time.monotonic()
-    with pytest.raises(Away):
+    line, started = GateConnection(fake, None, 0.2), time.monotonic()
+    with pytest.raises(GateAway):
         line.ask("GET", "/v1/problem")
     assert time.monotonic() - started < 0.2 + SLACK
 
@@ -271,15 +271,15 @@ def test_what_was_kept_is_delivered_once_and_in_order(service: Service, tmp_path
 
 
 def test_a_decision_that_arrived_too_late_is_overruled(service: Service, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    slow, real = threading.Event(), Live.decide
+    slow, real = threading.Event(), LiveGate.decide
 
-    def slowly(live: Live, *given: Any) -> Any:
+    def slowly(live: LiveGate, *given: Any) -> Any:
         answer = real(live, *given)
         if not slow.is_set():
             time.sleep(0.5)
         return answer
 
-    monkeypatch.setattr(Live, "decide", slowly)
+    monkeypatch.setattr(LiveGate, "decide", slowly)
     with served(service) as http, Client(str(http.base_url), timeout=TIMEOUT, spool=tmp_path / "spool") as gate:
         choice = asked(gate, name="e")
         assert choice.by == "fallback"
@@ -292,7 +292,7 @@ def test_a_decision_that_arrived_too_late_is_overruled(service: Service, tmp_pat
 
 KILLED = """
 import sys
-from aegis.service.client import Client
+from aegis.service.client.gate_client import Client
 gate = Client(sys.argv[1], timeout=0.1, spool=sys.argv[2])
 episode = gate.open_episode("killed")
 choice = episode.decide("recipe", {"task": "easy"}, {"distribution": [0.5, 0.3, 0.2], "taken": "fast"}, available=[True] * 3)
@@ -318,7 +318,7 @@ def test_what_a_killed_client_left_is_delivered_by_the_next(service: Service, tm
 
 EXITS = """
 import sys
-from aegis.service.client import Client
+from aegis.service.client.gate_client import Client
 gate = Client(sys.argv[1], timeout=0.2, spool=sys.argv[2])
 episode = gate.open_episode("e")
 gate.spool.arrived(gate.spool.first())

@@ -28,10 +28,11 @@ from service_cases import (
 
 from aegis.problem import parse_problem
 from aegis.service.app import Service
-from aegis.service.errors import Conflict
-from aegis.service.state import EPISODE
-from aegis.service.store import Database, Entry
-from aegis.service.wire import Ask
+from aegis.service.http_errors import Conflict
+from aegis.service.live_state import EPISODE
+from aegis.service.schemas import Ask
+from aegis.service.store.database import Database
+from aegis.service.store.journal import JournalEntry
 
 
 @pytest.fixture
@@ -182,7 +183,7 @@ def test_a_key_is_for_one_time_of_an_episode(file_database: Database) -> None:
 
 def test_journals_without_the_keys_of_callers_go_on(file_database: Database) -> None:
     with started(file_database) as live:  # an episode as earlier releases have written it
-        live.journal.append([Entry(EPISODE, {"id": "old", "time": None}, None, "episode old", "digest")])
+        live.journal.append([JournalEntry(EPISODE, {"id": "old", "time": None}, None, "episode old", "digest")])
     with started(file_database) as live:
         assert live.decide(key(), "old", Ask(**recipe()))["episode"] == "old"
         with pytest.raises(Conflict, match="episode 'old' was opened before"):

@@ -21,21 +21,20 @@ from service_cases import (
     started,
 )
 
-from aegis.agents.candidates import everywhere_uniform
-from aegis.certificate import certify
-from aegis.certificate.sides import GAP
+from aegis.agents import uniform_legacy
+from aegis.certificate import GAP_COLUMN, certify
 from aegis.errors import RefusedError
-from aegis.handover.events import Unit, event_of
+from aegis.handover import UnitCounted, event_from_plain
 from aegis.logs import Source
 from aegis.problem import load_problem
-from aegis.service.errors import Conflict
-from aegis.service.export import export
-from aegis.service.live import Live
-from aegis.service.store import Database
-from aegis.service.wire import Ask, Report
+from aegis.service.http_errors import Conflict
+from aegis.service.journal_export import export_gate
+from aegis.service.live_gate import LiveGate
+from aegis.service.schemas import Ask, Report
+from aegis.service.store.database import Database
 
 
-def begin(live: Live, name: str) -> None:
+def begin(live: LiveGate, name: str) -> None:
     """Open an episode with one dose whose reward is known, and leave it open."""
     live.open_episode(key(), name)
     live.decide(key(), name, Ask(**recipe()))
@@ -43,13 +42,13 @@ def begin(live: Live, name: str) -> None:
     live.report(key(), [Report(**result(name))])
 
 
-def arms(live: Live) -> dict[int, str]:
+def arms(live: LiveGate) -> dict[int, str]:
     """Return who acted in the episodes that were counted."""
-    found = [event_of(item.body["event"]) for item in records(live, "event")]
-    return {event.episode: event.arm for event in found if isinstance(event, Unit)}
+    found = [event_from_plain(item.body["event"]) for item in records(live, "event")]
+    return {event.episode: event.arm for event in found if isinstance(event, UnitCounted)}
 
 
-def long_ago(live: Live, name: str) -> None:
+def long_ago(live: LiveGate, name: str) -> None:
     """Let an episode have been silent for a day."""
     live.state.trees[name].last = (datetime.now(UTC) - timedelta(days=1)).isoformat(timespec="microseconds")
 
@@ -91,7 +90,7 @@ def test_while_nobody_listened_nothing_is_too_old(file_database: Database) -> No
 
 @pytest.mark.parametrize("how", ["decision", "overruled", "incomplete"])
 def test_what_comes_after_the_end_shows_that_it_was_not_all(file_database: Database, how: str) -> None:
-    def late(live: Live, name: str, under: str) -> Any:
+    def late(live: LiveGate, name: str, under: str) -> Any:
         if how == "decision":
             return live.decide(under, name, Ask(**dose(id="d2")))
         if how == "overruled":
@@ -137,16 +136,18 @@ def test_a_gate_that_starts_again_knows_what_was_cut(file_database: Database) ->
 # ---- exported ----------------------------------------------------------------------------------------------------------------
 
 
-def exported(live: Live, folder: Path) -> tuple[Source, list[bool]]:
+def exported(live: LiveGate, folder: Path) -> tuple[Source, list[bool]]:
     """Return the log of a gate, and which of its episodes are gaps."""
     count_all(counting_here(live))
-    export(live.database, live.name, folder)
+    export_gate(live.database, live.name, folder)
     source = Source(folder / "log.parquet", load_problem(folder / "problem.yaml"))
-    batch = source.read((GAP,))
-    return source, np.asarray(batch.extra[GAP])[np.flatnonzero(batch.levels["dose"].parent == np.arange(len(batch)))].tolist()
+    batch = source.read((GAP_COLUMN,))
+    return source, np.asarray(batch.extra[GAP_COLUMN])[
+        np.flatnonzero(batch.levels["dose"].parent == np.arange(len(batch)))
+    ].tolist()
 
 
-def overruled(live: Live, name: str, explored: bool) -> None:
+def overruled(live: LiveGate, name: str, explored: bool) -> None:
     """Take an episode through a gate in which somebody else took the dose."""
     live.open_episode(key(), name)
     live.decide(key(), name, Ask(**recipe()))
@@ -162,12 +163,12 @@ def test_a_log_with_gaps_certifies_nothing(file_database: Database, tmp_path: Pa
         overruled(live, "drawn", True)
         source, gaps = exported(live, tmp_path / "whole")
         assert gaps == [False] * 13
-        assert certify(source, everywhere_uniform(source.problem), ledger=False).verdict.verdict != "refused"
+        assert certify(source, uniform_legacy(source.problem), ledger=False).verdict.verdict != "refused"
         overruled(live, "person", False)
         play(live, "after")
         source, gaps = exported(live, tmp_path / "gaps")
         assert gaps == [*[False] * 13, True, False]
-        found = certify(source, everywhere_uniform(source.problem), ledger=False)
+        found = certify(source, uniform_legacy(source.problem), ledger=False)
         assert found.verdict.verdict == "refused"
         assert "gate_gap" in (found.levels[0].reason or "")
 
@@ -189,14 +190,14 @@ def test_an_episode_that_is_left_out_is_told_by_the_next(file_database: Database
 
 
 def test_comparisons_refuse_gaps_too(file_database: Database, tmp_path: Path) -> None:
-    from aegis.certificate.candidate import Candidate
-    from aegis.comparison.setup import CertifiedLog
+    from aegis.certificate import Candidate
+    from aegis.comparison.unit_series import CertifiedLog
 
     with started(file_database) as live:
         overruled(live, "person", False)
         for number in range(12):
             play(live, f"e{number}")
         source, _ = exported(live, tmp_path / "gaps")
-        log = CertifiedLog.of(source, [Candidate.of(everywhere_uniform(source.problem))], False)
+        log = CertifiedLog.of(source, [Candidate.of(uniform_legacy(source.problem))], False)
         with pytest.raises(RefusedError, match="gate_gap"):
             list(log.batches())

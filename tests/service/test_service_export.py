@@ -8,15 +8,15 @@ import pyarrow.parquet as pq
 import pytest
 from inline import make_plant
 
+from aegis.api import load_candidate
 from aegis.certificate import certify
-from aegis.certificate.measures import reward_measure
-from aegis.cli.candidates import load_candidate
 from aegis.errors import InputError, PolicyError, SettingError
 from aegis.logs import Source
+from aegis.ope import reward_measure
 from aegis.policies import load_record, save_policy
 from aegis.problem import load_problem
-from aegis.service.export import export
-from aegis.service.store import Database
+from aegis.service.journal_export import export_gate
+from aegis.service.store.database import Database
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def exported(tmp_path_factory):
     while len(plant.live.state.opened.deployed) < 2:
         plant.run(20)
         assert plant.live.state.opened.episode < 1000
-    found = export(plant.live.database, "plant", place / "out")
+    found = export_gate(plant.live.database, "plant", place / "out")
     return plant, place / "out", found
 
 
@@ -112,7 +112,7 @@ def test_there_is_nothing_to_export_yet(tmp_path):
     database = Database.at(tmp_path / "gate.sqlite")
     database.upgrade()
     with pytest.raises(InputError, match="there is no gate 'plant'"):
-        export(database, "plant", tmp_path / "out")
+        export_gate(database, "plant", tmp_path / "out")
     plant = make_plant(tmp_path / "gate.sqlite")
     with pytest.raises(InputError, match="has counted no whole episode yet"):
-        export(plant.live.database, "plant", tmp_path / "out")
+        export_gate(plant.live.database, "plant", tmp_path / "out")

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 from service_cases import ALL, LEGACY, make_live, make_service, post, served
 
-from aegis.service.store import Database
+from aegis.service.store.database import Database
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "golden"))
 

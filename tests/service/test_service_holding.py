@@ -24,9 +24,9 @@ from service_cases import (
     started,
 )
 
-from aegis.service.state import Holding
-from aegis.service.store import Database
-from aegis.service.wire import Ask, Report
+from aegis.service.live_state import CountingDelay
+from aegis.service.schemas import Ask, Report
+from aegis.service.store.database import Database
 
 
 def gauge(client: httpx.Client, name: str) -> float:
@@ -78,8 +78,8 @@ def test_the_episode_that_holds_up_others_is_named(file_database: Database) -> N
 
 def test_its_age_is_told_if_something_waits_behind_it() -> None:
     since = (datetime.now(UTC) - timedelta(hours=2)).isoformat(timespec="microseconds")
-    assert Holding("e", since, False, 1, 0).seconds() == 0.0
-    assert Holding("e", since, True, 1, 3).seconds() == pytest.approx(7200.0, abs=600.0)
+    assert CountingDelay("e", since, False, 1, 0).seconds() == 0.0
+    assert CountingDelay("e", since, True, 1, 3).seconds() == pytest.approx(7200.0, abs=600.0)
 
 
 @settings(max_examples=30, deadline=None)

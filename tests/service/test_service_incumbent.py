@@ -33,29 +33,28 @@ from service_cases import (
     told,
 )
 
-from aegis.agents.candidates import everywhere_uniform
+from aegis.agents import uniform_legacy
+from aegis.api import load_candidate
 from aegis.audit import audit_log
 from aegis.certificate import certify
-from aegis.certificate.measures import reward_measure
-from aegis.cli.candidates import load_candidate
-from aegis.cli.serve_made import make_service as service_of
-from aegis.handover import GateSettings, Handover, Host
-from aegis.handover.events import plain
-from aegis.handover.hosts import External
+from aegis.cli.gate_server import make_service as service_of
+from aegis.handover import GateSettings, Handover, Host, event_to_plain
+from aegis.handover.hosts.external import ExternalHost
 from aegis.logs import Source
+from aegis.ope import reward_measure
 from aegis.policies import StatedIncumbent, without_exploration
 from aegis.problem import Batch, Incumbent, Problem, Propensity, Scope, load_problem, parse_problem
 from aegis.service.app import Service
-from aegis.service.client import Client
-from aegis.service.counting import Counting
-from aegis.service.export import export
-from aegis.service.live import Live, _digest
-from aegis.service.reading import Reading
-from aegis.service.state import DECISION, EVENT, OVERRULED, decision_of
-from aegis.service.store import Database
-from aegis.service.trees import Tree, batch_of
-from aegis.service.wire import Ask
-from aegis.service.workshop import Workshop
+from aegis.service.client.gate_client import Client
+from aegis.service.episode_counter import EpisodeCounter
+from aegis.service.journal_export import export_gate
+from aegis.service.live_episodes import LiveEpisode, episodes_to_batch
+from aegis.service.live_gate import LiveGate, _digest
+from aegis.service.live_state import DECISION, EVENT, OVERRULED, decision_from_plain
+from aegis.service.schemas import Ask
+from aegis.service.status import GateStatus
+from aegis.service.store.database import Database
+from aegis.service.trainer import Trainer
 
 DRAWN = SMALL.replace("{column: p_dose}", "{base: meant, epsilon: 0.3}")  # uniform exploration around the incumbent
 STATED = SMALL.replace("{column: p_dose}", "{column: p_dose}\n    incumbent: {base: meant, epsilon: 0.2}").replace(
@@ -290,7 +289,7 @@ def test_journals_of_earlier_releases_hold_no_incumbent(file_database: Database)
         live.decide(key(), "e", Ask(**recipe()))
         body = dict(records(live, DECISION)[0].body)
     assert "incumbent" not in body
-    assert decision_of(body).incumbent is None
+    assert decision_from_plain(body).incumbent is None
 
 
 def test_a_request_without_an_incumbent_is_the_same_as_before_an_upgrade(file_database: Database) -> None:
@@ -323,7 +322,7 @@ def test_a_client_without_its_gate_keeps_the_incumbent(service: Service, tmp_pat
 # ---- gates of earlier releases -----------------------------------------------------------------------------------------------
 
 
-def made(database: Database, store: Path, problem: Problem) -> Live:
+def made(database: Database, store: Path, problem: Problem) -> LiveGate:
     """Return the gate that `aegis serve` makes."""
     given = (str(store), GATE, {}, None, "greedy", ("127.0.0.1", free_port()), (), 0.0, False, None, None, None)
     return service_of(problem, *given)[0].live
@@ -340,14 +339,14 @@ def test_a_gate_that_an_earlier_release_opened_goes_on_as_it_was(
         live.open_episode(key(), "e")
         live.decide(key(), "e", Ask(**recipe()))
         live.decide(key(), "e", Ask(**dose(legacy={"distribution": [0.1, 0.1, 0.8]})))
-    monkeypatch.setattr("aegis.cli.serve_made.log.propagate", True)
+    monkeypatch.setattr("aegis.cli.gate_server.log.propagate", True)
     again = made(database, store, problem)
     assert "was opened by an earlier release" in caplog.text
     again.start()
     try:
         again.decide(key(), "e", Ask(**dose(id="d2", legacy={"distribution": [0.2, 0.2, 0.6]})))
         assert [item.incumbent for item in again.state.trees["e"].decisions.values()] == [None] * 3
-        assert Reading(again).comparators["dose"] == "the policy that wrote the log, exploration included"
+        assert GateStatus(again).comparators["dose"] == "the policy that wrote the log, exploration included"
     finally:
         again.stop()
     database.close()
@@ -363,9 +362,9 @@ def base_form(problem: Problem) -> Problem:
     return replace(problem, levels=tuple(levels))
 
 
-def host_here(live: Live, host: Host) -> Counting:
+def host_here(live: LiveGate, host: Host) -> EpisodeCounter:
     """Return who counts, with a host of one's own."""
-    return Counting(live, Here(Workshop(live.problem, host, live.seed)))  # type: ignore[arg-type]
+    return EpisodeCounter(live, Here(Trainer(live.problem, host, live.seed)))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("form", ["rule", "base"])
@@ -373,7 +372,7 @@ def test_the_incumbent_itself_is_never_certified(file_database: Database, form: 
     plant = small_plant("sign:epsilon=0.3", **EXPLORES)
     problem = plant.problem if form == "rule" else base_form(plant.problem)
     with started(file_database, problem, mode="live", **{**QUICK, "caps": (2.0, float("inf"))}) as live:
-        counting = host_here(live, External(StatedIncumbent(live.problem), ("inner",)))
+        counting = host_here(live, ExternalHost(StatedIncumbent(live.problem), ("inner",)))
         run_plant(plant, live, 0, 80, counting)
         assert live.state.opened.paused is None
         assert live.state.opened.challenges
@@ -389,7 +388,7 @@ def test_over_the_log_the_incumbent_would_gain_its_exploration(file_database: Da
     problem = replace(plant.problem, levels=(plant.problem.level("meta"), inner))
     bare = without_exploration(plant.legacy)
     with started(file_database, problem, mode="live", **QUICK) as live:
-        counting = host_here(live, External(replace(bare, problem=live.problem), ("inner",)))  # type: ignore[type-var]
+        counting = host_here(live, ExternalHost(replace(bare, problem=live.problem), ("inner",)))  # type: ignore[type-var]
         run_plant(plant, live, 0, 80, counting)
         assert [item.level for item in live.state.opened.deployed] == ["inner"]
 
@@ -409,15 +408,15 @@ class Recorded:
 def test_live_and_batch_gate_have_the_same_numbers(file_database: Database, form: str) -> None:
     plant = small_plant("sign:epsilon=0.3")
     problem = plant.problem if form == "rule" else base_form(plant.problem)
-    trees: list[Tree] = []
+    trees: list[LiveEpisode] = []
     settings = {**QUICK, "mode": "shadow", "first": 16}
     with started(file_database, problem, **settings) as live:
-        host = External(everywhere_uniform(live.problem), ("inner",))
+        host = ExternalHost(uniform_legacy(live.problem), ("inner",))
         counting = host_here(live, host)
         live.state.counted = lambda tree, unit: trees.append(tree)
         run_plant(plant, live, 0, 60, counting)
         batch = Handover(
-            Recorded(live.problem, batch_of(live.problem, trees, live.columns)),  # type: ignore[arg-type]
+            Recorded(live.problem, episodes_to_batch(live.problem, trees, live.columns)),  # type: ignore[arg-type]
             live.legacy,
             host,
             GateSettings(**settings),
@@ -425,7 +424,7 @@ def test_live_and_batch_gate_have_the_same_numbers(file_database: Database, form
         )
         batch.advance(60)
         kept = [item.body["event"] for item in records(live, EVENT)]
-    assert [item for item in map(plain, batch.events[1:]) if item["kind"] == "frozen"] == [
+    assert [item for item in map(event_to_plain, batch.events[1:]) if item["kind"] == "frozen"] == [
         item for item in kept if item["kind"] == "frozen"
     ]
     assert [item.units for item in batch.state.challenges] == [44, 44, 28, 28]
@@ -438,14 +437,14 @@ def test_the_export_certifies_to_the_numbers_of_the_gate(file_database: Database
     plant = small_plant("sign:epsilon=0.3")
     problem = plant.problem if form == "rule" else base_form(plant.problem)
     with started(file_database, problem, mode="live", **QUICK) as live:
-        reading, counting, number = Reading(live), counting_here(live), 0
+        reading, counting, number = GateStatus(live), counting_here(live), 0
         live.state.told = reading._told
         while not live.state.opened.deployed:
             run_plant(plant, live, number, 1, counting)
             number += 1
             assert number < 300
         run_plant(plant, live, number, 12, counting)  # by the agent: what is promised of the legacy does not hold of it
-        found = export(file_database, GATE, tmp_path)
+        found = export_gate(file_database, GATE, tmp_path)
         held = {item.challenge: item for item in live.state.opened.deployed}
     over = "the rule 'sign'" if form == "rule" else "as the control system sends it with each decision"
     assert [item["comparator"] for item in reading.certificates] == [f"the incumbent ({over})"]
@@ -458,7 +457,7 @@ def test_the_export_certifies_to_the_numbers_of_the_gate(file_database: Database
     assert "than the incumbent" in str(certificate.verdict)
     # Other candidates: the agent's decisions are in the log, and nothing is promised of incumbent and agent.
     others = Source([tmp_path / "log.parquet"], load_problem(tmp_path / "problem-others.yaml"))
-    other = certify(others, everywhere_uniform(others.problem), scopes=[["inner"]], ledger=False)
+    other = certify(others, uniform_legacy(others.problem), scopes=[["inner"]], ledger=False)
     assert other.verdict.verdict != "refused", other.levels[0].reason
     assert "incumbent-impossible" in audit_log(source).codes("refused")
     assert "refused" not in [item.severity for item in audit_log(others).findings] and others.problem.time == "gate_episode"

@@ -16,19 +16,19 @@ import sqlalchemy as sa
 from service_cases import GATE, counting_here, inner, key, meta, records, run_plant, small_plant, taken_up
 
 from aegis.cli import main
-from aegis.handover.events import Unit, event_of
-from aegis.handover.keeping import ALL_KINDS, Kept
-from aegis.policies import pack, unpack
-from aegis.service.checking import Checking, check_gate
-from aegis.service.counting import Counting
-from aegis.service.errors import Damaged, StoreUnavailable
-from aegis.service.export import export
-from aegis.service.live import Live
-from aegis.service.problems import live_problem
-from aegis.service.sealing import Seal, checked_policy, piece_digest
-from aegis.service.store import Database, Journal
-from aegis.service.store.backup import backup, restore
-from aegis.service.store.tables import challengers, journal
+from aegis.handover import UnitCounted, event_from_plain
+from aegis.handover.challenger_archive import STORED_KINDS, StoredChallenger
+from aegis.policies import policy_from_bytes, policy_to_bytes
+from aegis.service.episode_counter import EpisodeCounter
+from aegis.service.gate_problem import live_problem
+from aegis.service.http_errors import StoreDamaged, StoreUnavailable
+from aegis.service.integrity import StoreCheck, check_gate, check_stored_policy, piece_digest
+from aegis.service.journal_export import export_gate
+from aegis.service.live_gate import LiveGate
+from aegis.service.live_state import ChallengerSeal
+from aegis.service.store.backup import restore_backup, write_backup
+from aegis.service.store.database import Database, challengers_table, journal_table
+from aegis.service.store.journal import Journal
 
 Alters = Callable[[Database, str], None]
 
@@ -36,13 +36,13 @@ Alters = Callable[[Database, str], None]
 def change(database: Database, challenge: str, **values: Any) -> None:
     """Do something to the table that a gate never does."""
     with database.transaction() as connection:
-        connection.execute(challengers.update().where(challengers.c.name == challenge).values(**values))
+        connection.execute(challengers_table.update().where(challengers_table.c.name == challenge).values(**values))
 
 
 def names(database: Database) -> list[str]:
     """Return all kept challengers."""
     with database.engine.connect() as connection:
-        return list(connection.execute(sa.select(challengers.c.name)).scalars())
+        return list(connection.execute(sa.select(challengers_table.c.name)).scalars())
 
 
 def other(database: Database, challenge: str) -> tuple[str, bytes]:
@@ -62,9 +62,9 @@ def _another_digest(database: Database, challenge: str) -> None:
 
 def _other_terms(database: Database, challenge: str) -> None:
     """Alter what the claims are made by, and leave the policy."""
-    found = unpack(Journal(database, GATE).kept(challenge)[1], live_problem(small_plant().problem), ALL_KINDS)
-    assert isinstance(found, Kept)
-    change(database, challenge, content=pack(replace(found, terms=replace(found.terms, allowed=0.5))))
+    found = policy_from_bytes(Journal(database, GATE).kept(challenge)[1], live_problem(small_plant().problem), STORED_KINDS)
+    assert isinstance(found, StoredChallenger)
+    change(database, challenge, content=policy_to_bytes(replace(found, terms=replace(found.terms, allowed=0.5))))
 
 
 def _noise(database: Database, challenge: str) -> None:
@@ -73,7 +73,7 @@ def _noise(database: Database, challenge: str) -> None:
 
 def _removed(database: Database, challenge: str) -> None:
     with database.transaction() as connection:
-        connection.execute(challengers.delete().where(challengers.c.name == challenge))
+        connection.execute(challengers_table.delete().where(challengers_table.c.name == challenge))
 
 
 ALTERED: dict[str, Alters] = {
@@ -91,7 +91,7 @@ def alter(request: pytest.FixtureRequest) -> Alters:
     return ALTERED[request.param]
 
 
-def waits(live: Live) -> str:
+def waits(live: LiveGate) -> str:
     """Return the challenge that waits for an operator."""
     (item,) = live.state.opened.waiting
     return item.challenge
@@ -112,10 +112,10 @@ def test_a_store_that_nobody_touched_is_whole(waiting: Database, tmp_path: Path,
     assert kept == len(names(waiting)) > 1
     assert typed("store", "verify", "--store", str(waiting.file), "--json") == 0
     assert json.loads(capsys.readouterr().out) == {"gates": [{"gate": GATE, "records": count, "challengers": kept}]}
-    backup(waiting, tmp_path / "backup.gz")
+    write_backup(waiting, tmp_path / "backup.gz")
     again = Database.at(tmp_path / "again.sqlite")
     try:
-        restore(again, tmp_path / "backup.gz")
+        restore_backup(again, tmp_path / "backup.gz")
         assert check_gate(again, GATE) == (count, kept)
     finally:
         again.close()
@@ -124,7 +124,7 @@ def test_a_store_that_nobody_touched_is_whole(waiting: Database, tmp_path: Path,
 def test_verify_finds_an_altered_challenger(waiting: Database, alter: Alters, capsys: pytest.CaptureFixture[str]) -> None:
     challenge = names(waiting)[0]
     alter(waiting, challenge)
-    with pytest.raises(Damaged, match=f"gate '{GATE}'.*'{challenge}'"):
+    with pytest.raises(StoreDamaged, match=f"gate '{GATE}'.*'{challenge}'"):
         check_gate(waiting, GATE)
     assert typed("store", "verify", "--store", str(waiting.file)) != 0
     said = capsys.readouterr().err
@@ -134,21 +134,21 @@ def test_verify_finds_an_altered_challenger(waiting: Database, alter: Alters, ca
 def test_an_altered_challenger_is_not_restored(waiting: Database, alter: Alters, tmp_path: Path) -> None:
     challenge = names(waiting)[-1]
     alter(waiting, challenge)
-    backup(waiting, tmp_path / "backup.gz")
+    write_backup(waiting, tmp_path / "backup.gz")
     again = Database.at(tmp_path / "again.sqlite")
     try:
-        with pytest.raises(Damaged, match=f"gate '{GATE}'.*'{challenge}'"):
-            restore(again, tmp_path / "backup.gz")
+        with pytest.raises(StoreDamaged, match=f"gate '{GATE}'.*'{challenge}'"):
+            restore_backup(again, tmp_path / "backup.gz")
         assert names(again) == []
         with again.engine.connect() as connection:
-            assert connection.execute(sa.select(sa.func.count()).select_from(journal)).scalar() == 0
+            assert connection.execute(sa.select(sa.func.count()).select_from(journal_table)).scalar() == 0
     finally:
         again.close()
 
 
 def test_a_challenger_that_is_altered_in_a_backup_is_found(waiting: Database, tmp_path: Path) -> None:
     path = tmp_path / "backup.gz"
-    backup(waiting, path)
+    write_backup(waiting, path)
     with gzip.open(path, "rt", encoding="utf-8") as file:
         lines = [json.loads(line) for line in file]
     rows = [line[1] for line in lines if isinstance(line, list) and line[0] == "challengers" and "inner" in line[1]["name"]]
@@ -157,8 +157,8 @@ def test_a_challenger_that_is_altered_in_a_backup_is_found(waiting: Database, tm
         file.writelines(json.dumps(line) + "\n" for line in lines)
     again = Database.at(tmp_path / "again.sqlite")
     try:
-        with pytest.raises(Damaged, match=rows[0]["name"]):
-            restore(again, path)
+        with pytest.raises(StoreDamaged, match=rows[0]["name"]):
+            restore_backup(again, path)
     finally:
         again.close()
 
@@ -169,29 +169,29 @@ def test_an_altered_challenger_is_not_exported(waiting: Database, alter: Alters,
         live.say(key(), "approve", "me", "for a test", "inner")
         run_plant(small_plant(), live, live.state.started, 1, counting_here(live))
     alter(waiting, challenge)
-    with pytest.raises(Damaged, match=challenge):
-        export(waiting, GATE, tmp_path / "out")
+    with pytest.raises(StoreDamaged, match=challenge):
+        export_gate(waiting, GATE, tmp_path / "out")
 
 
 def test_journals_without_seals_of_pieces_are_checked_by_their_policies(waiting: Database) -> None:
     digest, piece = Journal(waiting, GATE).kept(names(waiting)[0])
     problem = live_problem(small_plant().problem)
-    checked_policy(GATE, "1", Seal(digest, None), (digest, piece), problem)
-    checked_policy(GATE, "1", Seal(digest, piece_digest(piece)), (digest, piece), problem)
+    check_stored_policy(GATE, "1", ChallengerSeal(digest, None), (digest, piece), problem)
+    check_stored_policy(GATE, "1", ChallengerSeal(digest, piece_digest(piece)), (digest, piece), problem)
     name = names(waiting)[0]
-    for seal in (Seal("0" * 64, None), Seal(digest, "0" * 64), None):
-        with pytest.raises(Damaged, match="restore a backup"):
-            checked_policy(GATE, name, seal, (digest, piece), problem)
-    with pytest.raises(Damaged, match="its policy has the digest"):
-        checked_policy(GATE, name, Seal(digest, None), (digest, other(waiting, name)[1]), problem)
+    for seal in (ChallengerSeal("0" * 64, None), ChallengerSeal(digest, "0" * 64), None):
+        with pytest.raises(StoreDamaged, match="restore a backup"):
+            check_stored_policy(GATE, name, seal, (digest, piece), problem)
+    with pytest.raises(StoreDamaged, match="its policy has the digest"):
+        check_stored_policy(GATE, name, ChallengerSeal(digest, None), (digest, other(waiting, name)[1]), problem)
 
 
 def test_a_freeze_without_an_opening_is_damage(waiting: Database) -> None:
-    found = Checking(GATE)
+    found = StoreCheck(GATE)
     for record in Journal(waiting, GATE).read():
         if record.kind != "opened":
             found.record(record.kind, record.body)
-    with pytest.raises(Damaged, match="opened"):
+    with pytest.raises(StoreDamaged, match="opened"):
         found.piece(names(waiting)[0], "digest", b"")
 
 
@@ -203,7 +203,7 @@ def test_the_seal_is_of_every_byte(waiting: Database) -> None:
         for item in reversed(old.namelist()):
             new.writestr(item, old.read(item))
     change(waiting, name, content=packed.getvalue())
-    with pytest.raises(Damaged, match="its content is not that of the freeze"):
+    with pytest.raises(StoreDamaged, match="its content is not that of the freeze"):
         check_gate(waiting, GATE)
 
 
@@ -241,12 +241,12 @@ def test_a_policy_that_cannot_be_fetched_now_pauses_nothing(waiting: Database, m
         assert live.decide(key(), "e", inner("i1"))["by"] == "agent"
 
 
-def _units(live: Live, after: int) -> list[Unit]:
-    found = [event_of(item.body["event"]) for item in records(live, "event")]
-    return [event for event in found if isinstance(event, Unit) and event.episode > after]
+def _units(live: LiveGate, after: int) -> list[UnitCounted]:
+    found = [event_from_plain(item.body["event"]) for item in records(live, "event")]
+    return [event for event in found if isinstance(event, UnitCounted) and event.episode > after]
 
 
-def _all(counting: Counting) -> None:
+def _all(counting: EpisodeCounter) -> None:
     for _ in range(20):
         if not counting.once():
             return

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from service_cases import dose, key, make_live, make_service, post, recipe, records, served
 
-from aegis.handover.gate import ACTIONS
+from aegis.handover import ACTIONS
 from aegis.service.app import Service
-from aegis.service.misfits import misfits
-from aegis.service.store import Database
-from aegis.service.wire import Ask, Say
+from aegis.service.middleware import describe_validation_errors
+from aegis.service.schemas import Ask, Say
+from aegis.service.store.database import Database
 
 ODD = re.compile(r"function|partial|union|constrained|<|\[|Input|pydantic|None|True|False|\bint\b|\bfloat\b|\bstr\b|dict")
 LOST = "expected a finite number, found one that is not finite"
@@ -120,7 +120,7 @@ def test_every_misfit_names_a_field_and_no_internals(body: dict[str, Any]) -> No
         Ask.model_validate(body)
     except ValidationError as error:
         errors = [{**item, "loc": ("body", *item["loc"])} for item in error.errors()]
-        found = misfits(errors, body)
+        found = describe_validation_errors(errors, body)
         assert found
         for item in found:
             first, *steps = item["where"].split(".")

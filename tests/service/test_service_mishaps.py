@@ -15,12 +15,12 @@ from postgres_server import free_port
 from service_cases import ALL, LEGACY, RECIPE, count_all, counting_here, records, served, small_problem
 
 from aegis.errors import InputError
-from aegis.handover.events import Unit, event_of
+from aegis.handover import UnitCounted, event_from_plain
 from aegis.service.app import Service
-from aegis.service.client import Client
-from aegis.service.drawing import Facts, own_action
-from aegis.service.plain import plain
-from aegis.service.spool import Spool
+from aegis.service.client.fallback import ProblemFacts, draw_legacy_action
+from aegis.service.client.gate_client import Client
+from aegis.service.client.spool import Spool
+from aegis.service.client.transport import to_json_value
 
 TAKEN = {**LEGACY, "taken": 0.0}
 
@@ -28,11 +28,11 @@ TAKEN = {**LEGACY, "taken": 0.0}
 pytestmark = pytest.mark.usefixtures("quick_retries")
 
 
-def units(service: Service) -> list[Unit]:
+def units(service: Service) -> list[UnitCounted]:
     """Count what is settled, and return what was counted."""
     count_all(counting_here(service.live))
-    found = [event_of(item.body["event"]) for item in records(service.live, "event")]
-    return [event for event in found if isinstance(event, Unit)]
+    found = [event_from_plain(item.body["event"]) for item in records(service.live, "event")]
+    return [event for event in found if isinstance(event, UnitCounted)]
 
 
 # ---- wrong things ------------------------------------------------------------------------------------------------------------
@@ -121,7 +121,7 @@ def test_numbers_of_numpy_are_numbers(service: Service, tmp_path: Path) -> None:
 
 
 def test_plain() -> None:
-    assert plain({"a": (np.int64(3), np.bool_(True), float("inf"), None)}) == {"a": [3, True, "inf", None]}
+    assert to_json_value({"a": (np.int64(3), np.bool_(True), float("inf"), None)}) == {"a": [3, True, "inf", None]}
 
 
 def test_a_legacy_that_cannot_be_drawn_from_gives_its_action() -> None:
@@ -133,7 +133,7 @@ def test_a_legacy_that_cannot_be_drawn_from_gives_its_action() -> None:
         {"action": 1},
         {"action": 1, "distribution": [3]},
     ):
-        own = own_action("dose", wrong, None, Facts({"dose": [0, 1]}), random.Random(1))
+        own = draw_legacy_action("dose", wrong, None, ProblemFacts({"dose": [0, 1]}), random.Random(1))
         assert (own.action, own.chance, own.explored) == (wrong["action"], None, False)
 
 
@@ -142,9 +142,11 @@ def test_nothing_is_made_up_for_a_plant(wrong: dict[str, Any]) -> None:
     import random
 
     with pytest.raises(InputError, match="cannot be told"):
-        own_action("dose", wrong, None, Facts({"dose": [0, 1]}), random.Random(1))
+        draw_legacy_action("dose", wrong, None, ProblemFacts({"dose": [0, 1]}), random.Random(1))
     if not wrong:
-        uniform = {own_action("dose", {}, None, Facts({"dose": [0, 1]}, True), random.Random(i)).action for i in range(20)}
+        uniform = {
+            draw_legacy_action("dose", {}, None, ProblemFacts({"dose": [0, 1]}, True), random.Random(i)).action for i in range(20)
+        }
         assert uniform == {0, 1}
 
 
@@ -188,7 +190,7 @@ def test_a_restarted_control_system_goes_on(service: Service, tmp_path: Path) ->
 
 BREAKS = """
 import os, sys
-from aegis.service.client import Client
+from aegis.service.client.gate_client import Client
 gate = Client(sys.argv[1], timeout=10, spool=sys.argv[2])
 episode = gate.open_episode("e")
 outer = episode.decide("recipe", {"task": "easy"}, {"distribution": [0.5, 0.3, 0.2]}, available=[True] * 3)

@@ -22,34 +22,33 @@ from service_cases import (
     told,
 )
 
-from aegis.handover.events import Unit, event_of
-from aegis.service.deciding import drawn
-from aegis.service.errors import Conflict, ServiceError, StoreUnavailable
-from aegis.service.live import Live
-from aegis.service.store import Database
-from aegis.service.store.tables import challengers
-from aegis.service.wire import Ask, Report
+from aegis.handover import UnitCounted, event_from_plain
+from aegis.service.http_errors import Conflict, ServiceError, StoreUnavailable
+from aegis.service.journal_entries import draw_action
+from aegis.service.live_gate import LiveGate
+from aegis.service.schemas import Ask, Report
+from aegis.service.store.database import Database, challengers_table
 
 ME = "me"
 
 
-def events(live: Live, kind: str) -> list[dict[str, object]]:
+def events(live: LiveGate, kind: str) -> list[dict[str, object]]:
     """Return the events of a kind."""
     return [item.body["event"] for item in records(live, "event") if item.body["event"]["kind"] == kind]
 
 
-def say(live: Live, action: str, level: str | None = None) -> None:
+def say(live: LiveGate, action: str, level: str | None = None) -> None:
     """Say something as an operator."""
     live.say(key(), action, ME, "for a test", level)
 
 
-def begin(live: Live, name: str) -> None:
+def begin(live: LiveGate, name: str) -> None:
     """Open an episode with its outer decision."""
     live.open_episode(key(), name)
     live.decide(key(), name, meta())
 
 
-def who(live: Live, name: str, decision: str) -> tuple[str, str]:
+def who(live: LiveGate, name: str, decision: str) -> tuple[str, str]:
     """Ask for an inner decision, and return who took it."""
     answer = live.decide(key(), name, inner(decision))
     return answer["by"], answer["version"]
@@ -172,9 +171,9 @@ def test_an_overruled_agent_is_no_evidence(waiting: Database) -> None:
             live.report(key(), [Report(episode=name, decision="i1", reward=1.0, outcome=0.5)])
             live.close(key(), name)
         count_all(counting)
-        units = [event_of(event) for event in events(live, "unit")][-2:]
-        assert all(isinstance(unit, Unit) for unit in units)
-        assert [(unit.arm, bool(unit.evidence)) for unit in units if isinstance(unit, Unit)] == [
+        units = [event_from_plain(event) for event in events(live, "unit")][-2:]
+        assert all(isinstance(unit, UnitCounted) for unit in units)
+        assert [(unit.arm, bool(unit.evidence)) for unit in units if isinstance(unit, UnitCounted)] == [
             ("agent", True),
             ("mixed", False),
         ]
@@ -200,8 +199,8 @@ def test_only_the_policy_that_was_certified_acts(waiting: Database) -> None:
         (item,) = live.state.opened.waiting
         other = next(one.name for one in live.state.opened.challenges if one.name != item.challenge and one.level == "inner")
         with waiting.transaction() as connection:
-            held = sa.select(challengers.c.content).where(challengers.c.name == other).scalar_subquery()
-            connection.execute(challengers.update().where(challengers.c.name == item.challenge).values(content=held))
+            held = sa.select(challengers_table.c.content).where(challengers_table.c.name == other).scalar_subquery()
+            connection.execute(challengers_table.update().where(challengers_table.c.name == item.challenge).values(content=held))
         say(live, "approve", "inner")
         begin(live, "altered")
         with pytest.raises(StoreUnavailable, match="is not the one that was certified"):
@@ -222,11 +221,11 @@ def test_only_the_policy_that_was_certified_acts(waiting: Database) -> None:
 
 def test_draws_follow_their_probabilities() -> None:
     chances = (0.5, 0.0, 0.3, 0.15, 0.05)
-    counts = np.bincount([drawn(chances, 3, number, place) for number in range(200) for place in range(20)], minlength=5)
+    counts = np.bincount([draw_action(chances, 3, number, place) for number in range(200) for place in range(20)], minlength=5)
     assert counts[1] == 0
     kept = [0, 2, 3, 4]
     assert chisquare(counts[kept], 4000 * np.array(chances)[kept]).pvalue > 0.001
-    uniform = [drawn((0.5, 0.5), 3, number, 0) for number in range(2000)]
+    uniform = [draw_action((0.5, 0.5), 3, number, 0) for number in range(2000)]
     following = chisquare(np.bincount(2 * np.array(uniform[:-1]) + np.array(uniform[1:]), minlength=4)).pvalue
     assert following > 0.001  # one episode says nothing about the next
 
@@ -272,4 +271,4 @@ def test_the_draws_of_a_restarted_gate_go_on(file_database: Database) -> None:
             Ask(level="recipe", context={"task": "hard"}, available=[True] * 3, legacy={"action": "fast", "epsilon": 0.9}),
         )
     body = records(live, "decision")[-1].body
-    assert drawn(tuple(body["chances"]), live.state.seed, 3, 0) == first["index"]
+    assert draw_action(tuple(body["chances"]), live.state.seed, 3, 0) == first["index"]

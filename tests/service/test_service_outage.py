@@ -15,8 +15,9 @@ import pytest
 from postgres_server import Server
 from service_cases import GATE, dose, make_live, make_service, post, recipe, records, result, served
 
-from aegis.service.client import Client
-from aegis.service.store import Database, verify
+from aegis.service.client.gate_client import Client
+from aegis.service.store.database import Database
+from aegis.service.store.journal import verify_chain
 
 
 @contextlib.contextmanager
@@ -82,7 +83,7 @@ def test_a_stopped_database_is_a_503_and_nothing_is_lost(
         *("episode", "keyed", "decision", "decision", "results", "closed"),
         *("episode", "keyed"),
     ]
-    assert verify(database, GATE) == 10
+    assert verify_chain(database, GATE) == 10
 
 
 def _patiently(client: httpx.Client, where: str, body: object, name: str) -> httpx.Response:

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from service_cases import small_problem
 
-from aegis.certificate.comparator import Comparator
-from aegis.handover.exported import as_logged
+from aegis.handover import problem_as_logged
+from aegis.ope import Comparator
 from aegis.problem import Incumbent, Level, Problem, Propensity, dump_problem, parse_problem
-from aegis.service.problems import as_opened, compared_at, live_problem, sent_incumbent, uniform_rates
+from aegis.service.gate_problem import comparators_by_level, live_problem, problem_as_opened, sends_incumbent, uniform_rates
 
 COLUMNS = ("incumbent_dose_0", "incumbent_dose_1", "incumbent_dose_2")
 BASE = Propensity(base="meant", epsilon=0.2)
@@ -45,7 +45,7 @@ def live_dose(**changed: Any) -> Level:
 def test_an_action_or_a_rule_stays_as_it_is(stated: Incumbent) -> None:
     level = live_dose(incumbent=stated)
     assert level.incumbent == stated
-    assert not sent_incumbent(level)
+    assert not sends_incumbent(level)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_an_action_or_a_rule_stays_as_it_is(stated: Incumbent) -> None:
 def test_an_incumbent_in_columns_of_a_log_is_sent_with_each_decision(changed: dict[str, Any], expected: Incumbent) -> None:
     level = live_dose(**changed)
     assert level.incumbent == expected
-    assert sent_incumbent(level)
+    assert sends_incumbent(level)
 
 
 def test_a_log_that_says_nothing_of_the_incumbent_has_none() -> None:
@@ -105,7 +105,7 @@ def test_only_declared_uniform_exploration_tells_the_incumbent() -> None:
     ],
 )
 def test_words_say_over_whom_gains_are(changed: dict[str, Any], words: str) -> None:
-    found = compared_at(live_problem(with_dose(**changed)))
+    found = comparators_by_level(live_problem(with_dose(**changed)))
     assert found == {"recipe": WROTE, "dose": words}
 
 
@@ -125,17 +125,17 @@ levels:
 def test_a_gate_of_an_earlier_release_keeps_its_comparator() -> None:
     opened = dump_problem(parse_problem(EARLIER))
     given = parse_problem(EARLIER.replace("{columns: [p_dose_0, p_dose_1, p_dose_2]}", "{base: meant, epsilon: 0.1}"))
-    found = as_opened(given, opened)
+    found = problem_as_opened(given, opened)
     assert dump_problem(live_problem(found)) == opened
-    assert as_opened(given, dump_problem(live_problem(given))) is given
+    assert problem_as_opened(given, dump_problem(live_problem(given))) is given
     columns = parse_problem(EARLIER)
-    assert as_opened(columns, opened) is columns
+    assert problem_as_opened(columns, opened) is columns
     stated = replace(given, levels=(replace(given.levels[0], incumbent=Incumbent(action=0.0)),))
-    assert as_opened(stated, opened) is stated  # what a file states is never left out in silence
+    assert problem_as_opened(stated, opened) is stated  # what a file states is never left out in silence
 
 
 def test_a_log_keeps_no_promise_about_a_level_that_was_handed_over() -> None:
     live = live_problem(with_dose(propensity=BASE))
-    assert as_logged(live, ()) == live
-    assert as_logged(live, {"recipe"}) == live
-    assert as_logged(live, {"dose"}).level("dose").incumbent == Incumbent(columns=COLUMNS)
+    assert problem_as_logged(live, ()) == live
+    assert problem_as_logged(live, {"recipe"}) == live
+    assert problem_as_logged(live, {"dose"}).level("dose").incumbent == Incumbent(columns=COLUMNS)

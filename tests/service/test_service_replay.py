@@ -29,14 +29,14 @@ from service_cases import (
     told,
 )
 
-from aegis.handover.events import Unit
-from aegis.service.counting import SILENT, Counting
-from aegis.service.errors import ServiceError
-from aegis.service.live import Live
-from aegis.service.reading import Reading
-from aegis.service.store import Database
-from aegis.service.wire import Ask, Report
-from aegis.service.worker import Worker, WorkerGone
+from aegis.handover import UnitCounted
+from aegis.service.episode_counter import SILENT, EpisodeCounter
+from aegis.service.http_errors import ServiceError
+from aegis.service.live_gate import LiveGate
+from aegis.service.schemas import Ask, Report
+from aegis.service.status import GateStatus
+from aegis.service.store.database import Database
+from aegis.service.trainer import TrainerGone, TrainerProcess
 
 EPISODES = st.sampled_from(["a", "b", "c", "d"])
 DOSES = st.sampled_from(["d1", "d2"])
@@ -53,7 +53,7 @@ CALLS = st.one_of(
 )
 
 
-def done(live: Live, counting: Counting, call: tuple[Any, ...]) -> None:
+def done(live: LiveGate, counting: EpisodeCounter, call: tuple[Any, ...]) -> None:
     """Do what a call says; what a gate refuses is part of its life."""
     what, *more = call
     if what == "open":
@@ -95,7 +95,7 @@ def test_a_gate_is_what_its_journal_says(empty: Path, tmp_path_factory: pytest.T
     database = Database.at(path)
     try:
         live = make_live(database, first=10_000)
-        reading = Reading(live)
+        reading = GateStatus(live)
         live.start()
         counting = counting_here(live)
         for call in calls:
@@ -106,7 +106,7 @@ def test_a_gate_is_what_its_journal_says(empty: Path, tmp_path_factory: pytest.T
         before, shown = told(live), reading.gate()
         live.stop()
         again = make_live(database, first=10_000)
-        read = Reading(again)
+        read = GateStatus(again)
         for record in again.journal.news():
             again.state.apply(record)
         assert told(again) == before
@@ -118,35 +118,35 @@ def test_a_gate_is_what_its_journal_says(empty: Path, tmp_path_factory: pytest.T
 # ---- who counts --------------------------------------------------------------------------------------------------------------
 
 
-def counted(counting: Counting) -> None:
+def counted(counting: EpisodeCounter) -> None:
     """Count what is settled, by a worker that may be gone."""
     while True:
         try:
             count_all(counting)
             return
-        except WorkerGone:
+        except TrainerGone:
             continue
 
 
 def test_a_worker_that_is_killed_is_started_again_and_finds_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plant, states, real = small_plant(), [], Live.step
+    plant, states, real = small_plant(), [], LiveGate.step
 
-    def step(live: Live, given: Any, *more: Any, **named: Any) -> Any:
+    def step(live: LiveGate, given: Any, *more: Any, **named: Any) -> Any:
         """Write an episode down, and kill the worker before it is told: it finds that one in the journal, too."""
         found = real(live, given, *more, **named)
-        if kill and isinstance(given, Unit) and given.episode == 6:  # before the freeze, which learns from it
+        if kill and isinstance(given, UnitCounted) and given.episode == 6:  # before the freeze, which learns from it
             worker._process.kill()
             worker._process.join()
         return found
 
-    monkeypatch.setattr(Live, "step", step)
+    monkeypatch.setattr(LiveGate, "step", step)
     for place, kill in enumerate((False, True)):
         store = str(tmp_path / f"{place}.sqlite")
         database = Database.at(store)
         database.upgrade()
         with started(database, plant.problem, **QUICK) as live:
-            worker = Worker(order_of(live, store))
-            counting = Counting(live, worker) if kill else counting_here(live)
+            worker = TrainerProcess(order_of(live, store))
+            counting = EpisodeCounter(live, worker) if kill else counting_here(live)
             for number in range(14):
                 run_plant(plant, live, number, 1)
                 if kill and number == 10:
@@ -242,7 +242,7 @@ def test_a_host_that_fails_pauses_the_gate(file_database: Database) -> None:
 
     with started(file_database, plant.problem, **QUICK) as live:
         run_plant(plant, live, 0, 2)
-        count_all(Counting(live, Broken()))  # type: ignore[arg-type]
+        count_all(EpisodeCounter(live, Broken()))  # type: ignore[arg-type]
         assert "my host has a bug" in str(live.state.opened.paused)
         assert live.state.opened.episode == 2
         run_plant(plant, live, 2, 1)  # decisions go on

@@ -14,8 +14,8 @@ from schemathesis.checks import CHECKS, load_all_checks
 from service_cases import dose, make_live, make_service, post, recipe, records, served
 
 from aegis.service.app import Service
-from aegis.service.store import Database
-from aegis.service.trees import Tree
+from aegis.service.live_episodes import LiveEpisode
+from aegis.service.store.database import Database
 
 load_all_checks()
 WANTED = (
@@ -66,7 +66,7 @@ def test_every_request_is_answered_as_described(fuzzed: tuple[Service, Any], mod
 def test_nothing_odd_reached_the_gate(fuzzed: tuple[Service, Any]) -> None:
     live = fuzzed[0].live
     assert len(records(live)) == live.journal.last  # the chain is whole
-    trees: list[Tree] = list(live.state.trees.values())
+    trees: list[LiveEpisode] = list(live.state.trees.values())
     for tree in trees:
         for item in tree.decisions.values():
             level = live.problem.level(item.level)

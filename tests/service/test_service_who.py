@@ -5,21 +5,21 @@ from __future__ import annotations
 import pytest
 from service_cases import counting_here, inner, key, meta, run_plant, small_plant, taken_up
 
-from aegis.service.live import Live
-from aegis.service.reading import Reading
-from aegis.service.store import Database
-from aegis.service.trees import Tree
-from aegis.service.wire import Report
+from aegis.service.live_episodes import LiveEpisode
+from aegis.service.live_gate import LiveGate
+from aegis.service.schemas import Report
+from aegis.service.status import GateStatus
+from aegis.service.store.database import Database
 
 
-def begun(live: Live, name: str) -> None:
+def begun(live: LiveGate, name: str) -> None:
     """Open an episode with both of its decisions."""
     live.open_episode(key(), name)
     live.decide(key(), name, meta())
     live.decide(key(), name, inner("i"))
 
 
-def ended(live: Live, name: str) -> None:
+def ended(live: LiveGate, name: str) -> None:
     """Report what came of it, and close it."""
     live.report(key(), [Report(episode=name, decision="i", reward=0.0, outcome=0.0)])
     live.close(key(), name)
@@ -38,12 +38,12 @@ def ended(live: Live, name: str) -> None:
     ],
 )
 def test_who_acted(arm: str, policies: dict[str, str], who: str) -> None:
-    assert Tree("e", "now", arm=arm, policies=policies).who() == who
+    assert LiveEpisode("e", "now", arm=arm, policies=policies).who() == who
 
 
 def test_episodes_are_booked_by_who_acted_in_them(waiting: Database) -> None:
     with taken_up(waiting) as live:
-        reading = Reading(live)
+        reading = GateStatus(live)
         counting, before = counting_here(live), live.state.started
         begun(live, "legacys")
         live.say(key(), "approve", "me", "for a test", "inner")

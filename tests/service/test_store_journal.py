@@ -11,10 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from service_cases import GATE
 
-from aegis.service.errors import Conflict, Damaged, StoreUnavailable
-from aegis.service.store import Database, Entry, Journal, gates_in, verify
-from aegis.service.store.journal import PAGE
-from aegis.service.store.tables import challengers, journal
+from aegis.service.http_errors import Conflict, StoreDamaged, StoreUnavailable
+from aegis.service.store.database import Database, challengers_table, journal_table
+from aegis.service.store.journal import PAGE, Journal, JournalEntry, list_gates, verify_chain
 
 
 @pytest.fixture
@@ -22,7 +21,7 @@ def filled(database: Database) -> Journal:
     """Return a journal with ten records."""
     found = Journal(database, GATE)
     for place in range(10):
-        found.append([Entry("episode", {"id": f"e{place}"}, place, f"key-{place}", "r")])
+        found.append([JournalEntry("episode", {"id": f"e{place}"}, place, f"key-{place}", "r")])
     return found
 
 
@@ -34,26 +33,26 @@ def change(database: Database, statement: Any) -> None:
 
 def at(seq: int) -> Any:
     """Return what chooses a record."""
-    return (journal.c.gate == GATE) & (journal.c.seq == seq)
+    return (journal_table.c.gate == GATE) & (journal_table.c.seq == seq)
 
 
 # ---- the chain ---------------------------------------------------------------------------------------------------------------
 
 
 def test_the_chain_is_whole(filled: Journal) -> None:
-    assert verify(filled.database, GATE) == 10
+    assert verify_chain(filled.database, GATE) == 10
     found = list(Journal(filled.database, GATE).read())
     assert [item.seq for item in found] == list(range(1, 11))
     assert [item.body["id"] for item in found] == [f"e{place}" for place in range(10)]
     assert (found[-1].hash, filled.last) == (filled.head, 10)
-    assert gates_in(filled.database) == [GATE]
+    assert list_gates(filled.database) == [GATE]
 
 
 def test_a_long_journal_is_read_in_pages(file_database: Database) -> None:
     written = Journal(file_database, GATE)
-    written.append([Entry("episode", {"id": place}) for place in range(PAGE + 1)])
-    written.append([Entry("episode", {"id": place}) for place in range(PAGE - 1)])
-    assert verify(file_database, GATE) == 2 * PAGE
+    written.append([JournalEntry("episode", {"id": place}) for place in range(PAGE + 1)])
+    written.append([JournalEntry("episode", {"id": place}) for place in range(PAGE - 1)])
+    assert verify_chain(file_database, GATE) == 2 * PAGE
 
 
 @pytest.mark.parametrize(
@@ -64,41 +63,41 @@ def test_a_long_journal_is_read_in_pages(file_database: Database) -> None:
     ],
 )
 def test_an_altered_record_is_found(filled: Journal, column: str, value: Any) -> None:
-    change(filled.database, journal.update().where(at(4)).values({column: value}))
-    with pytest.raises(Damaged, match="record 4 was altered"):
-        verify(filled.database, GATE)
+    change(filled.database, journal_table.update().where(at(4)).values({column: value}))
+    with pytest.raises(StoreDamaged, match="record 4 was altered"):
+        verify_chain(filled.database, GATE)
 
 
 def test_a_removed_record_is_found(filled: Journal) -> None:
-    change(filled.database, journal.delete().where(at(4)))
-    with pytest.raises(Damaged, match="record 4 is missing"):
-        verify(filled.database, GATE)
+    change(filled.database, journal_table.delete().where(at(4)))
+    with pytest.raises(StoreDamaged, match="record 4 is missing"):
+        verify_chain(filled.database, GATE)
 
 
 def test_a_removed_record_is_found_although_the_others_move_up(filled: Journal) -> None:
-    change(filled.database, journal.delete().where(at(4)))
+    change(filled.database, journal_table.delete().where(at(4)))
     for seq in range(5, 11):
-        change(filled.database, journal.update().where(at(seq)).values(seq=seq - 1))
-    with pytest.raises(Damaged, match="record 4 was altered"):
-        verify(filled.database, GATE)
+        change(filled.database, journal_table.update().where(at(seq)).values(seq=seq - 1))
+    with pytest.raises(StoreDamaged, match="record 4 was altered"):
+        verify_chain(filled.database, GATE)
 
 
 def test_records_in_another_order_are_found(filled: Journal) -> None:
     for before, after in ((4, 99), (5, 4), (99, 5)):
-        change(filled.database, journal.update().where(at(before)).values(seq=after))
-    with pytest.raises(Damaged, match="record 4 was altered"):
-        verify(filled.database, GATE)
+        change(filled.database, journal_table.update().where(at(before)).values(seq=after))
+    with pytest.raises(StoreDamaged, match="record 4 was altered"):
+        verify_chain(filled.database, GATE)
 
 
 def test_a_record_of_another_gate_is_found(filled: Journal) -> None:
     other = Journal(filled.database, "other")
-    other.append([Entry("episode", {"id": "x"}, 1, "x", "r")])
-    assert gates_in(filled.database) == ["other", GATE]
-    change(filled.database, journal.delete().where(at(1)))
-    moved = journal.update().where(journal.c.gate == "other").values(gate=GATE)
+    other.append([JournalEntry("episode", {"id": "x"}, 1, "x", "r")])
+    assert list_gates(filled.database) == ["other", GATE]
+    change(filled.database, journal_table.delete().where(at(1)))
+    moved = journal_table.update().where(journal_table.c.gate == "other").values(gate=GATE)
     change(filled.database, moved)
-    with pytest.raises(Damaged, match=r"record 2 was altered"):
-        verify(filled.database, GATE)
+    with pytest.raises(StoreDamaged, match=r"record 2 was altered"):
+        verify_chain(filled.database, GATE)
 
 
 @settings(max_examples=25, deadline=None)
@@ -113,7 +112,7 @@ def test_whatever_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, b
     database = Database.at(tmp_path_factory.mktemp("store") / "gate.sqlite")
     try:
         database.upgrade()
-        Journal(database, GATE).append([Entry("episode", {"body": body}, None, "k")])
+        Journal(database, GATE).append([JournalEntry("episode", {"body": body}, None, "k")])
         assert [item.body for item in Journal(database, GATE).read()] == [{"body": body}]
     finally:
         database.close()
@@ -123,32 +122,32 @@ def test_whatever_is_written_is_read(tmp_path_factory: pytest.TempPathFactory, b
 
 
 def test_a_write_is_all_or_nothing(filled: Journal) -> None:
-    entries = [Entry("episode", {"id": "new"}, 1, "new"), Entry("episode", {"id": "again"}, 1, "key-3")]
+    entries = [JournalEntry("episode", {"id": "new"}, 1, "new"), JournalEntry("episode", {"id": "again"}, 1, "key-3")]
     with pytest.raises(Conflict):
         filled.append(entries, {"1-dose-2": ("digest", b"content")})
-    assert verify(filled.database, GATE) == 10
+    assert verify_chain(filled.database, GATE) == 10
     assert filled.under("new") is None
-    with pytest.raises(Damaged, match="1-dose-2"):
+    with pytest.raises(StoreDamaged, match="1-dose-2"):
         filled.kept("1-dose-2")
     filled.append(entries[:1], {"1-dose-2": ("digest", b"content")})
-    assert (verify(filled.database, GATE), filled.kept("1-dose-2")[1]) == (11, b"content")
+    assert (verify_chain(filled.database, GATE), filled.kept("1-dose-2")[1]) == (11, b"content")
 
 
 def test_what_does_not_fit_in_json_writes_nothing(filled: Journal) -> None:
     for wrong in (float("nan"), {1, 2}):
         with pytest.raises((TypeError, ValueError)):
-            filled.append([Entry("episode", {"id": wrong})])
-    assert filled.append([Entry("episode", {"id": "fine"})])[0].seq == 11
-    assert verify(filled.database, GATE) == 11
+            filled.append([JournalEntry("episode", {"id": wrong})])
+    assert filled.append([JournalEntry("episode", {"id": "fine"})])[0].seq == 11
+    assert verify_chain(filled.database, GATE) == 11
 
 
 def test_a_key_is_used_once(filled: Journal) -> None:
     with pytest.raises(Conflict):
-        filled.append([Entry("episode", {"id": "other"}, 3, "key-3", "other")])
+        filled.append([JournalEntry("episode", {"id": "other"}, 3, "key-3", "other")])
     found = filled.under("key-3")
     assert found is not None
     assert found.body == {"id": "e3"}
-    assert filled.append([Entry("episode", {"id": "next"})])[0].seq == 11  # a refused write leaves no doubt
+    assert filled.append([JournalEntry("episode", {"id": "next"})])[0].seq == 11  # a refused write leaves no doubt
 
 
 class Lost(Exception):
@@ -164,44 +163,44 @@ def test_a_write_in_doubt_is_looked_at_before_the_next(filled: Journal, happened
 
     sa.event.listen(filled.database.engine, "commit", lose)
     with pytest.raises(StoreUnavailable, match="closed the connection"):
-        filled.append([Entry("episode", {"id": "doubt"}, 11, "doubt")])
+        filled.append([JournalEntry("episode", {"id": "doubt"}, 11, "doubt")])
     sa.event.remove(filled.database.engine, "commit", lose)
     assert filled.doubtful
     with pytest.raises(StoreUnavailable, match="looked at first"):
-        filled.append([Entry("episode", {"id": "next"})])
+        filled.append([JournalEntry("episode", {"id": "next"})])
     news = filled.news()
     assert [item.body["id"] for item in news] == (["doubt"] if happened else [])
-    assert filled.append([Entry("episode", {"id": "next"})])[0].seq == 11 + happened
-    assert verify(filled.database, GATE) == 11 + happened
+    assert filled.append([JournalEntry("episode", {"id": "next"})])[0].seq == 11 + happened
+    assert verify_chain(filled.database, GATE) == 11 + happened
 
 
 def test_a_writer_that_fell_behind_cannot_write(filled: Journal) -> None:
     other = Journal(filled.database, GATE)
     assert len(other.news()) == 10
-    other.append([Entry("writer", {"writer": "other"})])
+    other.append([JournalEntry("writer", {"writer": "other"})])
     for _ in range(2):
         with pytest.raises(StoreUnavailable):
-            filled.append([Entry("episode", {"id": "mine"})])
+            filled.append([JournalEntry("episode", {"id": "mine"})])
     assert [item.body for item in filled.news()] == [{"writer": "other"}]
-    assert verify(filled.database, GATE) == 11
+    assert verify_chain(filled.database, GATE) == 11
 
 
 def test_two_writers_never_both_write_a_record(filled: Journal) -> None:
     other = Journal(filled.database, GATE)
     other.news()
     writers: list[Journal] = [filled, other]
-    count: Callable[[], int] = lambda: verify(filled.database, GATE)  # noqa: E731
+    count: Callable[[], int] = lambda: verify_chain(filled.database, GATE)  # noqa: E731
     for place in range(6):
         before, one, two = count(), writers[place % 2], writers[1 - place % 2]
-        one.append([Entry("episode", {"id": place})])
+        one.append([JournalEntry("episode", {"id": place})])
         with pytest.raises(StoreUnavailable):
-            two.append([Entry("episode", {"id": -place})])
+            two.append([JournalEntry("episode", {"id": -place})])
         two.news()
         assert count() == before + 1
 
 
 def test_a_kept_challenger_that_is_gone_is_named(filled: Journal) -> None:
-    filled.append([Entry("event", {})], {"1-dose-2": ("digest", b"content")})
-    change(filled.database, challengers.delete())
-    with pytest.raises(Damaged, match="1-dose-2"):
+    filled.append([JournalEntry("event", {})], {"1-dose-2": ("digest", b"content")})
+    change(filled.database, challengers_table.delete())
+    with pytest.raises(StoreDamaged, match="1-dose-2"):
         filled.kept("1-dose-2")

@@ -34,11 +34,13 @@ from aegis.errors import SettingError
 from aegis.handover import GateSettings
 from aegis.problem import parse_problem
 from aegis.service.app import Service
-from aegis.service.errors import Conflict, ServiceError, Standby, StoreUnavailable
-from aegis.service.live import Live
-from aegis.service.store import Database, Lease, verify
-from aegis.service.wire import Ask
-from aegis.service.wireless import Line
+from aegis.service.client.transport import GateConnection
+from aegis.service.http_errors import Conflict, NotWriter, ServiceError, StoreUnavailable
+from aegis.service.live_gate import LiveGate
+from aegis.service.schemas import Ask
+from aegis.service.store.database import Database
+from aegis.service.store.journal import verify_chain
+from aegis.service.store.lease import Lease
 
 HOLDER = """
 import sys, time
@@ -59,7 +61,7 @@ def second(database: Database) -> Iterator[Database]:
         found.close()
 
 
-def lose(live: Live) -> None:
+def lose(live: LiveGate) -> None:
     """Take the lease away from a gate without its noticing, as a broken connection does."""
     lease = live.lease
     if live.database.file is not None:
@@ -112,19 +114,19 @@ def test_a_second_writer_stands_by_until_the_first_ends(database: Database) -> N
     with second(database) as again:
         one, two = make_live(database), make_live(again)
         one.start()
-        with pytest.raises(Standby):
+        with pytest.raises(NotWriter):
             two.start()
-        with pytest.raises(Standby):
+        with pytest.raises(NotWriter):
             two.open_episode(key(), "e")
         play(one, "e0")
         one.stop()
-        with pytest.raises(Standby):
+        with pytest.raises(NotWriter):
             play(one, "e1")
         two.start()
         assert two.state.trees["e0"].settled(two.problem)
         play(two, "e1")
         two.stop()
-    assert verify(database, GATE) == 2 + 6 + 1 + 6
+    assert verify_chain(database, GATE) == 2 + 6 + 1 + 6
 
 
 def test_a_writer_that_lost_its_lease_cannot_write(database: Database) -> None:
@@ -134,13 +136,13 @@ def test_a_writer_that_lost_its_lease_cannot_write(database: Database) -> None:
         play(one, "e0")
         lose(one)
         two.start()
-        before = verify(database, GATE)
+        before = verify_chain(database, GATE)
         with pytest.raises(StoreUnavailable):
             one.open_episode(key(), "mine")
         for _ in range(3):
-            with pytest.raises(Standby):
+            with pytest.raises(NotWriter):
                 one.open_episode(key(), "mine")
-        assert verify(database, GATE) == before
+        assert verify_chain(database, GATE) == before
         play(two, "e1")
         assert "mine" not in two.state.trees
         one.stop()
@@ -154,9 +156,9 @@ def test_a_writer_that_lost_its_lease_to_nobody_goes_on(database: Database) -> N
         play(live, "e1")
         live.journal.doubtful = True  # as after a write that was not confirmed: the lease is taken again
         play(live, "e2")
-        with second(database) as again, pytest.raises(Standby):
+        with second(database) as again, pytest.raises(NotWriter):
             make_live(again).start()
-    assert verify(database, GATE) == 2 + 18
+    assert verify_chain(database, GATE) == 2 + 18
 
 
 def test_a_gate_that_cannot_start_lets_go(database: Database) -> None:
@@ -180,7 +182,7 @@ def _other_problem() -> str:
 @pytest.mark.parametrize("name", ["", "a/b", "x" * 65, "..", "a\x00b"])
 def test_a_gate_has_a_name_that_can_be_a_file(file_database: Database, name: str) -> None:
     with pytest.raises(SettingError, match="name"):
-        Live(file_database, name, small_problem(), GateSettings(), SEED)
+        LiveGate(file_database, name, small_problem(), GateSettings(), SEED)
 
 
 # ---- writes in doubt ---------------------------------------------------------------------------------------------------------
@@ -208,7 +210,7 @@ def test_a_request_in_doubt_gets_one_answer(database: Database, happened: bool) 
         decisions = live.state.trees["e"].decisions
         assert list(decisions) == (["r", "d", "d2"] if happened else ["r", "d2", "d"])
         assert decisions["d"].action == answer["index"]
-    assert verify(database, GATE) == 2 + 5
+    assert verify_chain(database, GATE) == 2 + 5
 
 
 # ---- services ----------------------------------------------------------------------------------------------------------------
@@ -232,7 +234,7 @@ def test_an_opening_in_doubt_is_done_once(database: Database, happened: bool) ->
         assert opened["opened"] == live.state.trees["e"].at
         with pytest.raises(Conflict, match="was opened before"):
             live.open_episode("yours", "e")
-    assert verify(database, GATE) == 2 + 2
+    assert verify_chain(database, GATE) == 2 + 2
 
 
 def test_a_standby_takes_over(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,7 +266,7 @@ def test_a_standby_takes_over_when_the_writer_is_killed(helper: Helper, store: s
     try:
         one.start()
         two.start(wait=False)
-        line, other = Line(one.url, None, 10.0), Line(two.url, None, 10.0)
+        line, other = GateConnection(one.url, None, 10.0), GateConnection(two.url, None, 10.0)
         line.ask("POST", "/v1/episodes", {"id": "e"}, key())
         answer = line.ask("POST", "/v1/episodes/e/decisions", recipe(), "mine")
         line.hang_up()
@@ -299,6 +301,6 @@ def test_a_second_service_without_standby_does_not_start(file_database: Database
     with second(file_database) as again:
         one, two = make_service(make_live(file_database)), make_service(make_live(again))
         one.start()
-        with pytest.raises(Standby):
+        with pytest.raises(NotWriter):
             two.start()
         one.stop()

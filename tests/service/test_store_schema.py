@@ -14,12 +14,11 @@ import sqlalchemy as sa
 from service_cases import GATE, played, started
 
 from aegis.errors import AegisError, InputError, SettingError
-from aegis.service.errors import Damaged, StoreUnavailable
-from aegis.service.store import Database, Entry, Journal, verify
-from aegis.service.store.backup import backup, restore
-from aegis.service.store.database import MIGRATIONS
-from aegis.service.store.tables import metadata
-from aegis.service.tokens import find_token, make_token
+from aegis.service.auth import find_token, make_token
+from aegis.service.http_errors import StoreDamaged, StoreUnavailable
+from aegis.service.store.backup import restore_backup, write_backup
+from aegis.service.store.database import MIGRATIONS, Database, metadata
+from aegis.service.store.journal import Journal, JournalEntry, verify_chain
 
 # ---- schema ------------------------------------------------------------------------------------------------------------------
 
@@ -109,19 +108,19 @@ def kept(database: Database, tmp_path: Path) -> Path:
     """Return a backup of a store with a gate, a challenger and tokens."""
     played(database, 3)
     written = Journal(database, "other")
-    written.append([Entry("event", {"a": 1.5, "ü": None})], {"1-dose-2": ("digest", bytes(range(256)))})
+    written.append([JournalEntry("event", {"a": 1.5, "ü": None})], {"1-dose-2": ("digest", bytes(range(256)))})
     make_token(database, "me", "viewer")
     path = tmp_path / "backup.jsonl.gz"
-    assert backup(database, path) == 2 + 3 * 6 + 1 + 1 + 1
+    assert write_backup(database, path) == 2 + 3 * 6 + 1 + 1 + 1
     return path
 
 
 def test_a_backup_goes_into_another_store(database: Database, kept: Path, other_store: str) -> None:
     secret = make_token(database, "late", "operator")
-    backup(database, kept)
+    write_backup(database, kept)
     other = Database.at(other_store)
     try:
-        assert restore(other, kept) == 24
+        assert restore_backup(other, kept) == 24
         for gate in (GATE, "other"):
             assert list(Journal(other, gate).read()) == list(Journal(database, gate).read())
         assert Journal(other, "other").kept("1-dose-2") == ("digest", bytes(range(256)))
@@ -131,7 +130,7 @@ def test_a_backup_goes_into_another_store(database: Database, kept: Path, other_
         with started(other) as live:
             assert live.state.started == 3
         with pytest.raises(SettingError, match="not empty"):
-            restore(other, kept)
+            restore_backup(other, kept)
     finally:
         other.close()
 
@@ -190,19 +189,19 @@ def test_a_damaged_backup_is_refused_and_leaves_nothing(kept: Path, database: Da
         damage(path)
         other = Database.at(tmp_path / f"restored-{place}.sqlite")
         try:
-            with pytest.raises((InputError, Damaged)):
-                print(what, restore(other, path))  # the name of what was taken, if it was
+            with pytest.raises((InputError, StoreDamaged)):
+                print(what, restore_backup(other, path))  # the name of what was taken, if it was
             for name in ("journal", "challengers", "tokens"):
                 with other.engine.connect() as connection:
                     assert connection.execute(sa.select(sa.func.count()).select_from(metadata.tables[name])).scalar() == 0, what
-            assert restore(other, kept) == 23, what
+            assert restore_backup(other, kept) == 23, what
         finally:
             other.close()
 
 
 def test_a_backup_that_is_not_there(tmp_path: Path, file_database: Database) -> None:
     with pytest.raises(InputError, match="nowhere"):
-        restore(file_database, tmp_path / "nowhere.gz")
+        restore_backup(file_database, tmp_path / "nowhere.gz")
 
 
 def test_a_backup_while_the_gate_goes_on_is_of_one_moment(database: Database, tmp_path: Path, other_store: str) -> None:
@@ -212,14 +211,14 @@ def test_a_backup_while_the_gate_goes_on_is_of_one_moment(database: Database, tm
         place = 0
         while not going.is_set():
             place += 1
-            written.append([Entry("event", {"place": place})], {f"{place}-dose-2": ("digest", b"x" * 100)})
+            written.append([JournalEntry("event", {"place": place})], {f"{place}-dose-2": ("digest", b"x" * 100)})
 
     thread = threading.Thread(target=write)
     thread.start()
     try:
         for place in range(8):
             path = tmp_path / f"{place}.gz"
-            backup(database, path)
+            write_backup(database, path)
             rows = [json.loads(line) for line in _lines(path)[1:-1]]
             journalled = {json.loads(row["body"])["place"] for name, row in rows if name == "journal"}
             kept = {int(row["name"].split("-")[0]) for name, row in rows if name == "challengers"}
@@ -229,7 +228,7 @@ def test_a_backup_while_the_gate_goes_on_is_of_one_moment(database: Database, tm
         thread.join()
     other = Database.at(other_store)
     try:
-        restore(other, path)
-        assert verify(other, GATE) == len(journalled)
+        restore_backup(other, path)
+        assert verify_chain(other, GATE) == len(journalled)
     finally:
         other.close()

@@ -18,8 +18,7 @@ from interference_logs import ATTACKS, IN_ORDER, TRUTHS, UNSEEN
 
 from aegis.audit import audit_log
 from aegis.certificate import certify
-from aegis.logs import Source
-from aegis.logs.tidy import to_table
+from aegis.logs import Source, to_table
 from aegis.policies import Function
 from aegis.problem import Array, Level, Rows
 from aegis.rng import stream

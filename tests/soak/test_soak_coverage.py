@@ -14,8 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 from scipy.stats import binom
 
-from aegis.validation import excess, rates, together
-from aegis.validation import stored as stored_runs
+from aegis.validation import excess_p_value, joint_violations, stored_runs, violation_rates
 from coverage import DELTA, FOLDER, replicate_all, stored
 from coverage_gates import gates
 from coverage_studies import studies
@@ -30,12 +29,12 @@ MOST = int(binom.ppf(0.99, RUNS, DELTA))  # of a thousand: 66
 def test_no_bound_exceeds_the_truth_more_often_than_promised(name: str) -> None:
     replicate_all([name], RUNS, FOLDER, workers=1)
     outcomes = [outcome for outcome in stored(name, FOLDER) if outcome.run < RUNS]
-    found = rates(outcomes, DELTA)
+    found = violation_rates(outcomes, DELTA)
     assert {rate.runs for rate in found} == {RUNS}
     for rate in found:
         assert rate.p_value > SIGNIFICANT, rate
-    for violations, runs in together(outcomes).values():
-        assert excess(violations, runs, DELTA) > SIGNIFICANT
+    for violations, runs in joint_violations(outcomes).values():
+        assert excess_p_value(violations, runs, DELTA) > SIGNIFICANT
     if name.startswith("additive"):
         inner = next(rate for rate in found if (rate.method, rate.scope, rate.what) == ("auto", ("inner",), "value"))
         assert inner.bound > 0.3 * inner.truth
@@ -45,9 +44,9 @@ def test_no_bound_exceeds_the_truth_more_often_than_promised(name: str) -> None:
 def test_gains_over_the_incumbent_exceed_the_truth_in_at_most_so_many_runs(name: str) -> None:
     replicate_all([name], RUNS, FOLDER, workers=1)
     outcomes = [outcome for outcome in stored(name, FOLDER) if outcome.run < RUNS]
-    for rate in rates(outcomes, DELTA):
+    for rate in violation_rates(outcomes, DELTA):
         assert rate.runs == RUNS and rate.violations <= MOST, rate
-    assert all(violations <= MOST for violations, _ in together(outcomes).values())
+    assert all(violations <= MOST for violations, _ in joint_violations(outcomes).values())
 
 
 @pytest.mark.parametrize("name", gates())

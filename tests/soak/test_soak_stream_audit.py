@@ -44,7 +44,7 @@ MOST_PAUSES = 2  # of 200: one in a hundred
 
 def world_gate(name: str, legacy: str, seed: int, **settings: object) -> Handover:
     """Return a gate on a simulated world."""
-    from aegis.cli.objects import load_legacy
+    from aegis.api import load_legacy
 
     world = make_world(name, **settings)
     return Handover(world, load_legacy(legacy, world), HOSTS["greedy"](), GateSettings(upgrades=False), seed)

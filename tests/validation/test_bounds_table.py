@@ -8,7 +8,7 @@ import pytest
 from aegis.errors import ModelError
 from aegis.evidence import (
     Bound,
-    Reading,
+    BoundOrigin,
     bca_bootstrap,
     central_limit,
     empirical_bernstein,
@@ -21,9 +21,9 @@ from aegis.evidence import (
 )
 from aegis.problem import Array
 from aegis.rng import stream
-from aegis.validation.bounds import BOUNDS, RESAMPLES
-from aegis.validation.sample import Sample
-from aegis.validation.traces import Looks, looks
+from aegis.validation import BOUNDS
+from aegis.validation.bound_table import RESAMPLES, BoundSample
+from aegis.validation.bound_traces import LookTrace, look_counts
 
 NEVER = {
     "PRISM, lambda* and largest weight",
@@ -37,7 +37,7 @@ NEVER = {
 FIXED = {"PRISM, lambda 1/sqrt(K)", "LS, lambda 1/sqrt(K)", "Hoeffding", "empirical Bernstein"}
 
 
-def sample(what: str, units: int = 300, largest: float = 2.0, run: int = 0, particles: int = 1) -> Sample:
+def sample(what: str, units: int = 300, largest: float = 2.0, run: int = 0, particles: int = 1) -> BoundSample:
     """Two-valued weights 0 or 2 and rewards that are higher where the candidate goes: the value is 0.6, the gain 0.1."""
     rng = stream(3, "bounds table", run)
 
@@ -51,14 +51,25 @@ def sample(what: str, units: int = 300, largest: float = 2.0, run: int = 0, part
     prior = prior_earned if what == "value" else prior_earned - prior_rewards
     split = np.stack([values] * particles, axis=1)
     shares = np.full(particles, 1.0 / particles)
-    return Sample(
-        what, values, earned, weights, split, shares, prior, prior_earned, largest, 0.05, looks(units), stream(1, "draws", run)
+    return BoundSample(
+        what,
+        values,
+        earned,
+        weights,
+        split,
+        shares,
+        prior,
+        prior_earned,
+        largest,
+        0.05,
+        look_counts(units),
+        stream(1, "draws", run),
     )
 
 
-def trace(name: str, given: Sample) -> Looks:
+def trace(name: str, given: BoundSample) -> LookTrace:
     found = BOUNDS[name].trace(given)
-    assert isinstance(found, Looks)
+    assert isinstance(found, LookTrace)
     return found
 
 
@@ -97,14 +108,16 @@ def test_entries_are_the_bounds_of_the_evidence_room() -> None:
     assert trace("central limit", gain).last == central_limit(gain.values, 0.05)
     path = lower_path(gain.values + 1.0, value_grid(gain.centre), 0.05, 2.0) - 1.0
     assert trace("betting path", gain).values == pytest.approx(path)
-    observed = published_bound(value.earned, 0.05, "closed form", 2.0, reading=Reading(largest_from="observed"))
+    observed = published_bound(value.earned, 0.05, "closed form", 2.0, reading=BoundOrigin(largest_from="observed"))
     assert trace("PRISM, lambda* and largest weight", value).last == observed
     assert trace("PRISM, lambda 1/sqrt(K)", value).last == published_bound(value.earned, 0.05, "root", 2.0)
     spread = float(np.square(2.0 - value.prior_earned).mean())
     lam = np.sqrt(2 * np.log(1 / 0.05) / (300 * spread))  # the closed form for 300 units that spread as the prior ones
     given = published_bound(value.earned, 0.05, float(lam), 2.0)
     assert lam < 0.45 and trace("PRISM, lambda fixed", value).last.value == pytest.approx(given.value)
-    as_published = published_gain(gain.earned, gain.legacy, 0.05, "closed form", 2.0, reading=Reading(largest_from="observed"))
+    as_published = published_gain(
+        gain.earned, gain.legacy, 0.05, "closed form", 2.0, reading=BoundOrigin(largest_from="observed")
+    )
     assert trace("PRISM, gain as published", gain).last == as_published
     gate = trace("PRISM, gate of Algorithm 2", gain).last
     assert gate.value == pytest.approx(observed_estimate(gain) - float(gain.legacy.mean()))
@@ -117,7 +130,7 @@ def test_entries_are_the_bounds_of_the_evidence_room() -> None:
     assert trace("bootstrap, BCa", sample("value")).values == pytest.approx(means)
 
 
-def observed_estimate(given: Sample) -> float:
+def observed_estimate(given: BoundSample) -> float:
     return published_bound(given.earned, 0.05, "closed form", 2.0).estimate
 
 
@@ -146,15 +159,15 @@ def test_a_bootstrap_without_spread_is_left_out(monkeypatch: pytest.MonkeyPatch)
             raise ModelError("all resampled means lie on one side of the mean")
         return central_limit(values, 0.05)
 
-    monkeypatch.setattr("aegis.validation.bounds.bca_bootstrap", picky)
+    monkeypatch.setattr("aegis.validation.bound_table.bca_bootstrap", picky)
     assert trace("bootstrap, BCa", sample("gain")).counts[0] >= 100
     assert BOUNDS["bootstrap, BCa"].trace(sample("gain", 60)) is None
 
 
 def test_looks() -> None:
-    assert looks(20).tolist() == [10, 13, 17, 20]
-    assert looks(13).tolist() == [10, 13]
-    assert looks(7).tolist() == [7]
-    assert looks(500, only_end=True).tolist() == [500]
-    found = Looks(trace("Hoeffding", sample("gain")).last, np.array([10, 13, 17]), np.array([0.1, 0.3, 0.2]))
+    assert look_counts(20).tolist() == [10, 13, 17, 20]
+    assert look_counts(13).tolist() == [10, 13]
+    assert look_counts(7).tolist() == [7]
+    assert look_counts(500, only_end=True).tolist() == [500]
+    found = LookTrace(trace("Hoeffding", sample("gain")).last, np.array([10, 13, 17]), np.array([0.1, 0.3, 0.2]))
     assert (found.above(0.05), found.above(0.1), found.above(0.25), found.above(0.3)) == (10, 13, 13, None)

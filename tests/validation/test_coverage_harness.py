@@ -7,15 +7,14 @@ import pytest
 from scipy.stats import binom
 from validation_cases import all_kinds, gates, null, studies
 
-from aegis.certificate import Candidate
-from aegis.certificate.comparator import LOGGER, Comparator
-from aegis.certificate.sides import Sides
+from aegis.certificate import Candidate, UnitSplit
 from aegis.errors import SettingError
+from aegis.ope import LOGGER_COMPARATOR, Comparator
 from aegis.policies import Function
 from aegis.problem import Array, Batch, Level, Problem, Rows
 from aegis.rng import stream
-from aegis.validation import Outcome, Study, coverage, excess, rates, together
-from aegis.validation.coverage import CLUSTER, repeated
+from aegis.validation import ClaimOutcome, Study, coverage, excess_p_value, joint_violations, violation_rates
+from aegis.validation.coverage_study import CLUSTER, repeat_episodes
 from aegis.worlds import make_world
 
 BARELY = 1e-3  # a p-value below this in a handful of pinned runs is no accident
@@ -52,11 +51,11 @@ def test_bounds_stay_below_the_truth_in_a_few_runs(name: str) -> None:
     runs, scopes = REDUCED[name]
     study = replace(studies()[name], oracle_episodes=1000, scopes=scopes)
     outcomes = coverage(study, range(runs))
-    for rate in rates(outcomes, study.delta):
+    for rate in violation_rates(outcomes, study.delta):
         assert rate.runs == runs
         assert rate.p_value > BARELY, rate
-    for violations, count in together(outcomes).values():
-        assert excess(violations, count, study.delta) > BARELY
+    for violations, count in joint_violations(outcomes).values():
+        assert excess_p_value(violations, count, study.delta) > BARELY
 
 
 @pytest.mark.parametrize("name", [name for name in studies() if name.startswith("incumbent: ")])
@@ -66,9 +65,9 @@ def test_bounds_of_gains_over_the_incumbent_stay_below_the_truth_in_a_few_runs(n
     study = replace(study, oracle_episodes=1000, scopes=scopes or study.scopes)
     outcomes = coverage(study, range(runs))
     most = int(binom.ppf(0.99, runs, study.delta))
-    for rate in rates(outcomes, study.delta):
+    for rate in violation_rates(outcomes, study.delta):
         assert rate.violations <= most, rate
-    for violations, count in together(outcomes).values():
+    for violations, count in joint_violations(outcomes).values():
         assert count == runs and violations <= most
 
 
@@ -99,7 +98,7 @@ def test_nothing_is_handed_over_or_certified_without_a_gain_over_the_incumbent(
     found = [item for number in range(runs) for item in run(number)]
     assert sum(item["wrong"] for item in found) <= (0 if "equal" in name else binom.ppf(0.99, runs, 0.05))
     if "beats" in name:  # exploration is all that a handover could save: compared with the log it is handed over soon
-        monkeypatch.setattr(Comparator, "of", lambda *given, **named: LOGGER)
+        monkeypatch.setattr(Comparator, "of", lambda *given, **named: LOGGER_COMPARATOR)
         assert sum(item["wrong"] for number in range(3) for item in run(number)) >= 2
     if "upgrade" in name or "equal" in name:  # the first handover was right; the reason of a refusal is the identity
         assert sum(item["other"] for item in found) >= (runs if "equal" in name else 9)
@@ -116,7 +115,7 @@ def test_bounds_stay_below_the_truth_on_long_logs(name: str) -> None:
 
 def test_learned_gains_are_certified_so_that_the_bounds_say_something() -> None:
     outcomes = coverage(replace(studies()["additive, uniform"], oracle_episodes=1000, methods=("auto", "plain")), range(3))
-    found = {(rate.method, rate.scope, rate.what): rate for rate in rates(outcomes, 0.05)}
+    found = {(rate.method, rate.scope, rate.what): rate for rate in violation_rates(outcomes, 0.05)}
     inner = found["auto", ("inner",), "gain"]
     assert 0 < inner.bound < inner.truth
     assert found["auto", ("inner",), "value"].bound > 0.5
@@ -132,7 +131,7 @@ def test_nulls_move_far_from_the_legacy(name: str) -> None:
 class Peeking:
     """A learner that remembers the best certified decisions and repeats what was done there; it is uniform elsewhere."""
 
-    def __call__(self, problem: Problem, log: Batch, run: int) -> tuple[Candidate, Sides]:
+    def __call__(self, problem: Problem, log: Batch, run: int) -> tuple[Candidate, UnitSplit]:
         table, reward = log.levels["inner"], np.asarray(log.reward)
         best = np.flatnonzero(reward > np.quantile(reward, 0.97))
         repeats = {float(table.context["Q"][row]): int(table.action[row]) for row in best}
@@ -141,7 +140,7 @@ class Peeking:
             found = np.array([repeats.get(float(value), -1) for value in rows["Q"]])
             return np.where(found[:, None] < 0, 1 / 11, np.arange(11) == found[:, None])
 
-        return Candidate(Function(problem, choose, ["inner"], WITHOUT_EFFECT.legacy("uniform"))), Sides(())
+        return Candidate(Function(problem, choose, ["inner"], WITHOUT_EFFECT.legacy("uniform"))), UnitSplit(())
 
 
 WITHOUT_EFFECT = make_world("additive", f_a=0.0, inner_steps=5)  # no inner action matters: every gain is exactly 0
@@ -150,7 +149,7 @@ WITHOUT_EFFECT = make_world("additive", f_a=0.0, inner_steps=5)  # no inner acti
 def test_the_harness_catches_a_candidate_that_has_seen_the_certified_units() -> None:
     study = Study(WITHOUT_EFFECT, "uniform", Peeking(), 200, scopes=(("inner",),), oracle_episodes=500, known_gain=0.0)
     outcomes = coverage(replace(study, methods=("auto", "plain")), range(4))
-    for rate in rates(outcomes, 0.05):
+    for rate in violation_rates(outcomes, 0.05):
         if rate.what == "gain":
             assert rate.violations == 4, rate
             assert rate.p_value < BARELY
@@ -168,7 +167,7 @@ def test_clusters_are_whole_copies() -> None:
     study = Study(make_world("clinic"), "uniform", all_kinds, 40, clustered=True)
     assert study.problem.cluster == CLUSTER
     legacy = study.world.legacy("uniform")
-    plain, log = study.world.episodes(0, 40, legacy, 3), repeated(study.world.episodes(0, 40, legacy, 3), stream(1, "x"))
+    plain, log = study.world.episodes(0, 40, legacy, 3), repeat_episodes(study.world.episodes(0, 40, legacy, 3), stream(1, "x"))
     assert log.cluster is not None
     assert set(log.cluster.tolist()) == set(range(40))
     assert 40 < len(log) <= 120 and len(np.unique(log.episode)) == len(log)
@@ -177,8 +176,8 @@ def test_clusters_are_whole_copies() -> None:
 
 
 def test_rates_and_families() -> None:
-    def one(run: int, what: str, alone: bool, shared: bool) -> Outcome:
-        return Outcome(run, "auto", ("inner",), what, 0.5, 0.1 * run, alone, shared, 10, 0.7)
+    def one(run: int, what: str, alone: bool, shared: bool) -> ClaimOutcome:
+        return ClaimOutcome(run, "auto", ("inner",), what, 0.5, 0.1 * run, alone, shared, 10, 0.7)
 
     outcomes = [
         one(0, "gain", True, False),
@@ -186,12 +185,12 @@ def test_rates_and_families() -> None:
         one(1, "gain", False, False),
         one(1, "value", True, True),
     ]
-    gain, value = rates(outcomes, 0.05)
+    gain, value = violation_rates(outcomes, 0.05)
     assert (gain.what, gain.violations, gain.share, gain.runs) == ("gain", 1, 0.5, 2)
     assert (value.violations, value.bound) == (2, 0.05)
     assert value.p_value == pytest.approx(0.05**2)
     assert gain.p_value == pytest.approx(1 - 0.95**2)
-    assert together(outcomes) == {"auto": (2, 2)}
+    assert joint_violations(outcomes) == {"auto": (2, 2)}
     assert value.plain()["violations"] == 2
 
 

@@ -10,24 +10,24 @@ import numpy as np
 import pytest
 from validation_cases import studies
 
-from aegis.certificate.comparator import Comparator
 from aegis.errors import SettingError
+from aegis.ope import Comparator
 from aegis.policies import Capped, Floored, Function, Hybrid, Logged, StatedIncumbent, with_incumbent, without_exploration
 from aegis.problem import Array, Batch, Incumbent, Level, Policy, Problem, Propensity, Rows
 from aegis.validation import (
+    LearnerSetting,
+    LongRuns,
     Oracle,
-    Setting,
     Study,
-    acting,
     acting_incumbent,
-    compared_problem,
+    judge_for,
     make_trial,
     named_learner,
+    problem_with_comparator,
+    runnable_policy,
     validate,
 )
-from aegis.validation.incumbents import compared_words
-from aegis.validation.plant_truth import LongRuns, judge_of
-from aegis.validation.truth import short
+from aegis.validation.truth import comparator_phrase, short_world
 from aegis.worlds import World, make_world, true_value
 
 WORLD = make_world("additive", inner_steps=3)
@@ -45,7 +45,7 @@ class ByAction:
 @functools.cache
 def known(spec: str, others: bool = False) -> tuple[Oracle, Problem]:
     legacy = WORLD.legacy(spec)
-    problem = compared_problem(WORLD.problem, legacy)
+    problem = problem_with_comparator(WORLD.problem, legacy)
     return Oracle(WORLD, legacy, 2000, incumbent=acting_incumbent(problem, legacy), others=others), problem
 
 
@@ -54,12 +54,12 @@ def known(spec: str, others: bool = False) -> tuple[Oracle, Problem]:
 @pytest.mark.parametrize("spec", [CONSTANT, "natural:epsilon=0.3"])
 def test_simulated_gains_over_the_incumbent_agree_with_integration(spec: str, scope: tuple[str, ...], others: bool) -> None:
     oracle, problem = known(spec, others)
-    legacy, world = oracle.legacy, short(WORLD)
+    legacy, world = oracle.legacy, short_world(WORLD)
     candidate = Capped(problem, ByAction(), Logged(problem), 2.0, scope)
     truth = oracle.truth(candidate, scope)
     bare = without_exploration(legacy)
     elsewhere = bare if others else legacy
-    there = acting(candidate, legacy)
+    there = runnable_policy(candidate, legacy)
     gain = true_value(world, Hybrid(problem, scope, there, elsewhere)) - true_value(
         world, Hybrid(problem, scope, bare, elsewhere)
     )
@@ -96,9 +96,9 @@ class Own:
 
 def test_long_runs_agree_with_the_equations() -> None:
     legacy = WORLD.legacy(CONSTANT)
-    problem = compared_problem(WORLD.problem, legacy)
+    problem = problem_with_comparator(WORLD.problem, legacy)
     incumbent = acting_incumbent(problem, legacy)
-    exact, long = judge_of(WORLD, legacy, 2000, incumbent), judge_of(Own(), legacy, 2000, incumbent)
+    exact, long = judge_for(WORLD, legacy, 2000, incumbent), judge_for(Own(), legacy, 2000, incumbent)
     assert isinstance(long, LongRuns)
     for scope in (("inner",), ("meta", "inner")):
         candidate = Capped(problem, ByAction(), Logged(problem), 2.0)
@@ -112,18 +112,18 @@ def test_long_runs_agree_with_the_equations() -> None:
 
 def test_who_is_compared_with_whom() -> None:
     legacy = WORLD.legacy(CONSTANT)
-    stated = compared_problem(WORLD.problem, legacy)
+    stated = problem_with_comparator(WORLD.problem, legacy)
     assert stated == with_incumbent(WORLD.problem, legacy)
     assert Comparator.of(stated).levels == {"inner"} and Comparator.of(stated).ratio(stated.scope(["inner"])) == 1 / 0.8
-    assert compared_words(stated, ("inner",)).startswith("the incumbent (the rule 'constant')")
-    logger = compared_problem(stated, legacy, "logger")
+    assert comparator_phrase(stated, ("inner",)).startswith("the incumbent (the rule 'constant')")
+    logger = problem_with_comparator(stated, legacy, "logger")
     assert not Comparator.of(logger).levels and acting_incumbent(logger, legacy) is None
-    assert "the policy that wrote the log, exploration included" in compared_words(logger, ("inner",))
-    assert compared_problem(WORLD.problem, legacy, "logger") == WORLD.problem
+    assert "the policy that wrote the log, exploration included" in comparator_phrase(logger, ("inner",))
+    assert problem_with_comparator(WORLD.problem, legacy, "logger") == WORLD.problem
     own = Function(WORLD.problem, uniform)  # a legacy that is code: who acts without its exploration is not known
-    assert compared_problem(WORLD.problem, own) == WORLD.problem
+    assert problem_with_comparator(WORLD.problem, own) == WORLD.problem
     with pytest.raises(SettingError, match=r"unknown comparator 'loger' .did you mean 'logger'"):
-        compared_problem(WORLD.problem, legacy, "loger")
+        problem_with_comparator(WORLD.problem, legacy, "loger")
 
 
 def uniform(level: Level, rows: Rows) -> Array:
@@ -146,8 +146,8 @@ def test_an_incumbent_known_by_columns_cannot_act() -> None:
 
 def test_candidates_that_rest_on_the_log_or_the_incumbent_can_act() -> None:
     legacy = WORLD.legacy(CONSTANT)
-    problem = compared_problem(WORLD.problem, legacy)
-    floored = acting(Floored(problem, StatedIncumbent(problem), Logged(problem), 0.25, ["inner"]), legacy)
+    problem = problem_with_comparator(WORLD.problem, legacy)
+    floored = runnable_policy(Floored(problem, StatedIncumbent(problem), Logged(problem), 0.25, ["inner"]), legacy)
     assert isinstance(floored, Floored) and floored.legacy is legacy and floored.share == 0.25 and floored.levels == {"inner"}
     assert isinstance(floored.new, Hybrid) and floored.new.legacy is legacy
     truth = known(CONSTANT)[0].truth(Floored(problem, StatedIncumbent(problem), Logged(problem), 0.5, ["inner"]), ("inner",))
@@ -157,13 +157,13 @@ def test_candidates_that_rest_on_the_log_or_the_incumbent_can_act() -> None:
 @pytest.mark.parametrize("spec", [CONSTANT, "sign:epsilon=0.3", "natural:epsilon=0.4"])
 def test_a_null_candidate_is_null_against_the_incumbent(spec: str) -> None:
     trial = make_trial(WORLD, spec, "null", **QUICK)
-    judge = judge_of(WORLD, trial.legacy, 4000, acting_incumbent(trial.problem, trial.legacy))
-    setting = Setting(WORLD, trial.legacy, ("inner",), judge, 1, trial.problem)
+    judge = judge_for(WORLD, trial.legacy, 4000, acting_incumbent(trial.problem, trial.legacy))
+    setting = LearnerSetting(WORLD, trial.legacy, ("inner",), judge, 1, trial.problem)
     candidate = named_learner("null").prepare(setting)(WORLD.episodes(0, 30, trial.legacy, 1), 0)
     truth = judge.truth(candidate.policy, ("inner",))
     assert -0.3 < truth.gain + 3 * truth.gain_error <= 0  # of a reward that spans 20
     if spec == CONSTANT:
-        over_log = judge_of(WORLD, trial.legacy, 4000).truth(candidate.policy, ("inner",))
+        over_log = judge_for(WORLD, trial.legacy, 4000).truth(candidate.policy, ("inner",))
         assert over_log.gain > 0.3  # better than the log, which explores
 
 
@@ -193,7 +193,7 @@ def test_studies_over_the_incumbent_are_what_their_names_say(name: str) -> None:
     if "null" not in name and "worse" not in name and "stake" not in name:
         return
     candidate, _ = study.learner(study.problem, study.log(legacy, 0), 0)
-    world, incumbent = short(study.world), without_exploration(legacy)
+    world, incumbent = short_world(study.world), without_exploration(legacy)
     for scope in study.scopes or ():
         there = true_value(world, Hybrid(study.problem, scope, candidate.policy, legacy))
         gain = there - true_value(world, Hybrid(study.problem, scope, incumbent, legacy))

@@ -8,11 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from validation_cases import null
 
-from aegis.certificate import Candidate
-from aegis.certificate.request import Request
-from aegis.certificate.run import collect
-from aegis.certificate.sides import Sides
-from aegis.certificate.view import View
+from aegis.certificate import Candidate, Request, UnitSplit, scan_log
+from aegis.ope import CandidateView
 from aegis.policies import Legacy, Uniform
 from aegis.validation import Study, crossing, wealth_path
 from aegis.worlds import make_world
@@ -27,9 +24,9 @@ def test_a_path_passes_through_the_evidence_of_the_certificate(method: str, clus
     log = study.log(WORLD.legacy(study.legacy), 3)
     candidate, sides = study.learner(study.problem, log, 3)
     request = Request.of(study.problem, candidate, None, 0.05, method)
-    found = collect(request, iter([log]), sides)
+    found = scan_log(request, iter([log]), sides)
     kept = log.take_episodes(found.sides.certified(study.problem, log))
-    view = View(study.problem, kept, candidate.policy, found.models[0], request.comparator)
+    view = CandidateView(study.problem, kept, candidate.policy, found.models[0], request.comparator)
     for item in found.evidence:
         path = wealth_path(item, view, 0.05)
         blend = item.blend
@@ -45,16 +42,16 @@ def test_dead_bets_stay_dead() -> None:
     legacy = Legacy(WORLD.problem, {"meta": Uniform(), "inner": Uniform()})
     log = WORLD.episodes(0, 60, legacy, 1)
     candidate = Candidate(null((-2.0, 2.0))(WORLD.problem, log, 0)[0].policy)
-    found = collect(Request.of(WORLD.problem, candidate, [["inner"]], 0.05, "auto", ("gain",)), iter([log]), Sides(()))
+    found = scan_log(Request.of(WORLD.problem, candidate, [["inner"]], 0.05, "auto", ("gain",)), iter([log]), UnitSplit(()))
     (item,) = found.evidence
-    view = View(WORLD.problem, log, candidate.policy, found.models[0])
+    view = CandidateView(WORLD.problem, log, candidate.policy, found.models[0])
     factors = item.compute(view)
     factors[0][30:, :] = np.nan
 
     class Broken:
         claim, grids, clusters = item.claim, item.grids, ()
 
-        def compute(self, view: View) -> list[np.ndarray]:
+        def compute(self, view: CandidateView) -> list[np.ndarray]:
             return factors
 
     path = wealth_path(Broken(), view, 0.0)  # type: ignore[arg-type]

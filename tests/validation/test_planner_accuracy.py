@@ -7,13 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from aegis.certificate import Candidate
-from aegis.certificate.request import Request
-from aegis.certificate.run import collect
-from aegis.certificate.sides import Sides
-from aegis.certificate.view import View
+from aegis.certificate import Candidate, Request, UnitSplit, scan_log
 from aegis.logs import Split
 from aegis.mechanisms import LevelRewards, ModelSettings, fit_scalings
+from aegis.ope import CandidateView
 from aegis.policies import Capped, Logged, with_incumbent
 from aegis.problem import Batch, Problem
 from aegis.validation import crossing, plan, wealth_path
@@ -37,9 +34,9 @@ def units(problem: Problem, log: Batch, cap: float) -> float:
     rewards = LevelRewards.prior(problem, settings, fit_scalings(problem, [prior])).update(prior)
     candidate = Candidate(Capped(problem, rewards, Logged(problem), cap, ("inner",)), rewards=rewards)
     request = Request.of(problem, candidate, [["inner"]], DELTA, "auto", ("gain",))
-    found = collect(request, iter([log]), Sides((SPLIT,)))
+    found = scan_log(request, iter([log]), UnitSplit((SPLIT,)))
     rest = log.take_episodes(np.arange(PRIOR, len(log)))
-    view = View(problem, rest, candidate.policy, found.models[0], request.comparator)
+    view = CandidateView(problem, rest, candidate.policy, found.models[0], request.comparator)
     return float(crossing(wealth_path(found.evidence[0], view, 0.0), DELTA) or np.inf)
 
 

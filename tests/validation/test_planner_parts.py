@@ -10,18 +10,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aegis.errors import SettingError
-from aegis.evidence import Grid, gain_grid, gain_stakes, water_filled
+from aegis.evidence import Grid, gain_grid, gain_stakes, water_filled_factors
 from aegis.problem import Array, LevelTable
 from aegis.rng import stream
-from aegis.validation.planner.forecast import NO_GAIN, NOTHING, forecast
-from aegis.validation.planner.growth import PLACINGS, Growth, growth, placed_grids
-from aegis.validation.planner.guess import guessed_play, spacing
-from aegis.validation.planner.legacy import Behaviour
-from aegis.validation.planner.paths import STATIONS, SUMMED, crossings
-from aegis.validation.planner.play import Play
-from aegis.validation.planner.rates import enough
-from aegis.validation.planner.results import Row
-from aegis.validation.planner.settings import Guess, Settings
+from aegis.validation import PlanRow
+from aegis.validation.planner.forecast import (
+    NO_GAIN,
+    NOTHING,
+    PLACINGS,
+    STATIONS,
+    SUMMED,
+    Growth,
+    HypotheticalStudy,
+    crossing_times,
+    forecast_row,
+    placed_grids,
+    simulate_growth,
+)
+from aegis.validation.planner.guess import spacing, study_from_guess
+from aegis.validation.planner.pilot_level import LegacyBehaviour
+from aegis.validation.planner.plan_result import smallest_sufficient_rate
+from aegis.validation.planner.plan_settings import PlanGuess, PlanSettings
 
 
 @pytest.mark.parametrize(
@@ -41,7 +50,7 @@ from aegis.validation.planner.settings import Guess, Settings
 )
 def test_a_guess_is_checked(values: dict[str, float], message: str) -> None:
     with pytest.raises(SettingError, match=message):
-        Guess(**values)  # type: ignore[arg-type]
+        PlanGuess(**values)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -60,11 +69,11 @@ def test_a_guess_is_checked(values: dict[str, float], message: str) -> None:
 )
 def test_settings_are_checked(values: dict[str, object], message: str) -> None:
     with pytest.raises(SettingError, match=message):
-        Settings(**values)  # type: ignore[arg-type]
+        PlanSettings(**values)  # type: ignore[arg-type]
 
 
 def test_rates_and_caps_come_sorted_and_once() -> None:
-    found = Settings(explore=(1, 0.1, 0.1), caps=(math.inf, 2))
+    found = PlanSettings(explore=(1, 0.1, 0.1), caps=(math.inf, 2))
     assert found.explore == (0.1, 1.0)
     assert found.caps == (2.0, math.inf)
 
@@ -86,7 +95,7 @@ def test_the_share_of_exploration_is_found_and_replaced(actions: int, rate: floa
     own[:, 0] = 0.0  # an available action that the legacy itself never takes: exploration is all there is of it
     own /= own.sum(axis=1, keepdims=True)
     uniform = mask / mask.sum(axis=1, keepdims=True)
-    found = Behaviour.of(table((1 - rate) * own + rate * uniform, mask), actions)
+    found = LegacyBehaviour.of(table((1 - rate) * own + rate * uniform, mask), actions)
     assert found is not None
     np.testing.assert_allclose(found.rate, rate, atol=1e-9)
     assert found.exploring(None) is found.logged
@@ -98,20 +107,20 @@ def test_the_share_of_exploration_is_found_and_replaced(actions: int, rate: floa
 
 def test_what_is_left_to_chance() -> None:
     one_hot = np.eye(3)[[0, 2, 1]]
-    known = Behaviour.of(table(one_hot), 3)
+    known = LegacyBehaviour.of(table(one_hot), 3)
     assert known is not None and known.deterministic and not known.uniform_already
     taken = LevelTable(np.arange(3, dtype=np.int32), {}, np.array([0, 2, 1], dtype=np.int32), np.ones(3))
-    told = Behaviour.of(taken, 3)
+    told = LegacyBehaviour.of(taken, 3)
     assert told is not None and np.array_equal(told.logged, one_hot)
-    spread = Behaviour.of(table(np.full((3, 3), 1 / 3)), 3)
+    spread = LegacyBehaviour.of(table(np.full((3, 3), 1 / 3)), 3)
     assert spread is not None and spread.uniform_already and not spread.deterministic
-    assert Behaviour.of(LevelTable(taken.parent, {}, taken.action, np.full(3, 0.5)), 3) is None
-    assert Behaviour.of(table(np.where(one_hot > 0, np.nan, one_hot)), 3) is None
+    assert LegacyBehaviour.of(LevelTable(taken.parent, {}, taken.action, np.full(3, 0.5)), 3) is None
+    assert LegacyBehaviour.of(table(np.where(one_hot > 0, np.nan, one_hot)), 3) is None
 
 
 def test_a_level_without_a_choice_in_some_contexts_is_not_deterministic_for_that() -> None:
     mask = np.array([[True, False], [True, True]])
-    found = Behaviour.of(table(np.array([[1.0, 0.0], [0.5, 0.5]]), mask), 2)
+    found = LegacyBehaviour.of(table(np.array([[1.0, 0.0], [0.5, 0.5]]), mask), 2)
     assert found is not None and not found.deterministic
 
 
@@ -125,7 +134,7 @@ def test_a_level_without_a_choice_in_some_contexts_is_not_deterministic_for_that
 )
 def test_a_guessed_world_is_as_guessed(actions: int, explore: float, cap: float, gain: float, share: float) -> None:
     loss = share * gain  # below 0: random actions earn more than the legacy's own
-    play = guessed_play(actions, explore, cap, gain, loss, 0.1, 0.5, 2, stream(1, "guess"))
+    play = study_from_guess(actions, explore, cap, gain, loss, 0.1, 0.5, 2, stream(1, "guess"))
     assert play.mean.min() >= -1e-12 and play.mean.max() <= 1 + 1e-12
     assert np.ptp(play.mean) == pytest.approx(spacing(gain, loss))
     assert (play.candidate <= (play.logging * cap if math.isfinite(cap) else 1.0) + 1e-9).all()
@@ -137,8 +146,8 @@ def test_a_guessed_world_is_as_guessed(actions: int, explore: float, cap: float,
         assert (values - play.mean.mean(axis=1)).mean() == pytest.approx(loss, abs=0.01 * spacing(gain, loss))
 
 
-def some_play(seed: int, explore: float = 0.4, cap: float = 2.0, decisions: int = 3) -> Play:
-    return guessed_play(6, explore, cap, 0.1, 0.05, 0.1, 0.5, decisions, stream(seed, "play"))
+def some_play(seed: int, explore: float = 0.4, cap: float = 2.0, decisions: int = 3) -> HypotheticalStudy:
+    return study_from_guess(6, explore, cap, 0.1, 0.05, 0.1, 0.5, decisions, stream(seed, "play"))
 
 
 @settings(max_examples=8, deadline=None)
@@ -162,7 +171,7 @@ def test_factors_are_those_of_a_certificate() -> None:
     action = (chances <= stream(5, "draws").random(len(rows))[:, None] * chances[:, -1:]).sum(axis=1)
     stakes = gain_stakes(play.candidate, play.comparator, play.logging)
     reward = np.clip(play.mean[rows, action] + play.residual, 0.0, 1.0)
-    wanted = water_filled(stakes, play.logging, play.control, action, reward, bets)
+    wanted = water_filled_factors(stakes, play.logging, play.control, action, reward, bets)
     np.testing.assert_allclose(play.factors(bets, 1, stream(5, "draws")), wanted, rtol=1e-12)
 
 
@@ -172,26 +181,26 @@ def test_a_mean_that_rests_on_what_was_not_drawn_does_not_lift_the_rest() -> Non
     logging = np.tile([1.0 - rare, rare], (count, 1))
     candidate = np.tile([0.0, 1.0], (count, 1))
     mean = np.tile([0.2, 0.8], (count, 1))
-    play = Play(logging, candidate, mean, mean, np.zeros(count), 1.0, lambda values: values, logging)
+    play = HypotheticalStudy(logging, candidate, mean, mean, np.zeros(count), 1.0, lambda values: values, logging)
     assert play.gain == pytest.approx(0.6)
-    found = growth((play,), 0.0, 100, stream(1, "rare"))
+    found = simulate_growth((play,), 0.0, 100, stream(1, "rare"))
     assert found.logs.mean(axis=0).max() < 1e-4
 
 
 def test_a_margin_slows_growth_down() -> None:
     play = some_play(1)
-    free, held = (growth((play,), margin, 100, stream(1, "margin")) for margin in (0.0, 0.001))
+    free, held = (simulate_growth((play,), margin, 100, stream(1, "margin")) for margin in (0.0, 0.001))
     assert np.array_equal(free.bets, held.bets)
     np.testing.assert_allclose(free.logs - held.logs, np.tile(np.log1p(free.bets * 0.001), (len(free.logs), 1)), atol=1e-12)
 
 
 def test_few_prior_units_place_bets_worse_than_many() -> None:
     """Rare large weights: on a few units the growth of the largest bets is a matter of luck."""
-    play = guessed_play(11, 0.4, math.inf, 0.16, -0.06, 0.03, 0.5, 20, stream(1, "play"))
+    play = study_from_guess(11, 0.4, math.inf, 0.16, -0.06, 0.03, 0.5, 20, stream(1, "play"))
     few, many = (placed_grids((play,), 0.0, prior, stream(1, "placing")) for prior in (20, 2000))
     assert len(few) == len(many) == PLACINGS
     assert np.ptp([grid.centre for grid in few]) > np.ptp([grid.centre for grid in many])
-    taken = [forecast((play,), 0.4, math.inf, 0.0, 0.01, 1.0, prior, 1).episodes for prior in (20, 2000)]
+    taken = [forecast_row((play,), 0.4, math.inf, 0.0, 0.01, 1.0, prior, 1).episodes for prior in (20, 2000)]
     assert taken[0] is not None and taken[1] is not None and taken[0] > 1.1 * taken[1]
 
 
@@ -199,11 +208,11 @@ def test_every_grid_has_its_share_of_the_paths() -> None:
     """Two grids, one of which has next to no weight on the only bet that grows."""
     logs = np.tile([0.2, -10.0], (50, 1))
     weights = np.log([[0.5, 0.5], [1e-4, 1 - 1e-4]])
-    found = crossings(Growth(logs, np.array([1.0, 0.5]), weights), 0.05, stream(1, "paths"), 10)
+    found = crossing_times(Growth(logs, np.array([1.0, 0.5]), weights), 0.05, stream(1, "paths"), 10)
     wanted = [math.ceil((math.log(1 / 0.05) - weight) / 0.2) for weight in weights[:, 0]]
     assert found.tolist() == wanted * 5
     lacking = np.array([[0.0, -np.inf], [-np.inf, 0.0]])  # the second grid does not have the bet at all
-    found = crossings(Growth(logs, np.array([1.0, 0.5]), lacking), 0.05, stream(1, "paths"), 10)
+    found = crossing_times(Growth(logs, np.array([1.0, 0.5]), lacking), 0.05, stream(1, "paths"), 10)
     assert np.isfinite(found).tolist() == [True, False] * 5
 
 
@@ -217,7 +226,7 @@ def test_constant_growth_crosses_when_it_must() -> None:
     rate = 0.2
     logs = np.where(np.arange(grid.bets.size) == 0, rate, -10.0) * np.ones((50, 1))
     needed = math.ceil((math.log(1 / 0.05) - grid.log_weights[0]) / rate)
-    assert (crossings(grown(logs, grid), 0.05, stream(1, "paths")) == needed).all()
+    assert (crossing_times(grown(logs, grid), 0.05, stream(1, "paths")) == needed).all()
 
 
 @pytest.mark.parametrize("rate", [0.05, 0.0025])
@@ -225,9 +234,9 @@ def test_long_paths_agree_with_paths_unit_by_unit(rate: float, monkeypatch: pyte
     grid = gain_grid(0.5)
     noise = stream(3, "noise").standard_normal((2000, 1)) * math.sqrt(2 * rate)
     logs = rate + (noise - noise.mean()) * np.linspace(1.0, 0.2, grid.bets.size)
-    quick = np.median(crossings(grown(logs, grid), 0.05, stream(1, "paths")))
-    monkeypatch.setattr("aegis.validation.planner.paths.STATIONS", 10**6)
-    exact = np.median(crossings(grown(logs, grid), 0.05, stream(2, "paths")))
+    quick = np.median(crossing_times(grown(logs, grid), 0.05, stream(1, "paths")))
+    monkeypatch.setattr("aegis.validation.planner.forecast.STATIONS", 10**6)
+    exact = np.median(crossing_times(grown(logs, grid), 0.05, stream(2, "paths")))
     assert quick == pytest.approx(exact, rel=0.12)
     if rate < 0.01:
         assert quick > STATIONS * SUMMED  # the quick way was not taken in vain
@@ -236,48 +245,48 @@ def test_long_paths_agree_with_paths_unit_by_unit(rate: float, monkeypatch: pyte
 def test_evidence_that_does_not_grow_never_crosses() -> None:
     grid = gain_grid(0.5)
     logs = np.full((20, grid.bets.size), -0.01)
-    assert np.isinf(crossings(grown(logs, grid), 0.05, stream(1, "paths"))).all()
+    assert np.isinf(crossing_times(grown(logs, grid), 0.05, stream(1, "paths"))).all()
     logs[:, 0] = 0.5
     logs[3, 0] = -np.inf  # a bet that dies now and then is no bet to count on
-    assert np.isinf(crossings(grown(logs, grid), 0.05, stream(1, "paths"))).all()
+    assert np.isinf(crossing_times(grown(logs, grid), 0.05, stream(1, "paths"))).all()
 
 
 def test_a_forecast_says_why_there_is_none() -> None:
     play = some_play(1)
-    same = Play(play.logging, play.logging, play.control, play.mean, play.residual, 0.5, play.pool, play.logging)
-    assert forecast((same,), 0.4, 2.0, 0.0, 0.05, 1.0, 100, 1).why == NOTHING
-    assert forecast((play,), 0.4, 2.0, 0.5, 0.05, 1.0, 100, 1).why == NO_GAIN
-    found = forecast((play,), 0.4, 2.0, 0.0, 0.05, 10.0, 100, 1)
+    same = HypotheticalStudy(play.logging, play.logging, play.control, play.mean, play.residual, 0.5, play.pool, play.logging)
+    assert forecast_row((same,), 0.4, 2.0, 0.0, 0.05, 1.0, 100, 1).why == NOTHING
+    assert forecast_row((play,), 0.4, 2.0, 0.5, 0.05, 1.0, 100, 1).why == NO_GAIN
+    found = forecast_row((play,), 0.4, 2.0, 0.0, 0.05, 10.0, 100, 1)
     assert found.episodes is not None and found.likely is not None and found.episodes < found.likely
     assert found.gain == pytest.approx(10 * play.gain)
 
 
 def test_fewer_episodes_than_the_largest_bet_allows_are_never_promised() -> None:
     play = some_play(1)
-    found = forecast((play,), 0.4, 2.0, 0.0, 0.05, 1.0, 100, 1)
+    found = forecast_row((play,), 0.4, 2.0, 0.0, 0.05, 1.0, 100, 1)
     least = math.log(1 / 0.05) / math.log1p(gain_grid(play.largest).bets[0] * play.gain)
     assert found.episodes is not None and found.episodes >= least
 
 
-def needs(rate: float | None, cap: float) -> Row:
+def needs(rate: float | None, cap: float) -> PlanRow:
     """A study that takes 100 / rate episodes with cap 2 and twice as many without."""
     episodes = math.ceil(100 / (rate or 0.01)) * (2 if math.isinf(cap) else 1)
-    return Row(rate, cap, episodes, episodes, 1.0)
+    return PlanRow(rate, cap, episodes, episodes, 1.0)
 
 
 def test_the_smallest_rate_that_is_enough() -> None:
     caps = (2.0, math.inf)
     rows = [needs(rate, cap) for rate in (0.1, 0.5, 1.0) for cap in caps]
-    found = enough(needs, rows, 500, caps)
+    found = smallest_sufficient_rate(needs, rows, 500, caps)
     assert found is not None and found.cap == 2.0 and found.explore is not None
     assert 0.2 <= found.explore <= 0.23
     assert found.likely is not None and found.likely <= 500
-    below = enough(needs, rows, 1500, caps)
+    below = smallest_sufficient_rate(needs, rows, 1500, caps)
     assert below is not None and below.explore is not None and 100 / 1500 <= below.explore < 0.08
-    assert enough(needs, rows, 50, caps) is None
+    assert smallest_sufficient_rate(needs, rows, 50, caps) is None
 
 
 def test_a_legacy_that_explores_enough_needs_no_other_rate() -> None:
-    rows = [Row(None, 2.0, 90, 100, 1.0), *[needs(rate, 2.0) for rate in (0.1, 1.0)]]
-    found = enough(needs, rows, 200, (2.0,))
+    rows = [PlanRow(None, 2.0, 90, 100, 1.0), *[needs(rate, 2.0) for rate in (0.1, 1.0)]]
+    found = smallest_sufficient_rate(needs, rows, 200, (2.0,))
     assert found is not None and found.explore is None

@@ -10,16 +10,15 @@ import pytest
 
 import aegis
 from aegis.certificate import Candidate
-from aegis.certificate.measures import reward_measure
 from aegis.errors import InputError, LogError, ProblemError, RefusedError, SettingError
-from aegis.logs import Source, Split
-from aegis.logs.tidy import to_table
+from aegis.logs import Source, Split, to_table
 from aegis.mechanisms import LevelRewards, fit_scalings
+from aegis.ope import reward_measure
 from aegis.policies import Capped, Function, Logged, with_incumbent
 from aegis.problem import Batch, Guard, Problem, Propensity
 from aegis.rng import stream
-from aegis.validation import Plan, Row, plan
-from aegis.validation.planner.pilot import cut_in_halves, fit_half, pilot_level
+from aegis.validation import Plan, PlanRow, plan
+from aegis.validation.planner.pilot_level import cut_in_halves, fit_half, make_pilot_level
 from aegis.worlds import make_world
 
 WORLD = make_world("additive", inner_steps=4)
@@ -254,7 +253,7 @@ def test_optimism_is_taken_off() -> None:
         noisy = replace(batch, reward=np.clip(0.1 * batch.reward + 2 * noise, -10, 10))
         halves = cut_in_halves(noisy, 1)
         models = (fit_half(PROBLEM, measure, "inner", halves[0]), fit_half(PROBLEM, measure, "inner", halves[1]))
-        found = pilot_level(PROBLEM, measure, halves, models, "inner", None)
+        found = make_pilot_level(PROBLEM, measure, halves, models, "inner", None)
         assert found is not None and 0 <= found.shrink <= 1
         kept = found.shrink * found.plug_in
         assert kept <= max(found.robust - 0.5 * found.error, 0.0) + 1e-12
@@ -272,7 +271,7 @@ def test_who_chose_the_actions_does_not_judge_them() -> None:
         noisy = replace(batch, reward=2 * stream(seed, "only noise").normal(size=len(batch.levels["inner"])))
         halves = cut_in_halves(noisy, seed)
         models = (fit_half(PROBLEM, measure, "inner", halves[0]), fit_half(PROBLEM, measure, "inner", halves[1]))
-        found = pilot_level(PROBLEM, measure, halves, models, "inner", None)
+        found = make_pilot_level(PROBLEM, measure, halves, models, "inner", None)
         assert found is not None
         gains.append(found.plug_in)
     assert min(gains) < 0
@@ -333,7 +332,7 @@ def test_only_the_prior_side_of_a_split_is_read() -> None:
 
 
 def test_long_pilots_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aegis.validation.planner.making.MOST_ROWS", 120)
+    monkeypatch.setattr("aegis.validation.planner.study_plan.MOST_ROWS", 120)
     assert plan(PROBLEM, log("uniform", 100), caps=[2.0], levels=["inner"]).pilot_episodes == 30
 
 
@@ -384,4 +383,4 @@ def test_plain_data_and_rows() -> None:
     assert level["within"]["explore"] < 1.0 and found["within"] == 20000
     assert level["quickest"] in level["rows"]
     assert len(found["assumed"]) == 4
-    assert Row(0.1, 2.0, None, None, 1.0, cost=0.5).total is None
+    assert PlanRow(0.1, 2.0, None, None, 1.0, cost=0.5).total is None

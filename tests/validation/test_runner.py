@@ -17,9 +17,10 @@ import pytest
 
 from aegis.engine import Local
 from aegis.errors import InputError, OutputError, SettingError
-from aegis.files import locked
+from aegis.files import folder_lock
 from aegis.rng import stream
-from aegis.validation.runner import append, file_name, run_tasks, stored, timed
+from aegis.validation import run_tasks, stored_runs, timed_progress
+from aegis.validation.replications import append_runs, runs_file_name
 
 
 @dataclass(frozen=True)
@@ -52,24 +53,24 @@ def test_runs_are_kept_and_only_missing_ones_are_done(tmp_path: Path) -> None:
 def test_an_interruption_keeps_what_is_done(tmp_path: Path) -> None:
     with pytest.raises(KeyboardInterrupt):
         run_tasks({"one": Drawing(stops=2)}, 5, tmp_path)
-    assert list(stored("one", "a", tmp_path)) == [0, 1]
+    assert list(stored_runs("one", "a", tmp_path)) == [0, 1]
     assert run_tasks({"one": Drawing()}, 5, tmp_path) == run_tasks({"one": Drawing()}, 5)
 
 
 def test_processes_give_the_same(tmp_path: Path) -> None:
     both = {"one": Drawing("a"), "two": Drawing("b")}
     assert run_tasks(both, 3, tmp_path, engine=Local(2)) == run_tasks(both, 3)
-    assert list(stored("two", "b", tmp_path)) == [0, 1, 2]
+    assert list(stored_runs("two", "b", tmp_path)) == [0, 1, 2]
 
 
 @pytest.mark.parametrize("cut", [1, 7, 25])
 def test_a_line_that_was_cut_off_is_run_again_and_swallows_nothing(tmp_path: Path, cut: int) -> None:
     whole = run_tasks({"one": Drawing()}, 3, tmp_path)
-    path = tmp_path / file_name("one")
+    path = tmp_path / runs_file_name("one")
     path.write_bytes(path.read_bytes()[:-cut])
-    assert list(stored("one", "a", tmp_path)) == ([0, 1, 2] if cut == 1 else [0, 1])
-    append("one", "a", {7: [{"number": 0.5}]}, tmp_path)
-    assert stored("one", "a", tmp_path)[7] == [{"number": 0.5}]
+    assert list(stored_runs("one", "a", tmp_path)) == ([0, 1, 2] if cut == 1 else [0, 1])
+    append_runs("one", "a", {7: [{"number": 0.5}]}, tmp_path)
+    assert stored_runs("one", "a", tmp_path)[7] == [{"number": 0.5}]
     assert run_tasks({"one": Drawing()}, 3, tmp_path) == whole
     path.write_text("no line\n[]\n3\n" + path.read_text())
     assert run_tasks({"one": Drawing()}, 3, tmp_path) == whole
@@ -84,7 +85,7 @@ def test_runs_of_another_study_are_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("cut", [1, 7, 25, 60])
 def test_what_was_cut_off_is_dropped_when_runs_go_on(tmp_path: Path, cut: int) -> None:
     run_tasks({"one": Drawing()}, 2, tmp_path)
-    path = tmp_path / file_name("one")
+    path = tmp_path / runs_file_name("one")
     whole = path.read_text()
     path.write_bytes(path.read_bytes()[:-cut])
     run_tasks({"one": Drawing()}, 2, tmp_path)
@@ -117,20 +118,20 @@ def test_a_refusal_names_what_differs(tmp_path: Path) -> None:
     (tmp_path / "one.study.json").write_text("[")
     with pytest.raises(InputError, match="other settings; move"):
         run_tasks({"one": Telling("b", seed=2)}, 1, tmp_path)
-    (tmp_path / file_name("one")).unlink()
+    (tmp_path / runs_file_name("one")).unlink()
     run_tasks({"one": Telling("b", seed=2)}, 1, tmp_path)  # a new study in the same folder is told from then on
     with pytest.raises(InputError, match=r"seed \(2 there, 1 now\)"):
         run_tasks({"one": Telling("a")}, 1, tmp_path)
 
 
 def test_one_writer_at_a_time_and_whole_numbers(tmp_path: Path) -> None:
-    with locked(tmp_path), pytest.raises(OutputError, match="another process is writing"):
+    with folder_lock(tmp_path), pytest.raises(OutputError, match="another process is writing"):
         run_tasks({"one": Drawing()}, 1, tmp_path)
     with pytest.raises(SettingError, match="'runs' is a whole number from 1, found 0"):
         run_tasks({"one": Drawing()}, 0)
-    (tmp_path / file_name("two")).mkdir()
+    (tmp_path / runs_file_name("two")).mkdir()
     with pytest.raises(OutputError, match="cannot write"):
-        append("two", "a", {0: []}, tmp_path)
+        append_runs("two", "a", {0: []}, tmp_path)
 
 
 def test_what_cannot_be_sent_is_said_before_anything_starts() -> None:
@@ -142,7 +143,7 @@ def test_what_cannot_be_sent_is_said_before_anything_starts() -> None:
 
 def test_a_killed_process_leaves_whole_lines(tmp_path: Path) -> None:
     code = (
-        "import sys, time; from pathlib import Path; from aegis.validation.runner import run_tasks\n"
+        "import sys, time; from pathlib import Path; from aegis.validation.replications import run_tasks\n"
         "class Slow:\n"
         "    key = 'slow'\n"
         "    def prepare(self):\n"
@@ -151,23 +152,23 @@ def test_a_killed_process_leaves_whole_lines(tmp_path: Path) -> None:
     )
     process = subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], env=os.environ)
     for _ in range(3000):
-        if len(stored("one", "slow", tmp_path)) > 4:
+        if len(stored_runs("one", "slow", tmp_path)) > 4:
             break
         time.sleep(0.02)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    found = stored("one", "slow", tmp_path)
+    found = stored_runs("one", "slow", tmp_path)
     assert len(found) > 4 and list(found) == list(range(len(found)))
-    with locked(tmp_path):  # the lock went with the process
-        lines = (tmp_path / file_name("one")).read_text().splitlines()
+    with folder_lock(tmp_path):  # the lock went with the process
+        lines = (tmp_path / runs_file_name("one")).read_text().splitlines()
     assert [json.loads(line)["run"] for line in lines[: len(found)]] == list(found)
 
 
 def test_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [0.0]
-    monkeypatch.setattr("aegis.validation.runner.time.monotonic", lambda: clock[0])
+    monkeypatch.setattr("aegis.validation.replications.time.monotonic", lambda: clock[0])
     said: list[str] = []
-    report = timed(said.append)
+    report = timed_progress(said.append)
     for done, now in ((0, 0.0), (1, 3.0), (2, 60.0), (3, 61.0), (4, 62.0)):
         clock[0] = now
         report(done, 4, "one")

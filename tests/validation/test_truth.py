@@ -8,8 +8,8 @@ from validation_cases import null, studies, two_neighbours
 
 from aegis.policies import Capped, Hybrid, Logged, Mixture
 from aegis.problem import Array, Batch, Policy
-from aegis.validation import Oracle, acting, handed_over
-from aegis.validation.truth import episode_means, short
+from aegis.validation import Oracle, handover_policy, runnable_policy
+from aegis.validation.truth import expected_episode_means, short_world
 from aegis.worlds import WORLDS, World, make_world, true_value
 
 
@@ -36,10 +36,10 @@ def oracle(spec: str) -> Oracle:
 @pytest.mark.parametrize("scope", [("inner",), ("meta", "inner")])
 @pytest.mark.parametrize("spec", ["sign:epsilon=0.3", "constant:value=1.6,epsilon=0.2"])
 def test_simulated_values_agree_with_numerical_integration(spec: str, scope: tuple[str, ...], kind: str) -> None:
-    world, legacy = short(oracle(spec).world), oracle(spec).legacy
+    world, legacy = short_world(oracle(spec).world), oracle(spec).legacy
     policy = candidates(world, legacy)[kind]
     truth = oracle(spec).truth(policy, scope)
-    exact = true_value(world, handed_over(world.problem, policy, legacy, scope))
+    exact = true_value(world, handover_policy(world.problem, policy, legacy, scope))
     assert truth.error < (0.1 if kind == "mixture" else 0.03)
     assert abs(truth.value - exact) < 4 * truth.error + 1e-3
     assert truth.gain == pytest.approx(truth.value - true_value(world, legacy), abs=1e-9)
@@ -51,8 +51,8 @@ def test_simulated_values_agree_with_numerical_integration(spec: str, scope: tup
 def test_expected_rewards_have_the_mean_of_the_rewards(name: str) -> None:
     world = make_world(name)
     batch = world.episodes(0, 600, world.legacy("uniform"), 5)
-    expected, seen = episode_means(world, batch, single=True), batch.episode_means(batch.reward)
-    drawn = episode_means(world, batch, single=False)
+    expected, seen = expected_episode_means(world, batch, single=True), batch.episode_means(batch.reward)
+    drawn = expected_episode_means(world, batch, single=False)
     for other in (seen, drawn):
         difference = other - expected
         assert abs(difference.mean()) < 4 * difference.std() / np.sqrt(difference.size)
@@ -60,23 +60,25 @@ def test_expected_rewards_have_the_mean_of_the_rewards(name: str) -> None:
 
 
 def test_short_worlds_keep_everything_else() -> None:
-    plant = short(make_world("plant", acidity_sd=0.7))
+    plant = short_world(make_world("plant", acidity_sd=0.7))
     assert plant.steps == (1, 1, 1)
     assert plant.acidity_sd == 0.7  # type: ignore[attr-defined]
     clinic = make_world("clinic")
-    assert short(clinic) is clinic
+    assert short_world(clinic) is clinic
 
 
 def test_the_legacy_takes_the_place_of_the_log() -> None:
     world = make_world("additive")
     legacy, problem = world.legacy("uniform"), world.problem
-    assert acting(Logged(problem), legacy) is legacy
-    found = acting(Hybrid(problem, ("inner",), Capped(problem, ByAction(), Logged(problem), 3.0), Logged(problem)), legacy)
+    assert runnable_policy(Logged(problem), legacy) is legacy
+    found = runnable_policy(
+        Hybrid(problem, ("inner",), Capped(problem, ByAction(), Logged(problem), 3.0), Logged(problem)), legacy
+    )
     assert isinstance(found, Hybrid) and isinstance(found.new, Capped)
     assert found.legacy is legacy and found.new.legacy is legacy and found.new.limit == 3.0
-    mixed = acting(Mixture([Logged(problem), legacy], [0.25, 0.75]), legacy)
+    mixed = runnable_policy(Mixture([Logged(problem), legacy], [0.25, 0.75]), legacy)
     assert isinstance(mixed, Mixture) and mixed.policies == (legacy, legacy) and mixed.shares == (0.25, 0.75)
-    assert acting(legacy, legacy) is legacy
+    assert runnable_policy(legacy, legacy) is legacy
 
 
 @pytest.mark.parametrize("name", [name for name in studies() if name.startswith("null")])
@@ -85,10 +87,10 @@ def test_the_nulls_gain_exactly_nothing(name: str) -> None:
     legacy = study.world.legacy(study.legacy)
     log = study.log(legacy, 0)
     candidate, _ = study.learner(study.problem, log, 0)
-    world = short(study.world)
+    world = short_world(study.world)
     simulated = Oracle(study.world, legacy, 4000)
     for scope in (("inner",), ("meta", "inner")):
-        hybrid = handed_over(study.problem, candidate.policy, legacy, scope)
+        hybrid = handover_policy(study.problem, candidate.policy, legacy, scope)
         assert true_value(world, hybrid) == pytest.approx(true_value(world, legacy), abs=1e-6)
         truth = simulated.truth(candidate.policy, scope)
         assert abs(truth.gain) < 3.5 * truth.error
@@ -99,9 +101,9 @@ def test_the_slightly_worse_candidates_are_slightly_worse(name: str) -> None:
     study = studies()[name]
     legacy = study.world.legacy(study.legacy)
     candidate, _ = study.learner(study.problem, study.log(legacy, 0), 0)
-    gain = true_value(short(study.world), handed_over(study.problem, candidate.policy, legacy, ("inner",))) - true_value(
-        short(study.world), legacy
-    )
+    gain = true_value(
+        short_world(study.world), handover_policy(study.problem, candidate.policy, legacy, ("inner",))
+    ) - true_value(short_world(study.world), legacy)
     assert -0.2 < gain < -0.05
 
 

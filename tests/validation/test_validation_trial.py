@@ -11,17 +11,25 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from aegis.certificate import Candidate
-from aegis.certificate.measures import Measure
 from aegis.errors import RefusedError, SettingError
 from aegis.evidence import Bound
+from aegis.ope import Measure
 from aegis.policies import Function
 from aegis.problem import Batch, Policy, Problem, Reward
-from aegis.validation import Oracle, Setting, make_trial, named_learner, validate
-from aegis.validation.candidates import Fixed, context_hash, null_share
-from aegis.validation.plant_truth import LongRuns, judge_of
-from aegis.validation.sample import declared_largest
-from aegis.validation.traces import Looks
-from aegis.validation.truth import Truth
+from aegis.validation import (
+    FixedCandidate,
+    LearnerSetting,
+    LongRuns,
+    Oracle,
+    Truth,
+    judge_for,
+    make_trial,
+    named_learner,
+    validate,
+)
+from aegis.validation.bound_table import declared_largest
+from aegis.validation.bound_traces import LookTrace
+from aegis.validation.study_candidates import context_hash, null_share
 from aegis.worlds import World, make_world
 
 WORLD = make_world("additive", inner_steps=3)
@@ -118,7 +126,7 @@ def test_doubt_about_the_truth_counts_against_bounds() -> None:
     for what, low, high in (("gain", 0.039, 0.041), ("value", 0.559, 0.561)):
         for value, wrong in ((low, False), (high, True)):
             last = Bound("x", value, 0.05, 20, "anytime", (), ())
-            trace = Looks(last, np.array([10, 20]), np.array([high if what == "gain" else 0.0, value]))
+            trace = LookTrace(last, np.array([10, 20]), np.array([high if what == "gain" else 0.0, value]))
             found = trial._outcome("x", what, trace, measure, truth, 0.0, False)
             assert found.at_end == wrong and found.ever == (wrong or what == "gain")
             assert found.truth == pytest.approx(0.05 if what == "gain" else 0.6)
@@ -155,9 +163,11 @@ def test_lost_rewards_and_refusals_are_told() -> None:
 
 def test_the_judge_of_any_plant_agrees_with_the_equations() -> None:
     legacy = WORLD.legacy("sign:epsilon=0.3")
-    exact, long = judge_of(WORLD, legacy, 4000), judge_of(Faulty(), legacy, 4000)
+    exact, long = judge_for(WORLD, legacy, 4000), judge_for(Faulty(), legacy, 4000)
     assert isinstance(exact, Oracle) and isinstance(long, LongRuns)
-    candidate = named_learner("capped").prepare(Setting(WORLD, legacy, ("inner",), exact, 1))(WORLD.episodes(0, 60, legacy, 3), 0)
+    candidate = named_learner("capped").prepare(LearnerSetting(WORLD, legacy, ("inner",), exact, 1))(
+        WORLD.episodes(0, 60, legacy, 3), 0
+    )
     truth, measured = exact.truth(candidate.policy, ("inner",)), long.truth(candidate.policy, ("inner",))
     assert abs(truth.gain - measured.gain) < 4 * math.hypot(truth.gain_error, measured.gain_error)
     assert abs(truth.value - measured.value) < 4 * math.hypot(truth.error, measured.error)
@@ -169,8 +179,10 @@ def test_the_judge_of_any_plant_agrees_with_the_equations() -> None:
 @pytest.mark.parametrize("spec", ["uniform", "sign:epsilon=0.3"])
 def test_a_null_candidate_gains_nothing_and_acts_differently(spec: str) -> None:
     legacy = WORLD.legacy(spec)
-    judge = judge_of(WORLD, legacy, 4000)
-    candidate = named_learner("null").prepare(Setting(WORLD, legacy, ("inner",), judge, 1))(WORLD.episodes(0, 30, legacy, 1), 0)
+    judge = judge_for(WORLD, legacy, 4000)
+    candidate = named_learner("null").prepare(LearnerSetting(WORLD, legacy, ("inner",), judge, 1))(
+        WORLD.episodes(0, 30, legacy, 1), 0
+    )
     truth = judge.truth(candidate.policy, ("inner",))
     assert -0.25 < truth.gain + 3 * truth.gain_error <= 0  # of a reward that spans 20
     batch = WORLD.episodes(0, 200, legacy, 9)
@@ -206,7 +218,7 @@ def test_hashes_of_contexts_look_like_chance() -> None:
 def test_candidates_of_ones_own() -> None:
     legacy = WORLD.legacy("uniform")
     trial = make_trial(WORLD, "uniform", WORLD.legacy("constant:value=1.6,epsilon=0.2"), **QUICK)
-    assert isinstance(trial.learner, Fixed)
+    assert isinstance(trial.learner, FixedCandidate)
     other = make_trial(WORLD, "uniform", WORLD.legacy("constant:value=1.6,epsilon=0.3"), **QUICK)
     assert trial.key != other.key
     result = validate(WORLD, legacy, WORLD.legacy("constant:value=1.6,epsilon=0.2"), runs=2, bounds=("plain",), **QUICK)

@@ -8,19 +8,15 @@ import numpy as np
 import pytest
 from validation_cases import null
 
-from aegis.certificate import Candidate
-from aegis.certificate.plain import plain_gains, plain_values
-from aegis.certificate.request import Request
-from aegis.certificate.run import collect
-from aegis.certificate.sides import Sides
-from aegis.certificate.view import Models, View
+from aegis.certificate import Candidate, Request, UnitSplit, scan_log
 from aegis.logs import Split
+from aegis.ope import CandidateView, RewardModels, plain_gains, plain_values
 from aegis.policies import Mixture
 from aegis.problem import Batch, Problem, Scope, concat
 from aegis.rng import stream
-from aegis.validation import units as room
-from aegis.validation.coverage import repeated
-from aegis.validation.units import OURS, Certified, our_claims
+from aegis.validation import OURS, CertifiedUnits, our_claims
+from aegis.validation import study_units as room
+from aegis.validation.coverage_study import repeat_episodes
 from aegis.worlds import make_world
 
 WORLD = make_world("additive", inner_steps=3)
@@ -37,15 +33,15 @@ def logs(clustered: bool) -> tuple[Problem, Batch, Batch]:
     problem = replace(WORLD.problem, time="number", cluster="household" if clustered else None)
     prior, rest = WORLD.episodes(0, PRIOR, LEGACY, 5), WORLD.episodes(PRIOR, REST, LEGACY, 6)
     if clustered:
-        prior = repeated(prior, stream(1, "prior"))
-        rest = repeated(rest, stream(1, "rest"))
+        prior = repeat_episodes(prior, stream(1, "prior"))
+        rest = repeat_episodes(rest, stream(1, "rest"))
         rest = replace(rest, episode=rest.episode + 10_000)
     return problem, replace(prior, time=np.zeros(len(prior))), replace(rest, time=np.ones(len(rest)))
 
 
-def certified(problem: Problem, prior: Batch, rest: Batch, given: Candidate) -> Certified:
+def certified(problem: Problem, prior: Batch, rest: Batch, given: Candidate) -> CertifiedUnits:
     claims = our_claims(problem, given, INNER, rest.take_episodes(np.arange(2)), DELTA, tuple(OURS), ("gain", "value"))
-    return Certified(problem, given, INNER, prior, rest, claims)
+    return CertifiedUnits(problem, given, INNER, prior, rest, claims)
 
 
 @pytest.mark.parametrize("clustered", [False, True])
@@ -57,7 +53,7 @@ def test_bounds_are_those_of_the_certificate(clustered: bool, monkeypatch: pytes
     assert set(found) == {(name, what) for name in OURS for what in ("gain", "value")}
     for name, method in OURS.items():
         request = Request.of(problem, given, [["inner"]], 2 * DELTA, method)  # two claims share it
-        pair = collect(request, iter([concat([prior, rest])]), Sides((Split("time", cut=1),)))
+        pair = scan_log(request, iter([concat([prior, rest])]), UnitSplit((Split("time", cut=1),)))
         for item in pair.evidence:
             trace, blend = found[name, item.claim.what], item.blend
             assert blend is not None and item.claim.delta == pytest.approx(DELTA)
@@ -74,7 +70,7 @@ def test_plain_units_and_largest_weights(monkeypatch: pytest.MonkeyPatch) -> Non
     whole = certified(problem, prior, rest, given)
     monkeypatch.setattr(room, "AT_ONCE", 50)
     pieces = certified(problem, prior, rest, given)
-    view = View(problem, rest, given.policy, Models())
+    view = CandidateView(problem, rest, given.policy, RewardModels())
     assert whole.plain("value") == pytest.approx(plain_values(view, INNER, whole.measure))
     assert pieces.plain("gain") == pytest.approx(plain_gains(view, INNER, whole.measure))
     assert len(whole.plain("gain", "prior")) == PRIOR

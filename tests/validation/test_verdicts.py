@@ -13,16 +13,17 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from aegis.errors import RefusedError
-from aegis.validation.trial import Outcome
-from aegis.validation.verdicts import Validation, judged, median
+from aegis.validation import Validation, judge_runs
+from aegis.validation.bound_validation import median_with_infinity
+from aegis.validation.trial import BoundOutcome
 
-GOOD = Outcome("plain", "gain", True, "anytime", "certificate", 200, 0.05, 0.1, False, False, 40, True, False)
+GOOD = BoundOutcome("plain", "gain", True, "anytime", "certificate", 200, 0.05, 0.1, False, False, 40, True, False)
 FIXED = replace(GOOD, bound="Hoeffding", validity="fixed time", label="certificate at one number of units, fixed beforehand")
 GUESS = replace(GOOD, bound="Student t", validity="approximate", certificate=False, label="not a certificate: right only ...")
 
 
-def validation(*runs: list[Outcome], about: dict[str, Any] | None = None) -> Validation:
-    return judged({run: [asdict(item) for item in found] for run, found in enumerate(runs)}, 0.05, about or {})
+def validation(*runs: list[BoundOutcome], about: dict[str, Any] | None = None) -> Validation:
+    return judge_runs({run: [asdict(item) for item in found] for run, found in enumerate(runs)}, 0.05, about or {})
 
 
 def test_rates_and_medians() -> None:
@@ -82,18 +83,18 @@ def test_one_run_without_its_conditions_makes_no_certificate() -> None:
 
 
 def test_refused_runs_are_told() -> None:
-    found = judged({0: [asdict(GOOD)], 1: [{"refused": "reward 3 lies outside"}]}, 0.05, {})
+    found = judge_runs({0: [asdict(GOOD)], 1: [{"refused": "reward 3 lies outside"}]}, 0.05, {})
     assert found.refused == ("run 1: reward 3 lies outside",) and found.rows[0].runs == 1
     with pytest.raises(RefusedError, match="run 0: no range"):
-        judged({0: [{"refused": "no range"}]}, 0.05, {})
+        judge_runs({0: [{"refused": "no range"}]}, 0.05, {})
     with pytest.raises(RefusedError, match="no bound applies"):
-        judged({0: []}, 0.05, {})
+        judge_runs({0: []}, 0.05, {})
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.floats(0, 1e6), min_size=1, max_size=9), st.integers(0, 12))
 def test_medians_with_infinite_ones(finite: list[float], infinite: int) -> None:
-    found = median([*finite, *[math.inf] * infinite])
+    found = median_with_infinity([*finite, *[math.inf] * infinite])
     if infinite >= len(finite):
         assert math.isinf(found)
     else:

@@ -8,7 +8,7 @@ import yaml
 
 from aegis.errors import SettingError
 from aegis.policies import Function, Hybrid, Mixture
-from aegis.problem import Array, Level, Plant, Rows, augmented, dump_problem, nearest_points, parse_problem
+from aegis.problem import Array, Level, Plant, Rows, augmented_context, dump_problem, nearest_points, parse_problem
 from aegis.worlds import ALL_WORLDS, INTERVAL_WORLDS, WORLDS, OraclePolicy, World, make_world, oracle_value, true_value
 
 CASES = [(ends, legacy) for ends in ("cut", "clip") for legacy in make_world("dosing").offers()]
@@ -106,7 +106,7 @@ def test_finer_integration_changes_nothing() -> None:
 def test_mean_rewards_are_those_of_what_is_sampled() -> None:
     world = make_world("dosing")
     batch = world.episodes(0, 4000, world.legacy("uniform"), 8)
-    known = augmented(world.problem, batch, "dose", with_action=True)
+    known = augmented_context(world.problem, batch, "dose", with_action=True)
     miss = np.asarray(batch.reward) - world.mean_reward(known)
     for values in (np.ones(miss.size), *known.values()):
         product = miss * values

@@ -9,17 +9,17 @@ import pytest
 
 from aegis.errors import PolicyError, SettingError
 from aegis.policies import Constant, Legacy
-from aegis.problem import Policy, Scope, chain
+from aegis.problem import Policy, Scope, hypothetical_batch
 from aegis.worlds import (
     Additive,
     ChemicalPlant,
     Clinic,
-    Linear,
+    LinearWorld,
     OraclePolicy,
     Unified,
+    decisions_per_episode,
     make_world,
     oracle_value,
-    per_episode,
     true_value,
 )
 
@@ -49,7 +49,7 @@ def test_unified_per_episode(row: str, controlled: float, natural: float, varian
     settings = SETTINGS[row]
     world, fine = Unified(**settings), Unified(**settings, outer_points=FINE)
     wide = Unified(**{**VARIANCE, **settings}, outer_points=FINE)
-    assert per_episode(world) == 20
+    assert decisions_per_episode(world) == 20
     assert 20 * oracle_value(world) == pytest.approx(controlled, abs=0.3)
     assert 20 * oracle_value(fine, ("inner",), fine.legacy("natural")) == pytest.approx(natural, abs=0.3)
     assert 20 * oracle_value(wide, ("inner",), wide.legacy("natural")) == pytest.approx(variance, abs=0.3)
@@ -130,21 +130,21 @@ def test_the_oracle_policy_picks_the_best_available_action() -> None:
     }
     upper = {"plan": np.zeros(2, dtype=np.int32)}
     free = np.ones((2, 4), dtype=bool)
-    batch = chain(world.problem, "dose", 2, rows, upper, {"dose": free})
+    batch = hypothetical_batch(world.problem, "dose", 2, rows, upper, {"dose": free})
     # At such a level the top dose is best; after a high response it is not available.
     assert policy.full("dose", batch).argmax(axis=2).tolist() == [[3, 2]]
     severe = {"patient": np.array([[3.0, -2.0], [3.0, -2.0], [-2.0, 2.0]]), "ward": np.array([0, 2, 0], dtype=np.int32)}
-    plans = policy.full("plan", chain(world.problem, "plan", 3, severe, {}))
+    plans = policy.full("plan", hypothetical_batch(world.problem, "plan", 3, severe, {}))
     assert plans.argmax(axis=2).tolist() == [[2, 1, 0]]
 
 
 def test_the_oracle_policy_needs_decided_actions_to_say_what_was_taken() -> None:
-    world = Linear()
+    world = LinearWorld()
     policy = OraclePolicy(world)
     batch = world.episodes(0, 4, policy, 1)
     assert policy.taken("inner", batch).tolist() == [[1.0] * 80]
     with pytest.raises(PolicyError, match="undecided"):
-        policy.taken("meta", chain(world.problem, "meta", 1, {"T": np.ones(1)}, {}))
+        policy.taken("meta", hypothetical_batch(world.problem, "meta", 1, {"T": np.ones(1)}, {}))
 
 
 def test_what_cannot_be_asked_is_refused() -> None:
@@ -156,4 +156,4 @@ def test_what_cannot_be_asked_is_refused() -> None:
 
 
 def test_per_episode() -> None:
-    assert [per_episode(make_world(name)) for name in ("unified", "plant", "clinic")] == [20, 30, None]
+    assert [decisions_per_episode(make_world(name)) for name in ("unified", "plant", "clinic")] == [20, 30, None]

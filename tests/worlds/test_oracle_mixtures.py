@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from aegis.policies import Constant, Legacy, Mixture, Natural, Rule
+from aegis.policies import Constant, Legacy, LevelRule, Mixture, Natural
 from aegis.problem import Scope
 from aegis.worlds import ChemicalPlant, OraclePolicy, Unified, oracle_value, true_value
 
@@ -20,7 +20,7 @@ def members() -> list[Legacy]:
     ]
 
 
-def held(lever: float, inner: Rule) -> Legacy:
+def held(lever: float, inner: LevelRule) -> Legacy:
     return Legacy(SMALL.problem, {"meta": Constant(lever), "inner": inner})
 
 
@@ -39,7 +39,7 @@ def test_below_a_controlled_inner_level_the_particle_no_longer_matters() -> None
 
 def test_a_controlled_outer_action_must_serve_all_particles_by_their_weight() -> None:
     """One particle always plays A = 2 and wants M = 2, the other plays -2 and wants M = -2."""
-    rules: list[Rule] = [Constant(2.0), Constant(-2.0)]
+    rules: list[LevelRule] = [Constant(2.0), Constant(-2.0)]
     levers = SMALL.problem.outermost.actions.numbers.tolist()
     for shares in ([0.7, 0.3], [0.3, 0.7]):
         mixture = Mixture([held(0.0, rule) for rule in rules], shares)

@@ -13,8 +13,7 @@ from aegis.errors import PolicyError, SettingError
 from aegis.policies import Mixture, path_full, sequential_full
 from aegis.problem import Array, Batch, concat
 from aegis.worlds import Clinic, Unified, make_world
-from aegis.worlds.noise import episode_noise
-from aegis.worlds.simulate import pick
+from aegis.worlds.simulation import episode_noise, pick
 
 WORLD = Unified(outer_steps=2, inner_steps=3, outer_points=3, inner_points=4)
 
@@ -81,7 +80,7 @@ def test_splitting_changes_nothing_for_mixtures_and_long_runs(monkeypatch: pytes
         whole = WORLD.episodes(0, 100, policy, 5, kind)  # type: ignore[arg-type]
         same(whole, concat([WORLD.episodes(0, 37, policy, 5, kind), WORLD.episodes(37, 63, policy, 5, kind)]))  # type: ignore[arg-type]
     whole = WORLD.episodes(10, 500, policy, 5)
-    monkeypatch.setattr("aegis.worlds.simulate._AT_ONCE", 1)
+    monkeypatch.setattr("aegis.worlds.simulation._AT_ONCE", 1)
     same(whole, WORLD.episodes(10, 500, policy, 5))
 
 
@@ -100,7 +99,7 @@ def test_long_episodes_are_run_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) 
 
     whole = WORLD.episodes(10, 100, policy, 5)
     # 6 innermost decisions with 4 actions each: room for 5 episodes
-    monkeypatch.setattr("aegis.worlds.simulate._MOST", 5 * 24)
+    monkeypatch.setattr("aegis.worlds.simulation._MOST", 5 * 24)
     same(whole, WORLD.episodes(10, 100, Watched(np.ones(1)), 5))
     assert max(asked) == 5 * 6
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from aegis.problem import Batch
-from aegis.worlds import Additive, ChemicalPlant, Clinic, Linear, Unified, World
+from aegis.worlds import Additive, ChemicalPlant, Clinic, LinearWorld, Unified, World
 from aegis.worlds.clinic import LAW, PLANS, RESPONSES, SPAN, WARDS
-from aegis.worlds.noise import episode_noise
+from aegis.worlds.simulation import episode_noise
 
 Noise = Callable[[str, str, int], float]
 Known = dict[str, Any]
@@ -103,7 +103,7 @@ def clinic(level: str, noise: Noise, slot: int, row: Known) -> None:
 CHECKS = [
     (UNIFIED, two_levels(UNIFIED, 0.4, lambda a, q: 0.75 * a * q + 0.25 * (4 - (a - 0.5 * q) ** 2))),
     (ADDITIVE, two_levels(ADDITIVE, 0.0, lambda a, q: 1.5 * a + 0.5 * q)),
-    (Linear(), linear),
+    (LinearWorld(), linear),
     (ChemicalPlant(), plant),
     (Clinic(), clinic),
 ]

@@ -5,34 +5,35 @@ import pytest
 from scipy import stats
 
 from aegis.errors import SettingError
-from aegis.problem import Batch, chain
-from aegis.worlds import WORLDS, Unified, World, make_world
-from aegis.worlds.legacies import parse_spec
+from aegis.problem import Batch, hypothetical_batch
+from aegis.worlds import WORLDS, Unified, World, make_world, parse_legacy
 
 
 def meta(world: World, tasks: list[float]) -> Batch:
-    return chain(world.problem, "meta", len(tasks), {"T": np.array(tasks)}, {})
+    return hypothetical_batch(world.problem, "meta", len(tasks), {"T": np.array(tasks)}, {})
 
 
 def inner(world: World, tasks: list[float]) -> Batch:
     count = len(tasks)
-    return chain(world.problem, "inner", count, {"T": np.array(tasks), "Q": np.zeros(count)}, {"meta": np.zeros(count, int)})
+    return hypothetical_batch(
+        world.problem, "inner", count, {"T": np.array(tasks), "Q": np.zeros(count)}, {"meta": np.zeros(count, int)}
+    )
 
 
 def test_specs_are_parsed() -> None:
-    assert parse_spec("natural") == ("natural", {})
-    assert parse_spec("constant: value = 1.6 , epsilon=0.2") == ("constant", {"value": 1.6, "epsilon": 0.2})
+    assert parse_legacy("natural") == ("natural", {})
+    assert parse_legacy("constant: value = 1.6 , epsilon=0.2") == ("constant", {"value": 1.6, "epsilon": 0.2})
 
 
 @pytest.mark.parametrize("spec", ["", ":epsilon=1", "sign:", "sign:epsilon", "sign:epsilon=", "sign:epsilon=nan", "sign:=1"])
 def test_what_is_not_a_spec_is_refused(spec: str) -> None:
     with pytest.raises(SettingError, match="legacy"):
-        parse_spec(spec)
+        parse_legacy(spec)
 
 
 def test_a_setting_given_twice_is_refused() -> None:
     with pytest.raises(SettingError, match="'epsilon' is given twice"):
-        parse_spec("sign:epsilon=0.1,epsilon=0.2")
+        parse_legacy("sign:epsilon=0.1,epsilon=0.2")
 
 
 def test_a_legacy_that_a_world_does_not_offer_is_refused_with_what_it_offers() -> None:

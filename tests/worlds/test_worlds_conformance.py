@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import yaml
 
-from aegis.problem import Batch, Plant, augmented, dump_problem, parse_problem
+from aegis.problem import Batch, Plant, augmented_context, dump_problem, parse_problem
 from aegis.worlds import WORLDS, World, make_world
 
 CASES = [(name, legacy) for name in WORLDS for legacy in make_world(name).offers()]
@@ -133,7 +133,7 @@ def test_mean_rewards_are_those_of_what_is_sampled(name: str) -> None:
     """Reward minus E[R | what is seen] averages to 0 for every action, and is uncorrelated with every context (z-tests)."""
     world, batch = run(name, "uniform", count=4000)
     innermost = world.problem.innermost.name
-    known = augmented(world.problem, batch, innermost, with_action=True)
+    known = augmented_context(world.problem, batch, innermost, with_action=True)
     assert batch.reward is not None
     miss = batch.reward - world.mean_reward(known)
     actions = batch.levels[innermost].action

@@ -1,66 +1,323 @@
-"""Vowpal Wabbit DSJSON logs: decisions of a contextual bandit as a tidy log and a problem.
-
-Two passes: the first finds contexts, actions and what the file leaves open, the second writes rows. Costs become rewards,
-`-cost`. What a DSJSON file cannot tell by itself, and what a certificate depends on, has to be declared (`Declared`).
-"""
+"""Vowpal Wabbit DSJSON logs as a tidy log and a problem."""
 
 from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from aegis.adapters.converted import Converted, write_converted
-from aegis.adapters.dsjson_events import Event, Outcome, events, outcomes
-from aegis.adapters.dsjson_survey import ABSENT, ACTION, CLUSTER, EPISODE, REWARD, TIME, Declared, Survey, action_labels
-from aegis.errors import LogError, SettingError
-from aegis.problem import Problem
+from aegis.adapters.base import ConvertedLog, write_converted
+from aegis.adapters.dsjson_events import (
+    DsjsonDeclaration,
+    DsjsonEvent,
+    DsjsonOutcome,
+    action_labels,
+    flatten_features,
+    read_dsjson_events,
+    read_dsjson_outcomes,
+)
+from aegis.errors import LogError, SettingError, did_you_mean
+from aegis.problem import Actions, Level, Problem, Propensity, Reward, Variable
 
-ROWS = 65536
+ABSENT_CATEGORY = "(absent)"  # the category of an event without this feature
 
-__all__ = ["Declared", "convert_dsjson", "read_dsjson"]
+MOST_ACTIONS = 1000
+
+MOST_TEXTS = 1000  # different texts of one feature
+
+EPISODE, TIME, ACTION, REWARD, CLUSTER = "event_id", "timestamp", "action", "reward", "cluster"
 
 
-def read_dsjson(paths: str | Path | Sequence[str | Path], declared: Declared | None = None) -> Converted:
+@dataclass(slots=True)
+class DsjsonSurvey:
+    """What the first pass finds. kinds: by shared feature, its texts; None for numbers. actions: labels, as they come."""
+
+    declared: DsjsonDeclaration
+    kinds: dict[str, dict[str, None] | None] = field(default_factory=dict)
+    absent: dict[str, int] = field(default_factory=dict)
+    features: dict[str, None] = field(default_factory=dict)
+    actions: dict[str, None] = field(default_factory=dict)
+    ids: dict[str, str] = field(default_factory=dict)
+    models: set[str] = field(default_factory=set)
+    dropped: dict[float, str] = field(default_factory=dict)
+    events: int = 0
+    kept: int = 0
+    masked: bool = False
+    named: int = 0
+    timed: int = 0
+    full: int = 0
+    skipped: int = 0
+    deferred: int = 0
+    joined: int = 0
+    apart: int = 0
+    dangling: int = 0
+    costs: set[float] = field(default_factory=set)
+    observed: dict[bool | None, str] = field(default_factory=dict)
+    featured: bool = False
+
+    def add(self, event: DsjsonEvent) -> None:
+        """Add an event; LogError if it does not fit those before."""
+        self.events += 1
+        self.skipped += event.skipped
+        self.deferred += event.deferred
+        if event.unused and self.declared.skipped is None:
+            found = "'_skipLearn': the event was marked not to be learned from, as when its action was never shown."
+            if event.deferred:
+                found = (
+                    "'DeferredAction': the action was to wait for its activation ('ActionTaken'), and the file has none: it was "
+                    "not put to use, and Vowpal Wabbit does not learn from it."
+                )
+            raise LogError(
+                f"{event.where}, key {found} If that can depend on the action, leaving it out favours actions that are shown "
+                "rarely: declare skipped 'missing' (it counts at its worst), or 'left out' if it has nothing to do with the "
+                "action (--skipped)"
+            )
+        self._add_id(event)
+        self.joined += event.joined
+        left_out = event.unused and self.declared.skipped == "left out"
+        if event.observed or not left_out:
+            self.observed.setdefault(event.observed, event.where)
+        if left_out:
+            return
+        self.kept += 1
+        if len(self.costs) < 2:
+            self.costs.add(event.cost)
+        self.named += event.event_id is not None
+        self.timed += event.time is not None
+        self.full += event.chances is not None
+        if event.model is not None:
+            self.models.add(event.model)
+        self.dropped.setdefault(event.dropped, event.where)
+        labels = action_labels(event, self.declared.action_key)
+        self.masked = self.masked or (bool(self.actions) and list(self.actions) != labels)
+        self.actions |= dict.fromkeys(labels)
+        if len(self.actions) > MOST_ACTIONS:
+            raise LogError(
+                f"{event.where}: more than {MOST_ACTIONS} different actions; name a feature with fewer values under "
+                "--action-key, or leave it out: actions are then places in '_multi'"
+            )
+        self.featured = self.featured or any(flatten_features(action) for action in event.actions)
+        self.features |= dict.fromkeys(event.shared)
+        for key in self.absent:
+            self.absent[key] += event.shared.get(key) is None
+        for key, value in event.shared.items():
+            self._add_feature(event, key, value)
+
+    def _add_id(self, event: DsjsonEvent) -> None:
+        if event.event_id is None:
+            return
+        if event.event_id in self.ids:
+            raise LogError(
+                f"{event.where}, key 'EventId': '{event.event_id}' was there before ({self.ids[event.event_id]}); every "
+                "decision has an id of its own: leave one of the two lines out"
+            )
+        self.ids[event.event_id] = event.where
+
+    def _add_feature(self, event: DsjsonEvent, key: str, value: Any) -> None:
+        if value is None or (
+            self.declared.contexts is not None and key not in self.declared.contexts and key != self.declared.cluster
+        ):
+            return
+        text = isinstance(value, str | bool)
+        if key not in self.kinds:
+            self.kinds[key] = {} if text else None
+            self.absent[key] = self.kept - 1
+        known = self.kinds[key]
+        if text != (known is not None):
+            expected = "a number" if known is None else "a text"
+            raise LogError(
+                f"{event.where}, key 'c.{key}': found {value!r}, but {expected} in lines before; a feature is of one kind"
+            )
+        if known is not None and key != self.declared.cluster:
+            known[str(value)] = None
+            if len(known) > MOST_TEXTS:
+                raise LogError(
+                    f"{event.where}, key 'c.{key}': more than {MOST_TEXTS} different texts; an id is no context: name the "
+                    "contexts to keep (--context), or make it the cluster (--cluster)"
+                )
+
+    def check(self, lost: DsjsonOutcome | None = None) -> None:
+        """Raise LogError for what the file leaves open and nobody declared. lost: an outcome without its decision."""
+        declared = self.declared
+        if not self.kept:
+            raise LogError("there is nothing to convert: no line holds a decision that is kept")
+        wanted = [*(declared.contexts or ()), *([] if declared.cluster is None else [declared.cluster])]
+        for key in wanted:
+            if key not in self.kinds:
+                known = ", ".join(self.features) or "none"
+                raise LogError(f"no event has the shared feature '{key}'{did_you_mean(key, self.features)}; features: {known}")
+        for what, count in (("EventId", self.named), ("Timestamp", self.timed), ("p", self.full)):
+            if 0 < count < self.kept and what != "Timestamp":
+                raise LogError(f"{count} of {self.kept} events have the key '{what}': all of them must have it, or none")
+        rates = list(self.dropped.items())
+        if len(rates) > 1:
+            (one, first), (other, second) = rates[:2]
+            raise LogError(
+                f"{second}, key 'pdrop': found {other:g}, but {one:g} at {first}: events were thinned at different rates, so "
+                "that those in the file are not like those that happened. Convert stretches of one rate by themselves"
+            )
+        if lost is not None and self.dangling == self.apart and not declared.thinned:
+            own = next(iter(self.ids.items()), None)
+            example = "no decision has one" if own is None else f"a decision has '{own[0]}' ({own[1]})"
+            raise LogError(
+                f"{lost.where}, key 'EventId': {_id_words(lost)}, but {example}: none of the {self.apart} outcomes "
+                "belongs to a decision, their ids do not match. Name the files of the decisions and of their outcomes together"
+            )
+        if (rates[0][0] > 0 or self.dangling) and not declared.thinned:
+            found = f"'pdrop' is {rates[0][0]:g}" if rates[0][0] > 0 else f"{self.dangling} outcomes have no decision in the file"
+            raise LogError(
+                f"{found}: decisions are missing from this file. A certificate then speaks of all decisions only if those that "
+                "are missing were left out by a coin toss that looked at nothing (neither context, nor action, nor outcome): "
+                "declare it with --thinned if you know that it was so"
+            )
+        if declared.unobserved is None:
+            self._check_outcomes()
+
+    def _check_outcomes(self) -> None:
+        """Raise LogError if some events have an outcome and some have none, or no event has one."""
+        declare = (
+            "which is right only if no outcome means that nothing happened: declare --unobserved cost in that case, "
+            "--unobserved missing if outcomes may have been lost"
+        )
+        where = self.observed.get(False) or self.observed.get(None)
+        if len(self.observed) > 1:
+            found = f"{where}, key 'o': this event has no outcome, others have"
+            if self.joined:
+                name = next((name for name, place in self.ids.items() if place == where), None)
+                found = (
+                    f"{where}: no line holds an outcome ('RewardValue') of this event, EventId {name!r}, nor has it one itself "
+                    f"('o'); {self.joined} events have an outcome in a line of its own"
+                )
+            raise LogError(f"{found}. Its cost is then a default, {declare}")
+        if True not in self.observed and (False in self.observed or self.costs == {0.0}):
+            found = "an empty 'o'" if False in self.observed else "the cost 0 and no 'o'"
+            raise LogError(
+                f"{where}: none of the {self.kept} decisions has an outcome (all have {found}). Outcomes in a file of their own "
+                f"(lines with 'EventId' and 'RewardValue') are to be named with it. Else these costs are defaults, {declare}"
+            )
+
+    @property
+    def contexts(self) -> tuple[str, ...]:
+        """Return the shared features that become contexts, in the order of the first event that has them."""
+        return tuple(
+            key for key in self.kinds if key != self.declared.cluster and (self.kinds[key] is None or self._values(key)[1:])
+        )
+
+    def problem(self) -> Problem:
+        """Return the problem of the log; LogError if a feature has the name of another column."""
+        labels = tuple(self.actions)
+        own = [EPISODE, TIME, ACTION, REWARD, CLUSTER, *(f"p:{label}" for label in labels), *(f"can:{label}" for label in labels)]
+        for key in self.contexts:
+            if key in own:
+                raise LogError(
+                    f"the shared feature '{key}' has the name of a column of the log; name the contexts to keep without it"
+                )
+        if len(labels) < 2:
+            raise LogError(f"all actions are called '{labels[0]}': choose another --action-key")
+        context = tuple(
+            Variable(key) if self.kinds[key] is None else Variable(key, "categorical", values=tuple(self._values(key)))
+            for key in self.contexts
+        )
+        full = tuple(f"p:{label}" for label in labels)
+        propensity = Propensity(columns=full) if self.full else Propensity(column="p")
+        masks = tuple(f"can:{label}" for label in labels) if self.masked else ()
+        level = Level(self.declared.level, Actions(ACTION, labels, "labels"), context, propensity, EPISODE, masks)
+        return Problem(
+            (level,),
+            Reward(REWARD, self.declared.reward_range),
+            episode=(EPISODE,),
+            cluster=None if self.declared.cluster is None else CLUSTER,
+            time=TIME if self.timed == self.kept else None,
+        )
+
+    def _values(self, key: str) -> list[str]:
+        """Return the categories of a feature of texts."""
+        known = self.kinds[key] or {}
+        return [*known, *([ABSENT_CATEGORY] if self.absent[key] and ABSENT_CATEGORY not in known else [])]
+
+    def notes(self) -> tuple[str, ...]:
+        """Return what to know about the log."""
+        found = [f"{self.kept} decisions; rewards are costs with the other sign"]
+        if self.declared.reward_range is None:
+            found.append("no reward range was declared: put one into problem.yaml before anything is certified")
+        if self.declared.action_key is None:
+            found.append("an action is its place in '_multi': name its feature (--action-key) if places change their meaning")
+        if self.featured and self.declared.action_key is None:
+            found.append("features of single actions are not contexts of a decision and were left out")
+        if not self.full:
+            found.append("only the probability of the action taken is known: sharper certificates need 'a' and 'p'")
+        if len(self.models) > 1:
+            found.append(f"{len(self.models)} models wrote this log, so that it learned: learn with --split time")
+        if self.joined:
+            found.append(f"{self.joined} outcomes stood in lines of their own and were joined to their decisions by EventId")
+        if max(self.dropped) > 0 or self.dangling:
+            found.append("decisions are missing from the file, declared to be left out by a coin toss that looked at nothing")
+        if self.skipped:
+            found.append(f"{self.skipped} events were marked _skipLearn: declared '{self.declared.skipped}'")
+        if self.deferred:
+            found.append(f"{self.deferred} deferred actions were never activated: declared '{self.declared.skipped}'")
+        if True not in self.observed and len(self.costs) == 1:
+            found.append(f"no decision tells of an outcome, and all have the same cost, {next(iter(self.costs)):g}")
+        if len(self.observed) > 1:
+            found.append(f"events without an outcome: declared '{self.declared.unobserved}'")
+        if 0 < self.timed < self.kept:
+            found.append("some events have no Timestamp: times were left out")
+        constant = [key for key in self.kinds if key != self.declared.cluster and key not in self.contexts]
+        if constant:
+            found.append(f"shared features that never change were left out: {', '.join(constant)}")
+        if any(self.kinds[key] is None and self.absent[key] for key in self.contexts):
+            found.append("a number that an event does not have is 0, as in Vowpal Wabbit")
+        return tuple(found)
+
+
+def _id_words(line: DsjsonOutcome) -> str:
+    return "an outcome has none" if line.event_id is None else f"an outcome has '{line.event_id}'"
+
+
+ROWS_AT_ONCE = 65536
+
+
+def read_dsjson(paths: str | Path | Sequence[str | Path], declared: DsjsonDeclaration | None = None) -> ConvertedLog:
     """Return DSJSON files (`.gz` too) as one log in memory; LogError names file, line and key of what cannot be used."""
-    given = _listed(paths)
-    apart = outcomes(given)
-    found = _survey(given, declared or Declared(), apart)
-    return Converted(pa.concat_tables(list(_tables(given, found, apart))), found.problem(), found.notes())
+    given = _as_list(paths)
+    apart = read_dsjson_outcomes(given)
+    found = _survey_files(given, declared or DsjsonDeclaration(), apart)
+    return ConvertedLog(pa.concat_tables(list(_tables(given, found, apart))), found.problem(), found.notes())
 
 
 def convert_dsjson(
-    paths: str | Path | Sequence[str | Path], folder: str | Path, declared: Declared | None = None
+    paths: str | Path | Sequence[str | Path], folder: str | Path, declared: DsjsonDeclaration | None = None
 ) -> tuple[int, Problem, tuple[str, ...]]:
     """Write DSJSON files as `log.parquet` and `problem.yaml` into a folder, block by block; return rows, problem and notes."""
-    given = _listed(paths)
-    apart = outcomes(given)
-    found = _survey(given, declared or Declared(), apart)
+    given = _as_list(paths)
+    apart = read_dsjson_outcomes(given)
+    found = _survey_files(given, declared or DsjsonDeclaration(), apart)
     problem = found.problem()
     return write_converted(_tables(given, found, apart), problem, folder), problem, found.notes()
 
 
-def _listed(paths: str | Path | Sequence[str | Path]) -> list[str | Path]:
+def _as_list(paths: str | Path | Sequence[str | Path]) -> list[str | Path]:
     found = [paths] if isinstance(paths, str | Path) else list(paths)
     if not found:
         raise SettingError("there is no file to convert; name at least one")
     return found
 
 
-def _by_id(apart: Sequence[Outcome]) -> dict[str, list[Outcome]]:
-    found: dict[str, list[Outcome]] = {}
+def _by_id(apart: Sequence[DsjsonOutcome]) -> dict[str, list[DsjsonOutcome]]:
+    found: dict[str, list[DsjsonOutcome]] = {}
     for outcome in apart:
         if outcome.event_id is not None:
             found.setdefault(outcome.event_id, []).append(outcome)
     return found
 
 
-def _survey(paths: Sequence[str | Path], declared: Declared, apart: Sequence[Outcome]) -> Survey:
-    found = Survey(declared)
-    for event in events(paths, _by_id(apart)):
+def _survey_files(paths: Sequence[str | Path], declared: DsjsonDeclaration, apart: Sequence[DsjsonOutcome]) -> DsjsonSurvey:
+    found = DsjsonSurvey(declared)
+    for event in read_dsjson_events(paths, _by_id(apart)):
         found.add(event)
     lost = [line for line in apart if line.event_id not in found.ids]
     found.apart, found.dangling = len(apart), len(lost)
@@ -68,24 +325,24 @@ def _survey(paths: Sequence[str | Path], declared: Declared, apart: Sequence[Out
     return found
 
 
-def _tables(paths: Sequence[str | Path], found: Survey, apart: Sequence[Outcome]) -> Iterator[pa.Table]:
+def _tables(paths: Sequence[str | Path], found: DsjsonSurvey, apart: Sequence[DsjsonOutcome]) -> Iterator[pa.Table]:
     """Yield the rows of the log, some at a time."""
     problem = found.problem()
     rows: list[dict[str, Any]] = []
     number = 0
-    for event in events(paths, _by_id(apart)):
+    for event in read_dsjson_events(paths, _by_id(apart)):
         if event.unused and found.declared.skipped == "left out":
             continue
         number += 1
         rows.append(_row(event, found, problem, number))
-        if len(rows) == ROWS:
+        if len(rows) == ROWS_AT_ONCE:
             yield pa.Table.from_pylist(rows, _schema(found, problem))
             rows = []
     if rows:
         yield pa.Table.from_pylist(rows, _schema(found, problem))
 
 
-def _schema(found: Survey, problem: Problem) -> pa.Schema:
+def _schema(found: DsjsonSurvey, problem: Problem) -> pa.Schema:
     level = problem.innermost
     numbers = [name for name in found.contexts if found.kinds[name] is None]
     texts = [name for name in found.contexts if found.kinds[name] is not None]
@@ -100,23 +357,23 @@ def _schema(found: Survey, problem: Problem) -> pa.Schema:
     return pa.schema({**kinds, REWARD: pa.float64()})
 
 
-def _row(event: Event, found: Survey, problem: Problem, number: int) -> dict[str, Any]:
+def _row(event: DsjsonEvent, found: DsjsonSurvey, problem: Problem, number: int) -> dict[str, Any]:
     """Return one decision as a row of the log."""
     labels = action_labels(event, found.declared.action_key)
     row: dict[str, Any] = {EPISODE: event.event_id if found.named else number, ACTION: labels[event.taken]}
     if problem.time is not None:
-        row[TIME] = _time(event)
+        row[TIME] = _event_time(event)
     if found.declared.cluster is not None:
         value = event.shared.get(found.declared.cluster)
         if value is None:
             raise LogError(f"{event.where}, key 'c.{found.declared.cluster}': is missing; every event belongs to a cluster")
-        row[CLUSTER] = _id(value)
+        row[CLUSTER] = _id_text(value)
     for key in found.contexts:
         value = event.shared.get(key)
         if found.kinds[key] is None:
             row[key] = 0.0 if value is None else float(value)
         else:
-            row[key] = ABSENT if value is None else str(value)
+            row[key] = ABSENT_CATEGORY if value is None else str(value)
     row |= {f"can:{label}": label in labels for label in found.actions if problem.innermost.available}
     if event.chances is None:
         row["p"] = event.chance
@@ -129,12 +386,12 @@ def _row(event: Event, found: Survey, problem: Problem, number: int) -> dict[str
     return {**row, REWARD: None if lost else -event.cost}
 
 
-def _id(value: Any) -> str:
+def _id_text(value: Any) -> str:
     """Return an id as text; a number counts by its size, 1.0 like 1. That it is not a text elsewhere was seen to before."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
-def _time(event: Event) -> datetime.datetime:
+def _event_time(event: DsjsonEvent) -> datetime.datetime:
     """Return when an event happened, in UTC without saying so, as logs have it."""
     try:
         found = datetime.datetime.fromisoformat(str(event.time))

@@ -1,9 +1,4 @@
-"""Lines of a Vowpal Wabbit DSJSON file as events, each checked by itself; errors name file, line and key.
-
-An event is one decision: `c` holds the shared features and under `_multi` one entry per action, `a` lists the actions (counted
-from 1) and `p` their probabilities in the same order, `_labelIndex` (from 0) or `_label_Action` (from 1) is the action taken,
-`_label_probability` its probability, `_label_cost` what it cost.
-"""
+"""Lines of a Vowpal Wabbit DSJSON file as events, each checked by itself; errors name file, line and key."""
 
 from __future__ import annotations
 
@@ -16,13 +11,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TextIO
 
-from aegis.errors import LogError
+from aegis.errors import LogError, SettingError, check_choice
 
 ROUNDING = 1e-6  # of each probability: they are written with six digits or more
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class DsjsonEvent:
     """One decision as it was logged.
 
     where: file and line. shared: features by path, such as `user.age`. actions: one mapping of features per action. taken: from
@@ -55,7 +50,7 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class DsjsonOutcome:
     """An outcome, or an activation, in a line of its own.
 
     where: file and line. event_id: of its decision. reward: its `RewardValue`; rewarded: it has one. activates: its
@@ -69,18 +64,18 @@ class Outcome:
     activates: bool = False
 
 
-def outcomes(paths: Sequence[str | Path]) -> list[Outcome]:
+def read_dsjson_outcomes(paths: Sequence[str | Path]) -> list[DsjsonOutcome]:
     """Return what stands in lines of its own, outcomes and activations, before or after the line of their decision."""
-    found: list[Outcome] = []
+    found: list[DsjsonOutcome] = []
     for path in paths:
         for number, line in _lines(Path(path)):
             if "RewardValue" not in line and "ActionTaken" not in line:
                 continue
             where = f"{path}, line {number}"
-            content = _parsed(line, where)
-            if _apart(content):
+            content = _parse_line(line, where)
+            if _is_separate(content):
                 found.append(
-                    Outcome(
+                    DsjsonOutcome(
                         where,
                         _text(content, "EventId", where),
                         content.get("RewardValue"),
@@ -91,18 +86,20 @@ def outcomes(paths: Sequence[str | Path]) -> list[Outcome]:
     return found
 
 
-def events(paths: Sequence[str | Path], apart: Mapping[str, Sequence[Outcome]] | None = None) -> Iterator[Event]:
+def read_dsjson_events(
+    paths: Sequence[str | Path], apart: Mapping[str, Sequence[DsjsonOutcome]] | None = None
+) -> Iterator[DsjsonEvent]:
     """Yield the events of files, one after the other; apart: what stands in lines of its own by EventId, which is joined."""
     for path in paths:
         for number, line in _lines(Path(path)):
             where = f"{path}, line {number}"
-            content = _parsed(line, where)
-            if not _apart(content):
+            content = _parse_line(line, where)
+            if not _is_separate(content):
                 event = _event(content, where)
-                yield _joined(event, (apart or {}).get(event.event_id or "", ()))
+                yield _join_outcomes(event, (apart or {}).get(event.event_id or "", ()))
 
 
-def flat(features: Any, path: str = "") -> dict[str, Any]:
+def flatten_features(features: Any, path: str = "") -> dict[str, Any]:
     """Return features by dotted path; lists count from 0, names that start with an underscore are not features."""
     if isinstance(features, Mapping):
         parts = [(str(key), value) for key, value in features.items() if not str(key).startswith("_")]
@@ -112,13 +109,13 @@ def flat(features: Any, path: str = "") -> dict[str, Any]:
         return {path: features}
     found: dict[str, Any] = {}
     for key, value in parts:
-        found |= flat(value, f"{path}.{key}" if path else key)
+        found |= flatten_features(value, f"{path}.{key}" if path else key)
     return found
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
     try:
-        with _opened(path) as file:
+        with _open_text(path) as file:
             for number, line in enumerate(file, 1):
                 if line.strip():
                     yield number, line
@@ -130,13 +127,13 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
         raise LogError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from error
 
 
-def _opened(path: Path) -> TextIO:
+def _open_text(path: Path) -> TextIO:
     if path.suffix == ".gz":
         return io.TextIOWrapper(gzip.GzipFile(path), encoding="utf-8")
     return path.open(encoding="utf-8")
 
 
-def _parsed(line: str, where: str) -> dict[str, Any]:
+def _parse_line(line: str, where: str) -> dict[str, Any]:
     try:
         content = json.loads(line)
     except json.JSONDecodeError as error:
@@ -146,12 +143,12 @@ def _parsed(line: str, where: str) -> dict[str, Any]:
     return content
 
 
-def _apart(content: Mapping[str, Any]) -> bool:
+def _is_separate(content: Mapping[str, Any]) -> bool:
     """Say whether a line is an outcome, or an activation, whose decision is not in it."""
     return "c" not in content and ("RewardValue" in content or "ActionTaken" in content)
 
 
-def _joined(event: Event, apart: Sequence[Outcome]) -> Event:
+def _join_outcomes(event: DsjsonEvent, apart: Sequence[DsjsonOutcome]) -> DsjsonEvent:
     """Return the event with what stands in lines of its own; LogError if outcomes are two, or not what the decision says."""
     if event.deferred and any(line.activates for line in apart):
         event = replace(event, deferred=False)
@@ -165,7 +162,7 @@ def _joined(event: Event, apart: Sequence[Outcome]) -> Event:
             "counts is for you to say: leave the others out"
         )
     if not _is_number(found[0].reward):
-        raise LogError(f"{found[0].where}, key 'RewardValue': {_found(found[0].reward)}; expected a finite number")
+        raise LogError(f"{found[0].where}, key 'RewardValue': {_value_words(found[0].reward)}; expected a finite number")
     reward = float(found[0].reward)
     if event.cost != 0 and not math.isclose(event.cost, -reward, rel_tol=1e-6):
         raise LogError(
@@ -176,11 +173,11 @@ def _joined(event: Event, apart: Sequence[Outcome]) -> Event:
     return replace(event, cost=-reward, observed=True, joined=True)
 
 
-def _event(content: Mapping[str, Any], where: str) -> Event:
+def _event(content: Mapping[str, Any], where: str) -> DsjsonEvent:
     inside = content.get("c")
     if not isinstance(inside, Mapping):
         raise LogError(
-            f"{where}, key 'c': {_found(inside)}; expected the shared features and, under '_multi', one entry per action"
+            f"{where}, key 'c': {_value_words(inside)}; expected the shared features and, under '_multi', one entry per action"
         )
     if "_slots" in inside or "_outcomes" in content:
         raise LogError(
@@ -190,7 +187,7 @@ def _event(content: Mapping[str, Any], where: str) -> Event:
     actions = inside.get("_multi")
     if not isinstance(actions, list) or len(actions) < 2:
         raise LogError(
-            f"{where}, key 'c._multi': {_found(actions)}; expected a list with an entry for each of two or more actions"
+            f"{where}, key 'c._multi': {_value_words(actions)}; expected a list with an entry for each of two or more actions"
         )
     taken = _taken(content, len(actions), where)
     chance = _number(content, "_label_probability", where)
@@ -209,11 +206,11 @@ def _event(content: Mapping[str, Any], where: str) -> Event:
         raise LogError(
             f"{where}, key 'pdrop': found {dropped:g}; expected the share of events that was dropped, from 0 and below 1"
         )
-    return Event(
+    return DsjsonEvent(
         where,
         _text(content, "EventId", where),
         _text(content, "Timestamp", where),
-        flat({key: value for key, value in inside.items() if key != "_multi"}),
+        flatten_features({key: value for key, value in inside.items() if key != "_multi"}),
         actions,
         taken,
         chance,
@@ -274,9 +271,11 @@ def _chances(content: Mapping[str, Any], count: int, where: str) -> tuple[float,
         return None
     listed, given = content.get("a"), content.get("p")
     if not isinstance(listed, list) or sorted(map(str, listed)) != sorted(str(place + 1) for place in range(count)):
-        raise LogError(f"{where}, key 'a': {_found(listed)}; expected every action from 1 to {count} (as in 'c._multi') once")
+        raise LogError(
+            f"{where}, key 'a': {_value_words(listed)}; expected every action from 1 to {count} (as in 'c._multi') once"
+        )
     if not isinstance(given, list) or len(given) != count or not all(_is_number(value) and 0 <= value <= 1 for value in given):
-        raise LogError(f"{where}, key 'p': {_found(given)}; expected {count} probabilities, in the order of 'a'")
+        raise LogError(f"{where}, key 'p': {_value_words(given)}; expected {count} probabilities, in the order of 'a'")
     total = math.fsum(given)
     if abs(total - 1) > count * ROUNDING:
         raise LogError(f"{where}, key 'p': the probabilities sum to {total:.6g}; expected 1, to six digits")
@@ -287,7 +286,7 @@ def _chances(content: Mapping[str, Any], count: int, where: str) -> tuple[float,
 def _number(content: Mapping[str, Any], key: str, where: str) -> float:
     value = content.get(key)
     if not _is_number(value):
-        raise LogError(f"{where}, key '{key}': {_found(value)}; expected a finite number")
+        raise LogError(f"{where}, key '{key}': {_value_words(value)}; expected a finite number")
     return float(value)  # type: ignore[arg-type]
 
 
@@ -299,7 +298,7 @@ def _flag(content: Mapping[str, Any], key: str, where: str) -> bool:
         return bool(told)
     if told in ("true", "false"):
         return bool(told == "true")
-    raise LogError(f"{where}, key '{key}': {_found(value)}; expected true or false")
+    raise LogError(f"{where}, key '{key}': {_value_words(value)}; expected true or false")
 
 
 def _text(content: Mapping[str, Any], key: str, where: str) -> str | None:
@@ -307,7 +306,7 @@ def _text(content: Mapping[str, Any], key: str, where: str) -> str | None:
     if value is None:
         return None
     if not isinstance(value, str) or not value:
-        raise LogError(f"{where}, key '{key}': {_found(value)}; expected a text")
+        raise LogError(f"{where}, key '{key}': {_value_words(value)}; expected a text")
     return value
 
 
@@ -320,9 +319,61 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def _found(value: Any) -> str:
+def _value_words(value: Any) -> str:
     """Return what stands there, cut short, for a message."""
     if value is None:
         return "is missing"
     text = json.dumps(value)
     return f"found {text if len(text) <= 60 else text[:57] + '...'}"
+
+
+UNOBSERVED = ("cost", "missing")
+
+SKIPPED = ("missing", "left out")
+
+
+@dataclass(frozen=True, slots=True)
+class DsjsonDeclaration:
+    """What the user knows and the file does not say.
+
+    reward_range: limits of -cost; without them nothing is certified. thinned: events that are not in the file were left out by a
+    coin toss that looked at nothing. unobserved: what an event without an outcome (`o`) earned: 'cost', as it is labelled, or
+    'missing'. skipped: events marked `_skipLearn`, or `DeferredAction` and never activated, are 'missing' their reward, or 'left
+    out' because being skipped has nothing to do with the action. action_key: the feature that names an action, such as `item.id`
+    or `_tag`; without it actions are places in `_multi`. contexts: the shared features to keep, all if None. cluster: the shared
+    feature that events of one unit have in common.
+    """
+
+    reward_range: tuple[float, float] | None = None
+    thinned: bool = False
+    unobserved: str | None = None
+    skipped: str | None = None
+    action_key: str | None = None
+    contexts: tuple[str, ...] | None = None
+    cluster: str | None = None
+    level: str = "choice"
+
+    def __post_init__(self) -> None:
+        if self.unobserved is not None:
+            check_choice(self.unobserved, UNOBSERVED, "meaning of an event without an outcome")
+        if self.skipped is not None:
+            check_choice(self.skipped, SKIPPED, "meaning of a skipped event")
+        if self.cluster is not None and self.cluster in (self.contexts or ()):
+            raise SettingError(f"'{self.cluster}' is the cluster and a context; a controller that looks at it needs a copy of it")
+
+
+def action_labels(event: DsjsonEvent, key: str | None) -> list[str]:
+    """Return what the actions of an event are called, in the order of `_multi`."""
+    if key is None:
+        return [str(place + 1) for place in range(len(event.actions))]
+    found: list[str] = []
+    for place, action in enumerate(event.actions):
+        value = action.get("_tag") if key == "_tag" and isinstance(action, dict) else flatten_features(action).get(key)
+        if value is None or isinstance(value, float):
+            raise LogError(f"{event.where}, key 'c._multi.{place}.{key}': found {value!r}; expected a text that names the action")
+        if str(value) in found:
+            raise LogError(
+                f"{event.where}, key 'c._multi.{place}.{key}': two actions are called '{value}'; choose another --action-key"
+            )
+        found.append(str(value))
+    return found

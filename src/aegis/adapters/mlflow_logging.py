@@ -1,8 +1,4 @@
-"""A certificate in an MLflow run: its verdict as tags, what was asked as parameters, its bounds as metrics, its files as
-artifacts.
-
-MLflow is not needed by anything else: pip install 'aegis-handover[mlflow]'.
-"""
+"""A certificate in an MLflow run: verdict as tags, request as parameters, bounds as metrics, files as artifacts."""
 
 from __future__ import annotations
 
@@ -14,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from aegis.errors import InputError, LogError
-from aegis.files import digest_of, write_text
+from aegis.files import json_digest, write_text
 
 FILE = "certificate.json"
 BOUNDS = ("gain_lower", "value_lower")
@@ -22,7 +18,7 @@ ESTIMATES = ("estimate", "value_estimate", "legacy_value", "incumbent_value", "e
 MOST = 500  # characters of a parameter
 
 
-class Document(Protocol):
+class LoggedCertificate(Protocol):
     """What is logged: a certificate."""
 
     def to_json(self) -> dict[str, Any]:
@@ -31,7 +27,10 @@ class Document(Protocol):
 
 
 def log_certificate(
-    certificate: Document | Mapping[str, Any], report: str | Path | None = None, tracking: Any = None, folder: str = "aegis"
+    certificate: LoggedCertificate | Mapping[str, Any],
+    report: str | Path | None = None,
+    tracking: Any = None,
+    folder: str = "aegis",
 ) -> None:
     """Log a certificate, or one that was loaded, into the active MLflow run, which is started if there is none.
 
@@ -43,7 +42,7 @@ def log_certificate(
     content = dict(certificate) if isinstance(certificate, Mapping) else certificate.to_json()
     if content.get("kind") != "aegis-certificate":
         raise InputError("only certificates are logged: give what certify returned, or load_certificate read")
-    if digest_of({key: value for key, value in content.items() if key != "seal"}) != content.get("seal"):
+    if json_digest({key: value for key, value in content.items() if key != "seal"}) != content.get("seal"):
         raise InputError("the certificate was changed after it was issued; log it as it was")
     if report is not None and not Path(report).is_file():
         raise LogError(f"{report}: there is no such report; write it with write_report, or leave it out")

@@ -1,25 +1,135 @@
-"""The feedback dictionary of Open Bandit Pipeline (obp) as a log and a problem, and back.
-
-obp's logs have one decision a round: `context` `[n, d]`, `action` `[n]` from 0, `reward` `[n]`, `pscore` `[n]`, the probability
-of the action taken; `position` `[n]` from 0 if there are several places to fill, `pi_b` `[n, A, L]` if whole distributions are
-known. obp is not needed here.
-"""
+"""The feedback dictionary of Open Bandit Pipeline (obp): its keys checked, as a log and a problem, from one, and in files."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from aegis.adapters.converted import Converted
-from aegis.adapters.obp_keys import KNOWN, cluster_of, context_of, numbers_of, positions_of, propensity_of, sizes_of, whole_of
-from aegis.errors import LogError, PolicyError
+from aegis.adapters.base import ConvertedLog
+from aegis.errors import LogError, PolicyError, SettingError
+from aegis.files import atomic_write
 from aegis.policies import path_full
 from aegis.problem import Actions, AnyArray, Array, Batch, Level, Policy, Problem, Propensity, Reward, Variable
+
+NEEDED_KEYS = ("n_rounds", "n_actions", "action", "reward", "pscore")
+
+KNOWN_KEYS = (*NEEDED_KEYS, "context", "action_context", "position", "expected_reward", "pi_b", "time")
+
+PSCORE = "pscore"
+
+PROPENSITY_TOLERANCE = 1e-6
+
+
+def read_sizes(feedback: Mapping[str, Any]) -> tuple[int, int]:
+    """Return the numbers of rounds and actions."""
+    missing = [key for key in NEEDED_KEYS if feedback.get(key) is None]
+    if missing:
+        raise LogError(
+            f"the feedback dictionary has no '{missing[0]}'; it needs {', '.join(NEEDED_KEYS)} (a log without 'pscore' has no "
+            "propensities: nothing can be certified from it)"
+        )
+    rounds, count = (feedback[key] for key in ("n_rounds", "n_actions"))
+    if not all(isinstance(value, int | np.integer) and not isinstance(value, bool) for value in (rounds, count)):
+        raise LogError(f"'n_rounds' and 'n_actions' are whole numbers, found {rounds!r} and {count!r}")
+    if rounds < 1 or count < 2:
+        raise LogError(f"a log has one round or more and two actions or more, found {rounds} and {count}")
+    return int(rounds), int(count)
+
+
+def read_numbers(feedback: Mapping[str, Any], key: str, shape: tuple[int, ...]) -> Array:
+    """Return a key as finite numbers of a shape."""
+    try:
+        found = np.asarray(feedback[key], dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise LogError(f"key '{key}': expected numbers; {error}") from error
+    if found.shape != shape:
+        raise LogError(f"key '{key}': has the shape {list(found.shape)}, expected {list(shape)}")
+    bad = ~np.isfinite(found).reshape(len(found), -1).all(axis=1)
+    if bad.any():
+        raise LogError(f"key '{key}', round {int(np.argmax(bad))} (from 0): is not finite ({int(bad.sum())} such rounds)")
+    return found
+
+
+def read_integers(feedback: Mapping[str, Any], key: str, rounds: int, below: int | None = None) -> npt.NDArray[np.int64]:
+    """Return a key as whole numbers from 0 `[n]`, all below a limit."""
+    found = read_numbers(feedback, key, (rounds,))
+    wrong = (found != np.floor(found)) | (found < 0) | (found >= (np.inf if below is None else below))
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        limit = "" if below is None else f", below {below}"
+        raise LogError(f"key '{key}', round {row} (from 0): found {found[row]:g}; expected a whole number from 0{limit}")
+    return found.astype(np.int64)
+
+
+def read_feedback_context(feedback: Mapping[str, Any], rounds: int) -> Array:
+    """Return the contexts `[n, d]`."""
+    given = feedback.get("context")
+    if given is None:
+        return np.zeros((rounds, 0))
+    found = np.asarray(given)
+    return read_numbers(feedback, "context", (rounds, found.shape[1] if found.ndim == 2 else 0))
+
+
+def read_positions(feedback: Mapping[str, Any], rounds: int) -> tuple[npt.NDArray[np.int64], int]:
+    """Return the position of every round, and how many there are."""
+    if feedback.get("position") is None:
+        return np.zeros(rounds, dtype=np.int64), 1
+    found = read_integers(feedback, "position", rounds)
+    listed = feedback.get("pi_b")
+    wide = np.shape(listed)[2] if listed is not None and np.ndim(listed) == 3 else 1
+    return found, max(int(found.max()) + 1, wide)
+
+
+def read_propensity(
+    feedback: Mapping[str, Any], rounds: int, count: int, action: AnyArray, position: AnyArray
+) -> tuple[Propensity, dict[str, Array]]:
+    """Return how propensities are told, and their columns."""
+    taken = read_numbers(feedback, "pscore", (rounds,))
+    wrong = ~((taken > 0) & (taken <= 1))
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise LogError(
+            f"key 'pscore', round {row} (from 0): found {taken[row]:g}; the action taken had a probability above 0, at most 1"
+        )
+    if feedback.get("pi_b") is None:
+        return Propensity(column=PSCORE), {PSCORE: taken}
+    shape = np.shape(feedback["pi_b"])
+    given = read_numbers(feedback, "pi_b", (rounds, count, shape[2] if len(shape) == 3 else 1))
+    if given.shape[2] > 1 and feedback.get("position") is None:
+        raise LogError(
+            f"key 'pi_b': has {given.shape[2]} positions, but there is no 'position' that tells which one a round is about"
+        )
+    if position.max() >= given.shape[2]:
+        raise LogError(f"key 'pi_b': has {given.shape[2]} positions, but 'position' goes up to {int(position.max())}")
+    full = given[np.arange(rounds), :, position]
+    off = np.abs(full.sum(axis=1) - 1) > PROPENSITY_TOLERANCE
+    if (full < 0).any() or off.any():
+        row = int(np.argmax(off | (full < 0).any(axis=1)))
+        raise LogError(f"key 'pi_b', round {row} (from 0): {full[row].tolist()} is no distribution (sum {full[row].sum():.6g})")
+    differs = np.abs(full[np.arange(rounds), action] - taken) > PROPENSITY_TOLERANCE
+    if differs.any():
+        row = int(np.argmax(differs))
+        raise LogError(
+            f"key 'pscore', round {row} (from 0): found {taken[row]:g}, but 'pi_b' gives the action taken "
+            f"{full[row, action[row]]:g}; they must agree"
+        )
+    names = tuple(f"p_{place}" for place in range(count))
+    return Propensity(columns=names), dict(zip(names, full.T, strict=True))
+
+
+def read_cluster(given: npt.ArrayLike, rounds: int) -> AnyArray:
+    """Return the unit of each round `[n]`."""
+    found = np.asarray(given)
+    if found.shape != (rounds,):
+        raise LogError(f"'cluster' names the unit of each of {rounds} rounds, found the shape {list(found.shape)}")
+    return found
+
 
 ROUND, ACTION, REWARD, POSITION, CLUSTER = "round", "action", "reward", "position", "cluster"
 
@@ -29,40 +139,40 @@ def from_feedback(
     reward_range: tuple[float, float] | None = None,
     cluster: npt.ArrayLike | None = None,
     level: str = "choice",
-) -> Converted:
+) -> ConvertedLog:
     """Return a feedback dictionary as a log; LogError names key and round of what does not fit.
 
     reward_range: declared; without one nothing is certified. cluster `[n]`: which rounds belong together, such as the items of
     one page; without it every round is a unit of its own. Contexts are called x0, x1, ...; positions, if there are several, are
     a context.
     """
-    rounds, count = sizes_of(feedback)
+    rounds, count = read_sizes(feedback)
     columns: dict[str, Any] = {ROUND: np.arange(rounds)}
     context: list[Variable] = []
-    matrix = context_of(feedback, rounds)
+    matrix = read_feedback_context(feedback, rounds)
     for place in range(matrix.shape[1]):
         columns[f"x{place}"] = matrix[:, place]
         context.append(Variable(f"x{place}"))
-    position, places = positions_of(feedback, rounds)
+    position, places = read_positions(feedback, rounds)
     if places > 1:
         columns[POSITION] = position
         context.append(Variable(POSITION, "categorical", values=tuple(range(places))))
-    action = whole_of(feedback, "action", rounds, count)
+    action = read_integers(feedback, "action", rounds, count)
     # Labels, not numbers: that item 7 is more than item 3 means nothing.
     labels = tuple(str(place) for place in range(count))
     columns[ACTION] = np.array(labels)[action]
-    propensity, chances = propensity_of(feedback, rounds, count, action, position)
+    propensity, chances = read_propensity(feedback, rounds, count, action, position)
     columns |= chances
-    columns[REWARD] = numbers_of(feedback, "reward", (rounds,))
+    columns[REWARD] = read_numbers(feedback, "reward", (rounds,))
     if cluster is not None:
-        columns[CLUSTER] = cluster_of(cluster, rounds)
+        columns[CLUSTER] = read_cluster(cluster, rounds)
     problem = Problem(
         (Level(level, Actions.of(ACTION, labels), tuple(context), propensity, ROUND),),
         Reward(REWARD, reward_range),
         episode=(ROUND,),
         cluster=None if cluster is None else CLUSTER,
     )
-    return Converted(pa.table(columns), problem, _notes(feedback, places, reward_range, cluster is not None, propensity))
+    return ConvertedLog(pa.table(columns), problem, _notes(feedback, places, reward_range, cluster is not None, propensity))
 
 
 def to_feedback(batch: Batch, problem: Problem, position: str = POSITION) -> dict[str, Any]:
@@ -76,7 +186,7 @@ def to_feedback(batch: Batch, problem: Problem, position: str = POSITION) -> dic
     table = batch.levels[level.name]
     _check_flat(batch, level, table)
     places = next((variable for variable in level.context if variable.name == position and variable.kind == "categorical"), None)
-    parts = [_encoded(variable, table.context[variable.name]) for variable in level.context if variable is not places]
+    parts = [_encode_context(variable, table.context[variable.name]) for variable in level.context if variable is not places]
     found: dict[str, Any] = {
         "n_rounds": len(table),
         "n_actions": level.actions.count,
@@ -130,7 +240,7 @@ def _notes(
     unused = [key for key in ("action_context", "expected_reward") if feedback.get(key) is not None]
     if unused:
         found.append(f"{' and '.join(unused)}: left out, a log holds what was known and what happened")
-    other = sorted(set(feedback) - set(KNOWN))
+    other = sorted(set(feedback) - set(KNOWN_KEYS))
     if other:
         found.append(f"keys that are not obp's were left out: {', '.join(map(str, other))}")
     return tuple(note.strip() for note in found)
@@ -165,8 +275,33 @@ def _check_flat(batch: Batch, level: Level, table: Any) -> None:
         raise PolicyError(f"level '{level.name}': some actions have not been taken yet")
 
 
-def _encoded(variable: Variable, values: AnyArray) -> Array:
+def _encode_context(variable: Variable, values: AnyArray) -> Array:
     """Return a context as columns `[n, d]`."""
     if variable.kind == "categorical":
         return (np.arange(len(variable.values)) == values[:, None]).astype(np.float64)
     return np.asarray(values, dtype=np.float64).reshape(len(values), -1)
+
+
+def save_feedback(feedback: Mapping[str, Any], path: str | Path) -> None:
+    """Write a feedback dictionary as an .npz file of plain arrays; what is None is left out. Raises OutputError."""
+    arrays: dict[str, Any] = {name: np.asarray(value) for name, value in feedback.items() if value is not None}
+    for name, value in arrays.items():
+        if value.dtype.hasobject:
+            raise LogError(f"key '{name}': holds Python objects; a file holds arrays of numbers and texts")
+    if Path(path).suffix != ".npz":
+        raise SettingError(f"a feedback dictionary is written as .npz, found '{path}'")
+    with atomic_write(path) as aside, aside.open("wb") as file:
+        np.savez_compressed(file, **arrays)
+
+
+def load_feedback(path: str | Path) -> dict[str, Any]:
+    """Return what `save_feedback` wrote; files that need pickle, which can run any code, are refused. Raises LogError."""
+    try:
+        with Path(path).open("rb") as file, np.load(file, allow_pickle=False) as found:
+            arrays = {name: found[name] for name in found.files}
+    except Exception as error:  # damaged archives raise what they like
+        raise LogError(
+            f"{path}: cannot be read as an .npz file of plain arrays: {error}; write it with "
+            "aegis.adapters.obp_feedback.save_feedback, which needs no pickle"
+        ) from error
+    return {name: value.item() if value.ndim == 0 else value for name, value in arrays.items()}

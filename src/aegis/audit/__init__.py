@@ -1,22 +1,36 @@
 """Audit: is this log fit to certify from? Findings with codes, figures and remedies, from one pass over the log."""
 
-from aegis.audit.auditing import audit_log
-from aegis.audit.auditor import Auditor
-from aegis.audit.codes import CODES, PROPENSITIES_MOVE, SEVERAL_LOGGERS, Code
-from aegis.audit.finding import ANYTIME, CAVEAT, SEVERITIES, Audit, Finding, Severity, Verdict
+from aegis.audit.auditor import Auditor, audit_log, skips_costly_checks
+from aegis.audit.checks.density import COARSE_LATTICE
+from aegis.audit.checks.loggers import Loggers, check_incumbent
+from aegis.audit.checks.overlap import WEIGHT_DOUBT, chance_words, doubtful_weights, knows_all_propensities
+from aegis.audit.codes import CAPPED_NEEDS, CODES, FOLLOWS_MOVING_LOG, NO_DENSITY, PROPENSITIES_MOVE, SEVERAL_LOGGERS, Code
+from aegis.audit.finding import ANYTIME, CAVEAT, SEVERITIES, Audit, Finding, Severity, Verdict, make_finding
 
 __all__ = [
     "ANYTIME",
+    "CAPPED_NEEDS",
     "CAVEAT",
+    "COARSE_LATTICE",
     "CODES",
+    "FOLLOWS_MOVING_LOG",
+    "NO_DENSITY",
     "PROPENSITIES_MOVE",
     "SEVERAL_LOGGERS",
     "SEVERITIES",
+    "WEIGHT_DOUBT",
     "Audit",
     "Auditor",
     "Code",
     "Finding",
+    "Loggers",
     "Severity",
     "Verdict",
     "audit_log",
+    "chance_words",
+    "check_incumbent",
+    "doubtful_weights",
+    "knows_all_propensities",
+    "make_finding",
+    "skips_costly_checks",
 ]

@@ -1,34 +1,39 @@
-"""The audit: one pass over the batches of a log, all checks at once, in bounded memory."""
+"""The audit of a log: one pass over its batches, or over its pieces wherever they are read, all checks at once.
+
+Memory is bounded, but for 24 bytes for each episode of a log with clusters. Parts of a long log are audited by themselves,
+here or on other machines, and merged in the order of the log.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from aegis.audit.action_shares import ActionShares
-from aegis.audit.at_end import RewardAtEnd
-from aegis.audit.carry_over import CarryOver
-from aegis.audit.celled import atoms_of, celled_batch, celled_problem
-from aegis.audit.clusters import Clusters
-from aegis.audit.copies import Copies
-from aegis.audit.cuts import Cuts
-from aegis.audit.drift import PART, Drift
-from aegis.audit.duplicates import Duplicates
-from aegis.audit.exact import ExactActions
-from aegis.audit.finding import Audit, Finding, finding
-from aegis.audit.incumbent_fit import IncumbentFit
-from aegis.audit.lenient import Lenient
-from aegis.audit.loggers import Loggers
-from aegis.audit.neighbours import Neighbours
-from aegis.audit.overlap import Overlap
-from aegis.audit.propensities import Propensities
-from aegis.audit.repeats import RepeatedReward
-from aegis.audit.rewards import Rewards
-from aegis.audit.siblings import Siblings
-from aegis.audit.sizes import Sizes
-from aegis.audit.view import View
-from aegis.errors import SettingError, counted
+import pyarrow as pa
+
+from aegis.audit.action_bins import atom_counts, bin_batch, bin_problem
+from aegis.audit.batch_view import BatchView
+from aegis.audit.checks.base import PropensityTolerance
+from aegis.audit.checks.carry_over import CarryOver
+from aegis.audit.checks.density import DensityActions
+from aegis.audit.checks.drift import PART, Drift
+from aegis.audit.checks.duplicates import DuplicateEpisodes, DuplicateRows
+from aegis.audit.checks.independence import EpisodeIndependence
+from aegis.audit.checks.interference import SiblingInterference
+from aegis.audit.checks.loggers import IncumbentFit, Loggers
+from aegis.audit.checks.overlap import CandidateOverlap
+from aegis.audit.checks.propensities import Propensities
+from aegis.audit.checks.randomisation import ActionShares
+from aegis.audit.checks.reward_units import FinalReward, RepeatedReward
+from aegis.audit.checks.rewards import RewardRanges
+from aegis.audit.checks.sizes import ClusterSizes, ParentSizes
+from aegis.audit.finding import Audit, Finding, make_finding
+from aegis.audit.slices import Cuts
+from aegis.engine import Engine, engine_for_function, map_in_order, parse_engine
+from aegis.errors import SettingError, pluralise
+from aegis.logs import LogChunks, Source, Split, part_digests
 from aegis.problem import Batch, Policy, Problem
 
 FEW = 30  # units
@@ -65,24 +70,24 @@ class Auditor:
         self._first = True  # of several parts, or there is only one
         self._episodes = 0
         self._decisions = 0
-        self._celled = problem = celled_problem(problem)
-        self._propensities = Propensities(problem, self.scope, alpha, atoms_of(self.problem))
+        self._celled = problem = bin_problem(problem)
+        self._propensities = Propensities(problem, self.scope, alpha, atom_counts(self.problem))
         self._carry_over = CarryOver(problem, alpha / 2.0)
         self._shares = ActionShares(problem, self.scope)
-        self._siblings = Siblings(problem, alpha)
-        self._neighbours = Neighbours(problem, self.scope, alpha)
-        self._sizes = Sizes(problem, alpha)
-        self._clusters = Clusters(problem, alpha)
-        self._rewards = Rewards(problem)
+        self._siblings = SiblingInterference(problem, alpha)
+        self._neighbours = EpisodeIndependence(problem, self.scope, alpha)
+        self._sizes = ParentSizes(problem, alpha)
+        self._clusters = ClusterSizes(problem, alpha)
+        self._rewards = RewardRanges(problem)
         self._repeats = RepeatedReward(problem)
-        self._at_end = RewardAtEnd(problem)
-        self._duplicates = Duplicates(problem)
-        self._copies = Copies(problem, alpha, frozenset(atoms_of(self.problem)))
-        self._exact = ExactActions(self.problem, self.scope)
+        self._at_end = FinalReward(problem)
+        self._duplicates = DuplicateRows(problem)
+        self._copies = DuplicateEpisodes(problem, alpha, frozenset(atom_counts(self.problem)))
+        self._exact = DensityActions(self.problem, self.scope)
         self._loggers = Loggers(self.problem)
         self._incumbent = IncumbentFit(self.problem) if whole else None
         self._drift = Drift(problem, alpha)
-        self._overlap = None if policy is None else Overlap(self.problem, policy, self.scope, learned)
+        self._overlap = None if policy is None else CandidateOverlap(self.problem, policy, self.scope, learned)
 
     @property
     def episodes(self) -> int:
@@ -95,7 +100,7 @@ class Auditor:
             return
         self.place(batch)
         skimmed = self._skimmed or (self._episodes > 0 and not self._first)
-        view = View.of(self._celled, celled_batch(self.problem, batch), self._cuts, self._placing, skimmed)
+        view = BatchView.of(self._celled, bin_batch(self.problem, batch), self._cuts, self._placing, skimmed)
         self._placing = max(0, self._placing - len(batch))
         self._episodes += len(batch)
         self._decisions += view.reward.size
@@ -114,7 +119,7 @@ class Auditor:
         used: by so many of them, whatever the size of the batch.
         """
         if self._cuts is None:
-            view = View.of(self._celled, celled_batch(self.problem, batch), None)
+            view = BatchView.of(self._celled, bin_batch(self.problem, batch), None)
             self._cuts = view.cuts if used is None else Cuts.of(self._celled, view.batch, view.reward, used)
             self._placing = self._cuts.used
 
@@ -173,7 +178,7 @@ class Auditor:
     def result(self) -> Audit:
         """Return what was found so far."""
         repeated, propensities = self._repeats.findings(), self._propensities.findings()
-        lenient, strongest = Lenient(self.problem), self._propensities.strongest()
+        lenient, strongest = PropensityTolerance(self.problem), self._propensities.strongest()
         wrong = {found.level for found in propensities if found.level and found.code == "miscalibrated-propensities"}
         neighbours = lenient.findings(lambda levels: self._neighbours.findings(strongest, levels), wrong)
         held = {found.level for found in neighbours if found.code == "actions-held"}
@@ -205,7 +210,7 @@ class Auditor:
     def _backdoors(self) -> list[Finding]:
         checked = [self.problem.backdoor(name) for name in self.problem.names]
         return [
-            finding("backdoor", "refused" if check.level in self.scope else "note", check.reason, check.level)
+            make_finding("backdoor", "refused" if check.level in self.scope else "note", check.reason, check.level)
             for check in checked
             if not check.admissible
         ]
@@ -217,9 +222,9 @@ class Auditor:
             return []
         what = "clusters" if clustered else "episodes"
         message = (
-            f"the log has {counted(number, 'units', 'independent ')} ({what}); fewer than {FEW} hardly ever certify anything"
+            f"the log has {pluralise(number, 'units', 'independent ')} ({what}); fewer than {FEW} hardly ever certify anything"
         )
-        return [finding("few-units", "warning" if number else "refused", message, units=float(number))]
+        return [make_finding("few-units", "warning" if number else "refused", message, units=float(number))]
 
     def _figures(self) -> dict[str, float | str]:
         found: dict[str, float | str] = {"episodes": float(self._episodes), "decisions": float(self._decisions)}
@@ -229,3 +234,78 @@ class Auditor:
         found["log10_calibration_evidence"] = max(self._propensities.evidence() / math.log(10), -300.0)
         found |= self._rewards.figures()
         return found | ({} if self._overlap is None else self._overlap.figures())
+
+
+SKIMMED = 16  # of so many pieces of a long log the costly tests look at one
+
+Report = Callable[[int], None]
+
+
+def audit_log(
+    source: Source,
+    policy: Policy | None = None,
+    scope: Iterable[str] | None = None,
+    columns: Sequence[str] = (),
+    split: Split | None = None,
+    side: str | None = None,
+    alpha: float = 0.001,
+    report: Report | None = None,
+    engine: str = "local",
+    workers: int | None = 1,
+    learned: bool = False,
+) -> Audit:
+    """Audit a log, or one `side` of a `split` of it; `columns` are read along, for policies that are columns of the log.
+
+    report: called after each batch, or piece, with the number of episodes so far. engine, workers: who reads a long log, as for
+    `certify`. learned: the policy was learned from this log, so that the mean of its weights on it says nothing. Raises what
+    reading and the policy raise.
+    """
+    auditor = Auditor(source.problem, policy, scope, alpha, learned)
+    team = parse_engine(engine, workers)
+    pieces = None if split is not None else source.pieces(columns)
+    if pieces is not None:
+        pieces = pieces.sealed(part_digests(source.files)) if team.elsewhere else pieces
+        _audit_pieces(auditor, source.batches(columns), pieces, team, report)
+        return auditor.result()
+    for batch in source.batches(columns, side=side, split=split):
+        auditor.add(batch)
+        if report is not None:
+            report(auditor.episodes)
+    return auditor.result()
+
+
+def skips_costly_checks(number: int) -> bool:
+    """Say whether the costly tests leave a piece out; that depends on its number alone, so that bets stay fair."""
+    return number % SKIMMED > 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """Audits a piece. auditor: with its cuts placed, and nothing in it."""
+
+    pieces: LogChunks
+    auditor: Auditor
+
+    def __call__(self, number: int) -> tuple[Auditor, list[pa.Table]]:
+        auditor, reading = self.auditor.part(number, skips_costly_checks(number), self.pieces.episodes), self.pieces.read(number)
+        for batch in reading:
+            auditor.add(batch)
+        return auditor, reading.ends
+
+
+def _audit_pieces(
+    auditor: Auditor, batches: Generator[Batch, None, None], pieces: LogChunks, engine: Engine, report: Report | None
+) -> None:
+    """Add all pieces; the first of the batches places the cuts."""
+    auditor.place(next(batches))
+    batches.close()
+    work, edges, last = _Work(pieces, auditor.part(0)), pieces.edges(), auditor.part(len(pieces))
+    for part, ends in map_in_order(engine_for_function(engine, work), work, range(len(pieces))):
+        auditor.merge(part)
+        for batch in edges.add(ends):
+            last.add(batch)
+        if report is not None:
+            report(auditor.episodes)
+    for batch in edges.close():
+        last.add(batch)
+    auditor.merge(last)

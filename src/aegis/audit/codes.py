@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from aegis.ope import INCUMBENT_IMPOSSIBLE
+
 
 @dataclass(frozen=True, slots=True)
 class Code:
@@ -13,10 +15,12 @@ class Code:
     fix: str
 
 
-IMPOSSIBLE = "incumbent-impossible"  # of a stated incumbent that the log contradicts
-MOVING = "follows-moving-log"  # of a candidate that is capped by, or falls back on, probabilities of several policies
+FOLLOWS_MOVING_LOG = "follows-moving-log"  # of a candidate that is capped by, or falls back on, probabilities of several policies
+
 SEVERAL_LOGGERS = "several-loggers"  # what a gain is compared with is then an average, unless an incumbent is declared
+
 PROPENSITIES_MOVE = "propensities-move"  # a split by hash is then refused
+
 
 CODES: dict[str, Code] = {
     # ---- propensities
@@ -92,11 +96,11 @@ CODES: dict[str, Code] = {
         "keep the incumbent: the two are one policy in this log; if they should differ, check that the policy is the one you "
         "meant and that its probabilities are not those of the log",
     ),
-    IMPOSSIBLE: Code(
+    INCUMBENT_IMPOSSIBLE: Code(
         "Under the stated incumbent a logged action cannot have the logged probability, or it is not available there.",
         "correct 'incumbent' in the problem file, or the propensities",
     ),
-    MOVING: Code(
+    FOLLOWS_MOVING_LOG: Code(
         "A candidate follows the logged probabilities, which are not those of one policy: deployed, it is not one policy either.",
         "state the incumbent and learn a candidate that stays close to it (aegis learn --kind stepped), or a greedy one",
     ),
@@ -302,3 +306,12 @@ CODES: dict[str, Code] = {
         "learn it again, so that episodes are known again by their content; or see that the ids of the log are those of learning",
     ),
 }
+
+CAPPED_NEEDS = (
+    "it needs the probabilities of all actions, logged in 'columns' or declared by 'shares', 'policy: uniform' or 'base'"
+)
+
+NO_DENSITY = (
+    "log the density with which the controller drew its action, per unit of the action, and name it: 'propensity: {column: ..., "
+    "density: true}'; or certify a scope without this level"
+)

@@ -1,4 +1,4 @@
-"""What an audit says: findings, each with a code, what was found and what to do, and the verdict over all of them."""
+"""Findings of an audit, each with a code, a severity, a message and a remedy, and the verdict that follows from all of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from aegis.audit.codes import CODES
-from aegis.errors import SettingError, choose
+from aegis.errors import SettingError, check_choice
 
 Severity = Literal["note", "warning", "refused"]  # how grave a finding is
 Verdict = Literal["fit", "fit with warnings", "refused"]  # of an audit: as grave as its gravest finding
@@ -35,8 +35,8 @@ class Finding:
     figures: Mapping[str, float | str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        choose(self.code, CODES, "code of a finding")
-        choose(self.severity, SEVERITIES, "severity")
+        check_choice(self.code, CODES, "code of a finding")
+        check_choice(self.severity, SEVERITIES, "severity")
         if not self.message or not self.fix:
             raise SettingError(f"finding '{self.code}': says what was found and what to do; one of the two is empty")
 
@@ -88,7 +88,7 @@ class Audit:
         }
 
 
-def finding(
+def make_finding(
     code: str,
     severity: Severity,
     message: str,
@@ -99,5 +99,5 @@ def finding(
     **more: float | str,
 ) -> Finding:
     """Return a finding; what to do comes from the table of codes unless given, figures as a mapping or by name."""
-    choose(code, CODES, "code of a finding")
+    check_choice(code, CODES, "code of a finding")
     return Finding(code, severity, message, CODES[code].fix if fix is None else fix, level, column, {**(figures or {}), **more})

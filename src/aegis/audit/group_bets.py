@@ -1,35 +1,37 @@
-"""Does an action act on results of other members of its group: sibling decisions, or neighbouring episodes? In any order.
+"""Bets within groups: does an action act on results of other members of its group, sibling decisions or episodes?
 
-A group is a set of members, each with a random choice and a result. v is what was chosen minus its probability, or the excess
-of a weight; its mean is zero given everything but that choice, if the choice acts on no other member's result and the controller
-does not react to it. So `1 + stake * v * g` has mean one for every g in [-1, 1] that other members' results make. Members are
-multiplied one after the other: each with the results of those before it (later choices that act on earlier results), and, in a
-product of its own, with the results of those after it. A member may make several choices, such as the decisions of an episode:
-each is a factor of its own. Either product over a group has mean one given earlier groups: evidence holds after every group, at
-any time. With results of those before it, it has so however the controller reacts.
+A group is a set of members, each with a random choice and a result. v is what was chosen minus its probability, or the
+excess of a weight. Its mean is zero given everything but that choice, if the choice acts on no other member's result and
+the legacy does not react to it. So `1 + stake * v * g` has mean one for every g in [-1, 1] that other members' results
+make. Members are multiplied one after the other: each with the results of those before it (later choices that act on
+earlier results), and, in a product of its own, with the results of those after it. Either product over a group has mean one
+given earlier groups: the evidence holds after every group, at any time.
 
-A score looks at both at once: over all pairs of a group, choices times results of others have mean zero given earlier groups.
-Their sum by its own spread follows Student's t in large samples; it holds for a log of fixed length only.
+A score looks at both at once: over all pairs of a group, choices times results of others have mean zero given earlier
+groups. Their sum divided by its own spread follows Student's t in large samples; it holds for a log of fixed length only.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import stdtrit
 
-from aegis.audit.bets import mean_log
-from aegis.audit.cells import summed
+from aegis.audit.betting import Choices, knows_chances, log_mean_evidence, set_of
 from aegis.audit.finding import ANYTIME, FIXED, Severity
-from aegis.evidence.calibration import blended
-from aegis.problem import AnyArray, Array
+from aegis.audit.slices import Cuts, sum_rows
+from aegis.evidence import log_mean_wealth
+from aegis.problem import AnyArray, Array, Level, LevelTable
 
 WARNS = 0.01  # share of logs in order of which a score warns
+
 FEWEST = 50  # groups, below which a score says little
+
 STAKES = np.array([0.9, 0.45, 0.2, 0.05, 0.0125])
+
 DIRECTIONS = ("earlier", "later")  # whose results a choice is compared with
 
 
@@ -74,7 +76,7 @@ class GroupBets:
         results = result if result.ndim > 1 else result[:, None]
         if variance is not None:  # without the whole distribution weights may average below one where overlap is missing
             count = group.size
-            made = (choice, variance) if member is None else (summed(choice, owner, count), summed(variance, owner, count))
+            made = (choice, variance) if member is None else (sum_rows(choice, owner, count), sum_rows(variance, owner, count))
             self._score(made[0], results, starts, sizes, made[1])
         results = self._centred(results, starts, sizes)
         for place, direction in enumerate(self.directions):
@@ -139,7 +141,7 @@ class GroupBets:
 
     def evidence(self) -> Array:
         """Return log evidence `[directions * 2 * B]`, mixed over stakes."""
-        return np.asarray(blended(self.logs)).ravel()
+        return np.asarray(log_mean_wealth(self.logs)).ravel()
 
     def scores(self) -> Array:
         """Return Student's t `[B]` of pairs within groups, either sign; 0 where too few groups or rare choices say too little."""
@@ -153,12 +155,12 @@ class GroupBets:
 
     def direction(self) -> str:
         """Return with whose results choices go most clearly: of 'earlier' or of 'later' members."""
-        found = np.asarray(blended(self.logs)).max(axis=(1, 2))
+        found = np.asarray(log_mean_wealth(self.logs)).max(axis=(1, 2))
         return self.directions[int(np.argmax(found))]
 
     def overall(self) -> float:
         """Return the log of the mean evidence."""
-        return mean_log(self.evidence())
+        return log_mean_evidence(self.evidence())
 
 
 def _others(result: Array, starts: AnyArray, sizes: AnyArray, direction: str) -> Array:
@@ -180,7 +182,7 @@ def score_limit(alpha: float, groups: int) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class Interfering:
+class InterferenceResult:
     """What a test of interference found. place: of the bets that show it most clearly. test: the one that found it."""
 
     place: int
@@ -195,23 +197,23 @@ class Interfering:
         return f" (a fixed-sample test: it warns of one in {1 / WARNS:.0f} logs that are in order, and never refuses)"
 
 
-def interfering(bets: Sequence[GroupBets], alpha: float) -> Interfering | None:
+def find_interference(bets: Sequence[GroupBets], alpha: float) -> InterferenceResult | None:
     """Return what several bets show together: evidence or a score at half of alpha each refuses, a score at 1 % warns."""
     if not bets:
         return None
     logs = [own.evidence() for own in bets]
-    if mean_log(np.concatenate(logs)) >= math.log(2.0 / alpha):
-        return Interfering(int(np.argmax([log.max() for log in logs])), "refused", ANYTIME)
+    if log_mean_evidence(np.concatenate(logs)) >= math.log(2.0 / alpha):
+        return InterferenceResult(int(np.argmax([log.max() for log in logs])), "refused", ANYTIME)
     number = sum(own.scores().size for own in bets)
     levels: tuple[tuple[Severity, float], ...] = (("refused", alpha / 2.0), ("warning", WARNS))
     for severity, level in levels:
         over = [float(own.scores().max(initial=0.0)) - score_limit(level / number, own.groups) for own in bets]
         if max(over) > 0:
-            return Interfering(int(np.argmax(over)), severity, FIXED)
+            return InterferenceResult(int(np.argmax(over)), severity, FIXED)
     return None
 
 
-def figures(bets: GroupBets, found: Interfering) -> dict[str, float | str]:
+def interference_figures(bets: GroupBets, found: InterferenceResult) -> dict[str, float | str]:
     """Return the numbers behind a finding."""
     return {
         "log10_evidence": float(bets.evidence().max()) / math.log(10),
@@ -219,3 +221,49 @@ def figures(bets: GroupBets, found: Interfering) -> dict[str, float | str]:
         "groups": float(bets.groups),
         "test": found.test,
     }
+
+
+@dataclass(frozen=True, slots=True)
+class RandomDraws:
+    """The random choices `[p, B]` of decisions among sets of actions, halves first.
+
+    surprise: what was chosen minus its probability, whose `variance` is then known; else the excess of its weight, from -1, and
+    no variance. taken: what was chosen minus its usual share; chance: its probability minus that share, None if it is not known.
+    """
+
+    surprise: Array
+    taken: Array
+    chance: Array | None
+    variance: Array | None
+
+    @classmethod
+    def of(cls, level: Level, table: LevelTable, shares: Sequence[float]) -> RandomDraws:
+        """Return the draws of a table; shares `[A]`: how often each action is usually taken."""
+        parts = [_columns(level, table, most, shares) for most in ((2, 8) if level.actions.count > 2 else (2,))]
+        surprise, taken, chance, variance = (np.concatenate(columns, axis=1) for columns in zip(*parts, strict=True))
+        return cls(surprise, taken, chance, variance) if knows_chances(level, table) else cls(surprise, taken, None, None)
+
+    def reactions(self) -> Iterator[tuple[str, Array]]:
+        """Yield results `[p, B]` that only a controller which reacts to other members makes depend on their actions."""
+        yield "taken", self.taken
+        if self.chance is not None:
+            yield "chance", self.chance
+
+
+def _columns(level: Level, table: LevelTable, most: int, shares: Sequence[float]) -> tuple[Array, ...]:
+    choices = Choices.of(level, table, most)
+    usual = np.bincount(set_of(level, np.arange(len(shares)), most), weights=np.asarray(shares), minlength=choices.sets)
+    taken = (np.arange(choices.sets) == choices.chosen[:, None]).astype(np.float64)
+    first = int(choices.chance is not None and choices.sets == 2)  # of two sets with known probabilities one says it all
+    if choices.chance is None:
+        surprise, chance = choices.excess(), taken
+    else:
+        surprise, chance = taken - choices.chance, choices.chance
+    return tuple(part[:, first:] for part in (surprise, taken - usual, chance - usual, chance * (1.0 - chance)))
+
+
+def centre_rewards(values: Array, cuts: Cuts, level: str) -> Array:
+    """Return mean rewards on a scale on which the usual one is 0 and two spreads are 1, clipped there; 0 where not known."""
+    centre, spread = cuts.centre[level], cuts.spread[level]
+    scaled = np.clip((values / 4.0 - centre / 4.0) / (spread / 2.0), -1.0, 1.0)  # differences of large numbers do not overflow
+    return np.nan_to_num(scaled, nan=0.0)

@@ -1,4 +1,4 @@
-"""What a certificate rests on, in words, and how far each point was checked."""
+"""The assumptions of a certificate in words, and how far AEGIS checked each."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterable, Sequence
 from aegis.audit import Finding
 from aegis.certificate.candidate import Candidate
 from aegis.certificate.certificate import Assumption
-from aegis.certificate.measures import Measure
+from aegis.ope import Measure
 from aegis.problem import Problem, Scope
 
 # What was found about the probabilities of one level, which says nothing about those of another.
 _OF_LEVEL = ("miscalibrated-propensities", "doubtful-propensities", "actions-held")
 
-BARE = "by declaration: taken to be fixed before this log was seen; no training record says what it was made from"
+NO_TRAINING_RECORD = "by declaration: taken to be fixed before this log was seen; no training record says what it was made from"
 
 
 def codes_about(findings: Iterable[Finding], scopes: Iterable[Scope]) -> list[str]:
@@ -22,7 +22,7 @@ def codes_about(findings: Iterable[Finding], scopes: Iterable[Scope]) -> list[st
     return [found.code for found in findings if found.code not in _OF_LEVEL or found.level is None or found.level in inside]
 
 
-def assumptions(
+def list_assumptions(
     problem: Problem, candidates: Sequence[Candidate], scopes: Iterable[Scope], measures: Sequence[Measure], codes: Iterable[str]
 ) -> tuple[Assumption, ...]:
     """Return the assumptions of a certificate; codes: of the audit's findings, which say what was noticed."""
@@ -206,7 +206,7 @@ def _policies(candidates: Sequence[Candidate]) -> list[Assumption]:
             Assumption(
                 "fixed-policy",
                 f"{candidate.name} was fixed without looking at the certified units, and it is what will be deployed.",
-                "the policy records its split; only the other side is certified" if learned else BARE,
+                "the policy records its split; only the other side is certified" if learned else NO_TRAINING_RECORD,
             )
         )
     return found

@@ -1,16 +1,30 @@
-"""A candidate: a policy somebody wants to hand control to, and where it comes from."""
+"""A candidate: a policy that may be handed control, where it comes from, and what fixes it.
+
+A policy folder has a digest of all that decides what it does. A function of the user has only a name, and what the name leads
+to may change. A digest of the file it is defined in shows most changes; a sum over the certified rows of hashes of the
+probabilities it gave to the actions taken shows every change that matters there. The tests of a challenger at a gate were
+fixed with it (`FrozenTests`): certifying its log with them gives the numbers of the gate.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import hashlib
 import math
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
-from aegis.certificate.behaviour import code_digest, is_code
-from aegis.certificate.comparator import Closeness, Comparator, closeness
-from aegis.certificate.frozen import FrozenTests
-from aegis.errors import AegisError, PolicyError
+import numpy as np
+import numpy.typing as npt
+
+from aegis.certificate.claims import Claim
+from aegis.errors import AegisError, LogError, PolicyError
+from aegis.evidence import Grid
+from aegis.ope import LOGGER_COMPARATOR, Closeness, Comparator, RewardModels, closeness_to
 from aegis.policies import (
     Capped,
     Floored,
@@ -21,14 +35,142 @@ from aegis.policies import (
     Mixture,
     StatedIncumbent,
     TargetColumns,
-    columns_read,
+    policy_columns,
     policy_digest,
 )
-from aegis.problem import Batch, Policy, Problem, RewardModel
+from aegis.problem import Batch, Policy, Problem, RewardModel, Storable, decision_hashes, fold_hash, mix_bits
+
+COUNTED_ARM = "agent"  # the arm of episodes that are evidence
+
+
+@dataclass(frozen=True, slots=True)
+class GateWindow:
+    """The episodes that a gate counted for a challenge, by two columns of its log: their numbers, and who acted in them."""
+
+    number: str
+    arm: str
+    since: int
+    until: int
+
+    def on_side(self, side: str, problem: Problem, batch: Batch) -> npt.NDArray[np.bool_]:
+        """Return which episodes were counted, `bool[E]`; on the side 'prior' the others."""
+        for column in (self.number, self.arm):
+            if column not in batch.extra:
+                raise LogError(
+                    f"the log of a gate has a column '{column}', found none: certify on the log that was exported with it"
+                )
+        owner = batch.episode_of(problem.innermost.name)
+        first = np.searchsorted(owner, np.arange(len(batch)))
+        numbers = np.asarray(batch.extra[self.number], dtype=np.float64)[first]
+        counted = (numbers >= self.since) & (numbers <= self.until) & (batch.extra[self.arm][first] == COUNTED_ARM)
+        found: npt.NDArray[np.bool_] = np.asarray(counted, dtype=np.bool_)
+        return found if side == "certify" else ~found
+
+    def describe(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {"kind": "gate", "number": self.number, "arm": self.arm, "since": self.since, "until": self.until}
+
+
+@dataclass(frozen=True, slots=True)
+class FrozenTests:
+    """The tests of a challenger at `level`: claims at their risks with the grids of their bets, predictions, and the units."""
+
+    level: str
+    claims: tuple[tuple[Claim, tuple[Grid, ...]], ...]
+    models: RewardModels
+    window: GateWindow
+    comparator: Comparator = LOGGER_COMPARATOR
+
+    @property
+    def delta(self) -> float:
+        """Return the risk of everything that is claimed."""
+        return sum(claim.delta for claim, _ in self.claims)
+
+
+PROBABILITY_STEPS = 2.0**20  # last digits of a probability may depend on how many rows are asked for at once
+
+
+def is_code(policy: object) -> bool:
+    """Say whether a policy or a model, or a member of it, is code that a certificate cannot hold."""
+    return any(True for _ in _foreign_code(policy))
+
+
+def code_modules(policy: Policy) -> list[str]:
+    """Return the modules that the code of a policy, which is not this package's, is defined in."""
+    names = [str(getattr(item, "__module__", None) or type(item).__module__) for item in _foreign_code(policy)]
+    return [name for name in names if name != "builtins"]
+
+
+def code_digest(policy: Policy) -> str | None:
+    """Return a digest of the files that the code of a policy is defined in; None if there are none."""
+    files = sorted({path for item in _foreign_code(policy) for path in _source_files(item)})
+    digests = []
+    for path in files:
+        with contextlib.suppress(OSError):
+            digests.append(hashlib.sha256(Path(path).read_bytes()).digest())
+    return hashlib.sha256(b"".join(digests)).hexdigest() if digests else None
+
+
+def _foreign_code(policy: object) -> Iterator[object]:
+    """Yield the functions and objects of a policy whose code is not this package's."""
+    if isinstance(policy, Function):
+        yield _unwrapped(policy.function)
+    elif not type(policy).__module__.startswith("aegis."):
+        yield policy
+    if isinstance(policy, Storable):
+        with contextlib.suppress(AegisError):
+            for member in policy.state().members.values():
+                yield from _foreign_code(member)
+
+
+def _unwrapped(function: object) -> object:
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function
+
+
+def _source_files(item: object) -> Iterator[str]:
+    """Yield the source file of the module in which a function, or the class of an object, is defined."""
+    name = getattr(item, "__module__", None) or type(item).__module__
+    path = getattr(sys.modules.get(str(name)), "__file__", None)
+    if path and str(path).endswith(".py"):
+        yield str(path)
+
+
+@dataclass(slots=True)
+class CodeBehaviour:
+    """What a policy did on rows, by level: a sum of hashes, the same in whatever order and blocks the rows come."""
+
+    levels: Sequence[str]
+    sums: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.sums = dict.fromkeys(self.levels, 0)
+
+    def add(self, policy: Policy, batch: Batch, rows: Mapping[str | None, npt.NDArray[np.bool_]]) -> None:
+        """Add the decisions of a batch; rows: by level which of them `bool[n]` count, all where a level is not named."""
+        known = decision_hashes(batch)
+        for level in self.levels:
+            chances = np.round(np.asarray(policy.taken(level, batch)) * PROBABILITY_STEPS)
+            total = known[level]
+            for particle in chances:
+                total = fold_hash(total, particle)
+            total = mix_bits(total)
+            kept = rows.get(level)
+            found = total if kept is None else total[kept]
+            self.sums[level] = (self.sums[level] + int(found.sum(dtype=np.uint64))) % 2**64
+
+    def merge(self, other: CodeBehaviour) -> None:
+        """Add what the same policy did on other rows."""
+        self.sums = {level: (total + other.sums[level]) % 2**64 for level, total in self.sums.items()}
+
+    def plain(self) -> dict[str, str]:
+        """Return the sums as text, by level."""
+        return {level: f"{total:016x}" for level, total in self.sums.items()}
 
 
 @runtime_checkable
-class Learned(Protocol):
+class LearnedPolicy(Protocol):
     """What learning from a log gives: a policy, the record of how it came about, and the reward models that came along."""
 
     @property
@@ -64,14 +206,14 @@ class Candidate:
     frozen: FrozenTests | None = None
 
     @classmethod
-    def of(cls, policy: Policy | Learned | Candidate, position: int = 1) -> Candidate:
+    def of(cls, policy: Policy | LearnedPolicy | Candidate, position: int = 1) -> Candidate:
         """Return a candidate for a policy as it is, or for what was learned."""
         if isinstance(policy, Candidate):
             return policy
-        if isinstance(policy, Learned):
+        if isinstance(policy, LearnedPolicy):
             kind = str(policy.record.get("kind", "learned"))
             return cls(policy.policy, f"{kind} policy", record=policy.record, rewards=policy.rewards)
-        return cls(policy, f"candidate {position}", columns=columns_read(policy))
+        return cls(policy, f"candidate {position}", columns=policy_columns(policy))
 
     @property
     def digest(self) -> str | None:
@@ -104,7 +246,7 @@ class Candidate:
 
     def close(self, level: str, comparator: Comparator) -> Closeness:
         """Return how close the policy stays to its comparator at a level, by construction."""
-        return closeness(self.policy, level, comparator)
+        return closeness_to(self.policy, level, comparator)
 
     def cap(self, level: str) -> float:
         """Return W, the most by which the policy multiplies a logged probability at a level; infinite if it promises nothing."""

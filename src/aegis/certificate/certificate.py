@@ -1,25 +1,32 @@
-"""The certificate: what was claimed, what the data say, at which risk, under which assumptions; one JSON document.
+"""The certificate: what was claimed, what the data say, at which risk, under which assumptions; one JSON document, its schema and
+its tables.
 
 Numbers are in the user's units unless a name says scaled. A gain above 0 is better whatever the goal. `value_lower` is what the
-candidate earns at worst: with goal minimise, the largest cost.
+candidate earns at worst: with goal minimise, the largest cost. In the Arrow tables a number that does not exist because a scope
+was refused is null, never 0.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
-from collections.abc import Mapping
+import types
+import typing
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from aegis.errors import InputError
-from aegis.files import digest_of, write_text
+from aegis.errors import InputError, check_choice
+from aegis.files import json_digest, write_text
 
-FORMAT = 1
-KIND = "aegis-certificate"
+CERTIFICATE_FORMAT = 1
+
+CERTIFICATE_KIND = "aegis-certificate"
+
 CERTIFIED, NOT_YET, REFUSED = "certified", "not yet", "refused"  # one of the three verdicts
 
 
@@ -187,12 +194,17 @@ class Certificate:
         """
         rest = _plain(asdict(self))
         summary = rest.pop("verdict")
-        content = {"verdict": self.verdict.verdict, "summary": summary, "format": FORMAT, "kind": KIND, **rest}
-        return {**content, "seal": digest_of(content)}
+        content = {
+            "verdict": self.verdict.verdict,
+            "summary": summary,
+            "format": CERTIFICATE_FORMAT,
+            "kind": CERTIFICATE_KIND,
+            **rest,
+        }
+        return {**content, "seal": json_digest(content)}
 
     def table(self, name: str = "levels") -> pa.Table:
         """Return one of its Arrow tables: levels, claims, guards, paths or findings; see `certificate_table`."""
-        from aegis.certificate.tables import certificate_table  # made from this class
 
         return certificate_table(self, name)
 
@@ -217,12 +229,14 @@ def load_certificate(path: str | Path) -> dict[str, Any]:
 
 def check_sealed(content: Any, where: str = "certificate") -> None:
     """Raise InputError unless the content is a certificate of this format, as it was issued."""
-    if not isinstance(content, Mapping) or content.get("kind") != KIND:
+    if not isinstance(content, Mapping) or content.get("kind") != CERTIFICATE_KIND:
         raise InputError(f"{where}: is not a certificate of AEGIS; give the file that 'aegis certify --out' wrote")
-    if content.get("format") != FORMAT:
-        raise InputError(f"{where}: has the format {content.get('format')}, this version reads {FORMAT}; use a matching version")
+    if content.get("format") != CERTIFICATE_FORMAT:
+        raise InputError(
+            f"{where}: has the format {content.get('format')}, this version reads {CERTIFICATE_FORMAT}; use a matching version"
+        )
     unsealed = {key: value for key, value in content.items() if key != "seal"}
-    if digest_of(unsealed) != content.get("seal"):
+    if json_digest(unsealed) != content.get("seal"):
         raise InputError(f"{where}: was changed after it was written; use the certificate as it was issued")
 
 
@@ -236,3 +250,170 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "item"):
         return _plain(value.item())
     return value
+
+
+VERDICTS = [CERTIFIED, NOT_YET, REFUSED]
+
+_JSON_TYPES: dict[type, dict[str, Any]] = {
+    str: {"type": "string"},
+    int: {"type": "integer"},
+    float: {"type": "number"},
+    bool: {"type": "boolean"},
+}
+
+
+def certificate_schema() -> dict[str, Any]:
+    """Return the schema (JSON Schema, draft 2020-12) of what `Certificate.to_json` writes."""
+    definitions: dict[str, Any] = {}
+    schema = _object_schema(Certificate, definitions)
+    schema["properties"] = {"verdict": {"enum": VERDICTS}, "summary": schema["properties"].pop("verdict"), **schema["properties"]}
+    schema["properties"] |= {
+        "format": {"const": CERTIFICATE_FORMAT},
+        "kind": {"const": CERTIFICATE_KIND},
+        "seal": {"type": "string"},
+    }
+    schema["required"] = ["summary", "format", "kind", *schema["required"], "seal"]
+    definitions["LevelResult"]["properties"]["verdict"] = {"enum": VERDICTS}
+    definitions["Verdict"]["properties"]["verdict"] = {"enum": VERDICTS}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "AEGIS certificate",
+        "description": " ".join((Certificate.__doc__ or "").split()),
+        **schema,
+        "$defs": definitions,
+    }
+
+
+def _object_schema(cls: Any, definitions: dict[str, Any]) -> dict[str, Any]:
+    hints = typing.get_type_hints(cls)
+    names = [field.name for field in dataclasses.fields(cls)]
+    return {
+        "type": "object",
+        "properties": {name: _type_schema(hints[name], definitions) for name in names},
+        "required": names,
+        "additionalProperties": False,
+    }
+
+
+def _type_schema(hint: Any, definitions: dict[str, Any]) -> dict[str, Any]:
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if dataclasses.is_dataclass(hint):
+        name = getattr(hint, "__name__", "part")
+        if name not in definitions:
+            definitions[name] = {}  # stands in while its own fields are looked at
+            definitions[name] = {**_object_schema(hint, definitions), "description": " ".join((hint.__doc__ or "").split())}
+        return {"$ref": f"#/$defs/{name}"}
+    if origin is tuple:
+        return {"type": "array", "items": _type_schema(arguments[0], definitions)}
+    if origin in (typing.Union, types.UnionType):
+        return {"anyOf": [{"type": "null"} if part is type(None) else _type_schema(part, definitions) for part in arguments]}
+    if origin is Mapping or (isinstance(origin, type) and issubclass(origin, Mapping)):
+        values = _type_schema(arguments[1], definitions)
+        return {"type": "object", "additionalProperties": values or True}
+    return dict(_JSON_TYPES.get(hint, {}))
+
+
+_TEXT, _REAL, _WHOLE, _FLAG, _TIME = pa.string(), pa.float64(), pa.int64(), pa.bool_(), pa.string()
+
+_PLACE = {"candidate": _TEXT, "scope": _TEXT}
+
+TABLE_SCHEMAS: dict[str, pa.Schema] = {
+    "levels": pa.schema(
+        {
+            **_PLACE,
+            "verdict": _TEXT,
+            "gain_lower": _REAL,
+            "margin": _REAL,
+            "value_lower": _REAL,
+            "estimate": _REAL,
+            "estimate_error": _REAL,
+            "value_estimate": _REAL,
+            "legacy_value": _REAL,
+            "incumbent_value": _REAL,
+            "exploration": _REAL,
+            "comparator": _TEXT,
+            "others": _TEXT,
+            "against": _TEXT,
+            "units": _WHOLE,
+            "further_units": _WHOLE,
+            "delta": _REAL,
+            "method": _TEXT,
+            "gamma": _REAL,
+            "reason": _TEXT,
+            "created": _TIME,
+            "data": _TEXT,
+        }
+    ),
+    "claims": pa.schema(
+        {
+            **_PLACE,
+            "what": _TEXT,
+            "column": _TEXT,
+            "method": _TEXT,
+            "delta": _REAL,
+            "margin_scaled": _REAL,
+            "lower_scaled": _REAL,
+            "certified": _FLAG,
+            "units": _WHOLE,
+            "units_needed": _WHOLE,
+        }
+    ),
+    "guards": pa.schema({**_PLACE, "column": _TEXT, "verdict": _TEXT, "change_lower": _REAL, "max_worsening": _REAL}),
+    "paths": pa.schema({**_PLACE, "units": _WHOLE, "gain_lower": _REAL}),
+    "findings": pa.schema({"severity": _TEXT, "code": _TEXT, "message": _TEXT, "fix": _TEXT}),
+}
+
+
+def certificate_table(certificate: Certificate | Mapping[str, Any], name: str = "levels") -> pa.Table:
+    """Return one table of a certificate, or of one that was loaded: levels, claims, guards, paths or findings.
+
+    levels: a row for each candidate and scope, numbers in the reward's units. claims: every test, scaled to [0, 1]. guards:
+    what must not get worse. paths: the bound on its way through the log. scope: level names joined by ' + '. Raises
+    SettingError for another name, InputError for a certificate that was changed.
+    """
+    check_choice(name, TABLE_SCHEMAS, "table of a certificate")
+    return pa.Table.from_pylist(_TABLE_ROWS[name](_content(certificate)), TABLE_SCHEMAS[name])
+
+
+def _content(certificate: Certificate | Mapping[str, Any]) -> Mapping[str, Any]:
+    if isinstance(certificate, Certificate):
+        return certificate.to_json()
+    check_sealed(dict(certificate))
+    return certificate
+
+
+def _row_place(level: Mapping[str, Any]) -> dict[str, Any]:
+    return {"candidate": level["candidate"], "scope": " + ".join(level["scope"])}
+
+
+def _level_rows(content: Mapping[str, Any]) -> list[dict[str, Any]]:
+    data = str(content["digests"].get("data") or "")
+    return [
+        {**level, **_row_place(level), "gamma": level["sensitivity"]["gamma"], "created": content["created"], "data": data}
+        for level in content["levels"]
+    ]
+
+
+def _claim_rows(content: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [
+        {**test, **_row_place(level), "method": " + ".join(test["method"])}
+        for level in content["levels"]
+        for test in level["tests"]
+    ]
+
+
+def _part_rows(name: str, content: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [{**_row_place(level), **part} for level in content["levels"] for part in level[name]]
+
+
+def _finding_rows(content: Mapping[str, Any]) -> Sequence[dict[str, Any]]:
+    return [dict(found) for found in content["findings"]]
+
+
+_TABLE_ROWS = {
+    "levels": _level_rows,
+    "claims": _claim_rows,
+    "guards": lambda content: _part_rows("guards", content),
+    "paths": lambda content: _part_rows("path", content),
+    "findings": _finding_rows,
+}

@@ -11,46 +11,41 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from aegis.audit import PROPENSITIES_MOVE, Auditor
-from aegis.audit.finding import Audit
-from aegis.certificate.assembling import Outcome, assemble
-from aegis.certificate.candidate import Candidate, Learned
+from aegis.audit import PROPENSITIES_MOVE, Audit, Auditor
+from aegis.certificate.assembly import ScanOutcome, assemble
+from aegis.certificate.candidate import Candidate, LearnedPolicy
 from aegis.certificate.certificate import Certificate
-from aegis.certificate.claims import WHAT
-from aegis.certificate.data import DataDigest
-from aegis.certificate.family import CHOSEN, CHOSEN_REASON, Barred, Share, share_of
-from aegis.certificate.gathering import gather
-from aegis.certificate.ledger import Ledger, check_folder, summary
-from aegis.certificate.looks import CERTIFY, Behaviours, Look, request_key
-from aegis.certificate.measures import check_totals, reward_measure
-from aegis.certificate.registration import declared_before
+from aegis.certificate.claims import CLAIMED_QUANTITIES
+from aegis.certificate.digests import DataDigest, RowChecksums
+from aegis.certificate.ledger import CERTIFY, Behaviours, Ledger, LookRecord, check_ledger_folder, request_key, summarise_looks
+from aegis.certificate.registration import check_declaration
 from aegis.certificate.request import Request
-from aegis.certificate.rows import RowSums
-from aegis.certificate.run import collect
-from aegis.certificate.sides import Earliest, Sides, first_open, gap_columns, learned_splits, placing_in_time
-from aegis.certificate.verdicts import listed
-from aegis.engine import Engine, engine_of, prepared
+from aegis.certificate.risk import CHOSEN_AFTER_RESULTS, CHOSEN_WORDS, BarredRequest, RiskShare, risk_share_of
+from aegis.certificate.scan import scan_log, scan_pieces
+from aegis.certificate.unit_split import EarliestUnits, UnitSplit, first_open_unit, gap_columns, learned_splits, placing_in_time
+from aegis.certificate.verdict import join_words
+from aegis.engine import Engine, parse_engine, warm_engine
 from aegis.errors import RefusedError
-from aegis.logs import Source, Split
-from aegis.logs.pieces import Pieces
+from aegis.logs import LogChunks, Source, Split
+from aegis.ope import check_cluster_totals, reward_measure
 from aegis.problem import Batch, Policy
 
-Report = Callable[[int], None]
+EpisodeProgress = Callable[[int], None]
 
 
 def certify(
     source: Source,
-    candidates: Policy | Learned | Candidate | Sequence[Policy | Learned | Candidate],
+    candidates: Policy | LearnedPolicy | Candidate | Sequence[Policy | LearnedPolicy | Candidate],
     *,
     scopes: Iterable[Iterable[str]] | None = None,
     delta: float = 0.05,
     method: str = "auto",
-    what: Sequence[str] = WHAT,
+    what: Sequence[str] = CLAIMED_QUANTITIES,
     fresh: bool = False,
     by: Sequence[str] = (),
     fixed_before: str | None = None,
     ledger: str | Path | bool | None = None,
-    report: Report | None = None,
+    report: EpisodeProgress | None = None,
     now: str | None = None,
     engine: str = "local",
     workers: int | None = 1,
@@ -71,12 +66,12 @@ def certify(
     is certified, not yet or refused; bad input raises InputError.
     """
     request = Request.of(source.problem, candidates, scopes, delta, method, what, fresh, by, incumbent, others)
-    terms = Terms(ledger, fixed_before=declared_before(fixed_before))
-    return issue(source, request, terms, report=report, now=now, engine=engine, workers=workers)
+    terms = LookTerms(ledger, fixed_before=check_declaration(fixed_before))
+    return issue_certificate(source, request, terms, report=report, now=now, engine=engine, workers=workers)
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class LookTerms:
     """On which terms a log is looked at. ledger: as in `certify`. kind: of the record in the ledger.
 
     share: the risk that a stored certificate was tested at, if it is recomputed; None: the ledger decides.
@@ -85,30 +80,32 @@ class Terms:
     ledger: str | Path | bool | None = None
     kind: str = CERTIFY
     fixed_before: str = ""
-    share: Share | None = None
+    share: RiskShare | None = None
 
 
-def issue(
+def issue_certificate(
     source: Source,
     request: Request,
-    terms: Terms,
+    terms: LookTerms,
     *,
-    report: Report | None = None,
+    report: EpisodeProgress | None = None,
     now: str | None = None,
     engine: str = "local",
     workers: int | None = 1,
 ) -> Certificate:
     """Return the certificate of a request."""
-    team = engine_of(engine, workers)
+    team = parse_engine(engine, workers)
     if terms.ledger is not False:
-        check_folder(None if isinstance(terms.ledger, bool) else terms.ledger)
+        check_ledger_folder(None if isinstance(terms.ledger, bool) else terms.ledger)
     with contextlib.ExitStack() as stack:
         if source.long:
-            team = stack.enter_context(prepared(team, gather.__module__))
+            team = stack.enter_context(warm_engine(team, scan_pieces.__module__))
         return _issue(source, request, team, terms, report, now)
 
 
-def _issue(source: Source, request: Request, team: Engine, terms: Terms, report: Report | None, now: str | None) -> Certificate:
+def _issue(
+    source: Source, request: Request, team: Engine, terms: LookTerms, report: EpisodeProgress | None, now: str | None
+) -> Certificate:
     folder = None if isinstance(terms.ledger, bool) else terms.ledger
     with ThreadPoolExecutor(1) as pool:  # the log is digested while its first rows are read
         digest = pool.submit(DataDigest.of, source)
@@ -119,10 +116,10 @@ def _issue(source: Source, request: Request, team: Engine, terms: Terms, report:
         data = digest.result()
     when = now or datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     book = None if terms.ledger is False else Ledger.of(data.total, folder, data.files)
-    looking = Looking(book, request, data, when, terms)
-    found = _run(source, _Rows(_chained(first, batches), pieces, team), request, data, looking, report)
-    if _hashed(found, request):
-        found = _in_time(source, _Rows(source.batches(columns), pieces, team), found, data, looking, report)
+    looking = PendingLook(book, request, data, when, terms)
+    found = _run(source, _LogRows(_chained(first, batches), pieces, team), request, data, looking, report)
+    if _needs_time_split(found, request):
+        found = _run_in_time(source, _LogRows(source.batches(columns), pieces, team), found, data, looking, report)
     outcome, looks = looking.judged(found), looking.summary(found.behaviour)
     certificate = assemble(looking.request, outcome, looks, outcome.data, when, looking.share)
     looking.close(certificate.verdict.verdict, found.behaviour)
@@ -130,7 +127,7 @@ def _issue(source: Source, request: Request, team: Engine, terms: Terms, report:
 
 
 @dataclass(slots=True)
-class Looking:
+class PendingLook:
     """A look on its way: written down as soon as certified units are opened, and closed with the verdict.
 
     What is wrong with the request, the policies or the columns of the log comes to light before, and is not a look. So
@@ -142,16 +139,16 @@ class Looking:
     request: Request
     data: DataDigest
     when: str
-    terms: Terms
+    terms: LookTerms
     declared: Mapping[str, Any] = field(init=False)
-    share: Share = field(init=False)
-    earlier: list[Look] | None = None
-    barred: Barred | None = None
+    share: RiskShare = field(init=False)
+    earlier: list[LookRecord] | None = None
+    barred: BarredRequest | None = None
     opened: bool = False
 
     def __post_init__(self) -> None:
         self.declared = self.request.declared()
-        self.share = self.terms.share or Share.alone(self.request.delta, self.terms.fixed_before)
+        self.share = self.terms.share or RiskShare.alone(self.request.delta, self.terms.fixed_before)
 
     def open(self, head: Sequence[Batch]) -> Request:
         """Write the look down when the head of the log was read, before anything is computed; RefusedError if barred."""
@@ -168,16 +165,16 @@ class Looking:
         """Open the look, once: a second pass of the same look over the same log is no other look."""
         return self.request if self.opened else self.open(head)
 
-    def _look(self, earlier: Sequence[Look]) -> Look | None:
+    def _look(self, earlier: Sequence[LookRecord]) -> LookRecord | None:
         """Return the look that goes into the ledger after all earlier ones; None if it may not be taken."""
         if self.ruled:
-            found = share_of(self.declared, earlier, self.terms.fixed_before)
-            if isinstance(found, Barred):
+            found = risk_share_of(self.declared, earlier, self.terms.fixed_before)
+            if isinstance(found, BarredRequest):
                 self.barred = found
                 return None
             self.share = found
         stored = {"risk": self.share.risk, **self.share.plain()}
-        return Look(
+        return LookRecord(
             request_key(self.declared),
             self.when,
             self.declared,
@@ -191,7 +188,7 @@ class Looking:
         """Say whether the ledger decides: tests of a gate were fixed beforehand, and a comparison is no certificate."""
         return self.terms.kind == CERTIFY and self.request.frozen is None
 
-    def judged(self, outcome: Outcome) -> Outcome:
+    def judged(self, outcome: ScanOutcome) -> ScanOutcome:
         """Return the outcome, refused if the look was barred, or if code did not behave as at an earlier look."""
         if self.barred is not None:
             return replace(outcome, refusal=self.barred.reason, code=self.barred.code, fix=self.barred.fix)
@@ -201,16 +198,16 @@ class Looking:
         own = [look for look in self.earlier or () if look.statement and look.same(key, {})]
         if not own or any(look.same(key, outcome.behaviour) for look in own):
             return outcome
-        reason = f"{CHOSEN_REASON}; the code of a candidate behaves otherwise than when this request was looked at before"
+        reason = f"{CHOSEN_WORDS}; the code of a candidate behaves otherwise than when this request was looked at before"
         fix = "certify it under a name of its own, on data that came later"
-        return replace(outcome, found=None, refusal=reason, code=CHOSEN, fix=fix)
+        return replace(outcome, found=None, refusal=reason, code=CHOSEN_AFTER_RESULTS, fix=fix)
 
     def summary(self, behaviour: Behaviours) -> dict[str, Any]:
         """Return what the certificate prints: looks at these data, and at others that share a part with them."""
         if self.book is None:
             return {}
         earlier = self.book.records() if self.earlier is None else self.earlier
-        return summary(earlier, self.declared, self.book, behaviour)
+        return summarise_looks(earlier, self.declared, self.book, behaviour)
 
     def close(self, verdict: str, behaviour: Behaviours) -> None:
         """Write down what was found, if the look was taken."""
@@ -219,15 +216,15 @@ class Looking:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class _LogRows:
     """The log as a stream, and in pieces if it is long, with who reads these."""
 
     batches: Generator[Batch, None, None]
-    pieces: Pieces | None
+    pieces: LogChunks | None
     engine: Engine
 
 
-def _hashed(outcome: Outcome, request: Request) -> bool:
+def _needs_time_split(outcome: ScanOutcome, request: Request) -> bool:
     """Say whether a split by hash was used although propensities move in time or follow earlier rewards (theory section 16)."""
     if outcome.found is None or PROPENSITIES_MOVE not in outcome.audit.codes():
         return False
@@ -236,7 +233,9 @@ def _hashed(outcome: Outcome, request: Request) -> bool:
     )
 
 
-def _in_time(source: Source, log: _Rows, outcome: Outcome, data: DataDigest, looking: Looking, report: Report | None) -> Outcome:
+def _run_in_time(
+    source: Source, log: _LogRows, outcome: ScanOutcome, data: DataDigest, looking: PendingLook, report: EpisodeProgress | None
+) -> ScanOutcome:
     """Return what is found if the units that place bets are the earliest ones; refused if a candidate was learned by hash."""
     moving = next(item for item in outcome.audit.findings if item.code == PROPENSITIES_MOVE)
     request = looking.request
@@ -250,40 +249,40 @@ def _in_time(source: Source, log: _Rows, outcome: Outcome, data: DataDigest, loo
 
 def _run(
     source: Source,
-    log: _Rows,
+    log: _LogRows,
     request: Request,
     data: DataDigest,
-    looking: Looking,
-    report: Report | None,
-    placing: tuple[Split | Earliest, ...] = (),
-) -> Outcome:
+    looking: PendingLook,
+    report: EpisodeProgress | None,
+    placing: tuple[Split | EarliestUnits, ...] = (),
+) -> ScanOutcome:
     """Return what one pass over the log finds, or why there is none. placing: sets units apart that place bets."""
     problem = request.problem
     # In the log of a gate agents act after handovers; the units that it counted are held against the incumbent one by one.
     auditor = Auditor(problem, scope={name for scope in request.scopes for name in scope}, whole=request.frozen is None)
-    rows = RowSums()
+    rows = RowChecksums()
     try:
         measure = reward_measure(problem)
         if "value" in request.what:
-            check_totals(problem, measure)
+            check_cluster_totals(problem, measure)
         fixed = () if request.frozen is None else (request.frozen.window,)
         learned = learned_splits(source, request.candidates, request.fresh, data)
-        sides = Sides((*learned, *fixed, *placing), first_open(source))
+        sides = UnitSplit((*learned, *fixed, *placing), first_open_unit(source))
         if log.pieces is None:
             looks = [auditor.add, rows.add, *([] if report is None else [_counting(report)])]
-            found = collect(request, log.batches, sides, None, looks, looking.opened_by)
+            found = scan_log(request, log.batches, sides, None, looks, looking.opened_by)
         else:
             digests = [bytes.fromhex(item) for item in data.digests] if log.engine.elsewhere else []
             pieces = log.pieces.sealed(digests)
-            found = gather(request, log.batches, pieces, sides, auditor, log.engine, looking.opened_by, report)
+            found = scan_pieces(request, log.batches, pieces, sides, auditor, log.engine, looking.opened_by, report)
     except RefusedError as error:
         # An audit that saw nothing has nothing to say.
         reason, audit = _without_propensity(request), auditor.result() if looking.opened else Audit.of([], {})
         if reason or not error.code:
-            return Outcome(None, audit, reason or str(error), data)
+            return ScanOutcome(None, audit, reason or str(error), data)
         first = next((item.message for item in audit.findings if item.code == error.code), error.message)
-        return Outcome(None, audit, first, data, error.code, error.fix)
-    return Outcome(found, auditor.result(), None, data.with_rows(rows))
+        return ScanOutcome(None, audit, first, data, error.code, error.fix)
+    return ScanOutcome(found, auditor.result(), None, data.with_rows(rows))
 
 
 def _without_propensity(request: Request) -> str:
@@ -292,10 +291,10 @@ def _without_propensity(request: Request) -> str:
     missing = [name for name in request.problem.names if name in asked and request.problem.level(name).propensity is None]
     if not missing:
         return ""
-    words, others = listed([f"'{name}'" for name in missing]), [name for name in request.problem.names if name not in missing]
+    words, others = join_words([f"'{name}'" for name in missing]), [name for name in request.problem.names if name not in missing]
     text = f"there is no propensity of {words}: how likely was each action that was taken? Nothing can be certified without"
     known = [name for name in others if request.problem.level(name).propensity is not None]
-    return text + (f"; what can be is a scope of {listed([repr(name) for name in known])} alone (--scope)" if known else "")
+    return text + (f"; what can be is a scope of {join_words([repr(name) for name in known])} alone (--scope)" if known else "")
 
 
 def _chained(first: list[Batch], rest: Iterator[Batch]) -> Generator[Batch, None, None]:
@@ -303,7 +302,7 @@ def _chained(first: list[Batch], rest: Iterator[Batch]) -> Generator[Batch, None
     yield from rest
 
 
-def _counting(report: Report) -> Callable[[Batch], None]:
+def _counting(report: EpisodeProgress) -> Callable[[Batch], None]:
     """Return a look that tells how many episodes have been read."""
     seen = 0
 

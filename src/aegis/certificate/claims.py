@@ -1,19 +1,91 @@
-"""The claims of a certificate, declared before the certified units are opened: each gets its share of the risk."""
+"""The claims of a certificate, its scopes and its subgroups: everything is declared before the certified units are opened.
+
+A subgroup is defined by a context of the outermost level, which is known before any decision of the episode is taken. Looking
+only at the units of a subgroup is then as valid as looking at all of them; each subgroup is a claim with its own part of the
+risk.
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from aegis.certificate.groups import Group
-from aegis.certificate.measures import Measure
-from aegis.certificate.parts import Part
-from aegis.errors import SettingError
-from aegis.problem import Problem, Scope
+import numpy as np
+import numpy.typing as npt
 
-METHODS = ("auto", "water-filled", "robust", "plain")
-WHAT = ("gain", "value")
+from aegis.certificate.methods import EvidencePart, Reach, gain_parts, value_parts
+from aegis.errors import SettingError, check_choice
+from aegis.ope import LOGGER_COMPARATOR, Closeness, Comparator, Measure, guard_measures, reward_measure
+from aegis.problem import Batch, Problem, Scope, Variable
+
+SUBGROUP_SHARE = 0.1  # of the risk, for all subgroups together
+
+MOST_SUBGROUPS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class UnitGroup:
+    """The episodes whose outermost decisions all have a variable in [low, high), or equal to a code."""
+
+    variable: str
+    label: str
+    level: str
+    code: int | None = None
+    low: float = -np.inf
+    high: float = np.inf
+
+    def members(self, batch: Batch) -> npt.NDArray[np.bool_]:
+        """Return which episodes belong to the group, `bool[E]`."""
+        table = batch.levels[self.level]
+        values = table.context[self.variable]
+        inside = values == self.code if self.code is not None else (values >= self.low) & (values < self.high)
+        outside = np.bincount(table.parent, weights=~inside, minlength=len(batch))
+        found: npt.NDArray[np.bool_] = outside == 0
+        return found
+
+
+def check_group_variables(problem: Problem, names: Sequence[str]) -> tuple[Variable, ...]:
+    """Return the variables to group by; SettingError unless they are contexts of the outermost level, one number or category."""
+    outermost = problem.levels[0]
+    if names and problem.carry_over == "within" and outermost.decision is not None:
+        raise SettingError(
+            f"with 'carry_over: within' the contexts of later '{outermost.name}' decisions follow from what was decided before, "
+            "and units must not be chosen by that; leave the groups out"
+        )
+    known = {variable.name: variable for variable in outermost.context}
+    found = []
+    for name in dict.fromkeys(names):
+        check_choice(name, known, f"variable to group by (a context of the outermost level '{outermost.name}')")
+        variable = known[name]
+        if variable.kind == "vector":
+            raise SettingError(f"'{name}' is a vector; group by a single number or category")
+        if variable.kind == "categorical" and len(variable.values) > MOST_SUBGROUPS:
+            raise SettingError(f"'{name}' has {len(variable.values)} values; group by a variable with at most {MOST_SUBGROUPS}")
+        found.append(variable)
+    return tuple(found)
+
+
+def subgroups_of(problem: Problem, names: Sequence[str], prior: Batch | None) -> tuple[UnitGroup, ...]:
+    """Return the groups: one per category; below and above the prior median for numbers. Their number is known beforehand."""
+    level = problem.names[0]
+    groups: list[UnitGroup] = []
+    for variable in check_group_variables(problem, names):
+        if variable.kind == "categorical":
+            groups += [UnitGroup(variable.name, str(value), level, code) for code, value in enumerate(variable.values)]
+            continue
+        values = np.zeros(1) if prior is None else prior.levels[level].context[variable.name]
+        cut = float(f"{np.median(values):.3g}")
+        groups += [
+            UnitGroup(variable.name, f"below {cut:g}", level, high=cut),
+            UnitGroup(variable.name, f"from {cut:g}", level, low=cut),
+        ]
+    return tuple(groups)
+
+
+CLAIMED_QUANTITIES = ("gain", "value")
+
 MOST_LEVELS = 4  # beyond, only scopes that go from the inside out
 
 
@@ -32,8 +104,8 @@ class Claim:
     measure: Measure
     margin: float
     delta: float
-    parts: tuple[Part, ...]
-    group: Group | None = None
+    parts: tuple[EvidencePart, ...]
+    group: UnitGroup | None = None
 
     @property
     def bracket(self) -> tuple[float, float]:
@@ -67,3 +139,37 @@ def scopes_of(
 def margin_of(problem: Problem, scope: Scope) -> float:
     """Return the gain that makes a switch worth it, in reward units: the levels' margins together."""
     return sum(problem.level(name).margin for name in scope)
+
+
+@dataclass(frozen=True, slots=True)
+class ChallengeTerms:
+    """What the claims about a challenger are made by.
+
+    variation: the largest total variation between its choice and that of its comparator. allowed: the share of a negative margin
+    that this flip may use, and of what guards allow, which `levels` levels share. comparator: who it is compared with, the
+    incumbent, or for an upgrade the policy in control, which writes the log.
+    """
+
+    variation: float
+    allowed: float = 1.0
+    levels: int = 1
+    comparator: Comparator = LOGGER_COMPARATOR
+
+
+def challenge_claims(problem: Problem, level: str, terms: ChallengeTerms) -> list[Claim]:
+    """Return what is claimed of a challenger at a level: a gain, a value, and that no guard gets worse than is allowed."""
+    scope, reward = Scope(level), reward_measure(problem)
+    cap = 1.0 / (1.0 - terms.variation) if terms.variation < 1.0 else math.inf
+    reach = Reach(True, (Closeness(cap=cap, variation=terms.variation),), terms.comparator)
+    margin = margin_of(problem, scope) / reward.width
+    margin = margin if margin > 0 else terms.allowed * margin
+    # The value is only watched, and a plain bound of it is many times quicker than a water-filled one.
+    claims = [
+        Claim(0, scope, "gain", reward, margin, 0.5, gain_parts(problem, scope, reward, reach, "auto")),
+        Claim(0, scope, "value", reward, 0.0, 0.5, value_parts(problem, scope, reward, reach, "plain")),
+    ]
+    for guard in guard_measures(problem):
+        parts = gain_parts(problem, scope, guard, reach, "auto")
+        worse = terms.allowed / terms.levels * guard.allowed / guard.width
+        claims.append(Claim(0, scope, "guard", guard, -worse, 0.5, parts))
+    return claims

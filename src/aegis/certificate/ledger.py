@@ -1,46 +1,285 @@
-"""The ledger: which requests were registered, and which looks were ever taken, on which data.
+"""The ledger: which requests were registered, and which looks were taken, on which data; one JSON file for each data set.
 
-A candidate that was chosen after seeing a result on some data needs other data: no arithmetic repairs that. Every look is
-therefore written down before a certified unit is opened, under the digest of the data. What the ledger holds of these
-data, and of data that share a part with them, decides at which risk a request is tested and whether it is
-(`aegis.certificate.family`). A damaged ledger is read as far as it can be, and nothing in it is forgotten:
-see `aegis.certificate.looks`.
+A candidate that was chosen after seeing a result on some data needs other data: no arithmetic repairs that. AEGIS therefore
+writes down every look before it opens a certified unit, under the digest of the data. What the ledger holds of these data, and
+of data that share a part with them, decides at which risk a request is tested and whether it is (`aegis.certificate.risk`).
+
+A damaged file (cut off, edited, half synchronised) is read as far as it can be: every look that can be read counts, and every
+place that cannot be read counts as one look. Nothing is mended: the file stays as it is until you restore it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import datetime
 import json
 import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from aegis.certificate.looks import REGISTER, Behaviours, Files, Look, read_looks, request_key
-from aegis.certificate.rows import begins_with
+from aegis.certificate.digests import rows_begin_with
 from aegis.errors import OutputError
-from aegis.files import locked, write_text
+from aegis.files import folder_lock, json_digest, write_text
 
-PATIENCE = 10.0  # seconds to wait for another process that writes into the folder
-FOLDER = "AEGIS_LEDGER"  # environment variable that names the folder
-_NAME = re.compile(r"[0-9a-f]{32}(-\d+)?\.json")  # of a ledger, as it was written
+Behaviours = Mapping[str, Mapping[str, str]]  # by candidate and level
+
+Files = Sequence[Mapping[str, Any]]  # name, digest and, once they are known, checksums of the rows
 
 
-def default_folder() -> Path:
+UNREADABLE_VERDICT = "cannot be read"  # in the place of a verdict
+
+CERTIFY, COMPARE, PLAN, REGISTER = "certify", "compare", "plan", "register"  # what a record in the ledger is of
+
+USUAL_RISK = 0.05  # of a look whose risk cannot be read
+
+_REFUSED = "refused"  # the verdict that shows no number
+
+_LOOK_START = re.compile(r'\{\s*"key"\s*:')  # as a look begins
+
+_DECODER = json.JSONDecoder()
+
+
+def request_key(declared: Mapping[str, Any]) -> str:
+    """Return the digest of a request: of everything in it but the risk that is asked for."""
+    return json_digest({name: value for name, value in declared.items() if name != "delta"})
+
+
+def identified(declared: Mapping[str, Any]) -> bool:
+    """Say whether a request can be known again: every candidate has a digest."""
+    return all(candidate.get("digest") is not None for candidate in declared.get("candidates", []))
+
+
+@dataclass(frozen=True, slots=True)
+class LookRecord:
+    """A record of the ledger: what was declared, when and, once they are known, the verdict and how code behaved.
+
+    kind: a certificate, a comparison, a plan, or a request that was registered and not looked at. share: the risk it was tested
+    at, with how many requests and which sum of risks. at: nanoseconds since 1970, by which records of several files are
+    ordered; 0 if not known. fixed_before: the written declaration that the request was fixed before results. part: it was taken
+    at data that share only a part with those of the ledger that was asked, or may do so; data: at which. damaged: the file and
+    line that cannot be read, in words, if this stands for what was written there. elsewhere: it was written there about data that
+    share nothing with these.
+    """
+
+    key: str
+    when: str
+    declared: Mapping[str, Any]
+    verdict: str | None = None
+    behaviour: Behaviours = field(default_factory=dict)
+    part: bool = False
+    damaged: str = ""
+    kind: str = CERTIFY
+    share: Mapping[str, Any] = field(default_factory=dict)
+    at: int = 0
+    fixed_before: str = ""
+    data: str = ""
+    elsewhere: bool = False
+
+    def plain(self) -> dict[str, Any]:
+        """Return plain data."""
+        named = {name: dict(levels) for name, levels in self.behaviour.items()}
+        return {
+            "key": self.key,
+            "when": self.when,
+            "kind": self.kind,
+            "declared": dict(self.declared),
+            "verdict": self.verdict,
+            "behaviour": named,
+            "share": dict(self.share),
+            "at": self.at,
+            "fixed_before": self.fixed_before,
+        }
+
+    @classmethod
+    def of(cls, item: Any) -> LookRecord:
+        """Return a look from plain data; ValueError, KeyError or TypeError if it is none. Earlier versions wrote fewer fields."""
+        declared, behaviour, share = item["declared"], dict(item.get("behaviour") or {}), dict(item.get("share") or {})
+        kind, declaration, at = item.get("kind", CERTIFY), item.get("fixed_before", ""), item.get("at", 0)
+        texts = [item["key"], item["when"], kind, declaration, *([] if item["verdict"] is None else [item["verdict"]])]
+        mappings = [declared, *behaviour.values(), *declared.get("candidates", [])]
+        numbers = [
+            at,
+            declared.get("delta", 0.0),
+            *(share[name] for name in ("asked", "risk", "sum", "requests") if name in share),
+        ]
+        if not (
+            all(isinstance(text, str) for text in texts)
+            and all(isinstance(part, Mapping) for part in mappings)
+            and all(isinstance(number, int | float) for number in numbers)
+        ):
+            raise ValueError("not a look")
+        return cls(
+            request_key(declared),
+            item["when"],
+            declared,
+            item["verdict"],
+            behaviour,
+            kind=kind,
+            share=share,
+            at=int(at),
+            fixed_before=declaration,
+        )
+
+    @property
+    def result(self) -> bool:
+        """Say whether a number about a candidate was shown, or may have been: not by a registration or a refusal."""
+        return self.kind != REGISTER and self.verdict != _REFUSED and not self.elsewhere
+
+    @property
+    def statement(self) -> bool:
+        """Say whether it may have stated something at a risk: a certificate, or a place that cannot be read."""
+        return self.result and self.kind == CERTIFY
+
+    @property
+    def asked(self) -> float:
+        """Return the risk that was asked for."""
+        return float(self.declared.get("delta", USUAL_RISK))
+
+    @property
+    def risk(self) -> float:
+        """Return the risk of what was stated."""
+        return float(self.share.get("risk", self.asked)) if self.statement else 0.0
+
+    def same(self, key: str, behaviour: Behaviours) -> bool:
+        """Say whether a look under `key` repeats this one: the same claims about policies that are known to be the same.
+
+        A policy that has no digest is never known to be; one that is code has to behave as it did.
+        """
+        if self.key != key or self.part or self.damaged or not identified(self.declared):
+            return False
+        both = set(self.behaviour) & set(behaviour)
+        return all(dict(self.behaviour[name]) == dict(behaviour[name]) for name in both)
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerFile:
+    """What a file holds: looks, the files of its data (None if these cannot be read), and one look for each damaged place."""
+
+    looks: tuple[LookRecord, ...] = ()
+    files: Files | None = ()
+    damaged: tuple[LookRecord, ...] = ()
+
+
+def read_looks(path: Path) -> LedgerFile:
+    """Return what can be read of a file of looks; nothing if there is none."""
+    try:
+        raw = path.read_bytes()
+    except FileNotFoundError:
+        return LedgerFile()
+    except OSError as error:
+        return LedgerFile(files=None, damaged=(_damaged(path, f"{error.strerror or error}"),))
+    text = raw.decode("utf-8", errors="replace")
+    try:
+        content = json.loads(raw.decode("utf-8"))
+        starts = _item_starts(text)
+        if not isinstance(content["looks"], list):
+            raise ValueError("not looks")
+        looks = [_look_or_none(item) for item in content["looks"]]
+        files = list(content.get("files", []))
+        if not all(isinstance(file, Mapping) for file in files):
+            raise ValueError("not files")
+    except (ValueError, KeyError, TypeError) as error:
+        found, lines = _salvaged(text)
+        return LedgerFile(found, _salvaged_files(text), _places(path, lines or [_line_of(error, raw)]))
+    lines = [text.count("\n", 0, starts[place]) + 1 for place, look in enumerate(looks) if look is None]
+    return LedgerFile(tuple(look for look in looks if look is not None), files, _places(path, lines))
+
+
+def _look_or_none(item: Any) -> LookRecord | None:
+    try:
+        return LookRecord.of(item)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _item_starts(text: str) -> list[int]:
+    """Return where each item of the list of looks begins, in a text that is whole."""
+    place = re.search(r'"looks"\s*:\s*\[', text)
+    found: list[int] = []
+    position = len(text) if place is None else place.end()
+    while True:
+        position += len(text[position:]) - len(text[position:].lstrip(" \t\r\n,"))
+        if position >= len(text) or text[position] == "]":
+            return found
+        found.append(position)
+        _, position = _DECODER.raw_decode(text, position)
+
+
+def _salvaged(text: str) -> tuple[tuple[LookRecord, ...], list[int]]:
+    """Return the looks that can be read in a text that is not whole, and the lines of those that cannot."""
+    looks: list[LookRecord] = []
+    lines: list[int] = []
+    position = 0
+    while (begins := _LOOK_START.search(text, position)) is not None:
+        position = begins.end()
+        try:
+            item, end = _DECODER.raw_decode(text, begins.start())
+        except json.JSONDecodeError as error:
+            lines.append(error.lineno)
+            continue
+        look = _look_or_none(item)
+        if look is None:
+            lines.append(text.count("\n", 0, begins.start()) + 1)
+        else:
+            looks.append(look)
+            position = end
+    return tuple(looks), lines
+
+
+def _salvaged_files(text: str) -> Files | None:
+    """Return the files that a text that is not whole names; None if that cannot be read."""
+    begins = re.search(r'"files"\s*:\s*(?=\[)', text)
+    try:
+        found = None if begins is None else _DECODER.raw_decode(text, begins.end())[0]
+    except json.JSONDecodeError:
+        return None
+    return found if isinstance(found, list) and all(isinstance(file, Mapping) for file in found) else None
+
+
+def _line_of(error: Exception, raw: bytes) -> int:
+    """Return the line of a mistake in a text; the first one if it is not in a place."""
+    if isinstance(error, json.JSONDecodeError):
+        return error.lineno
+    return raw.count(b"\n", 0, error.start) + 1 if isinstance(error, UnicodeDecodeError) else 1
+
+
+def _places(path: Path, lines: Sequence[int]) -> tuple[LookRecord, ...]:
+    return tuple(_damaged(path, f"line {line}") for line in dict.fromkeys(lines))
+
+
+def _damaged(path: Path, place: str) -> LookRecord:
+    """Return the look that stands for a place that cannot be read, as of when the file was last written."""
+    try:
+        when = datetime.datetime.fromtimestamp(path.stat().st_mtime, datetime.UTC).isoformat(timespec="seconds")
+    except OSError:
+        when = "unknown"
+    words = f"{path}, {place}"
+    return replace(LookRecord(words, when, {}, UNREADABLE_VERDICT), damaged=words)
+
+
+LOCK_PATIENCE = 10.0  # seconds to wait for another process that writes into the folder
+
+LEDGER_VARIABLE = "AEGIS_LEDGER"  # environment variable that names the folder
+
+_LEDGER_NAME = re.compile(r"[0-9a-f]{32}(-\d+)?\.json")  # of a ledger, as it was written
+
+
+def ledger_folder() -> Path:
     """Return the folder of ledgers: AEGIS_LEDGER, else the user's state folder."""
-    given = os.environ.get(FOLDER)
+    given = os.environ.get(LEDGER_VARIABLE)
     if given:
         return Path(given)
     state = os.environ.get("XDG_STATE_HOME")
     return (Path(state) if state else Path.home() / ".local" / "state") / "aegis" / "looks"
 
 
-def check_folder(folder: str | Path | None = None) -> None:
+def check_ledger_folder(folder: str | Path | None = None) -> None:
     """Raise OutputError if a look could not be written down in the folder of ledgers; writes nothing."""
-    with held(default_folder() if folder is None else Path(folder)):
+    with hold_ledger_folder(ledger_folder() if folder is None else Path(folder)):
         pass
 
 
@@ -54,7 +293,7 @@ class Ledger:
     @classmethod
     def of(cls, data_digest: str, folder: str | Path | None = None, files: Files = ()) -> Ledger:
         """Return the ledger of the data with this digest."""
-        place = default_folder() if folder is None else Path(folder)
+        place = ledger_folder() if folder is None else Path(folder)
         return cls(place / f"{data_digest[:32]}.json", tuple(files))
 
     @property
@@ -62,21 +301,21 @@ class Ledger:
         """Return the files of this data set: its own, and those that looks went into while an earlier one was damaged."""
         return [self.path, *sorted(self.path.parent.glob(f"{self.path.stem}-*.json"))]
 
-    def looks(self) -> list[Look]:
+    def looks(self) -> list[LookRecord]:
         """Return the looks so far; what is damaged counts as a look of its own."""
         kept = [read_looks(path) for path in self.paths]
         return [look for item in kept for look in (*item.looks, *item.damaged)]
 
-    def records(self) -> list[Look]:
+    def records(self) -> list[LookRecord]:
         """Return every record of these data, and of data that share a part with them."""
         return [*self.looks(), *self.sharing()]
 
-    def add(self, choose: Callable[[Sequence[Look]], Look | None]) -> list[Look]:
+    def add(self, choose: Callable[[Sequence[LookRecord]], LookRecord | None]) -> list[LookRecord]:
         """Write down the record that `choose` makes of all earlier ones, and return these; nothing is written if it makes none.
 
         The folder is held meanwhile, so that two processes cannot both be the first.
         """
-        with held(self.path.parent):
+        with hold_ledger_folder(self.path.parent):
             earlier = self.records()
             made = choose(earlier)
             if made is not None:
@@ -87,14 +326,14 @@ class Ledger:
                 self._write(path, [*kept, replace(made, at=at)])
         return earlier
 
-    def open(self, declared: Mapping[str, Any], when: str) -> list[Look]:
+    def open(self, declared: Mapping[str, Any], when: str) -> list[LookRecord]:
         """Write down a look before it is taken and return the earlier ones, a repetition of this one among them."""
-        return self.add(lambda _: Look(request_key(declared), when, dict(declared)))
+        return self.add(lambda _: LookRecord(request_key(declared), when, dict(declared)))
 
     def close(self, declared: Mapping[str, Any], when: str, verdict: str, behaviour: Behaviours | None = None) -> None:
         """Write down what a look found, and how the candidates that are code behaved."""
         key = request_key(declared)
-        with held(self.path.parent):
+        with hold_ledger_folder(self.path.parent):
             for path in self.paths:
                 kept = read_looks(path)
                 places = [
@@ -108,16 +347,16 @@ class Ledger:
                 done[places[-1]] = replace(done[places[-1]], verdict=verdict, behaviour=behaviour or {})
                 self._write(path, done)
 
-    def sharing(self) -> list[Look]:
+    def sharing(self) -> list[LookRecord]:
         """Return the looks at other data that share a part with these: a file, or the rows a file begins with.
 
         What is damaged in the ledgers of other data is mentioned, and counts if their files share a part with these or cannot
         be read. Other JSON in the folder, such as a certificate, does not.
         """
-        found: list[Look] = []
+        found: list[LookRecord] = []
         own = self.paths
         for path in sorted(self.path.parent.glob("*.json")):
-            if path in own or _is_other(path):
+            if path in own or _is_other_json(path):
                 continue
             kept = read_looks(path)
             shared = kept.files is None or any(_shared(one, other) for one in self.files for other in kept.files)
@@ -134,7 +373,7 @@ class Ledger:
             path = self.path.with_name(f"{self.path.stem}-{number}.json")
         return path
 
-    def _write(self, path: Path, looks: Sequence[Look]) -> None:
+    def _write(self, path: Path, looks: Sequence[LookRecord]) -> None:
         known = {file.get("digest"): file for file in read_looks(path).files or ()}
         # A pass that was broken off knows no rows; what an earlier one wrote stays.
         files = [dict(file if file.get("rows") else known.get(file["digest"], file)) for file in self.files]
@@ -148,19 +387,19 @@ def _shared(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
         return True
     rows, others = one.get("rows"), other.get("rows")
     try:
-        return rows is not None and others is not None and begins_with(rows, others)
+        return rows is not None and others is not None and rows_begin_with(rows, others)
     except (TypeError, ValueError, KeyError, AttributeError):
         return True  # checksums of rows that cannot be read: nobody knows that they are not shared
 
 
 @contextlib.contextmanager
-def held(folder: Path) -> Iterator[None]:
+def hold_ledger_folder(folder: Path) -> Iterator[None]:
     """Hold the folder while a look is written down, waiting a while for others that do the same."""
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + LOCK_PATIENCE
     with contextlib.ExitStack() as stack:
         while True:
             try:
-                stack.enter_context(locked(folder))
+                stack.enter_context(folder_lock(folder))
                 break
             except OutputError as error:
                 if not isinstance(error.__cause__, BlockingIOError) or time.monotonic() > until:
@@ -169,8 +408,8 @@ def held(folder: Path) -> Iterator[None]:
         yield
 
 
-def summary(
-    earlier: Sequence[Look], declared: Mapping[str, Any], ledger: Ledger, behaviour: Behaviours | None = None
+def summarise_looks(
+    earlier: Sequence[LookRecord], declared: Mapping[str, Any], ledger: Ledger, behaviour: Behaviours | None = None
 ) -> dict[str, Any]:
     """Return what a certificate prints about looks: how many there were, and which were other than this one."""
     key = request_key(declared)
@@ -199,9 +438,9 @@ def summary(
     }
 
 
-def _is_other(path: Path) -> bool:
+def _is_other_json(path: Path) -> bool:
     """Say whether a file is no ledger: it is not called like one, and is whole JSON without a list of looks."""
-    if _NAME.fullmatch(path.name):
+    if _LEDGER_NAME.fullmatch(path.name):
         return False
     try:
         content = json.loads(path.read_bytes().decode("utf-8"))

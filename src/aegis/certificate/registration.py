@@ -1,7 +1,7 @@
 """Register a request before any result is seen, and write results of other commands into the ledger.
 
-A registered request belongs to the family of these data: it may be certified whatever others have shown by then, at its share of
-the risk. Registering reads the log to know it again, and asks the candidates for probabilities; no reward is evaluated.
+A registered request belongs to the family of these data: it may be certified whatever others have shown by then, at its share
+of the risk. Registering reads the log to recognise it later, and asks the candidates for probabilities; no reward is evaluated.
 """
 
 from __future__ import annotations
@@ -12,17 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from aegis.certificate.candidate import Candidate, Learned
-from aegis.certificate.claims import WHAT
-from aegis.certificate.data import DataDigest
-from aegis.certificate.family import Barred, Family, Share, first_words, share_of
-from aegis.certificate.head import head_of
-from aegis.certificate.ledger import Ledger, check_folder
-from aegis.certificate.looks import REGISTER, Look, identified, request_key
+from aegis.certificate.candidate import Candidate, LearnedPolicy
+from aegis.certificate.claims import CLAIMED_QUANTITIES
+from aegis.certificate.digests import DataDigest
+from aegis.certificate.ledger import REGISTER, Ledger, LookRecord, check_ledger_folder, identified, request_key
 from aegis.certificate.request import Request
-from aegis.certificate.run import opened
+from aegis.certificate.risk import BarredRequest, RequestFamily, RiskShare, describe_first_result, risk_share_of
+from aegis.certificate.scan import open_head
+from aegis.certificate.unit_split import read_head
 from aegis.errors import RefusedError, SettingError
-from aegis.files import digest_of
+from aegis.files import json_digest
 from aegis.logs import Source
 from aegis.problem import Policy
 
@@ -38,7 +37,7 @@ class Registration:
     declared: Mapping[str, Any]
     requests: int
     already: bool
-    share: Share | None
+    share: RiskShare | None
     reason: str
     ledger: str
     fixed_before: str = ""
@@ -60,12 +59,12 @@ class Registration:
 
 def register(
     source: Source,
-    candidates: Policy | Learned | Candidate | Sequence[Policy | Learned | Candidate],
+    candidates: Policy | LearnedPolicy | Candidate | Sequence[Policy | LearnedPolicy | Candidate],
     *,
     scopes: Iterable[Iterable[str]] | None = None,
     delta: float = 0.05,
     method: str = "auto",
-    what: Sequence[str] = WHAT,
+    what: Sequence[str] = CLAIMED_QUANTITIES,
     fresh: bool = False,
     by: Sequence[str] = (),
     fixed_before: str | None = None,
@@ -100,26 +99,26 @@ def register(
     request = Request.of(source.problem, candidates, scopes, delta, method, what, fresh, by, incumbent, others)
     if request.frozen is not None:
         raise SettingError("the tests of a challenger were fixed when it was frozen: certify it, it needs no registration")
-    declared, declaration = request.declared(), declared_before(fixed_before)
+    declared, declaration = request.declared(), check_declaration(fixed_before)
     if not identified(declared):
         names = ", ".join(candidate.name for candidate in request.candidates if candidate.digest is None)
         raise SettingError(
             f"{names}: a policy without a digest cannot be registered, because it would not be known again; give a policy "
             "folder, columns, or a function that has a name in a module"
         )
-    check_folder(ledger)
-    head, _, _ = opened(request, source.batches(request.columns))
+    check_ledger_folder(ledger)
+    head, _, _ = open_head(request, source.batches(request.columns))
     data = DataDigest.of(source)
     book = Ledger.of(data.total, ledger, data.known_by(head))
-    kept: list[Look] = []
+    kept: list[LookRecord] = []
 
-    def choose(earlier: Sequence[Look]) -> Look | None:
-        family = Family.of(earlier)
+    def choose(earlier: Sequence[LookRecord]) -> LookRecord | None:
+        family = RequestFamily.of(earlier)
         known = [look for look in earlier if look.key == request_key(declared)]
         fixed = family.has(declared)
         if not fixed and not declaration and not family.declaration(declared):
             raise RefusedError(
-                f"cannot be registered: {first_words(family)}, and a request that is chosen after a result is no certificate "
+                f"cannot be registered: {describe_first_result(family)}, and a request that is chosen after a result is no certificate "
                 "[chosen-after-results]; register it on fresh data, or declare in writing that it was fixed before: "
                 '--fixed-before "reason"'
             )
@@ -128,12 +127,14 @@ def register(
         if here and (family.first is not None or here[-1].asked == request.delta):
             return None
         kept.clear()
-        return Look(request_key(declared), now or _now(), declared, kind=REGISTER, fixed_before="" if fixed else declaration)
+        return LookRecord(
+            request_key(declared), now or _now(), declared, kind=REGISTER, fixed_before="" if fixed else declaration
+        )
 
     book.add(choose)
     records = book.records()
-    family, found = Family.of(records), share_of(declared, records, declaration)
-    share, reason = (None, f"{found.reason}; {found.fix}") if isinstance(found, Barred) else (found, "")
+    family, found = RequestFamily.of(records), risk_share_of(declared, records, declaration)
+    share, reason = (None, f"{found.reason}; {found.fix}") if isinstance(found, BarredRequest) else (found, "")
     known = {look.key for look in records if look.kind == REGISTER or look.statement}
     written = declaration if not family.has(declared) else ""
     return Registration(declared, len(known), bool(kept), share, reason, str(book.path), written)
@@ -149,18 +150,18 @@ def record_result(
     if ledger is False:
         return
     folder = None if isinstance(ledger, bool) else ledger
-    check_folder(folder)
-    head, rest, _ = head_of(source.batches())
+    check_ledger_folder(folder)
+    head, rest, _ = read_head(source.batches())
     close = getattr(rest, "close", None)
     if close is not None:
         close()
     data = DataDigest.of(source)
     book = Ledger.of(data.total, folder, data.known_by(head))
-    declared = {"asked": digest_of(dict(asked)), **asked}
-    book.add(lambda _: Look(request_key(declared), now or _now(), declared, "shown", kind=kind))
+    declared = {"asked": json_digest(dict(asked)), **asked}
+    book.add(lambda _: LookRecord(request_key(declared), now or _now(), declared, "shown", kind=kind))
 
 
-def declared_before(text: str | None) -> str:
+def check_declaration(text: str | None) -> str:
     """Return a written declaration; SettingError if it is blank."""
     if text is not None and not text.strip():
         raise SettingError("--fixed-before needs a reason in words: when and where was the request fixed before the results?")

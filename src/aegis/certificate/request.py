@@ -1,4 +1,4 @@
-"""What somebody asks a certificate for: everything that is fixed before the data are opened."""
+"""What a certificate is requested for: candidates, scopes, risk and method, fixed before the data are opened; and the claims that follow from it."""
 
 from __future__ import annotations
 
@@ -6,18 +6,26 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from aegis.certificate.candidate import Candidate, Learned
-from aegis.certificate.claims import METHODS, WHAT, scopes_of
-from aegis.certificate.comparator import Comparator
-from aegis.certificate.frozen import FrozenTests
-from aegis.certificate.groups import check_variables
-from aegis.errors import SettingError, choose
-from aegis.evidence.sketch import check_delta
-from aegis.files import digest_of
-from aegis.problem import Policy, Problem, Scope, dump_problem
+from aegis.certificate.candidate import Candidate, FrozenTests, LearnedPolicy
+from aegis.certificate.claims import (
+    CLAIMED_QUANTITIES,
+    SUBGROUP_SHARE,
+    Claim,
+    UnitGroup,
+    check_group_variables,
+    margin_of,
+    scopes_of,
+)
+from aegis.certificate.methods import CLAIM_METHODS, Reach, gain_parts, value_parts
+from aegis.errors import SettingError, check_choice
+from aegis.evidence import check_delta
+from aegis.files import json_digest
+from aegis.ope import Comparator, guard_measures, reward_measure
+from aegis.problem import Batch, Policy, Problem, Scope, dump_problem
 
 USUAL_DELTA = 0.05
-OTHERS = ("log", "incumbent")
+
+OTHER_LEVELS_ACT = ("log", "incumbent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +55,11 @@ class Request:
     def of(
         cls,
         problem: Problem,
-        candidates: Policy | Learned | Candidate | Sequence[Policy | Learned | Candidate],
+        candidates: Policy | LearnedPolicy | Candidate | Sequence[Policy | LearnedPolicy | Candidate],
         scopes: Iterable[Iterable[str]] | None = None,
         delta: float = USUAL_DELTA,
         method: str = "auto",
-        what: Sequence[str] = WHAT,
+        what: Sequence[str] = CLAIMED_QUANTITIES,
         fresh: bool = False,
         by: Sequence[str] = (),
         incumbent: Policy | Candidate | None = None,
@@ -68,18 +76,18 @@ class Request:
                 raise SettingError(f"two candidates are called '{name}'; each needs a name of its own")
         frozen = next((candidate.frozen for candidate in listed if candidate.frozen is not None), None)
         if frozen is not None:
-            scopes, delta = _fixed(frozen, len(listed), scopes, delta, method, by)
+            scopes, delta = _fixed_tests(frozen, len(listed), scopes, delta, method, by)
         check_delta(delta)
-        choose(method, METHODS, "method")
+        check_choice(method, CLAIM_METHODS, "method")
         for word in what:
-            choose(word, WHAT, "claim")
+            check_choice(word, CLAIMED_QUANTITIES, "claim")
         if "gain" not in what:
             raise SettingError("the gain is always among the claims; add 'gain'")
-        found, barred = _possible(problem, scopes, {name for candidate in listed for name in candidate.levels(problem)})
-        variables = tuple(variable.name for variable in check_variables(problem, by))
+        found, barred = _possible_scopes(problem, scopes, {name for candidate in listed for name in candidate.levels(problem)})
+        variables = tuple(variable.name for variable in check_group_variables(problem, by))
         asked = scopes is not None
-        choose(others, OTHERS, "way in which other levels act")
-        stated = None if incumbent is None else _stated(incumbent)
+        check_choice(others, OTHER_LEVELS_ACT, "way in which other levels act")
+        stated = None if incumbent is None else _stated_incumbent(incumbent)
         claims = tuple(dict.fromkeys(what))
         return cls(problem, listed, found, delta, method, claims, fresh, asked, variables, barred, stated, others)
 
@@ -107,7 +115,7 @@ class Request:
     @property
     def problem_digest(self) -> str:
         """Return the digest of the problem."""
-        return digest_of(dump_problem(self.problem))
+        return json_digest(dump_problem(self.problem))
 
     def named(self, scope: Scope) -> tuple[str, ...]:
         """Return the levels of a scope, outermost first."""
@@ -131,13 +139,13 @@ class Request:
         }
 
 
-def _stated(incumbent: Policy | Candidate) -> Candidate:
+def _stated_incumbent(incumbent: Policy | Candidate) -> Candidate:
     """Return a given incumbent with the columns that it reads."""
     found = Candidate.of(incumbent)
     return found if isinstance(incumbent, Candidate) else replace(found, name="the incumbent")
 
 
-def _possible(
+def _possible_scopes(
     problem: Problem, asked: Iterable[Iterable[str]] | None, levels: set[str]
 ) -> tuple[tuple[Scope, ...], tuple[Scope, ...]]:
     """Return the scopes to certify, and those that cannot be because a level in them has no propensity.
@@ -151,7 +159,7 @@ def _possible(
     return found, tuple(scope for scope in scopes_of(problem, None, levels) if scope not in found)
 
 
-def _fixed(
+def _fixed_tests(
     frozen: FrozenTests, candidates: int, scopes: Iterable[Iterable[str]] | None, delta: float, method: str, by: Sequence[str]
 ) -> tuple[list[list[str]], float]:
     """Return scopes and risk of tests that were fixed before; SettingError if something else is asked for."""
@@ -163,3 +171,40 @@ def _fixed(
             "certify it by itself, without --scope, --delta, --method or --by"
         )
     return [[frozen.level]], frozen.delta
+
+
+def declare_claims(request: Request, sample: Batch, groups: Sequence[UnitGroup] = ()) -> tuple[Claim, ...]:
+    """Return all claims, each at delta divided by their number; subgroups share a tenth of it among them.
+
+    sample: a few episodes, to find out which policies give whole distributions; the number of claims does not depend on it.
+    """
+    problem, method, comparator = request.problem, request.method, request.comparator
+    reward, guards = reward_measure(problem), guard_measures(problem)
+    pairs = len(request.candidates) * len(request.scopes)
+    delta = request.delta * (1.0 - SUBGROUP_SHARE) if groups else request.delta
+    share = delta / (pairs * (len(request.what) + len(guards)))
+    claims: list[Claim] = []
+    for index, candidate in enumerate(request.candidates):
+        knows = {name: _whole_distributions_known(problem, candidate, name, sample) for scope in request.scopes for name in scope}
+        for scope in request.scopes:
+            ordered = request.named(scope)
+            close = tuple(candidate.close(name, comparator) for name in ordered)
+            reach = Reach(all(knows[name] for name in ordered), close, comparator)
+            margin = margin_of(problem, scope) / reward.width
+            parts = gain_parts(problem, scope, reward, reach, method)
+            claims.append(Claim(index, scope, "gain", reward, margin, share, parts))
+            small = request.delta * SUBGROUP_SHARE / (pairs * max(len(groups), 1))
+            claims += [Claim(index, scope, "gain", reward, 0.0, small, parts, group) for group in groups]
+            if "value" in request.what:
+                parts = value_parts(problem, scope, reward, reach, method)
+                claims.append(Claim(index, scope, "value", reward, 0.0, share, parts))
+            for guard in guards:
+                parts = gain_parts(problem, scope, guard, reach, method)
+                claims.append(Claim(index, scope, "guard", guard, -guard.allowed / guard.width, share, parts))
+    return tuple(claims)
+
+
+def _whole_distributions_known(problem: Problem, candidate: Candidate, level: str, sample: Batch) -> bool:
+    propensity = problem.level(level).propensity
+    logged = propensity is not None and propensity.full and sample.levels[level].mu_full is not None
+    return logged and candidate.knows_all(level, sample)

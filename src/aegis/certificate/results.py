@@ -1,4 +1,10 @@
-"""From evidence to numbers in the user's units, one result per candidate and scope."""
+"""From evidence to numbers in the user's units, one result per candidate and scope; and what they say of exact actions.
+
+Where actions are an interval AEGIS certifies the smoothed policy, which acts uniformly in a window around a*. If the mean reward
+changes by at most L per unit of action, taking a* itself earns at most L times the mean distance less. That distance is
+`(u^2 + v^2) / (2 (u + v))` in a window that reaches u below and v above a*, which is at most half the larger of the two, and so
+at most h / 2: also where it is cut.
+"""
 
 from __future__ import annotations
 
@@ -6,27 +12,65 @@ import math
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from aegis.audit import Finding
-from aegis.audit.codes import MOVING
-from aegis.certificate.balance import effective_units, mean_weight, unbalanced
+from aegis.audit import FOLLOWS_MOVING_LOG, Finding
 from aegis.certificate.candidate import follows_log
 from aegis.certificate.certificate import CERTIFIED, NOT_YET, REFUSED, GuardResult, LevelResult, Sensitivity, Station, Test
 from aegis.certificate.claims import margin_of
-from aegis.certificate.collected import Collected
-from aegis.certificate.collecting import Evidence, Moments
-from aegis.certificate.comparator import compared_with, explores, others_act, standing
-from aegis.certificate.measures import Measure
+from aegis.certificate.evidence import ClaimEvidence, UnitMoments
 from aegis.certificate.request import Request
-from aegis.certificate.sensitivity import sensitivity
+from aegis.certificate.scan import ScanResult
+from aegis.certificate.sensitivity import find_sensitivity
+from aegis.certificate.weight_checks import effective_units, mean_weight, weights_unbalanced
 from aegis.errors import RefusedError
-from aegis.problem import Scope
+from aegis.ope import Measure, comparator_kind, describe_comparator, describe_other_levels, differs_by_exploration
+from aegis.problem import Problem, Scope
+
+
+def smoothing_slack(problem: Problem, scope: Sequence[str]) -> float | None:
+    """Return by how much exact actions may earn less than smoothed ones, in reward units; None if that is not known.
+
+    It is not without an interval in scope, without `lipschitz` at one of them, where several decisions share a reward, and where
+    rewards are clipped or clusters weighed by their totals.
+    """
+    chosen = [problem.level(name).actions for name in scope if problem.level(name).actions.continuous]
+    shared = problem.carry_over != "none" or problem.reward.per == "episode" or problem.cluster_most is not None
+    if not chosen or shared or problem.reward.clip or problem.guards or any(actions.lipschitz is None for actions in chosen):
+        return None
+    if problem.reward.per != "decision" and any(problem.index(problem.reward.per) > problem.index(name) for name in scope):
+        return None
+    return sum(float(actions.lipschitz or 0.0) * float(actions.bandwidth or 0.0) / 2 for actions in chosen)
+
+
+def unsmoothed_results(request: Request, levels: Sequence[LevelResult]) -> list[dict[str, Any]]:
+    """Return for each result what holds of exact actions, as plain data; only for policies that are known to act in windows."""
+    found: list[dict[str, Any]] = []
+    problem = request.problem
+    windowed = {item.name: frozenset(getattr(item.policy, "windowed", ())) for item in request.candidates}
+    for level in levels:
+        less = smoothing_slack(problem, level.scope)
+        if less is None or level.verdict == REFUSED or not set(level.scope) <= windowed[level.candidate]:
+            continue
+        worse = less if problem.reward.goal == "maximise" else -less
+        found.append(
+            {
+                "candidate": level.candidate,
+                "scope": list(level.scope),
+                "slack": less,
+                "gain_lower": None if level.gain_lower is None else level.gain_lower - less,
+                "value_lower": None if level.value_lower is None else level.value_lower - worse,
+            }
+        )
+    return found
+
 
 FORESEEABLE = 30  # units from which it is said how many more it would take
-THIN = 20  # effective units below which it is not: a few large weights tell nothing of the next ones
+
+THIN_UNITS = 20  # effective units below which it is not: a few large weights tell nothing of the next ones
+
 IDENTICAL = "identical"  # the code of a candidate that does what its comparator does
 
 
-def identical(request: Request, found: Collected, index: int, scope: Scope, comparator: str) -> str:
+def identical_reason(request: Request, found: ScanResult, index: int, scope: Scope, comparator: str) -> str:
     """Return why a candidate that does what its comparator does is refused; empty if they differ on a certified decision."""
     if found.agreements[index, scope].differs or not found.certified_episodes:
         return ""
@@ -38,7 +82,7 @@ def identical(request: Request, found: Collected, index: int, scope: Scope, comp
     )
 
 
-def follows_moving_log(request: Request, index: int, scope: Scope, several: Collection[str]) -> str:
+def moving_log_reason(request: Request, index: int, scope: Scope, several: Collection[str]) -> str:
     """Return why a candidate is refused that follows logged probabilities which are not those of one policy; empty if none is."""
     candidate = request.candidates[index]
     levels = [name for name in request.named(scope) if name in several and follows_log(candidate.policy, name)]
@@ -51,14 +95,14 @@ def follows_moving_log(request: Request, index: int, scope: Scope, several: Coll
 
 
 def level_result(
-    request: Request, found: Collected, index: int, scope: Scope, refusals: Sequence[Finding], several: Collection[str] = ()
+    request: Request, found: ScanResult, index: int, scope: Scope, refusals: Sequence[Finding], several: Collection[str] = ()
 ) -> LevelResult:
     """Return the result of one candidate at one scope; refusals: findings that forbid a certificate at this scope.
 
     several: levels of which the audit says that several policies wrote the log.
     """
     problem, candidate, names = request.problem, request.candidates[index], request.named(scope)
-    own = [item for item in _of(found, index, scope) if item.claim.group is None]
+    own = [item for item in _evidence_of(found, index, scope) if item.claim.group is None]
     delta = sum(item.claim.delta for item in own)
     margin = margin_of(problem, scope)
     effective = effective_units(found.balances[index, scope])
@@ -66,15 +110,15 @@ def level_result(
     if refusals:
         reason = "; ".join(f"{item.message} [{item.code}]" for item in refusals)
         return refused_result(candidate.name, names, delta, margin, reason, _units(own))
-    moving = follows_moving_log(request, index, scope, several)
+    moving = moving_log_reason(request, index, scope, several)
     if moving:
-        return refused_result(candidate.name, names, delta, margin, f"{moving} [{MOVING}]", _units(own))
-    comparator = compared_with(problem, request.comparator, scope, several)
-    same = identical(request, found, index, scope, comparator)
+        return refused_result(candidate.name, names, delta, margin, f"{moving} [{FOLLOWS_MOVING_LOG}]", _units(own))
+    comparator = describe_comparator(problem, request.comparator, scope, several)
+    same = identical_reason(request, found, index, scope, comparator)
     if same:
         return refused_result(candidate.name, names, delta, margin, f"{same} [{IDENTICAL}]", _units(own))
-    if unbalanced(found.balances[index, scope]):
-        return refused_result(candidate.name, names, delta, margin, _unbalanced(request, found, index, scope), _units(own))
+    if weights_unbalanced(found.balances[index, scope]):
+        return refused_result(candidate.name, names, delta, margin, _unbalanced_reason(request, found, index, scope), _units(own))
     reward = next(item for item in own if item.claim.what == "gain")
     try:
         tests, path = [_test(item) for item in own], _path(reward)
@@ -101,25 +145,25 @@ def level_result(
         _finite(measure.value(min(max(moments.mean("value"), 0.0), 1.0))),  # an estimate may leave the range, the value cannot
         _finite(measure.value(moments.mean("legacy"))),
         gain.units,
-        None if not needed or None in needed or effective < THIN else max(n for n in needed if n is not None) - gain.units,
+        None if not needed or None in needed or effective < THIN_UNITS else max(n for n in needed if n is not None) - gain.units,
         " + ".join(gain.method) or "none",
         guards,
         path,
         tuple(tests),
         spread,
         comparator,
-        others_act(problem, request.comparator, scope),
+        describe_other_levels(problem, request.comparator, scope),
         *_exploration(request, moments, measure, scope),
-        standing(request.comparator, scope, several),
-        explores(request.comparator, scope, several),
-        unreached(found, index, scope, request.comparator.compared(scope)),
-        sensitivity(request, found, [item for item in own if item.claim.what != "value"])
+        comparator_kind(request.comparator, scope, several),
+        differs_by_exploration(request.comparator, scope, several),
+        unreached_share(found, index, scope, request.comparator.compared(scope)),
+        find_sensitivity(request, found, [item for item in own if item.claim.what != "value"])
         if verdict == CERTIFIED
         else Sensitivity(None, f"not certified: {_reason(gain, guards)}"),
     )
 
 
-def _exploration(request: Request, moments: Moments, measure: Measure, scope: Scope) -> tuple[float | None, float | None]:
+def _exploration(request: Request, moments: UnitMoments, measure: Measure, scope: Scope) -> tuple[float | None, float | None]:
     """Return estimates of what a stated incumbent earns and of what it earns more than the log, which explores."""
     if not request.comparator.stated(request.comparator.compared(scope)):
         return None, None
@@ -130,14 +174,14 @@ def _exploration(request: Request, moments: Moments, measure: Measure, scope: Sc
     )
 
 
-def unreached(found: Collected, index: int, scope: Scope, wide: Scope) -> float:
+def unreached_share(found: ScanResult, index: int, scope: Scope, wide: Scope) -> float:
     """Return the largest share of the incumbent's probability on actions that the log never takes, at any level compared."""
     agreement = found.agreements[index, scope]
     known = [agreement.share(level) for level in agreement.decisions]
     return max([*known, *(ratios.missing for name, ratios in found.ratios.items() if name in wide)], default=0.0)
 
 
-def subgroup_results(request: Request, found: Collected, levels: Sequence[LevelResult]) -> list[dict[str, Any]]:
+def subgroup_results(request: Request, found: ScanResult, levels: Sequence[LevelResult]) -> list[dict[str, Any]]:
     """Return the gains of subgroups as plain data, of those results that were not refused."""
     listed = []
     refused = {(level.candidate, level.scope) for level in levels if level.verdict == REFUSED}
@@ -165,11 +209,11 @@ def subgroup_results(request: Request, found: Collected, levels: Sequence[LevelR
     return listed
 
 
-def _of(found: Collected, index: int, scope: Scope) -> list[Evidence]:
+def _evidence_of(found: ScanResult, index: int, scope: Scope) -> list[ClaimEvidence]:
     return [item for item in found.evidence if item.claim.candidate == index and item.claim.scope == scope]
 
 
-def _test(item: Evidence) -> Test:
+def _test(item: ClaimEvidence) -> Test:
     claim, blend = item.claim, item.blend
     low, high = claim.bracket
     lower: float | None = None
@@ -204,25 +248,25 @@ def _test(item: Evidence) -> Test:
     )
 
 
-def _cap_broken(item: Evidence) -> bool:
+def _cap_broken(item: ClaimEvidence) -> bool:
     """Say whether a bet is dead: the candidate has moved more probability somewhere than its cap allows."""
     return any(total is None for sketch in item.sketches for total in sketch.sums)
 
 
-def _guard(item: Evidence, test: Test) -> GuardResult:
+def _guard(item: ClaimEvidence, test: Test) -> GuardResult:
     measure = item.claim.measure
     lower = None if test.lower_scaled is None else measure.gain(test.lower_scaled)
     return GuardResult(measure.column, lower, measure.allowed, CERTIFIED if test.certified else NOT_YET)
 
 
-def _path(item: Evidence) -> tuple[Station, ...]:
+def _path(item: ClaimEvidence) -> tuple[Station, ...]:
     claim = item.claim
     low, high = claim.bracket
     blends = [blend for blend in item.path() if blend.count]
     return tuple(Station(blend.count, claim.measure.gain(blend.lower(claim.delta, low, high))) for blend in blends)
 
 
-def _unbalanced(request: Request, found: Collected, index: int, scope: Scope) -> str:
+def _unbalanced_reason(request: Request, found: ScanResult, index: int, scope: Scope) -> str:
     candidate, mean = request.candidates[index], mean_weight(found.balances[index, scope])
     columns = f" ({', '.join(candidate.columns)})" if candidate.columns else ""
     return (
@@ -244,7 +288,7 @@ def refused_result(name: str, scope: tuple[str, ...], delta: float, margin: floa
     return LevelResult(name, scope, REFUSED, reason, delta, margin, None, None, None, None, None, None, units, None, "none")
 
 
-def _units(own: Sequence[Evidence]) -> int:
+def _units(own: Sequence[ClaimEvidence]) -> int:
     return max((item.blend.count for item in own if item.blend is not None), default=0)
 
 

@@ -1,4 +1,4 @@
-"""Verify: recompute a certificate from the log and the policies it names, and say what differs."""
+"""Verify: recompute a certificate from the log and the policies it names, and list what differs."""
 
 from __future__ import annotations
 
@@ -7,23 +7,22 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from aegis.certificate.candidate import Candidate
-from aegis.certificate.certificate import KIND, Certificate
-from aegis.certificate.certify import Terms, issue
-from aegis.certificate.family import CHOSEN, SPENT, Share
+from aegis.certificate.certificate import CERTIFICATE_KIND, Certificate
+from aegis.certificate.certify import LookTerms, issue_certificate
+from aegis.certificate.digests import changed_rows, rows_reordered
 from aegis.certificate.request import Request
-from aegis.certificate.rows import changed_rows, reordered
+from aegis.certificate.risk import CHOSEN_AFTER_RESULTS, RISK_SPENT, RiskShare
 from aegis.errors import RefusedError
 from aegis.logs import Source
-from aegis.problem import Problem, parse_problem
-from aegis.problem.strict_yaml import write_yaml
+from aegis.problem import Problem, parse_problem, write_yaml
 from aegis.version import __version__
 
-PATH = ": path"
-LOOKS = ("earlier-looks", "damaged-ledger")  # findings about the ledger
+PATH_SUFFIX = ": path"
+LOOK_CODES = ("earlier-looks", "damaged-ledger")  # findings about the ledger
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class Discrepancy:
     """One thing that is not as the certificate says: what, what it says, what was found (both None if `what` says it all).
 
     cause: whether it is something a certificate is computed from (a file, a row, a policy, the problem, a setting), not a result.
@@ -53,7 +52,7 @@ class Difference:
 class Verification:
     """Whether a certificate was found again bit for bit; notes are about what cannot be compared, such as other versions."""
 
-    differences: tuple[Difference, ...]
+    differences: tuple[Discrepancy, ...]
     notes: tuple[str, ...]
     recomputed: Certificate
 
@@ -63,22 +62,22 @@ class Verification:
         return not self.differences
 
     @property
-    def causes(self) -> tuple[Difference, ...]:
+    def causes(self) -> tuple[Discrepancy, ...]:
         """Return what differs of that which a certificate is computed from."""
         return tuple(item for item in self.differences if item.cause)
 
     @property
-    def results(self) -> tuple[Difference, ...]:
+    def results(self) -> tuple[Discrepancy, ...]:
         """Return what differs of that which was computed: it follows from the causes, if there are any."""
         return tuple(item for item in self.differences if not item.cause)
 
     @property
     def same_numbers(self) -> bool:
         """Say whether every result is the same but for the path of the bound, which goes through the units in the log's order."""
-        return all(item.what.endswith(PATH) for item in self.results)
+        return all(item.what.endswith(PATH_SUFFIX) for item in self.results)
 
 
-def stated_problem(content: Mapping[str, Any], source: str = KIND) -> Problem:
+def stated_problem(content: Mapping[str, Any], source: str = CERTIFICATE_KIND) -> Problem:
     """Return the problem that a certificate was issued for."""
     return parse_problem(write_yaml(dict(content["problem"])), source)
 
@@ -105,8 +104,8 @@ def verify(
         incumbent,
         settings.get("others", "log"),
     )
-    share = Share.of(settings["delta"], settings.get("risk"))
-    again = issue(source, request, Terms(ledger=False, share=share), now=content["created"])
+    share = RiskShare.of(settings["delta"], settings.get("risk"))
+    again = issue_certificate(source, request, LookTerms(ledger=False, share=share), now=content["created"])
     found = again.to_json()
     same_rows = _same_rows(content, found)
     differences = [*_digests(content, found), *_policies(content, found, same_rows), *_results(content, found)]
@@ -122,7 +121,7 @@ def verify(
 def _check_looked_at(content: Mapping[str, Any]) -> None:
     """Raise RefusedError if the ledger refused the request: there are no numbers, and computing them would be a look."""
     for item in content["findings"]:
-        if item.get("code") in (CHOSEN, SPENT):
+        if item.get("code") in (CHOSEN_AFTER_RESULTS, RISK_SPENT):
             raise RefusedError(f"there is nothing to verify: {item['message']} [{item['code']}]; the log was not looked at")
 
 
@@ -133,20 +132,20 @@ def _named(candidates: Sequence[Candidate], stated: Sequence[Mapping[str, Any]])
     return [*found, *candidates[len(found) :]]
 
 
-def _digests(stated: Mapping[str, Any], found: Mapping[str, Any]) -> list[Difference]:
+def _digests(stated: Mapping[str, Any], found: Mapping[str, Any]) -> list[Discrepancy]:
     differences = []
     if stated["digests"]["problem"] != found["digests"]["problem"]:
-        differences.append(Difference("the problem", stated["digests"]["problem"], found["digests"]["problem"]))
+        differences.append(Discrepancy("the problem", stated["digests"]["problem"], found["digests"]["problem"]))
     if stated["digests"]["data"] == found["digests"]["data"]:
         return differences
     was, now = _files(stated), _files(found)
     if len(was) != len(now):
-        return [*differences, Difference("the log: number of files", len(was), len(now))]
+        return [*differences, Discrepancy("the log: number of files", len(was), len(now))]
     changed = [(before, after) for before, after in zip(was, now, strict=True) if before["digest"] != after["digest"]]
     for before, after in changed:
-        differences.append(Difference(f"the log: {after['name']}", before["digest"], after["digest"]))
-        differences += [Difference(f"{after['name']}, {text}", None, None) for text in _rows(before, after)]
-    return differences or [Difference("the log", stated["digests"]["data"], found["digests"]["data"])]
+        differences.append(Discrepancy(f"the log: {after['name']}", before["digest"], after["digest"]))
+        differences += [Discrepancy(f"{after['name']}, {text}", None, None) for text in _rows(before, after)]
+    return differences or [Discrepancy("the log", stated["digests"]["data"], found["digests"]["data"])]
 
 
 def _files(content: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -161,7 +160,7 @@ def _rows(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     was, now = before.get("rows"), after.get("rows")
     if was is None or now is None:
         return []
-    if reordered(was, now):
+    if rows_reordered(was, now):
         return ["the same rows in another order"]
     return changed_rows(was, now) or ["the same rows as far as they are read, written otherwise"]
 
@@ -175,18 +174,18 @@ def _same_rows(stated: Mapping[str, Any], found: Mapping[str, Any]) -> bool:
     return len(was) == len(now) and None not in known and known[: len(was)] == known[len(was) :]
 
 
-def _policies(stated: Mapping[str, Any], found: Mapping[str, Any], same_rows: bool) -> list[Difference]:
+def _policies(stated: Mapping[str, Any], found: Mapping[str, Any], same_rows: bool) -> list[Discrepancy]:
     differences = []
     for before, after in zip(stated["candidates"], found["candidates"], strict=False):
         if before["digest"] != after["digest"]:
-            differences.append(Difference(f"the policy {before['name']}", before["digest"], after["digest"]))
+            differences.append(Discrepancy(f"the policy {before['name']}", before["digest"], after["digest"]))
         was, now = before.get("behaviour") or {}, after.get("behaviour") or {}
         levels = [level for level in was if level in now and was[level] != now[level]]
         if levels and same_rows:  # on other rows every policy does something else
             what = f"the policy {before['name']} behaves differently at {', '.join(levels)}"
-            differences.append(Difference(what, {name: was[name] for name in levels}, {name: now[name] for name in levels}))
+            differences.append(Discrepancy(what, {name: was[name] for name in levels}, {name: now[name] for name in levels}))
     if len(stated["candidates"]) != len(found["candidates"]):
-        differences.append(Difference("number of candidates", len(stated["candidates"]), len(found["candidates"])))
+        differences.append(Discrepancy("number of candidates", len(stated["candidates"]), len(found["candidates"])))
     return differences
 
 
@@ -200,27 +199,27 @@ def _notes(stated: Mapping[str, Any], found: Mapping[str, Any], same_rows: bool)
     ]
 
 
-def _results(stated: Mapping[str, Any], found: Mapping[str, Any]) -> list[Difference]:
+def _results(stated: Mapping[str, Any], found: Mapping[str, Any]) -> list[Discrepancy]:
     """Compare every number of the results, the sums of the sketches to the last bit, and name the first that differ."""
-    differences: list[Difference] = []
+    differences: list[Discrepancy] = []
     stated = {**stated, "settings": {"risk": found["settings"]["risk"], **stated["settings"]}}  # earlier versions lack it
     for name in ("verdict", "summary", "splits", "counts", "settings", "assumptions", "blocking"):
         if stated[name] != found[name]:
-            differences.append(Difference(name, _short(stated[name]), _short(found[name]), cause=name == "settings"))
+            differences.append(Discrepancy(name, _short(stated[name]), _short(found[name]), cause=name == "settings"))
     for name in ("unsmoothed", "subgroups"):
         before, after = stated["diagnostics"].get(name), found["diagnostics"].get(name)
         if before != after:
-            differences.append(Difference(name, _short(before), _short(after), cause=False))
-    was, now = ([item for item in content["findings"] if item.get("code") not in LOOKS] for content in (stated, found))
+            differences.append(Discrepancy(name, _short(before), _short(after), cause=False))
+    was, now = ([item for item in content["findings"] if item.get("code") not in LOOK_CODES] for content in (stated, found))
     if was != now:  # earlier looks are in the ledger, which is not looked at here
-        differences.append(Difference("findings", _short(was), _short(now), cause=False))
+        differences.append(Discrepancy("findings", _short(was), _short(now), cause=False))
     if len(stated["levels"]) != len(found["levels"]):
-        return [*differences, Difference("number of scopes", len(stated["levels"]), len(found["levels"]), cause=False)]
+        return [*differences, Discrepancy("number of scopes", len(stated["levels"]), len(found["levels"]), cause=False)]
     for before, after in zip(stated["levels"], found["levels"], strict=True):
         where = f"{before['candidate']} at {' + '.join(before['scope'])}"
         for key, value in before.items():
             if value != after.get(key):
-                differences.append(Difference(f"{where}: {key}", _short(value), _short(after.get(key)), cause=False))
+                differences.append(Discrepancy(f"{where}: {key}", _short(value), _short(after.get(key)), cause=False))
     return differences
 
 

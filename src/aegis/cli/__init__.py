@@ -1,4 +1,4 @@
-"""The command line: parses, calls, prints. Commands are imported when they are used, so that `aegis --help` is instant."""
+"""The command line: parses, calls, prints. Each command is imported when it is used, so that `aegis --help` is instant."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
-from aegis.cli.exits import ending_cleanly, exit_code
+from aegis.cli.exit_status import exit_code, raise_on_sigterm
 from aegis.version import __version__
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
+
 
 # command name -> (module under aegis.cli, one line for the list of commands)
 COMMANDS = {
@@ -54,16 +55,16 @@ class LazyGroup(click.Group):
         """Import and return one command."""
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"aegis.cli.{COMMANDS[cmd_name][0]}")
+        module = importlib.import_module(f"aegis.cli.commands.{COMMANDS[cmd_name][0]}")
         command = module.command
         return command if isinstance(command, click.Command) else None
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
         """Suggest the nearest command for a misspelt one."""
-        from aegis.errors import nearest
+        from aegis.errors import did_you_mean
 
         if args and args[0] not in COMMANDS and not args[0].startswith("-") and not ctx.resilient_parsing:
-            ctx.fail(f"no such command '{args[0]}'{nearest(args[0], COMMANDS)}; commands: {', '.join(COMMANDS)}")
+            ctx.fail(f"no such command '{args[0]}'{did_you_mean(args[0], COMMANDS)}; commands: {', '.join(COMMANDS)}")
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -73,10 +74,9 @@ class LazyGroup(click.Group):
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Say where to start, at the end: that is what stays on the screen."""
-        from aegis.cli.first_steps import STEPS
 
         with formatter.section("Start here"):
-            formatter.write_dl(list(STEPS))
+            formatter.write_dl(list(FIRST_STEPS))
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete names of commands without importing them."""
@@ -84,6 +84,15 @@ class LazyGroup(click.Group):
 
         names = [CompletionItem(name, help=line) for name, (_, line) in COMMANDS.items() if name.startswith(incomplete)]
         return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
+
+
+# what to type, and what comes of it
+FIRST_STEPS = (
+    ("aegis demo", "the whole story on simulated plants, and pages to read"),
+    ("aegis init LOG", "your own log: a draft of its problem file comes first"),
+    ("aegis COMMAND --help", "what a command does, with examples"),
+    ("docs/tutorial.md", "in the sources: your own CSV to a verdict"),
+)
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -97,9 +106,15 @@ def app() -> None:
 
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line and exit; errors that can be expected are printed without a traceback."""
-    from aegis.engine import one_thread
+    from aegis.engine import limit_blas_threads
 
-    one_thread()
-    with ending_cleanly():
+    limit_blas_threads()
+    with raise_on_sigterm():
         code = exit_code(lambda: app.main(arguments, prog_name="aegis", standalone_mode=False))
     sys.exit(code)
+
+
+def first_step_lines() -> list[str]:
+    """Return the steps as lines of text."""
+    width = max(len(typed) for typed, _ in FIRST_STEPS)
+    return [f"  {typed:<{width}}  {outcome}" for typed, outcome in FIRST_STEPS]

@@ -1,4 +1,4 @@
-"""The log of a plant under its legacy, in a folder that is never taken from anybody else."""
+"""The log of a simulated plant under its legacy, written into a folder that holds nothing else."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from aegis.errors import OutputError
-from aegis.files import locked, write_text
+from aegis.files import folder_lock, write_text
 from aegis.logs import write_log
 from aegis.problem import Batch, Policy, Problem, save_problem
 from aegis.worlds import World
 
-LOG, PROBLEM, SUMMARY = FILES = ("log.parquet", "problem.yaml", "summary.json")
+SIMULATED_LOG, SIMULATED_PROBLEM, SIMULATED_SUMMARY = SIMULATED_FILES = ("log.parquet", "problem.yaml", "summary.json")
 WRITER = "aegis simulate --legacy"  # what the summary says, and by which this command knows its own files
-EPISODES, DECISIONS = 2048, 1 << 20  # simulated at once, at most
+EPISODES_AT_ONCE, DECISIONS_AT_ONCE = 2048, 1 << 20  # simulated at once, at most
 
 
 def write_legacy_log(
@@ -35,12 +35,19 @@ def write_legacy_log(
     is not complete, and the same command may use it again. Raises OutputError if the folder holds files of that name that
     this command did not write.
     """
-    begun = {"written_by": WRITER, "complete": False, **about, "seed": seed, "episodes": episodes, "log": str(out / LOG)}
+    begun = {
+        "written_by": WRITER,
+        "complete": False,
+        **about,
+        "seed": seed,
+        "episodes": episodes,
+        "log": str(out / SIMULATED_LOG),
+    }
     total = 0.0
 
     def batches() -> Iterator[Batch]:
         nonlocal total
-        step = max(1, min(EPISODES, DECISIONS // math.prod(plant.steps)))
+        step = max(1, min(EPISODES_AT_ONCE, DECISIONS_AT_ONCE // math.prod(plant.steps)))
         for first in range(0, episodes, step):
             batch = plant.episodes(first, min(step, episodes - first), behaviour, seed)
             if batch.reward is not None:
@@ -48,31 +55,31 @@ def write_legacy_log(
             report(first + len(batch), "")
             yield batch
 
-    with locked(out):
-        _refuse_strangers(out)
-        for name in FILES:
+    with folder_lock(out):
+        _refuse_other_files(out)
+        for name in SIMULATED_FILES:
             for stale in out.glob(f".{name}.*.part"):
                 stale.unlink(missing_ok=True)
         _write_summary(out, begun)
         try:
-            write_log(batches(), problem, out / LOG)
+            write_log(batches(), problem, out / SIMULATED_LOG)
         except BaseException:
-            if not (out / LOG).exists():  # nothing came of it: leave the folder as it was found
-                (out / SUMMARY).unlink(missing_ok=True)
+            if not (out / SIMULATED_LOG).exists():  # nothing came of it: leave the folder as it was found
+                (out / SIMULATED_SUMMARY).unlink(missing_ok=True)
             raise
-        save_problem(problem, out / PROBLEM)
+        save_problem(problem, out / SIMULATED_PROBLEM)
         summary = {**begun, "complete": True, "mean_reward": total / episodes}
         _write_summary(out, summary)
     return summary
 
 
-def _refuse_strangers(out: Path) -> None:
-    found = [name for name in (*FILES, "settings.json") if (out / name).exists()]
-    if found and ("settings.json" in found or not _ours(out / SUMMARY)):
+def _refuse_other_files(out: Path) -> None:
+    found = [name for name in (*SIMULATED_FILES, "settings.json") if (out / name).exists()]
+    if found and ("settings.json" in found or not _is_own_summary(out / SIMULATED_SUMMARY)):
         raise OutputError(f"{out} holds {', '.join(found)}, not written by '{WRITER}'; choose another folder")
 
 
-def _ours(path: Path) -> bool:
+def _is_own_summary(path: Path) -> bool:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -81,4 +88,4 @@ def _ours(path: Path) -> bool:
 
 
 def _write_summary(out: Path, content: dict[str, Any]) -> None:
-    write_text(out / SUMMARY, json.dumps(content, indent=2) + "\n")
+    write_text(out / SIMULATED_SUMMARY, json.dumps(content, indent=2) + "\n")

@@ -1,24 +1,66 @@
-"""Options that several commands share."""
+"""Options and argument types that commands share, the words that a shell completes, and the check for optional extras."""
 
 from __future__ import annotations
 
+import importlib.util
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.types import StringParamType
 
-from aegis.cli.values import Word
-from aegis.errors import OutputError, ProblemError, SettingError
+from aegis.errors import InputError, OutputError, ProblemError, SettingError
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from aegis.logs import Source
 
-NO_PROBLEM = "A log needs a problem file that says what its columns mean: `aegis init LOG --out problem.yaml` drafts one."
+
+COMPLETIONS = {
+    "world": ("unified", "additive", "linear", "plant", "clinic", "dosing"),
+    "level world": ("unified", "additive", "linear", "plant", "clinic"),
+    "data set": ("list", "heartsteps", "open-bandit", "oats", "hillstrom"),
+    "method": ("auto", "water-filled", "robust", "plain"),
+    "kind": ("greedy", "planned", "capped", "stepped"),
+    "split": ("hash", "time"),
+    "others": ("log", "incumbent"),
+    "side": ("prior", "certify", "all"),
+    "mode": ("live", "approve", "shadow"),
+    "engine": ("local", "dask"),
+    "unobserved": ("cost", "missing"),
+    "skipped": ("missing", "left out"),
+    "host": ("greedy", "ncts", "ucb", "ids", "pb"),
+}
+
+
+def bench_names() -> tuple[str, ...]:
+    """Return the benches that come along, by the names of their files, and `all` of them."""
+    folder = Path(__file__).parents[1] / "paper" / "benches"
+    return ("all", *sorted(path.stem for path in folder.glob("*.yaml")))
+
+
+class CompletedWord(StringParamType):
+    """A text that is often one of a few, which shells complete; whoever takes it says what is allowed."""
+
+    def __init__(self, what: str | Callable[[], tuple[str, ...]]) -> None:
+        self.what = what
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """Return the values that begin like this."""
+        from click.shell_completion import CompletionItem
+
+        found = COMPLETIONS[self.what] if isinstance(self.what, str) else self.what()
+        return [CompletionItem(value) for value in found if value.startswith(incomplete)]
+
+
+PROBLEM_ADVICE = "A log needs a problem file that says what its columns mean: `aegis init LOG --out problem.yaml` drafts one."
+
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
-class Place(click.Path):
+class NamedPath(click.Path):
     """A path that must be named: an empty one, often an unset shell variable, would mean the current folder."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
@@ -28,7 +70,7 @@ class Place(click.Path):
         return super().convert(value, param, ctx)
 
 
-class Log(click.Path):
+class LogPath(click.Path):
     """A log as it is named on the command line: a path, a folder, a pattern, or an address such as `s3://bucket/key`.
 
     Shells complete it like a path. An address stays a text: a path would make one slash of two.
@@ -42,7 +84,7 @@ class Log(click.Path):
         return value if isinstance(value, str) and "://" in value else super().convert(value, param, ctx)
 
 
-class ProblemFile(click.Path):
+class ProblemPath(click.Path):
     """The problem file of a log; who has none is told how to draft it."""
 
     def __init__(self) -> None:
@@ -50,37 +92,42 @@ class ProblemFile(click.Path):
 
     def get_missing_message(self, param: click.Parameter, ctx: click.Context | None = None) -> str:
         """Say what to do without one."""
-        return NO_PROBLEM
+        return PROBLEM_ADVICE
 
 
 as_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document instead of text.")
+
 settings = click.option(
     "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="Override a setting of the world; repeatable."
 )
+
 problem = click.option(
-    "--problem", required=True, type=ProblemFile(), metavar="FILE", help="The problem file, such as problem.yaml."
+    "--problem", required=True, type=ProblemPath(), metavar="FILE", help="The problem file, such as problem.yaml."
 )
+
 engine = click.option(
     "--engine",
-    type=Word("engine"),
+    type=CompletedWord("engine"),
     default="local",
     show_default=True,
     metavar="NAME",
     help="Where it runs: local, dask or dask://host:port.",
 )
+
 workers = click.option(
     "--workers", type=click.IntRange(min=1), metavar="N", help="Processes that read a long log.  [default: one for each core]"
 )
+
 seed = click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Everything random follows from it.")
 
 
-def table(of: str) -> Callable[[Decorated], Decorated]:
+def table_option(of: str) -> Callable[[Decorated], Decorated]:
     """Return the option that writes results as a table, a row for each of what is named."""
     told = f"Write a row for each {of} (.parquet or .csv)."
-    return click.option("--table", "table_file", type=Place(path_type=Path), metavar="FILE", help=told)
+    return click.option("--table", "table_file", type=NamedPath(path_type=Path), metavar="FILE", help=told)
 
 
-def tell_who_read(source: Source, engine: str) -> None:
+def note_local_read(source: Source, engine: str) -> None:
     """Say so if a cluster was asked for and had nothing to do."""
     if engine != "local" and source.uncut:
         click.echo(
@@ -113,7 +160,7 @@ def parse_settings(overrides: tuple[str, ...], option: str = "--set") -> dict[st
 
     option: by which they were given.
     """
-    from aegis.problem.strict_yaml import read_yaml
+    from aegis.problem import read_yaml
 
     found: dict[str, Any] = {}
     for pair in overrides:
@@ -127,3 +174,22 @@ def parse_settings(overrides: tuple[str, ...], option: str = "--set") -> dict[st
         except ProblemError as error:
             raise SettingError(str(error)) from error
     return found
+
+
+MLFLOW_PACKAGES = ("mlflow",)
+
+SERVICE_PACKAGES = ("fastapi", "uvicorn", "sqlalchemy", "alembic", "prometheus_client")
+
+
+def require_service() -> None:
+    """Raise InputError if the live gate cannot run because something is not installed."""
+    missing = [name for name in SERVICE_PACKAGES if importlib.util.find_spec(name) is None]
+    if missing:
+        raise InputError(f"the live gate needs {', '.join(missing)}: pip install 'aegis-handover[service]'")
+
+
+def require_mlflow() -> None:
+    """Raise InputError if nothing can be logged into MLflow because it is not installed."""
+    missing = [name for name in MLFLOW_PACKAGES if importlib.util.find_spec(name) is None]
+    if missing:
+        raise InputError(f"--mlflow needs {', '.join(missing)}: pip install 'aegis-handover[mlflow]'")

@@ -5,56 +5,64 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from aegis.audit import PROPENSITIES_MOVE
-from aegis.certificate.candidate import Candidate, Learned
-from aegis.certificate.certificate import REFUSED, Certificate, LevelResult
-from aegis.certificate.certify import Terms, issue
-from aegis.certificate.claims import scopes_of
-from aegis.certificate.comparator import Comparator
-from aegis.certificate.looks import COMPARE
-from aegis.certificate.measures import Measure, reward_measure
-from aegis.certificate.request import Request
-from aegis.certificate.units import unit_word
-from aegis.certificate.view import Models
-from aegis.comparison.adaptive import adaptive_posterior
-from aegis.comparison.estimators import estimates, mean_estimate, note_of
-from aegis.comparison.evidence_bounds import Case, evidence_bounds
-from aegis.comparison.found import Findings, not_exact
-from aegis.comparison.learned_posterior import hyper_prior, learn_posterior, split_posterior
-from aegis.comparison.limits import declared_limit
-from aegis.comparison.models import Predictions, not_modelled, predictions
-from aegis.comparison.ours import certified_bounds
+from aegis.certificate import (
+    COMPARE,
+    REFUSED,
+    Candidate,
+    Certificate,
+    LearnedPolicy,
+    LevelResult,
+    LookTerms,
+    Request,
+    issue_certificate,
+    scopes_of,
+)
+from aegis.comparison.bounds import (
+    BoundCase,
+    BoundCollection,
+    certified_bounds,
+    declared_weight_limit,
+    evidence_bounds,
+    unmet_by_estimates,
+)
+from aegis.comparison.comparison import Comparison, ComparisonSettings
+from aegis.comparison.direct_method import ActionPredictions, fit_action_predictions, why_not_modelled
+from aegis.comparison.estimators import incumbent_estimate, legacy_estimate, list_estimates
 from aegis.comparison.published_bounds import (
+    adaptive_posterior,
     candidate_posterior,
     estimate_of_algorithm_2,
     gain_bounds,
+    hyper_prior,
+    learn_posterior,
     matched_bound,
     on_policy_bound,
+    split_posterior,
     value_bounds,
 )
-from aegis.comparison.results import Comparison, Estimate
-from aegis.comparison.scopes import Scopes
-from aegis.comparison.series import (
-    Peaks,
-    Series,
-    Units,
+from aegis.comparison.scope_choice import ScopeCandidates
+from aegis.comparison.unit_series import (
+    CertifiedLog,
+    PeakFunctions,
+    SeriesFunctions,
+    UnitSeries,
     basic_series,
-    gather,
+    gather_series,
     largest_weight,
     model_series,
     particle_series,
     views_of,
 )
-from aegis.comparison.settings import ComparisonSettings
-from aegis.comparison.setup import CertifiedLog
 from aegis.errors import RefusedError
 from aegis.logs import Source, Split
-from aegis.problem import Policy, Problem, Scope
+from aegis.ope import Comparator, Measure, RewardModels, reward_measure, unit_word
+from aegis.problem import Policy, Scope
 
-MODELLED = ("direct method", "doubly robust", "SWITCH")
-NOTES = (
+MODELLED_METHODS = ("direct method", "doubly robust", "SWITCH")
+
+COMPARISON_NOTES = (
     "Every bound holds at its own risk: the largest, picked after looking, is no certificate. 'aegis certify' issues one.",
     "Seeing these numbers is a result on these data: what is chosen because of them needs fresh data.",
 )
@@ -62,7 +70,7 @@ NOTES = (
 
 def compare(
     source: Source,
-    candidate: Policy | Learned | Candidate,
+    candidate: Policy | LearnedPolicy | Candidate,
     *,
     scope: Iterable[str] | None = None,
     delta: float = 0.05,
@@ -86,32 +94,32 @@ def compare(
     own = Candidate.of(candidate)
     levels = problem.scope(own.levels(problem) if scope is None else scope)
     request = Request.of(problem, own, [levels], delta, fresh=fresh, incumbent=incumbent)
-    certificate = issue(source, request, Terms(ledger, COMPARE), report=report)
+    certificate = issue_certificate(source, request, LookTerms(ledger, COMPARE), report=report)
     comparator = request.comparator
     result = certificate.level(*levels)
     if result.verdict == REFUSED:
         raise RefusedError(f"nothing is compared, because no certificate could be issued: {result.reason}")
     stated = [] if incumbent is None else [Candidate.of(incumbent)]
     measure, log = reward_measure(problem), CertifiedLog.of(source, [own, *stated], fresh, _moving(certificate))
-    scopes = Scopes.of(problem, scopes_of(problem, None, own.levels(problem)), measure)
-    found = Findings()
-    reason = not_modelled(problem, own, levels, log.sample)
-    modelled = None if reason else predictions(problem, own, levels, measure, log.prior)
-    for method in MODELLED if reason else ():
+    scopes = ScopeCandidates.of(problem, scopes_of(problem, None, own.levels(problem)), measure)
+    found = BoundCollection()
+    reason = why_not_modelled(problem, own, levels, log.sample)
+    modelled = None if reason else fit_action_predictions(problem, own, levels, measure, log.prior)
+    for method in MODELLED_METHODS if reason else ():
         found.lacks(method, str(reason))
     units, prior = _units(log, own, levels, measure, scopes, chosen, modelled, comparator)
     share = next(test.delta for test in result.tests if test.what == "gain")
     seen = max(found_in.peaks["weight"] for found_in in (units, prior) if found_in is not None)
-    limit = declared_limit(problem, own, levels, chosen.largest_weight).against(seen)
+    limit = declared_weight_limit(problem, own, levels, chosen.largest_weight).against(seen)
     ratio = comparator.ratio(levels)
-    case = Case(units, prior, own.policy.weights, limit, share, _split_words(log), chosen.seed, ratio)
+    case = BoundCase(units, prior, own.policy.weights, limit, share, _split_words(log), chosen.seed, ratio)
     ours = certified_bounds(result, found)
     evidence_bounds(case, found)
     _published(case, log, levels, measure, chosen, found)
     _adaptive(case, source, own, acting, levels, measure, chosen, fresh, _moving(certificate), found)
-    found.unmet(not_exact(problem, levels))
+    found.unmet(unmet_by_estimates(problem, levels))
     found.bounds[:0] = ours  # a certificate heeds what was declared of them
-    listed = _estimates(problem, measure, units, chosen, modelled, found)
+    listed = list_estimates(problem, measure, units, chosen, modelled, found)
     return Comparison(
         own.name,
         tuple(name for name in problem.names if name in levels),
@@ -123,15 +131,15 @@ def compare(
         delta,
         share,
         result.verdict,
-        _legacy(measure, units),
+        legacy_estimate(measure, units),
         listed,
         tuple(item.shown(measure) for item in found.bounds),
         scopes.choices(case),
         tuple(found.missing),
-        (*NOTES, *_unreached(result), _looks(ledger, request, own, fresh, incumbent is not None)),
+        (*COMPARISON_NOTES, *_unreached(result), _looks(ledger, request, own, fresh, incumbent is not None)),
         asdict(chosen),
         result.comparator,
-        _incumbent(measure, units) if comparator.stated(levels) else None,
+        incumbent_estimate(measure, units) if comparator.stated(levels) else None,
     )
 
 
@@ -140,26 +148,30 @@ def _units(
     candidate: Candidate,
     scope: Scope,
     measure: Measure,
-    scopes: Scopes,
+    scopes: ScopeCandidates,
     settings: ComparisonSettings,
-    modelled: Predictions | None,
+    modelled: ActionPredictions | None,
     comparator: Comparator,
-) -> tuple[Units, Units | None]:
+) -> tuple[UnitSeries, UnitSeries | None]:
     """Return the series of certified and of prior units."""
     problem, policy = log.problem, candidate.policy
-    always: Series = {**basic_series(scope, measure, settings.clip), **particle_series(scope, measure), **scopes.series()}
-    weight: Peaks = {"weight": lambda view: largest_weight(view, scope)}
+    always: SeriesFunctions = {
+        **basic_series(scope, measure, settings.clip),
+        **particle_series(scope, measure),
+        **scopes.series(),
+    }
+    weight: PeakFunctions = {"weight": lambda view: largest_weight(view, scope)}
     series = always if modelled is None else {**always, **model_series(scope, measure, modelled, settings.switch)}
-    models = Models() if modelled is None else modelled.base
+    models = RewardModels() if modelled is None else modelled.base
     views = views_of(problem, policy, models, log.batches(), comparator)
-    units = gather(problem, views, series, {**weight, **scopes.peaks()})
+    units = gather_series(problem, views, series, {**weight, **scopes.peaks()})
     if log.prior is None:
         return units, None
-    return units, gather(problem, views_of(problem, policy, models, [log.prior], comparator), always, weight)
+    return units, gather_series(problem, views_of(problem, policy, models, [log.prior], comparator), always, weight)
 
 
 def _published(
-    case: Case, log: CertifiedLog, scope: Scope, measure: Measure, settings: ComparisonSettings, found: Findings
+    case: BoundCase, log: CertifiedLog, scope: Scope, measure: Measure, settings: ComparisonSettings, found: BoundCollection
 ) -> None:
     candidate = candidate_posterior(case)
     value_bounds(case, candidate, found)
@@ -185,7 +197,7 @@ def _published(
 
 
 def _adaptive(
-    case: Case,
+    case: BoundCase,
     source: Source,
     candidate: Candidate,
     acting: Policy | Candidate | None,
@@ -194,7 +206,7 @@ def _adaptive(
     settings: ComparisonSettings,
     fresh: bool,
     moving: int | None,
-    found: Findings,
+    found: BoundCollection,
 ) -> None:
     if acting is None:
         if scope != Scope(source.problem.names):
@@ -203,42 +215,6 @@ def _adaptive(
     outside = acting if isinstance(acting, Candidate) else Candidate.of(acting)
     posterior = adaptive_posterior(source, candidate, outside, scope, measure, settings, fresh, moving)
     value_bounds(case, posterior, found)
-
-
-def _estimates(
-    problem: Problem,
-    measure: Measure,
-    units: Units,
-    settings: ComparisonSettings,
-    modelled: Predictions | None,
-    found: Findings,
-) -> tuple[Estimate, ...]:
-    made, missing = estimates(units, problem.cluster_most is not None)
-    for method, reason in missing.items():
-        found.lacks(method, reason)
-    told: dict[str, dict[str, Any]] = {
-        "clipped IPS": {"clip": settings.clip},
-        "SWITCH": {"switch": settings.switch, "model": "" if modelled is None else modelled.words},
-        **{method: {"model": "" if modelled is None else modelled.words} for method in ("direct method", "doubly robust")},
-    }
-    listed = []
-    for method, numbers in made.items():
-        value, gain = numbers["value"], numbers["gain"]
-        shared = (units.count, note_of(method), told.get(method, {}))
-        listed.append(Estimate(method, "value", measure.value(value.value), measure.gain(value.error), *shared))
-        listed.append(Estimate(method, "gain", measure.gain(gain.value), measure.gain(gain.error), *shared))
-    return tuple(listed)
-
-
-def _legacy(measure: Measure, units: Units) -> Estimate:
-    found = mean_estimate(units["legacy"])
-    return Estimate("legacy", "value", measure.value(found.value), measure.gain(found.error), units.count)
-
-
-def _incumbent(measure: Measure, units: Units) -> Estimate:
-    found = mean_estimate(units["compared best"])
-    value = min(max(found.value, 0.0), 1.0)  # an estimate may leave the range, the value cannot
-    return Estimate("incumbent", "value", measure.value(value), measure.gain(found.error), units.count)
 
 
 def _moving(certificate: Certificate) -> int | None:

@@ -5,40 +5,47 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from aegis.comparison.series import Units
-from aegis.problem import Array
+from aegis.comparison.bounds import BoundCollection
+from aegis.comparison.comparison import ComparisonSettings, Estimate
+from aegis.comparison.direct_method import ActionPredictions
+from aegis.comparison.unit_series import UnitSeries
+from aegis.ope import Measure
+from aegis.problem import Array, Problem
 
 # method -> (series of values, what the standard error leaves out or what biases it)
-MEANS = {
+MEAN_METHODS = {
     "IPS": ("value", ""),
     "clipped IPS": ("clipped", "weights above the cap are cut, which pulls the value towards the worst"),
     "direct method": ("direct", "the error of the reward model is not counted, and it may be anything"),
     "doubly robust": ("robust", ""),
     "SWITCH": ("switch", "where weights are above the threshold the error of the reward model is not counted"),
 }
-PAIRED = {"value": "gain", "clipped": "clipped gain"}  # series whose gains are weighted differences of their own
-NORMALISED = "consistent, but biased at any finite number of units"
+
+PAIRED_GAINS = {"value": "gain", "clipped": "clipped gain"}  # series whose gains are weighted differences of their own
+
+NORMALISED_NOTE = "consistent, but biased at any finite number of units"
 
 
 @dataclass(frozen=True, slots=True)
-class Scaled:
+class ScaledEstimate:
     """A scaled estimate and its standard error; nan with fewer than two units."""
 
     value: float
     error: float
 
 
-def mean_estimate(values: Array) -> Scaled:
+def mean_estimate(values: Array) -> ScaledEstimate:
     """Return the mean of unit values `[K]` and its standard error."""
     count = values.size
     error = float(values.std(ddof=1)) / math.sqrt(count) if count > 1 else math.nan
-    return Scaled(float(values.mean()), error)
+    return ScaledEstimate(float(values.mean()), error)
 
 
-def self_normalised(values: Array, weights: Array, legacy: Array | None = None) -> Scaled | None:
+def self_normalised(values: Array, weights: Array, legacy: Array | None = None) -> ScaledEstimate | None:
     """Return `sum L / sum W`, minus the mean of legacy values if given, with the standard error of its linearisation.
 
     values L, weights W, legacy `[K]` by unit. The residuals are `(L - V W) / mean W`, minus `r - mean r`. None if all weights are
@@ -52,20 +59,20 @@ def self_normalised(values: Array, weights: Array, legacy: Array | None = None) 
         residual = residual - (legacy - legacy.mean())
         ratio -= float(legacy.mean())
     count = values.size
-    return Scaled(ratio, math.sqrt(float(np.square(residual).sum()) / (count - 1) / count) if count > 1 else math.nan)
+    return ScaledEstimate(ratio, math.sqrt(float(np.square(residual).sum()) / (count - 1) / count) if count > 1 else math.nan)
 
 
-def estimates(units: Units, totals: bool) -> tuple[dict[str, Mapping[str, Scaled]], dict[str, str]]:
+def scaled_estimates(units: UnitSeries, totals: bool) -> tuple[dict[str, Mapping[str, ScaledEstimate]], dict[str, str]]:
     """Return for each method the scaled 'value' and 'gain', and why some have none.
 
     totals: units are totals over a declared largest number of episodes, which weights do not normalise.
     """
-    found: dict[str, Mapping[str, Scaled]] = {}
+    found: dict[str, Mapping[str, ScaledEstimate]] = {}
     missing: dict[str, str] = {}
     compared = units["compared best"]
-    for method, (name, _) in MEANS.items():
+    for method, (name, _) in MEAN_METHODS.items():
         if name in units.series:
-            gains = units[PAIRED[name]] if name in PAIRED else units[name] - compared
+            gains = units[PAIRED_GAINS[name]] if name in PAIRED_GAINS else units[name] - compared
             found[method] = {"value": mean_estimate(units[name]), "gain": mean_estimate(gains)}
         if method == "IPS":
             value = None if totals else self_normalised(units["value"], units["weight"])
@@ -79,6 +86,42 @@ def estimates(units: Units, totals: bool) -> tuple[dict[str, Mapping[str, Scaled
     return found, missing
 
 
-def note_of(method: str) -> str:
+def method_note(method: str) -> str:
     """Return what stands beside the estimate of a method."""
-    return NORMALISED if method == "SNIPS" else MEANS[method][1]
+    return NORMALISED_NOTE if method == "SNIPS" else MEAN_METHODS[method][1]
+
+
+def list_estimates(
+    problem: Problem,
+    measure: Measure,
+    units: UnitSeries,
+    settings: ComparisonSettings,
+    modelled: ActionPredictions | None,
+    found: BoundCollection,
+) -> tuple[Estimate, ...]:
+    made, missing = scaled_estimates(units, problem.cluster_most is not None)
+    for method, reason in missing.items():
+        found.lacks(method, reason)
+    told: dict[str, dict[str, Any]] = {
+        "clipped IPS": {"clip": settings.clip},
+        "SWITCH": {"switch": settings.switch, "model": "" if modelled is None else modelled.words},
+        **{method: {"model": "" if modelled is None else modelled.words} for method in ("direct method", "doubly robust")},
+    }
+    listed = []
+    for method, numbers in made.items():
+        value, gain = numbers["value"], numbers["gain"]
+        shared = (units.count, method_note(method), told.get(method, {}))
+        listed.append(Estimate(method, "value", measure.value(value.value), measure.gain(value.error), *shared))
+        listed.append(Estimate(method, "gain", measure.gain(gain.value), measure.gain(gain.error), *shared))
+    return tuple(listed)
+
+
+def legacy_estimate(measure: Measure, units: UnitSeries) -> Estimate:
+    found = mean_estimate(units["legacy"])
+    return Estimate("legacy", "value", measure.value(found.value), measure.gain(found.error), units.count)
+
+
+def incumbent_estimate(measure: Measure, units: UnitSeries) -> Estimate:
+    found = mean_estimate(units["compared best"])
+    value = min(max(found.value, 0.0), 1.0)  # an estimate may leave the range, the value cannot
+    return Estimate("incumbent", "value", measure.value(value), measure.gain(found.error), units.count)

@@ -1,27 +1,47 @@
 """Where independent parts of a job are done: in this process, in several of this machine, or on a Dask cluster."""
 
-from aegis.engine.crew import Crew, end_with_parent, map_parts
-from aegis.engine.engines import ALONE, ENGINES, Dask, Engine, Local, Team, engine_of, mapped, prepared, sendable, sent_whole
-from aegis.engine.memory import give_back
-from aegis.engine.threads import THREAD_VARIABLES, one_thread, usable_cores
+from aegis.engine.dask_pool import DaskPool
+from aegis.engine.engines import (
+    ENGINE_NAMES,
+    IN_PROCESS,
+    Dask,
+    Engine,
+    Local,
+    WorkerPool,
+    engine_for_function,
+    map_in_order,
+    parse_engine,
+    pickle_by_value,
+    warm_engine,
+)
+from aegis.engine.processes import (
+    THREAD_VARIABLES,
+    ProcessPool,
+    exit_with_parent,
+    limit_blas_threads,
+    map_parts,
+    release_memory,
+    usable_cores,
+)
 
 __all__ = [
-    "ALONE",
-    "ENGINES",
+    "ENGINE_NAMES",
+    "IN_PROCESS",
     "THREAD_VARIABLES",
-    "Crew",
     "Dask",
+    "DaskPool",
     "Engine",
     "Local",
-    "Team",
-    "end_with_parent",
-    "engine_of",
-    "give_back",
+    "ProcessPool",
+    "WorkerPool",
+    "engine_for_function",
+    "exit_with_parent",
+    "limit_blas_threads",
+    "map_in_order",
     "map_parts",
-    "mapped",
-    "one_thread",
-    "prepared",
-    "sendable",
-    "sent_whole",
+    "parse_engine",
+    "pickle_by_value",
+    "release_memory",
     "usable_cores",
+    "warm_engine",
 ]

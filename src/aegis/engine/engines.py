@@ -1,4 +1,4 @@
-"""Engines by name: `local`, `dask` (a cluster of this machine, for the time of the job) and `dask://host:port`."""
+"""Engines by name: `local` (processes of this machine), `dask` (a local cluster for one job) and `dask://host:port`."""
 
 from __future__ import annotations
 
@@ -11,17 +11,16 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
-from aegis.engine.crew import Crew, Standby, map_parts
-from aegis.engine.threads import usable_cores
+from aegis.engine.processes import ProcessPool, WarmProcesses, map_parts, usable_cores
 from aegis.errors import AegisError, SettingError
 
 Part = TypeVar("Part")
 Result = TypeVar("Result")
 
-ENGINES = "local, dask or dask://host:port"  # how engines are named, for messages
+ENGINE_NAMES = "local, dask or dask://host:port"  # how engines are named, for messages
 
 
-class Team(Protocol):
+class WorkerPool(Protocol):
     """Does the parts of a job; used in `with`. What is not done at the end of the block is given up."""
 
     def __iter__(self) -> Iterator[tuple[int, Any]]:
@@ -46,7 +45,7 @@ class Engine(Protocol):
         """Say whether other machines may do parts, who may have other files under the same paths."""
         ...
 
-    def team(self, fn: Callable[[Part], Result], parts: Iterable[Part]) -> AbstractContextManager[Team]:
+    def team(self, fn: Callable[[Part], Result], parts: Iterable[Part]) -> AbstractContextManager[WorkerPool]:
         """Return who does the parts; `fn` and the parts must be picklable unless one process does it all."""
         ...
 
@@ -56,16 +55,16 @@ class Local:
     """Processes of this machine; one means this process. standby: processes that are there already."""
 
     workers: int = 1
-    standby: Standby | None = field(default=None, compare=False)
+    standby: WarmProcesses | None = field(default=None, compare=False)
 
     @property
     def elsewhere(self) -> bool:
         """Return False; see Engine."""
         return False
 
-    def team(self, fn: Callable[[Part], Result], parts: Iterable[Part]) -> AbstractContextManager[Team]:
+    def team(self, fn: Callable[[Part], Result], parts: Iterable[Part]) -> AbstractContextManager[WorkerPool]:
         """Return who does the parts."""
-        return Crew(fn, parts, self.workers, self.standby)
+        return ProcessPool(fn, parts, self.workers, self.standby)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,24 +79,24 @@ class Dask:
         """Say whether the cluster was there before; see Engine."""
         return self.address is not None
 
-    def team(self, fn: Callable[[Part], Result], parts: Iterable[Part]) -> AbstractContextManager[Team]:
+    def team(self, fn: Callable[[Part], Result], parts: Iterable[Part]) -> AbstractContextManager[WorkerPool]:
         """Return who does the parts."""
-        from aegis.engine.dask_team import DaskTeam
+        from aegis.engine.dask_pool import DaskPool
 
-        return DaskTeam(fn, parts, self.address, self.workers)
-
-
-ALONE = Local(1)  # everything in this process, one part after the other
+        return DaskPool(fn, parts, self.address, self.workers)
 
 
-def mapped(engine: Engine, fn: Callable[[Part], Result], parts: Iterable[Part]) -> Generator[Result, None, None]:
+IN_PROCESS = Local(1)  # everything in this process, one part after the other
+
+
+def map_in_order(engine: Engine, fn: Callable[[Part], Result], parts: Iterable[Part]) -> Generator[Result, None, None]:
     """Yield `fn(part)` for each part, in order, wherever they are done; closing the iterator gives up what is not done yet."""
     if isinstance(engine, Local):
         yield from map_parts(fn, parts, engine.workers, engine.standby)
         return
-    early: dict[int, Caught] = {}
+    early: dict[int, TaskOutcome] = {}
     turn = 0
-    with engine.team(Catching(fn), parts) as team:
+    with engine.team(ErrorCatcher(fn), parts) as team:
         for place, outcome in team:
             early[place] = outcome
             while turn in early:
@@ -106,7 +105,7 @@ def mapped(engine: Engine, fn: Callable[[Part], Result], parts: Iterable[Part]) 
 
 
 @dataclass(frozen=True, slots=True)
-class Caught:
+class TaskOutcome:
     """What came of a part: a value, or what was raised, which is raised again at its turn."""
 
     value: Any
@@ -120,21 +119,21 @@ class Caught:
 
 
 @dataclass(frozen=True, slots=True)
-class Catching:
+class ErrorCatcher:
     """A function whose errors are told as results: that which comes first in the order of the parts counts."""
 
     fn: Callable[[Any], Any]
 
-    def __call__(self, part: Any) -> Caught:
+    def __call__(self, part: Any) -> TaskOutcome:
         """Return what comes of a part."""
         try:
-            return Caught(self.fn(part))
+            return TaskOutcome(self.fn(part))
         except AegisError as error:
-            return Caught(None, error)
+            return TaskOutcome(None, error)
 
 
 @contextlib.contextmanager
-def sent_whole(engine: Engine, modules: Iterable[str]) -> Iterator[None]:
+def pickle_by_value(engine: Engine, modules: Iterable[str]) -> Iterator[None]:
     """Let a cluster have modules of the user's own as they are here: workers may have none of that name, or another."""
     if isinstance(engine, Local):
         yield
@@ -152,26 +151,26 @@ def sent_whole(engine: Engine, modules: Iterable[str]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def prepared(engine: Engine, module: str) -> Iterator[Engine]:
+def warm_engine(engine: Engine, module: str) -> Iterator[Engine]:
     """Give the engine with its processes started, which import a module while this one finds out what there is to do."""
     if isinstance(engine, Local) and engine.workers > 1 and engine.standby is None:
-        with Standby(engine.workers, module) as standby:
+        with WarmProcesses(engine.workers, module) as standby:
             yield Local(engine.workers, standby)
     else:
         yield engine
 
 
-def sendable(engine: Engine, fn: Callable[[Any], Any]) -> Engine:
+def engine_for_function(engine: Engine, fn: Callable[[Any], Any]) -> Engine:
     """Return the engine, or this process for what cannot be sent to another one, such as a function of a running session."""
     if isinstance(engine, Local) and engine.workers > 1:
         try:
             pickle.loads(pickle.dumps(fn))
         except Exception:  # whatever stands in the way
-            return ALONE
+            return IN_PROCESS
     return engine
 
 
-def engine_of(name: str, workers: int | None = None) -> Engine:
+def parse_engine(name: str, workers: int | None = None) -> Engine:
     """Return an engine by its name; SettingError if there is none. workers: all usable cores if None."""
     count = usable_cores() if workers is None else workers
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
@@ -186,5 +185,5 @@ def engine_of(name: str, workers: int | None = None) -> Engine:
     except ValueError:
         known = None
     if not known:
-        raise SettingError(f"an engine is {ENGINES}, found {name!r}")
+        raise SettingError(f"an engine is {ENGINE_NAMES}, found {name!r}")
     return Dask(f"tcp://{parts.netloc}", count)

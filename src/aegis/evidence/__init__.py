@@ -1,65 +1,113 @@
 """Evidence: sketches, tests by betting and lower bounds. Arrays in, arrays out; knows nothing of logs or policies."""
 
-from aegis.evidence.best_posterior import best_posterior
-from aegis.evidence.betting_path import lower_path
-from aegis.evidence.blend import Blend
-from aegis.evidence.bootstrap import bca_bootstrap, percentile_bootstrap
-from aegis.evidence.bound import Bound
-from aegis.evidence.calibration import full_evidence, taken_evidence
-from aegis.evidence.classic import (
+from aegis.evidence.betting_tests import (
+    SHORT_STAKES,
+    WEIGHT_STAKES,
+    Monitor,
+    full_evidence,
+    log_mean_wealth,
+    low_weight_logs,
+    moment_evidence,
+    power_sums,
+    taken_evidence,
+    weight_logs,
+)
+from aegis.evidence.bounds.base import Bound, Selection, SplitSizes, select_scope, split_sizes
+from aegis.evidence.bounds.confidence_sequence import lower_path
+from aegis.evidence.bounds.mean_bounds import (
     anytime_bernstein,
     anytime_bernstein_path,
+    bca_bootstrap,
     central_limit,
     empirical_bernstein,
     hoeffding,
     logarithmic_smoothing,
+    percentile_bootstrap,
     student_t,
 )
-from aegis.evidence.doubted import doubted_compared, doubted_filled, least_weights
-from aegis.evidence.grid import FLOOR, Grid, gain_grid, value_centre, value_grid
-from aegis.evidence.joint import Choice, Inner, inner_factors, outer_stakes
-from aegis.evidence.monitor import Monitor
-from aegis.evidence.pacbayes import PacBayesBound, matching_bet, sharp_bound, sharp_grid_bound
-from aegis.evidence.particles import Particles
-from aegis.evidence.placing import factor_centre, gain_bets, placed_gain_grid, value_bets
-from aegis.evidence.posterior import particle_kl
-from aegis.evidence.published import PublishedBound, Reading, published_bound, published_estimate
-from aegis.evidence.published_gain import Gate, algorithm_2_gate, published_gain
-from aegis.evidence.scopes import Selection, SplitSizes, select_scope, split_sizes
-from aegis.evidence.sketch import Sketch, unit_logs
-from aegis.evidence.smoothed import closed_form_lam, largest_observed, ls_estimate
-from aegis.evidence.streamed import Streamed
-from aegis.evidence.tally import Tally
-from aegis.evidence.waterfill import Stakes, gain_stakes, value_stakes, water_filled
+from aegis.evidence.bounds.pac_bayes import (
+    PacBayesBound,
+    Particles,
+    best_posterior,
+    matching_bet,
+    particle_kl,
+    sharp_bound,
+    sharp_grid_bound,
+)
+from aegis.evidence.bounds.prism import (
+    NO_LEGACY_BOUND,
+    Algorithm2Gate,
+    BoundOrigin,
+    PublishedBound,
+    Temperature,
+    algorithm_2_gate,
+    closed_form_lam,
+    largest_observed,
+    ls_estimate,
+    published_bound,
+    published_estimate,
+    published_gain,
+)
+from aegis.evidence.grid import (
+    FLOOR,
+    Grid,
+    factor_centre,
+    gain_bets,
+    gain_grid,
+    place_gain_grid,
+    value_bets,
+    value_centre,
+    value_grid,
+)
+from aegis.evidence.sensitivity_bets import least_weights, sensitivity_factors, sensitivity_factors_against
+from aegis.evidence.sketch import Blend, Sketch, check_delta, unit_logs
+from aegis.evidence.tally import TALLY_BINS, TALLY_DISTANCE, TALLY_LOWEST, SketchStream, Tally
+from aegis.evidence.water_filled_bets import (
+    InnerLimits,
+    LoggedChoice,
+    Stakes,
+    gain_stakes,
+    inner_factors,
+    outer_stakes,
+    value_stakes,
+    water_filled_factors,
+    water_levels,
+)
 
 __all__ = [
     "FLOOR",
+    "NO_LEGACY_BOUND",
+    "SHORT_STAKES",
+    "TALLY_BINS",
+    "TALLY_DISTANCE",
+    "TALLY_LOWEST",
+    "WEIGHT_STAKES",
+    "Algorithm2Gate",
     "Blend",
     "Bound",
-    "Choice",
-    "Gate",
+    "BoundOrigin",
     "Grid",
-    "Inner",
+    "InnerLimits",
+    "LoggedChoice",
     "Monitor",
     "PacBayesBound",
     "Particles",
     "PublishedBound",
-    "Reading",
     "Selection",
     "Sketch",
+    "SketchStream",
     "SplitSizes",
     "Stakes",
-    "Streamed",
     "Tally",
+    "Temperature",
     "algorithm_2_gate",
     "anytime_bernstein",
     "anytime_bernstein_path",
     "bca_bootstrap",
     "best_posterior",
     "central_limit",
+    "check_delta",
     "closed_form_lam",
-    "doubted_compared",
-    "doubted_filled",
     "empirical_bernstein",
     "factor_centre",
     "full_evidence",
@@ -70,18 +118,24 @@ __all__ = [
     "inner_factors",
     "largest_observed",
     "least_weights",
+    "log_mean_wealth",
     "logarithmic_smoothing",
+    "low_weight_logs",
     "lower_path",
     "ls_estimate",
     "matching_bet",
+    "moment_evidence",
     "outer_stakes",
     "particle_kl",
     "percentile_bootstrap",
-    "placed_gain_grid",
+    "place_gain_grid",
+    "power_sums",
     "published_bound",
     "published_estimate",
     "published_gain",
     "select_scope",
+    "sensitivity_factors",
+    "sensitivity_factors_against",
     "sharp_bound",
     "sharp_grid_bound",
     "split_sizes",
@@ -92,5 +146,7 @@ __all__ = [
     "value_centre",
     "value_grid",
     "value_stakes",
-    "water_filled",
+    "water_filled_factors",
+    "water_levels",
+    "weight_logs",
 ]

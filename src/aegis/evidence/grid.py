@@ -1,4 +1,4 @@
-"""Grids of bets: which stakes a test by betting spreads its wealth over, and how much on each."""
+"""Grids of bets: the stakes that a test spreads its wealth over, with the weight of each, placed on prior units."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from aegis.errors import SettingError
-from aegis.files import digest_of
+from aegis.files import json_digest
 
 Array = npt.NDArray[np.float64]
+
 REACH = 30  # a value grid spans 2^-30 .. 2^30 around its centre
+
 SEARCH = 40  # how far from 1, in octaves, a centre is looked for
+
 FLOOR = 0.05  # eta: the share of every bet that is never staked
 
 
@@ -28,7 +31,7 @@ class Grid:
     @property
     def digest(self) -> str:
         """Return what tells two grids apart; only sketches on the same grid may be merged."""
-        return digest_of([[float(bet).hex() for bet in self.bets], [float(w).hex() for w in self.log_weights]])
+        return json_digest([[float(bet).hex() for bet in self.bets], [float(w).hex() for w in self.log_weights]])
 
 
 def value_grid(centre: int = 0) -> Grid:
@@ -72,3 +75,43 @@ def value_centre(prior_values: Array, units: int, delta: float) -> int:
 
 def _grid(bets: Array, weights: Array, centre: int) -> Grid:
     return Grid(bets, np.log(weights / weights.sum()), centre)
+
+
+OCTAVES = np.arange(-SEARCH, SEARCH + 1)
+
+
+def gain_bets(largest: float) -> Array:
+    """Return every bet that may become the centre of a gain grid, `[SEARCH + 1]`."""
+    return gain_grid(largest, SEARCH).bets[: SEARCH + 1]
+
+
+def place_gain_grid(largest: float, prior_factors: Array, mean: float) -> Grid:
+    """Return the gain grid around the bet of `gain_bets` whose evidence against `mean` grew fastest on prior units.
+
+    prior_factors `[k, SEARCH + 1]`, the factors of prior units under `gain_bets`; none at all places it at the largest bet.
+    """
+    if not len(prior_factors):
+        return gain_grid(largest, 0)
+    bets = gain_bets(largest)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        growth = np.log(prior_factors).mean(axis=0) - np.log1p(bets * mean)
+    growth = np.where(np.isnan(growth), -np.inf, growth)  # a bet that a prior unit killed is no place to start from
+    return gain_grid(largest, int(np.argmax(growth)))
+
+
+def value_bets() -> Array:
+    """Return every bet that may become the centre of a value grid, `[2 SEARCH + 1]`."""
+    return np.exp2(OCTAVES.astype(np.float64))
+
+
+def factor_centre(prior_factors: Array, units: int, delta: float) -> int:
+    """Return the octave whose single bet projects the best lower bound of a value, from factors `[k, 2 SEARCH + 1]`.
+
+    units: how many units the certificate will have. With one bet g the bound is expm1(mean log factor - log(1/delta)/units) / g.
+    """
+    if not len(prior_factors) or units < 1:
+        raise SettingError("placing a grid needs at least one prior unit and one unit to certify")
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        growth = np.log(prior_factors).mean(axis=0) - math.log(1.0 / delta) / units
+        bounds = np.expm1(growth) / value_bets()
+    return int(OCTAVES[np.argmax(np.where(np.isnan(bounds), -np.inf, bounds))])

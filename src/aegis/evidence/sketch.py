@@ -1,11 +1,18 @@
-"""The sketch: all that a certificate needs to remember of its data.
+"""The sketch of an e-process: all that a certificate needs to remember of its data, and the lower bound it gives.
 
-For units with values x_k and bets g_j it keeps the count n and `S_j = sum_k log(factor of unit k under bet j)`. The wealth at a
-hypothetical mean v is `sum_j p_j exp(S_j - n log1p(g_j v))`; if v is the true mean (or above it) this is a nonnegative
-supermartingale that starts at one, so it reaches 1/delta with probability at most delta, whenever one looks. The lower bound
-is where the wealth has fallen to 1/delta.
+For units with values x_k and bets g_j it keeps the count n and `S_j = sum_k log(factor of unit k under bet j)`. The wealth
+at a hypothetical mean v is `sum_j p_j exp(S_j - n log1p(g_j v))`. If v is the true mean (or above it) this is a nonnegative
+supermartingale that starts at one, so it reaches 1/delta with probability at most delta, at any number of interim looks.
+The lower bound is where the wealth has fallen to 1/delta.
 
 Sums are integers of 2^-32, each unit rounded down: merging is exact in any order, and rounding can only lower the bound.
+
+The logarithm of the wealth, `log sum_j exp(logs_j - count log1p(bets_j (mean + offsets_j)))`, falls in the mean and is
+convex: each exponent is, and so is the logarithm of a sum of their exponentials. A tangent of it lies below it. Newton's
+steps from a mean that is certified therefore end at means that are certified too, and close in from below, the error
+squared each time. They start where the best single bet certifies by itself.
+
+A blend averages the wealths of several tests of one claim: no worse than the best of them up to a factor, and still valid.
 """
 
 from __future__ import annotations
@@ -16,13 +23,104 @@ from dataclasses import dataclass
 import numpy as np
 
 from aegis.errors import RefusedError, SettingError
-from aegis.evidence.curve import Curve
 from aegis.evidence.grid import Array, Grid
 
+NEWTON_STEPS = 64  # of Newton; about ten are taken
+
+LAST = 2.0**-50  # a step of this share of the mean is at the end of what numbers can tell
+
+
+@dataclass(frozen=True, slots=True)
+class WealthCurve:
+    """The log wealth of bets `[J]` after `count` units. logs: log weights and sums; offsets: what was added to the values."""
+
+    logs: Array
+    bets: Array
+    offsets: Array
+    count: int
+
+    def __call__(self, mean: float) -> float:
+        """Return the log wealth; -inf if every bet is dead."""
+        with np.errstate(divide="ignore"):
+            return self._at(mean)[0]
+
+    def lower(self, threshold: float, low: float, high: float) -> float:
+        """Return the largest mean in [low, high] whose log wealth reaches the threshold, rounded down; `low` if none does.
+
+        Raises RefusedError if even that of `high`, the largest mean possible, does: that contradicts the assumptions.
+        """
+        if not low < high:
+            raise SettingError(f"a bound is looked for in [low, high] with low < high, found [{low}, {high}]")
+        with np.errstate(divide="ignore"):
+            if self._at(high)[0] >= threshold:
+                raise RefusedError(
+                    f"the data certify a mean above {high}, the largest possible: weights, propensities or the reward range are "
+                    "wrong"
+                )
+            for start in (self._alone(threshold), low):  # the first may miss by rounding
+                if low <= start < high and (found := self._at(start))[0] >= threshold:
+                    return self._closed(threshold, *self._stepped(threshold, start, high, *found))
+            return low
+
+    def _alone(self, threshold: float) -> float:
+        """Return the largest mean that a single bet certifies by itself; all bets together certify no less."""
+        if not self.count:
+            return -math.inf
+        with np.errstate(over="ignore", invalid="ignore"):
+            means = np.expm1((self.logs - threshold) / self.count) / self.bets - self.offsets
+        return float(np.nanmax(means, initial=-np.inf))
+
+    def _stepped(self, threshold: float, start: float, high: float, wealth: float, slope: float) -> tuple[float, float, float]:
+        """Return a certified mean, one that is not, and between them where the last certified one is likely to be."""
+        inside, outside = start, high
+        for _ in range(NEWTON_STEPS):
+            tangent = math.isfinite(wealth) and slope < 0  # infinite wealth, a bet that is sure to win at this mean, has none
+            ahead = inside + ((wealth - threshold) / -slope if tangent else 0.5 * (outside - inside))
+            if not inside < ahead < outside or (tangent and ahead - inside <= LAST * abs(inside)):
+                return inside, outside, inside
+            found = self._at(ahead)
+            if found[0] >= threshold:
+                inside, (wealth, slope) = ahead, found
+            else:
+                outside = ahead
+                if tangent:  # beyond, by rounding alone
+                    return inside, outside, outside
+        return inside, outside, inside
+
+    def _closed(self, threshold: float, inside: float, outside: float, near: float) -> float:
+        """Return the last certified float: looked for beside `near` first, in growing steps, then by halving."""
+        upwards, step = near == inside, 2.0 * math.ulp(near)
+        while outside - inside > step:
+            inside, outside = self._narrowed(threshold, inside, outside, inside + step if upwards else outside - step)
+            step *= 4.0
+        while inside < (middle := 0.5 * (inside + outside)) < outside:
+            inside, outside = self._narrowed(threshold, inside, outside, middle)
+        return inside
+
+    def _narrowed(self, threshold: float, inside: float, outside: float, mean: float) -> tuple[float, float]:
+        return (mean, outside) if self._at(mean)[0] >= threshold else (inside, mean)
+
+    def _at(self, mean: float) -> tuple[float, float]:
+        """Return the log wealth and its slope."""
+        if not self.logs.size:
+            return -math.inf, 0.0
+        bet = self.bets * (mean + self.offsets)
+        terms = self.logs - self.count * np.log1p(bet)
+        best = float(terms.max())
+        if not math.isfinite(best):
+            return best, -math.inf
+        shares = np.exp(terms - best)
+        total = float(shares.sum())
+        return best + math.log(total), -self.count * float(shares @ (self.bets / (1.0 + bet))) / total
+
+
 UNIT = 2.0**32
+
 LARGEST = 2.0**30  # no single log-factor is allowed beyond this
+
 TOO_EXTREME = "a unit's factor is too extreme to be counted"
-AT_ONCE = 2**13  # units whose logarithms are held in memory at once
+
+SKETCH_UNITS_AT_ONCE = 2**13  # units whose logarithms are held in memory at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +141,8 @@ class Sketch:
         found = np.asarray(values, dtype=np.float64)
         _check_values(found)
         grown = [0] * self.grid.bets.size
-        for start in range(0, found.size, AT_ONCE):
-            part = _floor_sums(np.log1p(self.grid.bets[:, None] * found[start : start + AT_ONCE]))
+        for start in range(0, found.size, SKETCH_UNITS_AT_ONCE):
+            part = _floor_sums(np.log1p(self.grid.bets[:, None] * found[start : start + SKETCH_UNITS_AT_ONCE]))
             grown = [a + b for a, b in zip(grown, part, strict=True)]
         total = tuple(None if before is None else before + more for before, more in zip(self.sums, grown, strict=True))
         return Sketch(self.grid, self.count + found.size, total)
@@ -55,8 +153,8 @@ class Sketch:
         _check_factors(found, self.grid)
         alive = np.asarray((found - 1.0 > -1.0).all(axis=0))  # so small that it cannot be told from 0 counts as 0; nan too
         grown = [0] * self.grid.bets.size
-        for start in range(0, len(found), AT_ONCE):
-            some = np.where(alive[:, None], found[start : start + AT_ONCE].T, 1.0)
+        for start in range(0, len(found), SKETCH_UNITS_AT_ONCE):
+            some = np.where(alive[:, None], found[start : start + SKETCH_UNITS_AT_ONCE].T, 1.0)
             grown = [a + b for a, b in zip(grown, _floor_sums(np.log1p(some - 1.0)), strict=True)]
         kept = zip(self.sums, grown, alive, strict=True)
         total = tuple(None if before is None or not live else before + more for before, more, live in kept)
@@ -73,11 +171,11 @@ class Sketch:
         """Return the logarithm of the wealth against the hypothesis that the mean is at most `mean`."""
         return self.curve()(mean)
 
-    def curve(self) -> Curve:
+    def curve(self) -> WealthCurve:
         """Return the wealth as a function of the mean."""
         alive = np.array([total is not None for total in self.sums])
         logs = np.array([total / UNIT for total in self.sums if total is not None])
-        return Curve(self.grid.log_weights[alive] + logs, self.grid.bets[alive], np.zeros(len(logs)), self.count)
+        return WealthCurve(self.grid.log_weights[alive] + logs, self.grid.bets[alive], np.zeros(len(logs)), self.count)
 
     def certifies(self, mean: float, delta: float) -> bool:
         """Say whether the mean is certified to be above `mean` at risk delta; the same test that `lower` inverts."""
@@ -145,3 +243,59 @@ def _floor_sums(logs: Array) -> list[int]:
     # Terms of up to 2^62 would overflow when added, so their halves are added apart.
     high, low = (whole >> 32).sum(axis=1), (whole & 0xFFFFFFFF).sum(axis=1)
     return [(int(a) << 32) + int(b) for a, b in zip(high, low, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class Blend:
+    """Sketches of the same units, each with the offset by which its values were lifted: values x + offset, claims about x."""
+
+    sketches: tuple[Sketch, ...]
+    offsets: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if not self.sketches or len(self.sketches) != len(self.offsets):
+            raise SettingError(f"a blend has one offset per sketch, found {len(self.sketches)} and {len(self.offsets)}")
+        counts = {sketch.count for sketch in self.sketches}
+        if len(counts) > 1:
+            raise SettingError(f"the sketches of a blend speak of the same units, found {sorted(counts)} units")
+
+    @property
+    def count(self) -> int:
+        """Return the number of units."""
+        return self.sketches[0].count
+
+    def log_wealth(self, mean: float) -> float:
+        """Return the logarithm of the average wealth against the hypothesis that the mean is at most `mean`."""
+        return self.curve()(mean)
+
+    def curve(self) -> WealthCurve:
+        """Return the average wealth as a function of the mean."""
+        curves = [sketch.curve() for sketch in self.sketches]
+        offsets = [np.full(curve.logs.size, offset) for curve, offset in zip(curves, self.offsets, strict=True)]
+        logs = np.concatenate([curve.logs for curve in curves]) - math.log(len(curves))
+        return WealthCurve(logs, np.concatenate([curve.bets for curve in curves]), np.concatenate(offsets), self.count)
+
+    def certifies(self, mean: float, delta: float) -> bool:
+        """Say whether the mean is certified to be above `mean` at risk delta; the same test that `lower` inverts."""
+        return self.log_wealth(mean) >= math.log(1.0 / check_delta(delta))
+
+    def lower(self, delta: float, low: float, high: float) -> float:
+        """Return the largest mean in [low, high] that is certified to be exceeded, rounded down; see `Sketch.lower`."""
+        return self.curve().lower(math.log(1.0 / check_delta(delta)), low, high)
+
+    def units_needed(self, mean: float, delta: float) -> int | None:
+        """Return how many units in all it would take to certify `mean` if evidence went on growing as so far; an estimate.
+
+        None if no bet has gained: more of the same data would not do.
+        """
+        if not self.count:
+            return None
+        needed = []
+        for sketch, offset in zip(self.sketches, self.offsets, strict=True):
+            for total, bet, weight in zip(sketch.sums, sketch.grid.bets, sketch.grid.log_weights, strict=True):
+                if total is None or not 1.0 + bet * (mean + offset) > 0:
+                    continue
+                rate = total / UNIT / self.count - np.log1p(bet * (mean + offset))
+                if rate > 0:
+                    needed.append((math.log(len(self.sketches) / delta) - weight) / rate)
+        return None if not needed else max(self.count + 1, math.ceil(min(needed)))

@@ -1,31 +1,169 @@
 """Handing control over, level by level, as soon as it is certified: challengers, the gate, its events, the monitor."""
 
-from aegis.handover.challengers import Challenger, make_challenger
-from aegis.handover.folder import handover_to, read_events
-from aegis.handover.gate import Proposed, step
-from aegis.handover.history import History
-from aegis.handover.hosts import HOSTS, Host, Proposal
-from aegis.handover.run import Handover
-from aegis.handover.settings import GateSettings
-from aegis.handover.state import GateState, replay
-from aegis.handover.summary import summary
-from aegis.handover.tables import events_table
+from aegis.handover.challenge import GAIN, VALUE, Challenge, ClaimState, Logs
+from aegis.handover.challenger import Challenger, check_code_files, make_challenger
+from aegis.handover.challenger_archive import (
+    ARM_COLUMN,
+    NUMBER_COLUMN,
+    load_challenge,
+    pack_challenger,
+    save_challenge,
+    unpack_challenger,
+    unpack_policy,
+)
+from aegis.handover.events import (
+    AGENT,
+    BEFORE,
+    MIXED,
+    Alarm,
+    AuditNote,
+    ChallengeCertified,
+    DoubtPassed,
+    Event,
+    Flipped,
+    Frozen,
+    GateOpened,
+    ModeChanged,
+    OperatorAction,
+    Paused,
+    Postponed,
+    Restarted,
+    Reverted,
+    UnitCounted,
+    Waiting,
+    event_from_plain,
+    event_to_plain,
+)
+from aegis.handover.gate import ACTIONS, NO_RESPONSE, AuditResponse, GateInput, Interruption, ProposedChallenge, is_decision, step
+from aegis.handover.gate_registry import GATES, GateKind, GateRun, is_certificate, make_gate, register_gate
+from aegis.handover.gate_settings import GateSettings, refuse_interval_actions
+from aegis.handover.gate_state import GateState
+from aegis.handover.hosts import HOSTS
+from aegis.handover.hosts.base import Host, Proposal, check_proposals
+from aegis.handover.hosts.causal import LIFT, CausalHost, check_single_level, learn_belief, particle_gains, particle_ratios
+from aegis.handover.hosts.external import ExternalHost
+from aegis.handover.periodic_gate import GateLook, PeriodicGate
+from aegis.handover.plant_runner import Handover
+from aegis.handover.replay import apply_event, open_gate, replay_events
+from aegis.handover.risk_budget import GateCount, challenge_share, without_margins
+from aegis.handover.run_folder import (
+    EVENTS_FILE,
+    OTHERS_FILE,
+    POLICIES_FOLDER,
+    count_gate,
+    episode_fingerprints,
+    problem_as_logged,
+    read_events,
+    run_in_folder,
+)
+from aegis.handover.run_history import History, Turn, events_table, join_batches, scaled_episode_rewards, turns
+from aegis.handover.run_summary import (
+    event_in_reward_units,
+    format_lower_bound,
+    legacy_change_warnings,
+    risk_promise,
+    summarise_run,
+)
+from aegis.handover.schedule import acting_policy, draw_arm, freeze_challengers
+from aegis.handover.stream_audit import StreamAudit, is_audit_due, standing_postponement
 
 __all__ = [
+    "ACTIONS",
+    "AGENT",
+    "ARM_COLUMN",
+    "BEFORE",
+    "EVENTS_FILE",
+    "GAIN",
+    "GATES",
     "HOSTS",
+    "LIFT",
+    "MIXED",
+    "NO_RESPONSE",
+    "NUMBER_COLUMN",
+    "OTHERS_FILE",
+    "POLICIES_FOLDER",
+    "VALUE",
+    "Alarm",
+    "AuditNote",
+    "AuditResponse",
+    "CausalHost",
+    "Challenge",
+    "ChallengeCertified",
     "Challenger",
+    "ClaimState",
+    "DoubtPassed",
+    "Event",
+    "ExternalHost",
+    "Flipped",
+    "Frozen",
+    "GateCount",
+    "GateInput",
+    "GateKind",
+    "GateLook",
+    "GateOpened",
+    "GateRun",
     "GateSettings",
     "GateState",
     "Handover",
     "History",
     "Host",
+    "Interruption",
+    "Logs",
+    "ModeChanged",
+    "OperatorAction",
+    "Paused",
+    "PeriodicGate",
+    "Postponed",
     "Proposal",
-    "Proposed",
+    "ProposedChallenge",
+    "Restarted",
+    "Reverted",
+    "StreamAudit",
+    "Turn",
+    "UnitCounted",
+    "Waiting",
+    "acting_policy",
+    "apply_event",
+    "challenge_share",
+    "check_code_files",
+    "check_proposals",
+    "check_single_level",
+    "count_gate",
+    "draw_arm",
+    "episode_fingerprints",
+    "event_from_plain",
+    "event_in_reward_units",
+    "event_to_plain",
     "events_table",
-    "handover_to",
+    "format_lower_bound",
+    "freeze_challengers",
+    "is_audit_due",
+    "is_certificate",
+    "is_decision",
+    "join_batches",
+    "learn_belief",
+    "legacy_change_warnings",
+    "load_challenge",
     "make_challenger",
+    "make_gate",
+    "open_gate",
+    "pack_challenger",
+    "particle_gains",
+    "particle_ratios",
+    "problem_as_logged",
     "read_events",
-    "replay",
+    "refuse_interval_actions",
+    "register_gate",
+    "replay_events",
+    "risk_promise",
+    "run_in_folder",
+    "save_challenge",
+    "scaled_episode_rewards",
+    "standing_postponement",
     "step",
-    "summary",
+    "summarise_run",
+    "turns",
+    "unpack_challenger",
+    "unpack_policy",
+    "without_margins",
 ]

@@ -1,4 +1,4 @@
-"""Challenges, the tests of one challenger each, as the gate sees them: thresholds, grids and whole numbers, no policies."""
+"""Challenges: the tests of one frozen challenger as the gate sees them, in thresholds, grids and whole numbers."""
 
 from __future__ import annotations
 
@@ -7,16 +7,20 @@ import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from types import NoneType
 from typing import Any
 
 import numpy as np
 
-from aegis.errors import SettingError
+from aegis.errors import InputError, SettingError
 from aegis.evidence import Blend, Grid, Sketch
 
 GAIN, VALUE = "gain", "value"
+
 Logs = tuple[int | None, ...]  # one unit under each bet: the logarithm of its factor in units of 2^-32; None kills the bet
+
 UNIT = 2.0**32
+
 SLACK = 1e-6  # by how much two ways to add the same logarithms may differ, and far more
 
 
@@ -230,3 +234,40 @@ class Challenge:
 def _drifts(bets: tuple[float, ...], lifted: float) -> tuple[float, ...]:
     """Return by how much each bet's log wealth falls per unit at a mean `lifted` by its offset; -inf if it cannot be said."""
     return tuple(math.log1p(bet * lifted) if bet * lifted > -1.0 else -math.inf for bet in bets)
+
+
+LARGEST = 2**62  # of a number of evidence, so that it can be kept in 64 bits
+
+
+def check_logs(logs: Sequence[int | None]) -> None:
+    """Raise InputError unless evidence is whole numbers that 64 bits hold, or None for a bet that is lost."""
+    types = set(map(type, logs))
+    if not types <= {int, NoneType}:
+        raise InputError(f"evidence is whole numbers of 2^-32, or None for a bet that is lost; found {list(logs)}")
+    alive = [value for value in logs if value is not None] if NoneType in types else logs
+    if alive and not -LARGEST <= min(alive) <= max(alive) <= LARGEST:  # type: ignore[type-var, operator]  # None is not in it
+        raise InputError(f"no number of evidence lies beyond 2^62 in size, found {list(logs)}")
+
+
+def check_claim(claim: ClaimState) -> None:
+    """Raise SettingError unless a claim is a fresh test whose wealth starts at one."""
+    if claim.count or any(value != 0 for part in claim.parts for value in part.sums):
+        raise SettingError("a challenge starts without evidence: it is on units that start after its freeze")
+    for name in ("margin", "low", "high"):
+        if not math.isfinite(getattr(claim, name)):
+            raise SettingError(f"the test of '{claim.what}' needs a finite '{name}', found {getattr(claim, name)}")
+    for part in claim.parts:
+        bets, weights = np.array(part.bets), np.exp(np.array(part.log_weights))
+        same = bets.size == weights.size == len(part.sums)
+        if not (bets.size and same and (bets > 0).all() and np.isfinite(bets).all() and weights.sum() <= 1.0 + 1e-9):
+            raise SettingError(
+                f"the test of '{claim.what}' needs bets above 0 with one weight each that sum to at most one; found bets "
+                f"{list(part.bets)} and weights {weights.tolist()}"
+            )
+        if not (claim.low < claim.high and math.isfinite(part.offset) and bets.max() * (claim.low + part.offset) > -1.0):
+            raise SettingError(
+                f"the test of '{claim.what}' cannot speak of means in [{claim.low}, {claim.high}] with bets up to {bets.max()}"
+            )
+
+
+SEAL_FILES, NO_FILES = " files ", "none"  # between the digest of the answers and that of the files

@@ -1,6 +1,6 @@
-"""What happens to a gate, as facts: the state is the replay of its events, and nothing else is kept.
+"""Events of a gate: plain data, one line of JSON each. The state of a gate is the replay of its events.
 
-Every event is plain data, one line of JSON. `Unit` carries the evidence of one episode for every open challenge.
+`UnitCounted` carries the evidence of one episode for every open challenge.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from typing import Any, ClassVar, get_args
 
 from aegis.errors import InputError
 from aegis.handover.challenge import Challenge, Logs
-from aegis.handover.settings import GateSettings
+from aegis.handover.gate_settings import GateSettings
 
 Evidence = Mapping[str, Mapping[str, tuple[Logs, ...]]]  # by challenge and claim, the numbers of each part
+
 DEAD = -(2**63)
+
 PLAIN_TYPES: dict[str, tuple[type, ...]] = {  # by the annotation of a field
     "int": (int,),
     "str": (str,),
@@ -28,7 +30,7 @@ PLAIN_TYPES: dict[str, tuple[type, ...]] = {  # by the annotation of a field
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class GateOpened:
     """The gate was opened, for a problem and with settings that will not change."""
 
     kind: ClassVar[str] = "opened"
@@ -49,7 +51,7 @@ class Frozen:
 
 
 @dataclass(frozen=True, slots=True)
-class Unit:
+class UnitCounted:
     """One closed episode, in the order in which episodes started.
 
     arm: 'agent' if the policy in control acted, which is the legacy at levels that have not changed hands, 'legacy' if the
@@ -65,7 +67,7 @@ class Unit:
 
 
 @dataclass(frozen=True, slots=True)
-class Certified:
+class ChallengeCertified:
     """Everything that was claimed in a challenge is certified, after so many units of it."""
 
     kind: ClassVar[str] = "certified"
@@ -133,7 +135,7 @@ class Paused:
 
 
 @dataclass(frozen=True, slots=True)
-class PutOff:
+class Postponed:
     """What would have been certified or handed over waits: the audit has some evidence against the stream, too little to pause.
 
     code, level: of the finding.
@@ -160,7 +162,7 @@ class DoubtPassed:
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
+class AuditNote:
     """The audit found something about the stream that changes what a gain means, and neither pauses nor delays anything.
 
     code, level, fix: of the finding.
@@ -195,7 +197,7 @@ class Reverted:
 
 
 @dataclass(frozen=True, slots=True)
-class Mode:
+class ModeChanged:
     """An operator changed what a certified flip leads to: 'live', 'approve' or 'shadow'."""
 
     kind: ClassVar[str] = "mode"
@@ -204,7 +206,7 @@ class Mode:
 
 
 @dataclass(frozen=True, slots=True)
-class Operator:
+class OperatorAction:
     """What an operator did, and why: approve, pause, resume or revert; or go live, ask first, or into shadow."""
 
     kind: ClassVar[str] = "operator"
@@ -216,57 +218,58 @@ class Operator:
 
 
 Event = (
-    Opened
+    GateOpened
     | Frozen
-    | Unit
-    | Certified
+    | UnitCounted
+    | ChallengeCertified
     | Flipped
     | Waiting
     | Alarm
     | Paused
-    | PutOff
+    | Postponed
     | DoubtPassed
-    | Noted
+    | AuditNote
     | Restarted
     | Reverted
-    | Mode
-    | Operator
+    | ModeChanged
+    | OperatorAction
 )
-KINDS: dict[str, type[Any]] = {kind.kind: kind for kind in get_args(Event)}
+
+EVENT_KINDS: dict[str, type[Any]] = {kind.kind: kind for kind in get_args(Event)}
 
 
-def plain(event: Event) -> dict[str, Any]:
+def event_to_plain(event: Event) -> dict[str, Any]:
     """Return an event as plain data; `event_of` makes the same event of it."""
     found: dict[str, Any] = {"kind": event.kind, **{item.name: getattr(event, item.name) for item in fields(event)}}
-    if isinstance(event, Opened):
+    if isinstance(event, GateOpened):
         found |= {"settings": event.settings.plain(), "levels": list(event.levels)}
     if isinstance(event, Frozen):
         found["challenges"] = [challenge.plain() for challenge in event.challenges]
-    if isinstance(event, Unit):
+    if isinstance(event, UnitCounted):
         found["evidence"] = {
-            name: {claim: [packed(logs) for logs in parts] for claim, parts in claims.items()}
+            name: {claim: [pack_logs(logs) for logs in parts] for claim, parts in claims.items()}
             for name, claims in event.evidence.items()
         }
     return found
 
 
-def event_of(given: Mapping[str, Any]) -> Event:
+def event_from_plain(given: Mapping[str, Any]) -> Event:
     """Return the event that plain data stand for; InputError if they stand for none."""
     if not isinstance(given, Mapping):
         raise InputError(f"an event is a mapping with its kind, found {given!r}")
-    kind = KINDS.get(str(given.get("kind")))
+    kind = EVENT_KINDS.get(str(given.get("kind")))
     if kind is None:
-        raise InputError(f"an event has one of the kinds {', '.join(KINDS)}, found {given.get('kind')!r}")
+        raise InputError(f"an event has one of the kinds {', '.join(EVENT_KINDS)}, found {given.get('kind')!r}")
     found = {name: value for name, value in given.items() if name != "kind"}
     try:
         _check_types(kind, found)
-        if kind is Opened:
+        if kind is GateOpened:
             found |= {"settings": GateSettings.of(given["settings"]), "levels": tuple(given["levels"])}
         if kind is Frozen:
             found["challenges"] = tuple(Challenge.of(challenge) for challenge in given["challenges"])
-        if kind is Unit:
+        if kind is UnitCounted:
             found["evidence"] = {
-                name: {claim: tuple(unpacked(part) for part in parts) for claim, parts in claims.items()}
+                name: {claim: tuple(unpack_logs(part) for part in parts) for claim, parts in claims.items()}
                 for name, claims in given["evidence"].items()
             }
         event: Event = kind(**found)
@@ -284,14 +287,22 @@ def _check_types(kind: type[Any], given: Mapping[str, Any]) -> None:
             raise TypeError(f"'{item.name}' is {value!r}, expected {item.type}")
 
 
-def packed(logs: Logs) -> str:
+def pack_logs(logs: Logs) -> str:
     """Return whole numbers as text: 64-bit integers in base 64; a dead bet is the smallest of them."""
     numbers = [DEAD if value is None else value for value in logs]
     return base64.b64encode(struct.pack(f"<{len(numbers)}q", *numbers)).decode("ascii")
 
 
-def unpacked(text: str) -> Logs:
+def unpack_logs(text: str) -> Logs:
     """Return what `packed` made into text."""
     raw = base64.b64decode(text, validate=True)
     numbers = struct.unpack(f"<{len(raw) // 8}q", raw)
     return tuple(None if value == DEAD else value for value in numbers)
+
+
+AGENT, BEFORE, LEGACY = "agent", "before", "legacy"
+
+
+MIXED = "mixed"
+
+ARMS = (AGENT, BEFORE, LEGACY, MIXED)

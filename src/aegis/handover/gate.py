@@ -1,7 +1,7 @@
 """The gate as a pure transition: `step(state, given) -> (state, events)` (docs/theory.md, The gate).
 
-Given is one closed episode with its evidence, challengers to be frozen, an operator's word, or a reason to pause. What cannot be
-true raises and changes nothing: the policies in control stay in control.
+The input is one closed episode with its evidence, challengers to be frozen, an operator's action, or a reason to pause. An
+input that cannot be true raises and changes nothing.
 """
 
 from __future__ import annotations
@@ -11,40 +11,44 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from aegis.audit import SEVERAL_LOGGERS
-from aegis.errors import InputError, RefusedError, SettingError, choose
-from aegis.handover.acting import AGENT, BEFORE, LEGACY
-from aegis.handover.budget import challenge_share
-from aegis.handover.challenge import GAIN, VALUE, Challenge, ClaimState
-from aegis.handover.checks import check_claim, check_logs
+from aegis.errors import InputError, RefusedError, SettingError, check_choice
+from aegis.handover.challenge import GAIN, VALUE, Challenge, ClaimState, check_claim, check_logs
 from aegis.handover.events import (
+    AGENT,
+    ARMS,
+    BEFORE,
+    LEGACY,
+    MIXED,
     Alarm,
-    Certified,
+    AuditNote,
+    ChallengeCertified,
     DoubtPassed,
     Event,
     Flipped,
     Frozen,
-    Mode,
-    Noted,
-    Operator,
+    ModeChanged,
+    OperatorAction,
     Paused,
-    PutOff,
+    Postponed,
     Restarted,
     Reverted,
-    Unit,
+    UnitCounted,
     Waiting,
 )
-from aegis.handover.state import GateState, apply
-from aegis.policies.capped import check_limit
+from aegis.handover.gate_state import GateState
+from aegis.handover.replay import apply_event
+from aegis.handover.risk_budget import challenge_share
+from aegis.policies import check_cap
 
-MIXED = "mixed"
-ARMS = (AGENT, BEFORE, LEGACY, MIXED)
 ACTIONS = ("approve", "pause", "resume", "revert", "live", "ask", "shadow")
-MODES = {"live": "live", "ask": "approve", "shadow": "shadow"}  # what an operator says, and the mode that is meant
+
+MODE_ACTIONS = {"live": "live", "ask": "approve", "shadow": "shadow"}  # what an operator says, and the mode that is meant
+
 HANDOVER, UPGRADE = "handover", "upgrade"
 
 
 @dataclass(frozen=True, slots=True)
-class Proposed:
+class ProposedChallenge:
     """A challenger at a level, frozen already: the digest of its policy, its cap, and what would be claimed of it.
 
     claims: a gain, a value and one for each guard; their risks are set by the gate. seal: the digest of what it answered when it
@@ -58,36 +62,37 @@ class Proposed:
     seal: str | None = None
 
 
-Given = Unit | Sequence[Proposed] | Operator | Paused
-Instead = Paused | PutOff
+GateInput = UnitCounted | Sequence[ProposedChallenge] | OperatorAction | Paused
+
+Interruption = Paused | Postponed
 
 
 @dataclass(frozen=True, slots=True)
-class Audited:
+class AuditResponse:
     """What the audit of the episodes so far asks for.
 
     instead: what comes in the place of anything that would be decided now. notes: what happens beside it.
     """
 
-    instead: Instead | None = None
-    notes: tuple[Noted | DoubtPassed, ...] = ()
+    instead: Interruption | None = None
+    notes: tuple[AuditNote | DoubtPassed, ...] = ()
 
 
-UNASKED = Audited()  # nothing was asked, or nothing was found
+NO_RESPONSE = AuditResponse()  # nothing was asked, or nothing was found
 
 
 def step(
-    state: GateState, given: Given, started: int | None = None, audited: Audited = UNASKED
+    state: GateState, given: GateInput, started: int | None = None, audited: AuditResponse = NO_RESPONSE
 ) -> tuple[GateState, tuple[Event, ...]]:
     """Return the state after what is given, and the events that lead to it.
 
     started: how many episodes have started so far, if some of them are still open; what is decided now holds for later ones.
     audited: what the audit of the episodes so far asks for, this one among them.
     """
-    if isinstance(given, Unit):
-        return _closed(state, given, _latest(started, max(state.started, given.episode)), audited)
+    if isinstance(given, UnitCounted):
+        return _count_unit(state, given, _latest(started, max(state.started, given.episode)), audited)
     latest = _latest(started, state.started)
-    if isinstance(given, Operator):
+    if isinstance(given, OperatorAction):
         events = _operator(state, given, latest, audited.instead)
     elif isinstance(given, Paused):
         events = _pause(state, given)
@@ -98,7 +103,7 @@ def step(
 
 def _after(state: GateState, events: Sequence[Event]) -> GateState:
     for event in events:
-        state = apply(state, event)
+        state = apply_event(state, event)
     return state
 
 
@@ -117,7 +122,7 @@ def _pause(state: GateState, given: Paused) -> list[Event]:
 # ---- freezing ----------------------------------------------------------------------------------------------------------------
 
 
-def _freeze(state: GateState, proposed: tuple[Proposed, ...], started: int) -> Frozen:
+def _freeze(state: GateState, proposed: tuple[ProposedChallenge, ...], started: int) -> Frozen:
     if not state.freeze_is_due:
         why = state.paused or f"the next freeze is due after episode {state.next_freeze}"
         raise InputError(f"challengers cannot be frozen now, after episode {state.episode}: {why}")
@@ -130,8 +135,8 @@ def _freeze(state: GateState, proposed: tuple[Proposed, ...], started: int) -> F
     return Frozen(freeze, state.episode, since, opened)
 
 
-def _challenge(state: GateState, item: Proposed, freeze: int, since: int, count: int, upgrades: int) -> Challenge:
-    choose(item.level, state.levels, "level of a challenger")
+def _challenge(state: GateState, item: ProposedChallenge, freeze: int, since: int, count: int, upgrades: int) -> Challenge:
+    check_choice(item.level, state.levels, "level of a challenger")
     deployed = state.at(item.level)
     if deployed is not None and not state.settings.upgrades:
         raise SettingError(f"level '{item.level}' has been handed over, and this gate makes no upgrades")
@@ -146,23 +151,23 @@ def _challenge(state: GateState, item: Proposed, freeze: int, since: int, count:
     watch = challenge_share(state.settings.alarm_floor, freeze, count)
     claims = tuple(replace(claim, delta=watch if claim.what == VALUE else risk) for claim in item.claims)
     kind = HANDOVER if deployed is None else UPGRADE
-    cap = check_limit(item.cap)
+    cap = check_cap(item.cap)
     return Challenge(f"{freeze}-{item.level}-{cap:g}", freeze, item.level, kind, cap, item.policy, since, claims, seal=item.seal)
 
 
 # ---- units -------------------------------------------------------------------------------------------------------------------
 
 
-def decides(events: Sequence[Event]) -> bool:
+def is_decision(events: Sequence[Event]) -> bool:
     """Say whether events certify anything or hand it over: then what they rest on has to be audited first."""
-    return any(isinstance(event, Certified | Waiting | Flipped) for event in events)
+    return any(isinstance(event, ChallengeCertified | Waiting | Flipped) for event in events)
 
 
-def _closed(state: GateState, unit: Unit, started: int, audited: Audited) -> tuple[GateState, tuple[Event, ...]]:
+def _count_unit(state: GateState, unit: UnitCounted, started: int, audited: AuditResponse) -> tuple[GateState, tuple[Event, ...]]:
     _check(state, unit)
     counted = unit if state.paused is None else replace(unit, evidence={})
     events: list[Event] = [counted]
-    after = apply(state, counted)
+    after = apply_event(state, counted)
     if state.paused is None:
         notes = fresh_notes(after, audited)
         events += notes
@@ -170,7 +175,7 @@ def _closed(state: GateState, unit: Unit, started: int, audited: Audited) -> tup
         try:
             decided = _decisions(after, unit.episode, started)
         except RefusedError as error:
-            decided = [_contradicted(unit.episode, error)]
+            decided = [_contradiction(unit.episode, error)]
         if audited.instead is not None and not any(isinstance(event, Paused) for event in decided):
             decided = _instead(state, audited.instead, unit.episode)
         elif unit.arm == MIXED and state.counting(unit.episode):
@@ -182,18 +187,18 @@ def _closed(state: GateState, unit: Unit, started: int, audited: Audited) -> tup
     # Also while the gate is paused, since the policies in control stay in control.
     if after.monitor is not None and after.monitor.alarm(after.settings.alarm):
         events.append(Alarm(unit.episode, after.monitor.evidence, after.monitor.floor))
-        after = apply(after, events[-1])
+        after = apply_event(after, events[-1])
     return after, tuple(events)
 
 
-def _instead(state: GateState, instead: Instead, episode: int) -> list[Event]:
+def _instead(state: GateState, instead: Interruption, episode: int) -> list[Event]:
     """Return what comes in the place of a decision: a pause, or that it is put off, which is said once for each reason."""
     before = state.put_off
-    again = isinstance(instead, PutOff) and before is not None and before.code == instead.code
+    again = isinstance(instead, Postponed) and before is not None and before.code == instead.code
     return [] if again else [replace(instead, episode=episode)]
 
 
-def fresh_notes(state: GateState, audited: Audited) -> list[Noted | DoubtPassed]:
+def fresh_notes(state: GateState, audited: AuditResponse) -> list[AuditNote | DoubtPassed]:
     """Return what happens beside a decision after the last episode of a state: each finding is noted once.
 
     A policy in control may act by one of several drawn for each episode: only what the legacy controls is noted.
@@ -208,7 +213,7 @@ def fresh_notes(state: GateState, audited: Audited) -> list[Noted | DoubtPassed]
     return [replace(item, episode=state.episode) for item in fresh]
 
 
-def _contradicted(episode: int, error: RefusedError) -> Paused:
+def _contradiction(episode: int, error: RefusedError) -> Paused:
     """Return the pause after evidence that cannot be: more of it would not help, and nothing may be decided by it."""
     return Paused(episode, f"the evidence contradicts what it rests on: {error}")
 
@@ -218,23 +223,23 @@ def _decisions(state: GateState, episode: int, started: int) -> list[Event]:
     events: list[Event] = []
     for item in state.counting(episode):
         if item.crossed is None and item.certified:
-            events.append(Certified(item.name, item.level, episode, item.units, item.claim(GAIN).lower))
-            state = apply(state, events[-1])
+            events.append(ChallengeCertified(item.name, item.level, episode, item.units, item.claim(GAIN).lower))
+            state = apply_event(state, events[-1])
     for level in state.levels:
         winner = _winner(state, level)
         if winner is not None:
-            events += _decided(state, winner, episode, started)
+            events += _decide(state, winner, episode, started)
             if events and isinstance(events[-1], Flipped):
                 return events  # a new phase: what else was certified is certified again, on data of the new hybrid
     return events
 
 
-def _check(state: GateState, unit: Unit) -> None:
+def _check(state: GateState, unit: UnitCounted) -> None:
     if unit.episode != state.episode + 1:
         raise InputError(
             f"episodes are counted in the order in which they started: expected episode {state.episode + 1}, found {unit.episode}"
         )
-    choose(unit.arm, ARMS, "arm of an episode", InputError)
+    check_choice(unit.arm, ARMS, "arm of an episode", InputError)
     _check_arm(state, unit)
     number = isinstance(unit.reward, int | float) and not isinstance(unit.reward, bool)
     if unit.reward is not None and not (number and 0.0 <= unit.reward <= 1.0):
@@ -252,7 +257,7 @@ def _check(state: GateState, unit: Unit) -> None:
                 check_logs(logs)
 
 
-def _check_arm(state: GateState, unit: Unit) -> None:
+def _check_arm(state: GateState, unit: UnitCounted) -> None:
     """Raise InputError if an episode cannot have been left to another policy: who acts is drawn before it, not chosen after."""
     if unit.episode <= state.start or unit.arm not in (BEFORE, LEGACY):
         return  # it started before what is tested now
@@ -284,7 +289,7 @@ def _wait(patience: float, crossed: int) -> int:
     return math.ceil(round(patience * crossed, 9))
 
 
-def _decided(state: GateState, winner: Challenge, episode: int, started: int) -> list[Event]:
+def _decide(state: GateState, winner: Challenge, episode: int, started: int) -> list[Event]:
     if state.settings.mode == "live":
         return [_flip(winner, episode, started)]
     if any(item.challenge == winner.name for item in state.waiting):
@@ -314,21 +319,21 @@ def _flip(winner: Challenge, episode: int, started: int) -> Flipped:
 # ---- operators ---------------------------------------------------------------------------------------------------------------
 
 
-def _operator(state: GateState, said: Operator, started: int, instead: Instead | None) -> list[Event]:
-    choose(said.action, ACTIONS, "action of an operator", InputError)
+def _operator(state: GateState, said: OperatorAction, started: int, instead: Interruption | None) -> list[Event]:
+    check_choice(said.action, ACTIONS, "action of an operator", InputError)
     if not said.who.strip() or not said.why.strip():
         raise InputError(f"an operator who wants to {said.action} says who and why")
     said = replace(said, episode=state.episode)
     if said.action == "pause":
         return [said] if state.paused is not None else [said, Paused(state.episode, f"by {said.who}: {said.why}")]
-    if said.action in MODES:
-        mode = MODES[said.action]
+    if said.action in MODE_ACTIONS:
+        mode = MODE_ACTIONS[said.action]
         if mode == state.settings.mode:
             raise InputError(f"the gate is in the mode '{mode}' already")
         if mode == "shadow" and state.deployed:
             names = ", ".join(repr(item.level) for item in state.deployed)
             raise InputError(f"in shadow the legacy always acts: give back first what was handed over ({names})")
-        return [said, Mode(state.episode, mode)]
+        return [said, ModeChanged(state.episode, mode)]
     if said.action == "resume":
         if state.paused is None:
             raise InputError("the gate is not paused: there is nothing to resume")
@@ -336,21 +341,21 @@ def _operator(state: GateState, said: Operator, started: int, instead: Instead |
         return [said, Restarted(state.episode, started + 1, f"resumed by {said.who}")]
     if said.level is None:
         raise InputError(f"an operator who wants to {said.action} names a level of {', '.join(state.levels)}")
-    choose(said.level, state.levels, "level", InputError)
+    check_choice(said.level, state.levels, "level", InputError)
     if said.action == "approve":
-        winner = _approved(state, said.level)
+        winner = _approved_challenge(state, said.level)
         if instead is not None:
             return [said, replace(instead, episode=state.episode)]
         try:
             return [said, _flip(winner, state.episode, started)]
         except RefusedError as error:
-            return [said, _contradicted(state.episode, error)]
+            return [said, _contradiction(state.episode, error)]
     if state.at(said.level) is None:
         raise InputError(f"level '{said.level}' is controlled by the legacy: there is nothing to revert")
     return [said, Reverted(said.level, state.episode, started + 1)]
 
 
-def _approved(state: GateState, level: str) -> Challenge:
+def _approved_challenge(state: GateState, level: str) -> Challenge:
     if state.settings.mode != "approve":
         raise InputError(f"this gate is in the mode '{state.settings.mode}': nothing waits for an operator")
     if state.paused is not None:

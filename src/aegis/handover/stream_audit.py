@@ -1,45 +1,207 @@
-"""The audit of the stream that a gate certifies from (docs/theory.md, The gate audits itself).
+"""The stream of a gate: checks of the episodes that a plant sends, and the audit of those the gate counts.
 
-The episodes that a gate counts go through the tests of `aegis audit`, in the order in which they started. What would refuse a
-log of them pauses the gate. It is asked after every `CHUNK` episodes, and before anything is certified or changes hands. There
-less is enough to put that off: what is certified may be wrong, and the next episodes will tell. Probabilities of the legacy that
-move, or are not one function of the context, change what a gain is over. The gate notes this, and neither pauses nor waits.
-
-A gate is asked again and again, so only tests that hold at every time may pause it (`PAUSING`). Standard scores, which are
-right once for a log of a fixed size, do not. In whichever blocks episodes arrive, they are added in chunks counted from
-the start of a segment; the rest is added to a copy, so that the answer depends on the episodes alone.
+A plant must send whole episodes, in order, with the propensities of the policy that was asked to act. Tests that hold at
+every time audit what is counted (docs/theory.md, The gate audits itself): after every `CHUNK` episodes, and before anything
+is certified or handed over.
 """
 
 from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from typing import TypeVar
 
 import numpy as np
 
 from aegis.audit import ANYTIME, PROPENSITIES_MOVE, SEVERAL_LOGGERS, Audit, Auditor, Finding
-from aegis.handover.budget import freeze_share
-from aegis.handover.events import DoubtPassed, Event, Noted, Paused, PutOff, Unit
-from aegis.handover.gate import UNASKED, Audited, Instead, decides
-from aegis.handover.state import GateState
-from aegis.problem import Batch, Problem, concat
+from aegis.errors import AegisError, InputError, PolicyError, RefusedError
+from aegis.handover.events import AuditNote, DoubtPassed, Event, Paused, Postponed, UnitCounted
+from aegis.handover.gate import NO_RESPONSE, AuditResponse, Interruption, is_decision
+from aegis.handover.gate_state import GateState
+from aegis.handover.hosts.base import check_distributions, logged_propensities
+from aegis.handover.risk_budget import freeze_share
+from aegis.problem import AnyArray, Array, Batch, Policy, Problem, concat
+
+SAME_PROPENSITY = 1e-6  # by how much a logged probability may differ from that of the policy asked to act
+
+SILENT = 32  # episodes without a reward after which a gate pauses
+
+Judged = TypeVar("Judged")
+
+
+@dataclass(slots=True)
+class ArrivalCheck:
+    """Looks at what a plant sends, and remembers by hashes of their ids the episodes that were taken.
+
+    Ids that are whole numbers count the episodes from 0; others must differ from each other, however long the run.
+    """
+
+    problem: Problem
+    _ids: set[bytes] = field(default_factory=set)
+
+    def check(self, batch: Batch, first: int) -> None:
+        """Raise an AegisError unless these can be the episodes after the first ones: not seen before, and sound."""
+        self._check_ids(batch.episode, first)
+        for name in self.problem.names:
+            _check_propensities(batch, name)
+        _check_finite(self.problem, batch)
+
+    def take(self, batch: Batch) -> None:
+        """Remember episodes that were counted."""
+        if not _are_numbers(batch.episode):
+            self._ids.update(map(_id_hash, batch.episode.tolist()))
+
+    def _check_ids(self, ids: AnyArray, first: int) -> None:
+        if _are_numbers(ids):
+            wanted = np.arange(first, first + ids.size)
+            if not np.array_equal(ids, wanted):
+                place = int(np.argmax(ids != wanted))
+                raise PolicyError(
+                    f"the plant was asked for episode {wanted[place]} and sent {ids[place]}: episodes are counted in the order "
+                    "in which they start"
+                )
+            return
+        new: set[bytes] = set()
+        for place, item in enumerate(ids.tolist()):
+            known = _id_hash(item)
+            if known in self._ids or known in new:
+                raise PolicyError(
+                    f"the plant was asked for an episode after the first {first + place} and sent {item!r}, which it has sent "
+                    "before: every episode counts once, and has an id of its own"
+                )
+            new.add(known)
+
+
+def _are_numbers(ids: AnyArray) -> bool:
+    return np.issubdtype(ids.dtype, np.integer)
+
+
+def _id_hash(item: object) -> bytes:
+    return blake2b(repr(item).encode(), digest_size=8).digest()
+
+
+def accept_batch(batch: Batch, first: int, count: int) -> Batch:
+    """Return what a plant sent, rewards that are nan marked as missing; PolicyError unless it is as much as was asked for."""
+    if len(batch) != count:
+        raise PolicyError(f"the plant was asked for {count} episodes after the first {first} and sent {len(batch)}")
+    if batch.reward is None or not np.isnan(batch.reward).any():
+        return batch
+    known = ~np.isnan(batch.reward)
+    return replace(batch, observed=known if batch.observed is None else known & batch.observed)
+
+
+def readable_prefix(batch: Batch, judge: Callable[[Batch], Judged]) -> tuple[Batch, Judged, AegisError | None]:
+    """Return episodes, judged; only those before the first that cannot be, and why. Raises if that is the first of all."""
+    try:
+        return batch, judge(batch), None
+    except AegisError as error:
+        good, bad = 0, len(batch)
+        while bad - good > 1:
+            middle = (good + bad) // 2
+            try:
+                judge(batch.take_episodes(np.arange(middle)))
+                good = middle
+            except AegisError:
+                bad = middle
+        if not good:
+            raise
+        part = batch.take_episodes(np.arange(good))
+        return part, judge(part), error
+
+
+def _check_propensities(batch: Batch, level: str) -> None:
+    taken, table = logged_propensities(level, batch), batch.levels[level]
+    full = table.mu_full
+    if full is None:
+        raise RefusedError(f"level '{level}': the gate needs the probabilities of all actions, and the plant logs none")
+    episodes = batch.episode[batch.episode_of(level)]
+    check_distributions(full, f"level '{level}', as the plant logs it", episodes)
+    listed = full[np.arange(len(table)), table.action]
+    off = np.abs(listed - taken) > SAME_PROPENSITY
+    off |= listed <= 0.0
+    if off.any():
+        row = int(np.argmax(off))
+        raise RefusedError(
+            f"level '{level}', row {row} (episode {episodes[row]}): the action taken, {table.action[row]}, is logged with the "
+            f"probability {taken[row]}, and has {listed[row]} among those of all actions; what was done must have been possible, "
+            "and both must be the same"
+        )
+
+
+def _check_finite(problem: Problem, batch: Batch) -> None:
+    """Raise InputError for a reward or a guard that is infinite; one that is missing is nan."""
+    columns = {problem.reward.column: batch.reward, **batch.guards}
+    for column, values in columns.items():
+        if values is None:
+            continue
+        wrong = np.isinf(values)
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            innermost = problem.innermost.name
+            episode = batch.episode[batch.episode_of(innermost)[row]]
+            raise InputError(
+                f"episode {episode}, level '{innermost}', row {row}: '{column}' is {values[row]}; expected a finite number, or "
+                "nan where it is missing"
+            )
+
+
+def find_policy_mismatch(policy: Policy, batch: Batch) -> tuple[int, str] | None:
+    """Return where logged probabilities differ from those of the policy asked to act, and how; None if they do not.
+
+    Where: the place of the first such episode in the batch. The probabilities of a mixture depend on the form in which they are
+    logged, of its particle or of several weighed in some way: they lie between the smallest and the largest of its particles.
+    """
+    found: tuple[int, str] | None = None
+    for level, table in batch.levels.items():
+        if table.mu_full is None:
+            continue
+        asked: Array = policy.full(level, batch)
+        low, high = asked.min(axis=0), asked.max(axis=0)
+        off = np.maximum(low - table.mu_full, table.mu_full - high).max(axis=1) > SAME_PROPENSITY
+        if not off.any():
+            continue
+        row, owner = int(np.argmax(off)), batch.episode_of(level)
+        place = int(owner[row])
+        if found is None or place < found[0]:
+            decision = row - int(np.searchsorted(owner, place)) + 1
+            own = [f"{np.round(edge[row], 6).tolist()}" for edge in (low, high)]
+            words = (
+                f"level '{level}', episode {batch.episode[place]}, decision {decision}: the plant logs the probabilities "
+                f"{np.round(table.mu_full[row], 6).tolist()}, the policy in control has {' to '.join(dict.fromkeys(own))}: "
+                "another version of the policy acts"
+            )
+            found = place, words
+    return found
+
 
 ALPHA = 0.001  # of each test, over the life of a gate
+
 MOVES = 0.001  # of the score for probabilities that move, over the chunks of a segment
+
 DOUBT = 0.25  # level at which a finding puts off what would be decided; it promises nothing and costs time alone
+
 AGAIN = 8  # episodes after which it is asked again, counted from the start of a segment
+
 CHUNK = 128  # episodes after which a gate is audited, counted from the start of a segment
+
 PLACING = 12  # first episodes of a segment, that place the cuts of contexts; a fixed number, so that no result moves it
+
 STAKES = 4  # over which evidence is averaged in each bet
 
+
 STATED = "none for a gain over the stated incumbent; learn from this log with a split in time"
+
 UNSTATED = "state the incumbent in the problem file ('incumbent') and open another gate; learn from this log with a split in time"
+
 
 DIFFER = "differ: several policies take turns, or the legacy changed or looks at something outside the context"
 
+
 FORWARD, PAIRED = "forward", "paired"
+
 PAUSING: Mapping[str, str] = {
     "miscalibrated-propensities": FORWARD,
     "actions-held": FORWARD,
@@ -51,6 +213,7 @@ PAUSING: Mapping[str, str] = {
     "episodes-redone": FORWARD,
     "episodes-interfere": PAIRED,
 }
+
 """Findings that pause a gate, and what makes their tests hold at every time.
 
 `FORWARD`: each factor of the wealth has mean at most one given everything before the draw it bets on, or before its episode; by
@@ -60,30 +223,30 @@ over every other pair; one of them has the square root of it, and that is what h
 """
 
 
-def asks(state: GateState, unit: Unit, events: Sequence[Event]) -> bool:
+def is_audit_due(state: GateState, unit: UnitCounted, events: Sequence[Event]) -> bool:
     """Say whether the stream is to be audited before events follow from the next unit: a chunk is full, or they decide something.
 
     While a decision is put off, that is asked again every `AGAIN` units, until the doubt has passed.
     """
     number = state.audited + 1
-    again = decides(events) if state.put_off is None else number % AGAIN == 0
+    again = is_decision(events) if state.put_off is None else number % AGAIN == 0
     return state.audits(unit) and (number % CHUNK == 0 or again)
 
 
-def put_off(state: GateState, unit: Unit, events: Sequence[Event]) -> Audited:
+def standing_postponement(state: GateState, unit: UnitCounted, events: Sequence[Event]) -> AuditResponse:
     """Return what comes in the place of a decision that was put off before, where nothing is asked."""
-    return Audited(state.put_off) if state.audits(unit) and decides(events) else UNASKED
+    return AuditResponse(state.put_off) if state.audits(unit) and is_decision(events) else NO_RESPONSE
 
 
-def speaks(found: Finding) -> bool:
+def is_anytime_refusal(found: Finding) -> bool:
     """Say whether a finding that refuses comes from a test by betting that may pause a gate, and not from a standard score."""
     betting = "log10_evidence" in found.figures and found.figures.get("test", ANYTIME) == ANYTIME
     return found.code in PAUSING and found.severity == "refused" and betting
 
 
-def enough(found: Finding, alpha: float) -> bool:
+def pauses_gate(found: Finding, alpha: float) -> bool:
     """Say whether a finding of an audit at level alpha pauses a gate: it refuses, by evidence that holds at every time."""
-    if not speaks(found):
+    if not is_anytime_refusal(found):
         return False
     if PAUSING[found.code] == FORWARD:
         return True  # the audit has compared it with 1/alpha
@@ -117,7 +280,9 @@ class StreamAudit:
         self.segment, self.episodes, self._auditor, self._asked = segment, 0, None, None
         self._waiting.clear()
 
-    def asked(self, batch: Batch | None = None, place: int = 0, deciding: bool = True, before: PutOff | None = None) -> Audited:
+    def asked(
+        self, batch: Batch | None = None, place: int = 0, deciding: bool = True, before: Postponed | None = None
+    ) -> AuditResponse:
         """Return what follows from the episodes so far, and from one more at a place of a batch. Nothing is added by asking.
 
         deciding: something is to be decided by them. before: why a decision is put off already.
@@ -128,24 +293,24 @@ class StreamAudit:
             auditor = self._with(waiting)
             self._asked = self.episodes + (batch is not None), auditor
         if auditor is None:
-            return UNASKED
+            return NO_RESPONSE
         careful = deciding or before is not None
         audit = auditor.at(DOUBT) if careful else auditor.result()
-        doubts = [item for item in audit.refused if speaks(item)] if careful else []
-        notes: list[Noted | DoubtPassed] = list(self._changing(audit, auditor.episodes))
+        doubts = [item for item in audit.refused if is_anytime_refusal(item)] if careful else []
+        notes: list[AuditNote | DoubtPassed] = list(self._changing(audit, auditor.episodes))
         if careful and not doubts:  # what is not in doubt is not refused either
             passed = [] if before is None else [DoubtPassed(0, before.code, before.level)]
-            return Audited(None, (*notes, *passed))
-        return Audited(self._instead(auditor.result() if careful else audit, doubts), tuple(notes))
+            return AuditResponse(None, (*notes, *passed))
+        return AuditResponse(self._instead(auditor.result() if careful else audit, doubts), tuple(notes))
 
-    def _instead(self, audit: Audit, doubts: Sequence[Finding]) -> Instead | None:
+    def _instead(self, audit: Audit, doubts: Sequence[Finding]) -> Interruption | None:
         """Return the pause that an audit asks for, else the delay that doubts do, else None."""
         for found in audit.refused:
-            if enough(found, self.alpha):
+            if pauses_gate(found, self.alpha):
                 return Paused(0, f"the audit refuses what it counts: {found.message}", found.code, found.level, found.fix)
-        return next((PutOff(0, found.message, found.code, found.level) for found in doubts), None)
+        return next((Postponed(0, found.message, found.code, found.level) for found in doubts), None)
 
-    def _changing(self, audit: Audit, episodes: int) -> list[Noted]:
+    def _changing(self, audit: Audit, episodes: int) -> list[AuditNote]:
         """Return a note for each level whose logged probabilities move, or are not one function of the context.
 
         The score of those that move is a standard one, asked for once in each chunk, at its share, and before decisions. A note
@@ -157,11 +322,11 @@ class StreamAudit:
         several = {item.level: item for item in audit.findings if item.code == SEVERAL_LOGGERS}
         return [self._note(level or "", item) for level, item in {**several, **moving}.items()]
 
-    def _note(self, level: str, found: Finding) -> Noted:
+    def _note(self, level: str, found: Finding) -> AuditNote:
         goes = f"go with {found.figures['follows']}: the legacy learns, or was changed" if "follows" in found.figures else DIFFER
         stated = self.problem.level(level).comparator
         fix = STATED if stated is not None and not stated.logged else UNSTATED
-        return Noted(0, f"at like contexts the logged probabilities at level '{level}' {goes}", found.code, level, fix)
+        return AuditNote(0, f"at like contexts the logged probabilities at level '{level}' {goes}", found.code, level, fix)
 
     def add(self, batch: Batch, place: int) -> None:
         """Add the episode at a place of a batch, the next one of the segment."""

@@ -1,34 +1,43 @@
 """Logs: from files to batches of whole episodes and back."""
 
-from aegis.logs.blocks import LogFile
+from aegis.logs.batch_table import to_table
+from aegis.logs.chunks import LogChunks
+from aegis.logs.columns import Column, required_columns
 from aegis.logs.contexts import read_contexts
-from aegis.logs.digest import log_digest, part_digests, total_digest
-from aegis.logs.drafting import Draft, draft_problem
-from aegis.logs.parts import Part, open_logs
-from aegis.logs.record import learning_record
-from aegis.logs.schema import Column, required_columns
-from aegis.logs.source import Source
+from aegis.logs.draft.draft import Draft, draft_problem
+from aegis.logs.episode_tree import describe_order
+from aegis.logs.formats.base import LogFile
+from aegis.logs.ids import hash_ids, id_parts, ids_as_text
+from aegis.logs.log_files import LogPart, log_digest, normalise_inputs, open_logs, part_digests, resolve_parts, total_digest
+from aegis.logs.reader import BackgroundObserver
+from aegis.logs.source import Source, learning_record
 from aegis.logs.split import SIDES, Split
-from aegis.logs.tables import check_table_path, write_table
-from aegis.logs.tidy import to_table
-from aegis.logs.writer import write_log
+from aegis.logs.writer import check_table_path, write_log, write_table
 
 __all__ = [
     "SIDES",
+    "BackgroundObserver",
     "Column",
     "Draft",
+    "LogChunks",
     "LogFile",
-    "Part",
+    "LogPart",
     "Source",
     "Split",
     "check_table_path",
+    "describe_order",
     "draft_problem",
+    "hash_ids",
+    "id_parts",
+    "ids_as_text",
     "learning_record",
     "log_digest",
+    "normalise_inputs",
     "open_logs",
     "part_digests",
     "read_contexts",
     "required_columns",
+    "resolve_parts",
     "to_table",
     "total_digest",
     "write_log",

@@ -1,4 +1,4 @@
-"""Contexts without a log: rows in which one decision is to be taken, for a policy to be asked."""
+"""Contexts without a log: one decision per row of a file, to ask a policy about."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ import numpy as np
 import pyarrow as pa
 
 from aegis.errors import LogError
-from aegis.logs.blocks import LogFile
-from aegis.logs.convert import convert
+from aegis.logs.columns import Column, Role, check_columns_present, column_key, level_columns
+from aegis.logs.conversion import convert_table
 from aegis.logs.findings import Findings
-from aegis.logs.formats import open_log
-from aegis.logs.places import stored
-from aegis.logs.propensities import around_base, check_available, check_columns, known_beforehand
-from aegis.logs.schema import Column, Role, check_present, column_key, level_columns
-from aegis.problem import AnyArray, Array, Batch, Level, LevelTable, Problem, Variable, chain
-from aegis.problem.places import Places
+from aegis.logs.formats.base import LogFile
+from aegis.logs.log_files import open_log
+from aegis.logs.object_store import locate
+from aegis.logs.propensities import base_distribution, check_available, check_distribution, declared_distribution
+from aegis.problem import AnyArray, Array, Batch, Level, LevelTable, Problem, RowOrigins, Variable, hypothetical_batch
 
 _BLOCK = 131072
 _WANTED = ("context", "action", "available")
@@ -33,7 +32,7 @@ def read_contexts(path: str | Path, problem: Problem, level: str) -> tuple[Batch
     file, row and column.
     """
     spec = problem.level(level)
-    place = stored(path)
+    place = locate(path)
     file = open_log(place)
     columns = _columns(problem, level)
     given = () if spec.propensity is None else spec.propensity.log_columns
@@ -43,10 +42,10 @@ def read_contexts(path: str | Path, problem: Problem, level: str) -> tuple[Batch
     own = [column for column in level_columns(spec) if column.role in ("incumbent", "base") and column.name in stated]
     compared = bool(own) and all(column.name in file.names for column in own)
     wanted = tuple({column.key: column for column in (*columns, *(legacy if known else ()), *(own if compared else ()))}.values())
-    check_present(wanted, file.names, str(place), file.dialect)
+    check_columns_present(wanted, file.names, str(place), file.dialect)
     raw = _read(file)
-    places = Places.following((str(place),), 0, 1, raw.num_rows)
-    rows = _Rows(convert(raw, wanted, {}, places, file.decimals), Findings(places))
+    places = RowOrigins.following((str(place),), 0, 1, raw.num_rows)
+    rows = _Rows(convert_table(raw, wanted, {}, places, file.decimals), Findings(places))
     batch = _batch(rows, problem, level)
     if known:
         table = batch.levels[level]
@@ -106,7 +105,7 @@ def _batch(found: _Rows, problem: Problem, level: str) -> Batch:
             if spec.actions.continuous:
                 continue
             check_available(spec, taken, masks.get(spec.name), spec.actions.column, report, "the action taken")
-    return chain(problem, level, found.table.num_rows, rows, index, masks)
+    return hypothetical_batch(problem, level, found.table.num_rows, rows, index, masks)
 
 
 def _legacy(table: LevelTable, rows: _Rows, level: Level) -> Array:
@@ -116,13 +115,13 @@ def _legacy(table: LevelTable, rows: _Rows, level: Level) -> Array:
         logged = rows.columns("propensity", given.columns, level)
         # No action has been taken: the likeliest one stands in for it where the checks want an action with a chance.
         likeliest = logged.argmax(axis=1).astype(np.int32)
-        check_columns(given.columns, logged, likeliest, table.available, rows.findings.add)
+        check_distribution(given.columns, logged, likeliest, table.available, rows.findings.add)
         return logged
     if given is not None and given.base is not None and given.epsilon is not None:
         base = rows.column("base", given.base, level)
         check_available(level, base, table.available, given.base, rows.findings.add, "the base action")
-        return around_base(base, given.epsilon, actions, table.available)
-    return known_beforehand(level, count, table.available)
+        return base_distribution(base, given.epsilon, actions, table.available)
+    return declared_distribution(level, count, table.available)
 
 
 def _with_incumbent(table: LevelTable, rows: _Rows, level: Level) -> LevelTable:
@@ -131,7 +130,7 @@ def _with_incumbent(table: LevelTable, rows: _Rows, level: Level) -> LevelTable:
     if own is None or own.base is None:
         columns = () if own is None else own.columns
         full = rows.columns("incumbent", columns, level)
-        check_columns(columns, full, full.argmax(axis=1).astype(np.int32), table.available, report)
+        check_distribution(columns, full, full.argmax(axis=1).astype(np.int32), table.available, report)
         return replace(table, incumbent=full)
     base = rows.column("base", own.base, level)
     if level.propensity is None or level.propensity.base != own.base or table.mu_full is None:

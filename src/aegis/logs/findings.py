@@ -1,4 +1,4 @@
-"""What is wrong with the rows of a block: the first of each kind, and how many more of it, in one message."""
+"""Wrong rows of a block in one message: the first row of each kind of finding, and how many more there are."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from aegis.errors import LogError
-from aegis.problem import AnyArray
-from aegis.problem.places import Places
+from aegis.problem import AnyArray, RowOrigins
 
-MOST = 10  # kinds that a message lists
+MOST_KINDS = 10  # kinds that a message lists
 
 
-class Report(Protocol):
+class RowReport(Protocol):
     """Takes note of wrong rows: indices (one or more), the column, and what to say about one of them."""
 
     def __call__(self, wrong: AnyArray, column: str, text: Callable[[int], str]) -> None:
@@ -25,7 +24,7 @@ class Report(Protocol):
 class Findings:
     """Kinds of findings in rows whose origin is known; one call of `add` is one kind."""
 
-    places: Places
+    places: RowOrigins
     _found: list[tuple[tuple[int, int], str]] = field(default_factory=list)
 
     def add(self, wrong: AnyArray, column: str, text: Callable[[int], str], more: bool = False) -> None:
@@ -42,9 +41,9 @@ class Findings:
         if not self._found:
             return
         lines = [line for _, line in sorted(self._found, key=lambda found: found[0])]
-        left = len(lines) - MOST
+        left = len(lines) - MOST_KINDS
         if left > 0:
-            lines = [*lines[:MOST], f"and {left} more kind{'s' if left > 1 else ''} of findings in these rows"]
+            lines = [*lines[:MOST_KINDS], f"and {left} more kind{'s' if left > 1 else ''} of findings in these rows"]
         raise LogError("\n".join(lines))
 
 
@@ -52,3 +51,9 @@ def _further(count: int, more: bool) -> str:
     if not count:
         return ""
     return f" (and {'at least ' if more else ''}{count:,} more row{'s' if count > 1 else ''} like it nearby)"
+
+
+def show_value(value: object) -> str:
+    """Return a value as messages show it: text in quotes, numbers as they are, long text cut."""
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."

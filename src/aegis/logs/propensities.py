@@ -1,4 +1,4 @@
-"""Action masks and propensities of one level: what the problem declares, made complete and checked."""
+"""Action masks and propensities of one level: completed from what the problem declares, and checked."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from aegis.logs.findings import Report
-from aegis.problem import AnyArray, Array, Ints, Level, at_atom
+from aegis.logs.findings import RowReport
+from aegis.problem import AnyArray, Array, Ints, Level, is_atom
 
-Mask = npt.NDArray[np.bool_]
+_Mask = npt.NDArray[np.bool_]
 
 SUM_TOLERANCE = 1e-6
 ROUND_OFF = 1e-9
@@ -18,7 +18,7 @@ _DENSITY = "a density is the probability per unit of the action, a finite number
 _ADVICE = "a propensity is the probability of the action taken, above 0 and at most 1"
 
 
-def uniform(count: int, actions: int, available: Mask | None) -> Array:
+def uniform_distribution(count: int, actions: int, available: _Mask | None) -> Array:
     """Return the uniform distribution over the available actions, `[n, A]`; nan where none is."""
     if available is None:
         return np.full((count, actions), 1.0 / actions)
@@ -26,21 +26,21 @@ def uniform(count: int, actions: int, available: Mask | None) -> Array:
         return available / available.sum(axis=1, keepdims=True)
 
 
-def known_beforehand(level: Level, count: int, available: Mask | None) -> Array:
+def declared_distribution(level: Level, count: int, available: _Mask | None) -> Array:
     """Return the distribution that the problem itself knows, `[n, A]`: fixed shares, or uniform over the available actions."""
     if level.propensity is not None and level.propensity.shares:
         return np.tile(np.asarray(level.propensity.shares, dtype=np.float64), (count, 1))
-    return uniform(count, level.actions.count, available)
+    return uniform_distribution(count, level.actions.count, available)
 
 
-def around_base(base: Ints, epsilon: float, actions: int, available: Mask | None) -> Array:
+def base_distribution(base: Ints, epsilon: float, actions: int, available: _Mask | None) -> Array:
     """Return `(1 - epsilon)` on the base action plus `epsilon` spread over the available ones, `[n, A]`."""
-    full = epsilon * uniform(base.size, actions, available)
+    full = epsilon * uniform_distribution(base.size, actions, available)
     full[np.arange(base.size), base] += 1.0 - epsilon
     return full
 
 
-def check_available(level: Level, action: Ints, available: Mask | None, column: str, report: Report, what: str) -> None:
+def check_available(level: Level, action: Ints, available: _Mask | None, column: str, report: RowReport, what: str) -> None:
     """Report actions (those taken, or the base actions: `what`) that are masked in their own row."""
     if available is None:
         return
@@ -54,7 +54,7 @@ def check_available(level: Level, action: Ints, available: Mask | None, column: 
     _check(~available[np.arange(action.size), action], column, report, text)
 
 
-def check_range(column: str, found: Array, report: Report, positive: bool = True) -> None:
+def check_probability_range(column: str, found: Array, report: RowReport, positive: bool = True) -> None:
     """Report what cannot be a probability: nan, negative, above 1 by more than round-off, and 0 if it must be `positive`.
 
     found `[n]`. What it may be instead (a log-probability, a percentage, a density) is read off all the values.
@@ -70,7 +70,7 @@ def check_range(column: str, found: Array, report: Report, positive: bool = True
     _check(above, column, report, lambda row: f"found {found[row]:.9g}, above 1: {_above(found, above)} {_ADVICE}")
 
 
-def check_density(column: str, found: Array, report: Report) -> None:
+def check_density(column: str, found: Array, report: RowReport) -> None:
     """Report what cannot be a density of an action that was taken: nan, infinite, 0 or negative. found `[n]`."""
     if found.min(initial=1.0) > 0 and found.max(initial=0.0) < np.inf:  # not if there is a nan
         return
@@ -82,7 +82,7 @@ def check_density(column: str, found: Array, report: Report) -> None:
     _check(below, column, report, lambda row: f"found {found[row]:g}, below 0: {logged} {_DENSITY}")
 
 
-def check_limits(column: str, found: Array, limits: tuple[float, float], report: Report) -> None:
+def check_within_limits(column: str, found: Array, limits: tuple[float, float], report: RowReport) -> None:
     """Report actions `[n]` outside their interval, but for round-off."""
     low, high = limits
     slack = ROUND_OFF * (high - low)
@@ -93,7 +93,7 @@ def check_limits(column: str, found: Array, limits: tuple[float, float], report:
     _check((found < low - slack) | (found > high + slack), column, report, text)
 
 
-def check_atoms(level: Level, column: str, value: Array, mu: Array, report: Report) -> None:
+def check_atoms(level: Level, column: str, value: Array, mu: Array, report: RowReport) -> None:
     """Report atoms `[n]` whose logged number is no probability: a density has been logged there."""
     if not level.actions.atoms:
         return
@@ -104,10 +104,10 @@ def check_atoms(level: Level, column: str, value: Array, mu: Array, report: Repo
             "probability, at most 1, not a density"
         )
 
-    _check(at_atom(level.actions, value) & (mu > 1 + ROUND_OFF), column, report, text)
+    _check(is_atom(level.actions, value) & (mu > 1 + ROUND_OFF), column, report, text)
 
 
-def check_columns(columns: Sequence[str], found: Array, action: Ints, available: Mask | None, report: Report) -> None:
+def check_distribution(columns: Sequence[str], found: Array, action: Ints, available: _Mask | None, report: RowReport) -> None:
     """Report distributions `[n, A]`, each entry in range, that are none: a sum other than 1, above 0 if masked, 0 if taken."""
     rows = np.arange(action.size)
     taken = found[rows, action]
@@ -138,7 +138,9 @@ def check_columns(columns: Sequence[str], found: Array, action: Ints, available:
     )
 
 
-def check_least(level: Level, column: str, taken: Array, full: Array | None, available: Mask | None, report: Report) -> None:
+def check_declared_minimum(
+    level: Level, column: str, taken: Array, full: Array | None, available: _Mask | None, report: RowReport
+) -> None:
     """Report propensities below what the problem promises of every available action. taken `[n]`, full `[n, A]` where known."""
     least = None if level.propensity is None else level.propensity.least
     if least is None:
@@ -161,7 +163,7 @@ def _negative(found: Array) -> str:
     return "is it a log-probability (then write exp of it)?"
 
 
-def _above(found: Array, above: Mask) -> str:
+def _above(found: Array, above: _Mask) -> str:
     known = found[~np.isnan(found)]
     if known.max() <= 100 and known.min() >= 0 and 2 * np.count_nonzero(above) > known.size:
         return "most values are, and none is above 100, so these look like percentages (then divide by 100);"
@@ -171,6 +173,6 @@ def _above(found: Array, above: Mask) -> str:
     )
 
 
-def _check(wrong: AnyArray, column: str, report: Report, text: Callable[[int], str]) -> None:
+def _check(wrong: AnyArray, column: str, report: RowReport, text: Callable[[int], str]) -> None:
     if wrong.any():
         report(np.flatnonzero(wrong), column, text)

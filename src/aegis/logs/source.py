@@ -1,27 +1,28 @@
-"""A log on disk or in memory, read as batches of whole episodes."""
+"""A log on disk, in a store or in memory, read as batches of whole episodes; and the record of what a policy learned from it.
+
+The record names split, side and units, and holds fingerprints. A certificate uses the other side, and refuses units that
+it recognises under any name.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from aegis.errors import LogError, SettingError, choose
-from aegis.logs.ahead import ahead
-from aegis.logs.grouping import group
-from aegis.logs.keyed_log import with_row_numbers
-from aegis.logs.parts import Given, Part, parts_of, taken_in
-from aegis.logs.pieces import Pieces
-from aegis.logs.placing import find_cut
-from aegis.logs.plan import Plan
-from aegis.logs.schema import check_present, column_key, required_columns
-from aegis.logs.spans import Span, bundled
-from aegis.logs.split import SIDES, Split
-from aegis.logs.streaming import gathered, joined, whole_episodes
-from aegis.logs.survey import Survey, survey
-from aegis.problem import Batch, Problem
+from aegis.errors import LogError, SettingError, check_choice
+from aegis.logs.chunks import LogChunks
+from aegis.logs.columns import check_columns_present, column_key, required_columns
+from aegis.logs.episodes import group_episodes
+from aegis.logs.formats.base import FileRange, bundle_ranges
+from aegis.logs.log_files import LogInput, LogPart, normalise_inputs, part_digests, resolve_parts, total_digest, with_row_numbers
+from aegis.logs.reader import LogSurvey, ReadPlan, gather_episodes, join_tables, prefetch, survey_log, whole_episodes
+from aegis.logs.split import SIDES, Split, find_cut
+from aegis.problem import Batch, EpisodeFingerprints, Problem, TraceCollector, content_digest, episode_hashes, path_digest
 
-PIECE_ROWS = 131072  # of a block of a piece: several processes have blocks in memory
-ROWS = 163840  # of a block: much larger ones take more memory, smaller ones more time for each row
+CHUNK_BLOCK_ROWS = 131072  # of a block of a piece: several processes have blocks in memory
+
+BLOCK_ROWS = 163840  # of a block: much larger ones take more memory, smaller ones more time for each row
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +40,17 @@ class Source:
     that are read together; nothing is skipped or clipped.
     """
 
-    paths: Given | Sequence[Given]
+    paths: LogInput | Sequence[LogInput]
     problem: Problem
-    _seen: dict[object, Survey] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _seen: dict[object, LogSurvey] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "paths", taken_in(self.paths))
+        object.__setattr__(self, "paths", normalise_inputs(self.paths))
 
     @property
-    def files(self) -> tuple[Part, ...]:
+    def files(self) -> tuple[LogPart, ...]:
         """Return the parts of the log, folders and patterns resolved; raises LogError if there are none."""
-        return parts_of(self.paths)
+        return resolve_parts(self.paths)
 
     @property
     def names(self) -> frozenset[str]:
@@ -64,7 +65,7 @@ class Source:
         return {file.name: file.dialect for file in opened if file.dialect}
 
     def batches(
-        self, columns: Sequence[str] = (), rows: int = ROWS, side: str | None = None, split: Split | None = None
+        self, columns: Sequence[str] = (), rows: int = BLOCK_ROWS, side: str | None = None, split: Split | None = None
     ) -> Generator[Batch, None, None]:
         """Yield batches of whole episodes, of at most `rows` rows and one episode together.
 
@@ -82,41 +83,41 @@ class Source:
         plan = self._plan(columns)
         stream = self._stream(plan, rows)
         # What fits into one batch is not worth a thread.
-        batches = stream if plan.survey.rows <= rows else ahead(stream)
+        batches = stream if plan.survey.rows <= rows else prefetch(stream)
         if side is None or split is None:
             return batches
-        choose(side, SIDES, "side of a split")
+        check_choice(side, SIDES, "side of a split")
         return self._one_side(batches, side, self.placed(split))
 
     @property
     def long(self) -> bool:
         """Say whether the log will be read in pieces, as far as its files tell without being read."""
-        spans = [(Span(0, stretch), stretch.rows or 0) for part in self.files for stretch in part.open().stretches()]
-        return len(bundled(spans, sum(rows for _, rows in spans))) > 1
+        spans = [(FileRange(0, stretch), stretch.rows or 0) for part in self.files for stretch in part.open().stretches()]
+        return len(bundle_ranges(spans, sum(rows for _, rows in spans))) > 1
 
     @property
     def uncut(self) -> bool:
         """Say whether the log, now that it was read, turned out not to have pieces: one process reads it, where it was asked."""
         found = next(reversed(self._seen.values()), None)
-        return found is not None and (not found.contiguous or len(bundled(found.spans, found.rows)) < 2)
+        return found is not None and (not found.contiguous or len(bundle_ranges(found.spans, found.rows)) < 2)
 
-    def pieces(self, columns: Sequence[str] = ()) -> Pieces | None:
+    def pieces(self, columns: Sequence[str] = ()) -> LogChunks | None:
         """Return the log in pieces that can be read by themselves; None if it is short, or the rows of an episode are scattered.
 
         Pieces of one log are always the same.
         """
         plan = self._plan(columns)
-        spans = bundled(plan.survey.spans, plan.survey.rows)
+        spans = bundle_ranges(plan.survey.spans, plan.survey.rows)
         if len(spans) < 2 or not plan.survey.contiguous:
             return None
-        return Pieces(plan, self.problem, tuple(spans), PIECE_ROWS, self.files)
+        return LogChunks(plan, self.problem, tuple(spans), CHUNK_BLOCK_ROWS, self.files)
 
     def read(self, columns: Sequence[str] = (), side: str | None = None, split: Split | None = None) -> Batch:
         """Return the whole log, or one side of it, as one batch, episodes in the order in which they first appear."""
         if (side is None) != (split is None):
             raise SettingError(f"give 'side' and 'split' together, or neither; found side {side!r} and split {split!r}")
         plan = self._plan(columns)
-        whole = group(joined(list(plan.tables(ROWS))), plan.columns, self.problem, plan.names)
+        whole = group_episodes(join_tables(list(plan.tables(BLOCK_ROWS))), plan.columns, self.problem, plan.names)
         if side is None or split is None:
             return whole
         return next(self._one_side(iter([whole]), side, self.placed(split)))
@@ -129,7 +130,8 @@ class Source:
         if split.kind != "time" or split.cut is not None:
             return split
         return replace(
-            split, cut=find_cut(self._plan(()).only("episode", "cluster", "time").tables(ROWS), self.problem, split.fraction)
+            split,
+            cut=find_cut(self._plan(()).only("episode", "cluster", "time").tables(BLOCK_ROWS), self.problem, split.fraction),
         )
 
     def _one_side(self, batches: Iterator[Batch], side: str, split: Split) -> Generator[Batch, None, None]:
@@ -147,24 +149,58 @@ class Source:
                 f"(share to learn from: {split.fraction:g}); give more episodes, or another share"
             )
 
-    def _stream(self, plan: Plan, rows: int) -> Generator[Batch, None, None]:
+    def _stream(self, plan: ReadPlan, rows: int) -> Generator[Batch, None, None]:
         keys = [column_key("episode", name) for name in self.problem.episode]
         if plan.survey.contiguous:
             for table in whole_episodes(plan.tables(rows), keys):
-                yield group(table, plan.columns, self.problem, plan.names)
+                yield group_episodes(table, plan.columns, self.problem, plan.names)
             return
-        with gathered(plan.tables(rows), keys, plan.survey.rows, rows) as tables:
+        with gather_episodes(plan.tables(rows), keys, plan.survey.rows, rows) as tables:
             for table in whole_episodes(tables, keys):
-                yield group(table, plan.columns, self.problem, plan.names)
+                yield group_episodes(table, plan.columns, self.problem, plan.names)
 
-    def _plan(self, extra: Sequence[str]) -> Plan:
+    def _plan(self, extra: Sequence[str]) -> ReadPlan:
         parts = self.files
         columns = required_columns(self.problem, extra)
         opened = with_row_numbers([part.open() for part in parts], self.problem.episode)
         for file in opened:
-            check_present(columns, file.names, file.name, file.dialect)
+            check_columns_present(columns, file.names, file.name, file.dialect)
         # A second pass over the same files need not look again; a file that was written in between is another file.
         key = (columns, *[part.stamp() for part in parts])
         if key not in self._seen:
-            self._seen[key] = survey(opened, columns, ROWS)
-        return Plan(opened, columns, self._seen[key])
+            self._seen[key] = survey_log(opened, columns, BLOCK_ROWS)
+        return ReadPlan(opened, columns, self._seen[key])
+
+
+def learning_record(source: Source, split: Split) -> dict[str, Any]:
+    """Return split, side, columns of the units, fingerprints and digests of the log, as plain data; reads the prior side once."""
+    problem, placed = source.problem, source.placed(split)
+    return {
+        "split": placed.describe(),
+        "side": "prior",
+        "units": {"episode": list(problem.episode), "cluster": _plain(problem.cluster), "time": problem.time},
+        "fingerprints": _fingerprints(source, placed),
+        "log": _log(source),
+    }
+
+
+def _plain(cluster: str | tuple[str, ...] | None) -> str | list[str] | None:
+    return list(cluster) if isinstance(cluster, tuple) else cluster
+
+
+def _fingerprints(source: Source, split: Split) -> dict[str, Any]:
+    """Return which episodes and decisions were learned from: a certificate knows them again whatever they are called then."""
+    found = []
+    tracing = TraceCollector(path_digest(source.problem))
+    for batch in source.batches(side="prior", split=split):
+        found.append(episode_hashes(batch))
+        tracing.add(batch)
+    return {**EpisodeFingerprints.among(found, content_digest(source.problem)).plain(), "traces": tracing.done().plain()}
+
+
+def _log(source: Source) -> dict[str, Any]:
+    """Return the parts of the log by name and digest, and the digest of them all (that of `log_digest`)."""
+    parts = source.files
+    digests = part_digests(parts)
+    names = [part.name for part in parts]
+    return {"files": names, "digests": [digest.hex() for digest in digests], "digest": total_digest(digests).hex()}

@@ -1,14 +1,15 @@
-"""Splitting a log into the side to learn from and the side to certify on, whole units at a time.
+"""The split of a log into a training split and a certification split, whole units at a time.
 
-A unit is an episode, or the cluster of dependent episodes where the problem names one. Ids are taken by their text: the number 7
-and the text "7" are one id, because the same log written as CSV and as Parquet must be split alike; "007" is another one. Dates
-count to the microsecond, whatever the file's resolution. An id of several columns is hashed column by column.
+A unit is an episode, or the cluster of dependent episodes where the problem names one. Ids are taken by their text: the
+number 7 and the text "7" are one id, because the same log written as CSV and as Parquet must be split alike; "007" is
+another one. Dates count to the microsecond, whatever the file's resolution. An id of several columns is hashed column by
+column.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -16,16 +17,19 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from aegis.errors import LogError, SettingError, choose
-from aegis.logs.convert import plain
-from aegis.logs.keys import hashes, id_parts
-from aegis.logs.texts import TEXT
+from aegis.errors import LogError, SettingError, check_choice
+from aegis.logs.column_values import TEXT_TYPE, decode_column
+from aegis.logs.columns import column_key
+from aegis.logs.ids import IdHashes, hash_ids, id_parts, ids_as_text
 from aegis.problem import AnyArray, Batch, Problem
 
 Side = Literal["prior", "certify"]
+
 SIDES: tuple[Side, ...] = ("prior", "certify")  # learned from, certified on
-KINDS = ("hash", "time")
-Cut = int | float | str
+
+SPLIT_KINDS = ("hash", "time")
+
+TimeCut = int | float | str
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +45,10 @@ class Split:
     kind: str = "hash"
     key: str = "aegis"
     fraction: float = 0.5
-    cut: Cut | None = None
+    cut: TimeCut | None = None
 
     def __post_init__(self) -> None:
-        choose(self.kind, KINDS, "kind of split")
+        check_choice(self.kind, SPLIT_KINDS, "kind of split")
         share = self.fraction
         if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share < 1:
             raise SettingError(
@@ -63,18 +67,18 @@ class Split:
         Raises LogError if a split by time meets a log without times, SettingError if its cut has not been found yet.
         """
         if self.kind == "time":
-            return earlier(_times(problem, batch), self.cut)
+            return is_before_cut(_times(problem, batch), self.cut)
         ids = batch.episode if problem.cluster is None else batch.cluster
         if ids is None:
             raise LogError(
                 f"the problem has the cluster '{problem.cluster_name}', the batch has none; a split keeps clusters whole"
             )
-        found = hashes([pa.array([self.key], TEXT), *[id_text(part) for part in id_parts(ids)]])
+        found = hash_ids([pa.array([self.key], TEXT_TYPE), *[ids_as_text(part) for part in id_parts(ids)]])
         return found < np.uint64(int(self.fraction * 2**64))
 
     def on_side(self, side: str, problem: Problem, batch: Batch) -> npt.NDArray[np.bool_]:
         """Return which episodes of a batch are on a side, `bool[E]`."""
-        choose(side, SIDES, "side of a split")
+        check_choice(side, SIDES, "side of a split")
         prior = self.prior(problem, batch)
         return prior if side == "prior" else ~prior
 
@@ -92,15 +96,7 @@ class Split:
         return cls(**description)
 
 
-def id_text(values: AnyArray) -> pa.Array:
-    """Return ids as the text they are hashed by."""
-    column = pa.array(values)
-    if pa.types.is_timestamp(column.type) or pa.types.is_date(column.type):
-        column = column.cast(pa.timestamp("us"), safe=False)
-    return plain(pa.chunked_array([column])).cast(TEXT)
-
-
-def cut_at(times: AnyArray, fraction: float) -> Cut:
+def choose_cut(times: AnyArray, fraction: float) -> TimeCut:
     """Return the time before which the share `fraction` of the units lies, at most; units of one time stay together.
 
     times: one for each unit, in any order. Raises LogError if that leaves a side empty.
@@ -116,7 +112,7 @@ def cut_at(times: AnyArray, fraction: float) -> Cut:
     return _recorded(cut)
 
 
-def earlier(times: AnyArray, cut: Cut | None) -> npt.NDArray[np.bool_]:
+def is_before_cut(times: AnyArray, cut: TimeCut | None) -> npt.NDArray[np.bool_]:
     """Return which times lie before the cut, `bool[n]`."""
     if cut is None:
         raise SettingError("the cut of this split in time has not been found yet; find it once with Source.placed(split)")
@@ -144,14 +140,14 @@ def _times(problem: Problem, batch: Batch) -> AnyArray:
     return check_times(batch.time, problem.time)
 
 
-def _recorded(cut: Any) -> Cut:
+def _recorded(cut: Any) -> TimeCut:
     """Return a cut as plain data that compares the same when read back."""
     if isinstance(cut, np.datetime64):
         return str(cut)
     return int(cut) if isinstance(cut, np.integer) else float(cut)
 
 
-def _comparable(cut: Cut) -> Any:
+def _comparable(cut: TimeCut) -> Any:
     if isinstance(cut, str):
         try:
             return np.datetime64(cut)
@@ -160,3 +156,54 @@ def _comparable(cut: Cut) -> Any:
     if isinstance(cut, bool) or not isinstance(cut, int | float) or not math.isfinite(cut):
         raise SettingError(f"the cut of a split in time is a number or a date and time, found {cut!r}")
     return cut
+
+
+def find_cut(tables: Iterable[pa.Table], problem: Problem, fraction: float) -> TimeCut:
+    """Return the time before which the share `fraction` of the episodes starts, from converted tables of ids and times.
+
+    An episode starts at the earliest time in its rows. Rows may come in any order and in any blocks: a hash and a time are kept
+    for each episode of a block, and sorted at the end.
+    Raises LogError if the problem names no time, if a side would be empty, or if a cluster has episodes on both sides: what
+    its later episodes taught would be known on the prior side, and what its earlier ones taught on the other.
+    """
+    if problem.time is None:
+        raise LogError("a split in time needs to know when episodes started: name the column under 'time' in the problem file")
+    times: list[AnyArray] = []
+    clusters: list[IdHashes] = []
+    parts: list[IdHashes] = []
+    for table in tables:
+        ids = _hashes(table, "episode", problem.episode)
+        when = decode_column(table[column_key("time", problem.time)]).to_numpy(zero_copy_only=False)
+        first = _earliest_rows(ids, check_times(when, problem.time))
+        parts.append(ids[first])
+        times.append(when[first])
+        if problem.cluster is not None:
+            clusters.append(_hashes(table, "cluster", problem.cluster_columns)[first])
+    first = _earliest_rows(np.concatenate(parts), np.concatenate(times))
+    starts = np.concatenate(times)[first]
+    cut = choose_cut(starts, fraction)
+    if problem.cluster is not None:
+        _refuse_straddling(np.concatenate(clusters)[first], is_before_cut(starts, cut), problem.cluster_columns, cut)
+    return cut
+
+
+def _earliest_rows(ids: IdHashes, times: AnyArray) -> AnyArray:
+    """Return for each id the row with the earliest time."""
+    order = np.lexsort((times, ids))
+    ordered = ids[order]
+    return order[np.concatenate([[True], ordered[1:] != ordered[:-1]])]
+
+
+def _hashes(table: pa.Table, role: str, names: Iterable[str]) -> IdHashes:
+    return hash_ids([decode_column(table[column_key(role, name)]) for name in names])  # type: ignore[arg-type]
+
+
+def _refuse_straddling(clusters: IdHashes, before: AnyArray, columns: Sequence[str], cut: TimeCut) -> None:
+    both = np.intersect1d(clusters[before], clusters[~before])
+    if both.size:
+        named = ", ".join(f"'{column}'" for column in columns)
+        raise LogError(
+            f"{both.size} of the {np.unique(clusters).size} clusters (column{'s' * (len(columns) > 1)} {named}) have "
+            f"episodes before and after the cut, {cut}; a split in time needs clusters that lie on one side of it: "
+            "take another share, or split by hash, which keeps clusters whole"
+        )

@@ -1,4 +1,4 @@
-"""Writing batches to a Parquet file that `Source` reads back."""
+"""Write batches to a Parquet file that `Source` reads back, and result tables to Parquet or CSV."""
 
 from __future__ import annotations
 
@@ -7,14 +7,36 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 
 from aegis.errors import LogError, OutputError
-from aegis.files import written_aside
-from aegis.logs.convert import plain
-from aegis.logs.keys import Hashes, hashes
-from aegis.logs.tidy import to_table
+from aegis.files import atomic_write
+from aegis.logs.batch_table import to_table
+from aegis.logs.column_values import decode_column
+from aegis.logs.ids import IdHashes, hash_ids
 from aegis.problem import Batch, Problem
+
+TABLE_ENDINGS = (".parquet", ".pq", ".csv")
+
+
+def check_table_path(path: str | Path) -> None:
+    """Raise OutputError unless the name ends as a table does."""
+    if Path(path).suffix.lower() not in TABLE_ENDINGS:
+        raise OutputError(
+            f"cannot write {path}: a table is written as Parquet or CSV; let its name end in {' or '.join(TABLE_ENDINGS)}"
+        )
+
+
+def write_table(table: pa.Table, path: str | Path) -> None:
+    """Write a table in one step, as the ending of its name says; in CSV what is missing is an empty field."""
+    check_table_path(path)
+    with atomic_write(path) as aside:
+        if Path(path).suffix.lower() == ".csv":
+            pyarrow.csv.write_csv(table, aside)
+        else:
+            pq.write_table(table, aside, compression="zstd")
+
 
 _ENDINGS = (".parquet", ".pq")
 
@@ -29,9 +51,9 @@ def write_log(batches: Batch | Iterable[Batch], problem: Problem, path: str | Pa
     target = Path(path)
     if target.suffix.lower() not in _ENDINGS:
         raise OutputError(f"cannot write {target}: a log is written as Parquet; let its name end in {' or '.join(_ENDINGS)}")
-    with written_aside(target) as aside:
+    with atomic_write(target) as aside:
         writer: pq.ParquetWriter | None = None
-        seen: list[Hashes] = []
+        seen: list[IdHashes] = []
         try:
             for batch in [batches] if isinstance(batches, Batch) else batches:
                 if not len(batch):
@@ -49,12 +71,12 @@ def write_log(batches: Batch | Iterable[Batch], problem: Problem, path: str | Pa
         _refuse_repeated(seen, target)
 
 
-def _episode_hashes(batch: Batch, problem: Problem) -> Hashes:
+def _episode_hashes(batch: Batch, problem: Problem) -> IdHashes:
     parts = [batch.episode[name] for name in problem.episode] if batch.episode.dtype.names else [batch.episode]
-    return hashes([plain(pa.chunked_array([pa.array(part)])) for part in parts])
+    return hash_ids([decode_column(pa.chunked_array([pa.array(part)])) for part in parts])
 
 
-def _refuse_repeated(seen: list[Hashes], target: Path) -> None:
+def _refuse_repeated(seen: list[IdHashes], target: Path) -> None:
     ordered = np.sort(np.concatenate(seen))
     repeated = int(np.count_nonzero(ordered[1:] == ordered[:-1]))
     if repeated:

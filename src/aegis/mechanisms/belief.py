@@ -1,4 +1,8 @@
-"""The mechanism-factorised belief: one posterior per learnable mechanism (the paper's section 5.2)."""
+"""The mechanism-factorised belief: one posterior per learnable mechanism (the paper's section 5.2).
+
+For a masked level inside the scope the belief also learns which actions will be available, because a planner at an outer
+level must not count on inner actions that its own choice closes.
+"""
 
 from __future__ import annotations
 
@@ -6,25 +10,80 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 
-from aegis.errors import GraphError, SettingError, choose
-from aegis.mechanisms.availability import (
-    availability_name,
-    availability_parents,
-    availability_rows,
-    availability_target,
-    masked_levels,
-)
-from aegis.mechanisms.cells import Cells
+from aegis.errors import GraphError, SettingError, check_choice
+from aegis.mechanisms.base import FeatureMap, Mechanism, MechanismDraw, MechanismState
+from aegis.mechanisms.cell_tables import Cells
 from aegis.mechanisms.encoding import Encoder, Scaling, rows_of_mechanisms
-from aegis.mechanisms.feature_map import FeatureMap
 from aegis.mechanisms.features import FEATURES
 from aegis.mechanisms.fourier import Fourier
-from aegis.mechanisms.mechanism import Function, Mechanism, State
+from aegis.mechanisms.model_settings import ModelSettings
 from aegis.mechanisms.regression import Regression
-from aegis.mechanisms.settings import ModelSettings
-from aegis.problem import Actions, AnyArray, Array, Batch, Level, Problem, Rows, Variable
+from aegis.problem import Actions, AnyArray, Array, Batch, Level, Problem, Rows, Variable, augmented_context
 from aegis.rng import stream
+
+CLOSED_THRESHOLD = 0.5
+
+
+def availability_name(level: str) -> str:
+    """Return the name under which a belief keeps the availability of a level."""
+    return f"available({level})"
+
+
+def masked_levels(problem: Problem, scope: Iterable[str] | None) -> list[Level]:
+    """Return the masked levels that a planner for `scope` has to imagine: those below its outermost level."""
+    inside = problem.scope(scope)
+    top = max((problem.index(name) for name in inside), default=0)
+    return [level for level in problem.levels if level.masked and problem.index(level.name) < top]
+
+
+def availability_target(level: Level) -> Variable:
+    """Return the indicators of closed actions as a vector variable."""
+    return Variable(availability_name(level.name), "vector", level.available)
+
+
+def availability_parents(problem: Problem, level: str) -> tuple[Variable, ...]:
+    """Return everything known at a decision: contexts at and above it, actions above it."""
+    outer = problem.above(level)
+    found = [variable for spec in outer for variable in (*spec.context, spec.actions.variable)]
+    return (*found, *problem.level(level).context)
+
+
+def availability_rows(problem: Problem, batch: Batch, level: str) -> tuple[Rows, AnyArray]:
+    """Return what was known at each decision, and the indicators `[n, A]` of its closed actions."""
+    table = batch.levels[level]
+    closed = np.zeros((len(table), problem.level(level).actions.count))
+    if table.available is not None:
+        closed = (~table.available).astype(np.float64)
+    return augmented_context(problem, batch, level), closed
+
+
+def predict_open_actions(function: MechanismDraw, rows: Rows, count: int) -> npt.NDArray[np.bool_]:
+    """Return which actions a drawn belief expects to be open, `[S, n, A]`; where it expects none, the likeliest one."""
+    closed: Array = function.mean(rows, count)
+    return (closed < CLOSED_THRESHOLD) | (closed == closed.min(axis=-1, keepdims=True))
+
+
+def predict_open_probabilities(function: MechanismDraw, rows: Rows, count: int) -> Array:
+    """Return the probability under a drawn belief that each action will be open, `[S, n, A]`; one of them above 0."""
+    chances = 1.0 - np.clip(function.mean(rows, count), 0.0, 1.0)
+    none = chances.max(axis=-1, keepdims=True) <= 0
+    return np.where(none, 1.0, chances)
+
+
+def expected_best(values: Array, chances: Array) -> Array:
+    """Return E[best open action] `[S, n]` for values `[S, n, A]` when actions open independently, given that one is open.
+
+    Sorted from the best down, action k is the one taken if it is open and all better ones are closed.
+    """
+    order = np.argsort(-values, axis=-1, kind="stable")
+    ranked = np.take_along_axis(np.broadcast_to(chances, values.shape), order, axis=-1)
+    all_better_closed = np.cumprod(1.0 - ranked, axis=-1)
+    reach = np.concatenate([np.ones((*values.shape[:-1], 1)), all_better_closed[..., :-1]], axis=-1) * ranked
+    total = np.sum(reach * np.take_along_axis(values, order, axis=-1), axis=-1)
+    return total / reach.sum(axis=-1)
+
 
 MOST_CROSSED = 12  # inputs up to which availability is learned with products of inputs
 
@@ -33,7 +92,7 @@ MOST_CROSSED = 12  # inputs up to which availability is learned with products of
 class Theta:
     """S joint draws of all mechanisms: the paper's theta. Draws of different mechanisms are independent."""
 
-    functions: Mapping[str, Function]
+    functions: Mapping[str, MechanismDraw]
     count: int
 
     @property
@@ -48,8 +107,8 @@ class Belief:
 
     problem: Problem
     mechanisms: Mapping[str, Mechanism]
-    prior: Mapping[str, State]
-    states: Mapping[str, State]
+    prior: Mapping[str, MechanismState]
+    states: Mapping[str, MechanismState]
 
     def update(self, batch: Batch) -> Belief:
         """Return the belief after a batch of episodes: a closed-form update per mechanism."""
@@ -73,7 +132,7 @@ class Belief:
 
     def predict(self, name: str, rows: Rows, count: int) -> tuple[Array, Array, Array]:
         """Return mean, variance of the mean and variance of a new value, `[n, q]`, of one mechanism at `count` rows."""
-        choose(name, self.mechanisms, "mechanism")
+        check_choice(name, self.mechanisms, "mechanism")
         return self.mechanisms[name].predict(self.states[name], rows, count)
 
     def kl(self, scope: Iterable[str] | None = None) -> float:
@@ -119,7 +178,7 @@ def build_belief(
     """
     chosen = settings or ModelSettings()
     for name in scalings or {}:
-        choose(name, problem.variables, "variable to scale")
+        check_choice(name, problem.variables, "variable to scale")
     chosen.check_names(problem)
     wanted = _structure(problem, chosen.structure, problem.mechanisms(scope))
     _check(problem, scope)

@@ -1,4 +1,4 @@
-"""From named rows to regression inputs: scaling of numbers, indicators of categories."""
+"""Regression inputs from named rows: scalings of numbers, indicators of categories, and the rows a mechanism learns from."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from aegis.errors import SettingError
-from aegis.problem import AnyArray, Array, Batch, Problem, Rows, Variable, augmented
+from aegis.problem import AnyArray, Array, Batch, Problem, Rows, Variable, augmented_context
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +183,7 @@ def rows_of_mechanisms(problem: Problem, batch: Batch, targets: Iterable[str]) -
         context = batch.levels[level].context
         results = target not in context  # outcome and reward come after the action, contexts before it
         if (level, results) not in gathered:
-            rows = augmented(problem, batch, level, with_action=results)
+            rows = augmented_context(problem, batch, level, with_action=results)
             if results and problem.outcome is not None and batch.outcome is not None:
                 rows[problem.outcome.name] = batch.outcome
             gathered[level, results] = rows

@@ -1,7 +1,7 @@
-"""Feature maps: what a regression sees of its parents, and what it expects to see when a parent is noisy.
+"""Linear and polynomial feature maps, and the table FEATURES of all maps by name.
 
 A mechanism is linear in its features, so the expectation of a mechanism over Gaussian noise on its parents is the same
-linear function of the expected features. Each map therefore knows its own Gaussian expectation in closed form.
+linear function of the expected features.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from aegis.errors import SettingError
-from aegis.mechanisms.feature_map import FeatureMap
+from aegis.mechanisms.base import FeatureMap
 from aegis.mechanisms.fourier import Fourier
 from aegis.problem import Array
 

@@ -1,9 +1,7 @@
-"""Random Fourier features (Rahimi and Recht 2007): a regression on them is a Gaussian process with an RBF kernel, cut to D terms.
+"""Random Fourier features (Rahimi and Recht 2007): a Gaussian process with an RBF kernel, cut to D terms.
 
-Posteriors are updated with 64-bit features. Planning evaluates the drawn functions at very many points and only compares
-values, so there trigonometry is done in 32 bits, which is many times faster and moves values by about 1e-6 of their scale. How
-32-bit sums are rounded depends on how many points are evaluated together. `ExactFourier` is for values that must not depend on
-that, such as the predictions behind evidence.
+Posteriors use 64-bit features. Planning evaluates drawn functions at very many points and only compares values, so it uses
+32-bit cosines.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from aegis.errors import SettingError
-from aegis.mechanisms.feature_map import FeatureMap
+from aegis.mechanisms.base import FeatureMap
 from aegis.problem import Array
 from aegis.rng import stream
 

@@ -1,7 +1,7 @@
 """A mechanism as a Normal-Inverse-Gamma regression on a feature map.
 
-Real and vector targets are regressed as they are (standardised if a scaling is given). A categorical target is regressed
-through its indicators: the Gibbs posterior under the Brier loss. A draw is then clipped to the simplex.
+Real and vector targets are regressed as they are, standardised if a scaling is given. A categorical target is regressed
+through its indicators: the Gibbs posterior under the Brier loss.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from aegis.errors import SettingError
+from aegis.mechanisms.base import FeatureMap
 from aegis.mechanisms.encoding import Encoder, Scaling
-from aegis.mechanisms.feature_map import FeatureMap
-from aegis.mechanisms.nig import NIG, Draw, check_tempering
+from aegis.mechanisms.normal_inverse_gamma import NIG, Draw, check_tempering
 from aegis.problem import AnyArray, Array, Rows, Variable
 
 
@@ -139,13 +139,13 @@ class RegressionDraw:
 
     def _weights(self) -> Array:
         scaling = self.spec.scaling
-        return in_units(self.drawn.weights, scaling.scale, scaling.centre, self.spec.features.intercept)
+        return to_target_units(self.drawn.weights, scaling.scale, scaling.centre, self.spec.features.intercept)
 
     def _probable(self, means: Array) -> Array:
         return simplex(means) if self.spec.target.kind == "categorical" else means
 
 
-def in_units(weights: Array, scale: Array, centre: Array, intercept: int) -> Array:
+def to_target_units(weights: Array, scale: Array, centre: Array, intercept: int) -> Array:
     """Return weights `[S, D, q]` whose regression is in the target's units: `scale` times the old one, plus `centre`.
 
     Scaling a few weights instead of all predictions saves two passes over the latter.

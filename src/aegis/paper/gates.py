@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from aegis.handover.gates import GateKind, register_gate
-from aegis.handover.pac_bayes import PacBayes, PacBayesSettings
-from aegis.handover.published import Published, PublishedSettings
+from aegis.handover import GateKind, register_gate
+from aegis.paper.pac_bayes_gate import PacBayesGate, PacBayesSettings
+from aegis.paper.published_gate import PublishedGate, PublishedSettings
 
 PAPER_GATES: Mapping[str, GateKind] = {
-    "pac-bayes": GateKind(PacBayes, PacBayesSettings),
-    "published": GateKind(Published, PublishedSettings),
+    "pac-bayes": GateKind(PacBayesGate, PacBayesSettings),
+    "published": GateKind(PublishedGate, PublishedSettings),
 }
 
 

@@ -2,26 +2,16 @@
 
 from collections.abc import Callable
 
-from aegis.planning.bernoulli_mix import BernoulliMix
-from aegis.planning.by_level import ByLevel
-from aegis.planning.commits import COMMITS, Commit
-from aegis.planning.d_optimal import DOptimal
-from aegis.planning.effort import suited
-from aegis.planning.greedy import Greedy
-from aegis.planning.ids import Ids
-from aegis.planning.information import Information
-from aegis.planning.integration import Integration
-from aegis.planning.kinds import KINDS, load_policy, load_rewards
-from aegis.planning.lcb import Lcb
-from aegis.planning.planned import Planned, plan
-from aegis.planning.planned_values import PlannedValues
+from aegis.planning.base import Choice, EachDraw, OneParticle, Rule, best_actions, check_count, mask_closed
+from aegis.planning.composite_rules import BernoulliMix, ByLevel
+from aegis.planning.information_rules import DOptimal, Ids, Information, TopK
+from aegis.planning.integration import COARSE, FINE, MOST_FINE, Integration, default_integration
+from aegis.planning.planned_policy import COMMITS, Commit, Planned, plan_policy
+from aegis.planning.planned_runs import PlannedRuns
 from aegis.planning.recursion import Recursion
-from aegis.planning.rules import Choice, Rule
 from aegis.planning.states import States
-from aegis.planning.thompson import Thompson
-from aegis.planning.together import Together
-from aegis.planning.top_k import TopK
-from aegis.planning.ucb import Ucb
+from aegis.planning.value_models import POLICY_KINDS, LikelihoodRanks, PessimisticValues, PlannedValues, load_policy, load_rewards
+from aegis.planning.value_rules import Greedy, Lcb, Thompson, ThompsonChoice, Ucb
 
 # Rules by name; `ByLevel` composes two of them and is therefore not one of them.
 RULES: dict[str, Callable[..., Rule]] = {
@@ -36,7 +26,41 @@ RULES: dict[str, Callable[..., Rule]] = {
 }
 
 __all__ = [
-    "COMMITS", "KINDS", "RULES", "BernoulliMix", "ByLevel", "Choice", "Commit", "DOptimal", "Greedy", "Ids", "Information",
-    "Integration", "Lcb", "Planned", "PlannedValues", "Recursion", "Rule", "States", "Thompson", "Together", "TopK", "Ucb",
-    "load_policy", "load_rewards", "plan", "suited",
-]  # fmt: skip
+    "COARSE",
+    "COMMITS",
+    "FINE",
+    "MOST_FINE",
+    "POLICY_KINDS",
+    "RULES",
+    "BernoulliMix",
+    "ByLevel",
+    "Choice",
+    "Commit",
+    "DOptimal",
+    "EachDraw",
+    "Greedy",
+    "Ids",
+    "Information",
+    "Integration",
+    "Lcb",
+    "LikelihoodRanks",
+    "OneParticle",
+    "PessimisticValues",
+    "Planned",
+    "PlannedRuns",
+    "PlannedValues",
+    "Recursion",
+    "Rule",
+    "States",
+    "Thompson",
+    "ThompsonChoice",
+    "TopK",
+    "Ucb",
+    "best_actions",
+    "check_count",
+    "default_integration",
+    "load_policy",
+    "load_rewards",
+    "mask_closed",
+    "plan_policy",
+]

@@ -1,8 +1,7 @@
 """The recursive value function (the paper's R-recursion) for any number of levels and any scope.
 
-`R^(l)(a, c~)` is the expected reward below a level-l decision: the mean reward at the innermost level; further out the
-expectation, over the next level's contexts, of the best action there if that level is in scope, and of the legacy's mean if
-it is not.
+`R^(l)(a, c~)` is the expected reward below a level-l decision. Equal decisions are planned once, the others in blocks that
+fit into memory.
 """
 
 from __future__ import annotations
@@ -14,13 +13,22 @@ import numpy as np
 import numpy.typing as npt
 
 from aegis.errors import SettingError
-from aegis.mechanisms import Function, Theta
-from aegis.mechanisms.availability import availability_name, expected_best, open_actions, open_chances
+from aegis.mechanisms import (
+    MechanismDraw,
+    RegressionDraw,
+    StackedDraw,
+    Theta,
+    availability_name,
+    expected_best,
+    predict_open_actions,
+    predict_open_probabilities,
+)
 from aegis.planning.integration import Integration, Method
 from aegis.planning.states import States, legacy_probabilities
 from aegis.problem import Array, Policy, Problem, Rows, Scope
 
-Mask = Callable[[Rows], npt.NDArray[np.bool_]]
+OpenMask = Callable[[Rows], npt.NDArray[np.bool_]]
+
 # Hypothetical innermost decisions, times particles, that are held at once: with many levels or actions one state alone unfolds
 # into more. Runs in lockstep are planned together up to 2^18 of them, a run alone beyond, so that both are cut alike.
 AT_ONCE = 2**20
@@ -41,7 +49,7 @@ class Recursion:
     legacy: Policy | None = None
     affine: bool = False
     integration: Integration = field(default_factory=Integration)
-    masks: Mapping[str, Mask] = field(default_factory=dict)
+    masks: Mapping[str, OpenMask] = field(default_factory=dict)
 
     def values(self, level: str, states: States) -> Array:
         """Return R^(level) for every action in every state, `[S, n, A]`, larger is better (costs are negated)."""
@@ -108,7 +116,7 @@ class Recursion:
     def _signed(self, rewards: Array) -> Array:
         return rewards if self.problem.reward.goal == "maximise" else -rewards
 
-    def _each(self, function: Function, states: States) -> Array:
+    def _each(self, function: MechanismDraw, states: States) -> Array:
         """Return a mechanism's mean for every innermost action, `[S, n, A, q]`."""
         actions = self.problem.innermost.actions
         if actions.column in function.parents:
@@ -120,8 +128,8 @@ class Recursion:
         """Return what a controlled decision is worth `[S, n]`: its best open action, on average over what may be open."""
         learned = None if level in self.masks else self.theta.functions.get(availability_name(level))
         if learned is not None:
-            return expected_best(values, open_chances(learned, states.rows, states.count))
-        return _open(self._mask(level, states), values).max(axis=-1)
+            return expected_best(values, predict_open_probabilities(learned, states.rows, states.count))
+        return _mask_values(self._mask(level, states), values).max(axis=-1)
 
     def _mask(self, level: str, states: States) -> npt.NDArray[np.bool_] | None:
         """Return which actions would be available, `[1 or S, n, A]`, None for all; SettingError if a state has none.
@@ -130,7 +138,7 @@ class Recursion:
         """
         if level not in self.masks:
             learned = self.theta.functions.get(availability_name(level))
-            return None if learned is None else open_actions(learned, states.rows, states.count)
+            return None if learned is None else predict_open_actions(learned, states.rows, states.count)
         mask = self.masks[level](states.rows)
         if not mask.any(axis=-1).all():
             raise SettingError(f"level '{level}': the mask leaves no action in some states; a decision needs at least one")
@@ -178,6 +186,50 @@ class Recursion:
         return self.legacy
 
 
-def _open(mask: npt.NDArray[np.bool_] | None, values: Array) -> Array:
+def _mask_values(mask: npt.NDArray[np.bool_] | None, values: Array) -> Array:
     """Return the values with -inf where an action is not available."""
     return values if mask is None else np.where(mask, values, -np.inf)
+
+
+BLOCK = 2**25  # features of hypothetical decisions, times particles, that are held in memory at once
+
+DISTINCT_FROM = 64  # decisions from which equal ones are looked for
+
+
+def values_in_blocks(recursion: Recursion, level: str, states: States, block: int = BLOCK) -> Array:
+    """Return `recursion.values`, `[S, n, A]`, with at most about `block` features in memory."""
+    # Innermost decisions unfold into nothing: planning them costs no more than comparing them.
+    if states.count >= DISTINCT_FROM and recursion.problem.child(level) is not None:
+        some, places = distinct_states(states)
+        if some.count < states.count:
+            return values_in_blocks(recursion, level, some, block)[:, places]
+    rows = max(1, block // (recursion.size(level) * recursion.theta.count * largest_feature_count(recursion.theta)))
+    parts = [recursion.values(level, states.part(i, i + rows)) for i in range(0, max(1, states.count), rows)]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
+
+
+def distinct_states(states: States) -> tuple[States, npt.NDArray[np.int64]]:
+    """Return the states that differ from each other, in order of first appearance, and which of them each state is, `[n]`.
+
+    States on which particles disagree are taken as they are.
+    """
+    columns = [*states.rows.values(), *states.index.values()]
+    if not columns or any(len(column) > 1 for column in columns):
+        return states, np.arange(states.count)
+    numbers = [column[0].reshape(states.count, -1).astype(np.float64) for column in columns]
+    table = np.concatenate(numbers, axis=1) + 0.0  # makes -0 the same as 0
+    _, first, places = np.unique(table, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(order.size)
+    kept = first[order]
+    rows = {name: values[:, kept] for name, values in states.rows.items()}
+    index = {name: values[:, kept] for name, values in states.index.items()}
+    return States(rows, index, kept.size), rank[places.reshape(-1)]
+
+
+def largest_feature_count(theta: Theta) -> int:
+    """Return the largest number of features of a drawn regression; a table has one."""
+    regressions = [drawn for drawn in theta.functions.values() if isinstance(drawn, RegressionDraw | StackedDraw)]
+    weights = [drawn.drawn.weights if isinstance(drawn, RegressionDraw) else drawn.weights for drawn in regressions]
+    return max((found.shape[1] for found in weights), default=1)

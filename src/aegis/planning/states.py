@@ -1,4 +1,4 @@
-"""Hypothetical decisions: what a planner supposes to be known when it scores actions."""
+"""Hypothetical decisions: what a planner assumes to be known when it scores actions, and the legacy's probabilities there."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from aegis.policies import Hybrid, Legacy, Uniform, path_full
-from aegis.problem import AnyArray, Array, Batch, Level, Policy, Problem, Rows, Scope, augmented, chain
+from aegis.problem import AnyArray, Array, Batch, Level, Policy, Problem, Rows, Scope, augmented_context, hypothetical_batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class States:
     def of(cls, problem: Problem, batch: Batch, level: str) -> States:
         """Return the states of the decisions of a batch at `level`."""
         above = batch.ancestors(level)
-        rows = {name: values[None] for name, values in augmented(problem, batch, level).items()}
+        rows = {name: values[None] for name, values in augmented_context(problem, batch, level).items()}
         index = {name: batch.levels[name].action[above[name]][None] for name in above if name != level}
         return cls(rows, index, len(batch.levels[level]))
 
@@ -79,7 +79,7 @@ def legacy_probabilities(
     flat_rows = {name: _flat(values, particles) for name, values in known.items()}
     flat_index = {name: _flat(values, particles) for name, values in chosen.items()}
     flat_mask = {} if available is None else {level: _flat(available, particles)}
-    batch = chain(problem, level, particles * states.count, flat_rows, flat_index, flat_mask)
+    batch = hypothetical_batch(problem, level, particles * states.count, flat_rows, flat_index, flat_mask)
     if legacy.weights.size > 1 and scope:
         anybody = Legacy(problem, {name: Uniform() for name in problem.names})  # tells nothing about the legacy's particle
         legacy = Hybrid(problem, scope, anybody, legacy)

@@ -1,56 +1,71 @@
 """Policies: the controller in charge, candidates, mixtures and hybrids of them, and their folders."""
 
-from aegis.policies.capped import Capped, cap
-from aegis.policies.columns import TargetColumns
-from aegis.policies.contrast import Cell, Difference, LevelContrast, contrast, level_chances, lookup
-from aegis.policies.floored import Floored
-from aegis.policies.full_columns import FullColumns, columns_read
-from aegis.policies.functions import Function, load_callable
-from aegis.policies.hybrid import Hybrid
-from aegis.policies.incumbent import (
+from aegis.policies.base import (
+    LevelRule,
+    Mask,
+    checked_number,
+    linear_predictor,
+    one_hot,
+    open_actions,
+    problem_of,
+    require_storable,
+    table_of,
+    uniform_over,
+    visible_variables,
+)
+from aegis.policies.callables import Function, load_callable
+from aegis.policies.composites import Capped, Floored, Hybrid, capped_probabilities, check_cap
+from aegis.policies.contrast import (
+    LevelContrast,
+    LookupCell,
+    PolicyDifference,
+    contrast_policies,
+    level_probabilities,
+    lookup_table,
+)
+from aegis.policies.legacy import Legacy, Logged
+from aegis.policies.linear_rules import Gaussian, Natural, Nearest
+from aegis.policies.mixture import (
+    Mixture,
+    path_full,
+    path_posterior,
+    path_taken,
+    sequential_full,
+    sequential_posterior,
+    sequential_taken,
+    sums_before,
+)
+from aegis.policies.policy_folder import (
+    POLICIES,
+    load_record,
+    policy_digest,
+    policy_from_bytes,
+    policy_to_bytes,
+    read_policy,
+    read_stored,
+    save_policy,
+)
+from aegis.policies.rules import LEVEL_RULES, Constant, Epsilon, Shares, Sign, Softmax, Uniform, rule_from_description
+from aegis.policies.smoothing import draw_numbers, probability_taken, refuse_undecided, without_atoms
+from aegis.policies.stated_incumbent import (
+    INCUMBENT_ROUND_OFF,
     StatedIncumbent,
     exploration_rate,
+    incumbent_misfit,
     known_incumbent,
     stated_levels,
     with_incumbent,
     without_exploration,
 )
-from aegis.policies.kinds import POLICIES
-from aegis.policies.legacy import Legacy
-from aegis.policies.logged import Logged
-from aegis.policies.mixture import (
-    Mixture,
-    path_full,
-    path_taken,
-    path_weights,
-    sequential_full,
-    sequential_taken,
-    sequential_weights,
-)
-from aegis.policies.rules import (
-    RULES,
-    Constant,
-    Epsilon,
-    Gaussian,
-    Natural,
-    Nearest,
-    Rule,
-    Shares,
-    Sign,
-    Softmax,
-    Uniform,
-    rule_of,
-)
-from aegis.policies.state import State, Storable
-from aegis.policies.store import load_policy, load_record, load_stored, pack, policy_digest, save_policy, unpack
+from aegis.policies.target_columns import FullColumns, TargetColumns, policy_columns
+from aegis.problem import State, Storable
 
 __all__ = [
+    "INCUMBENT_ROUND_OFF",
+    "LEVEL_RULES",
     "POLICIES",
-    "RULES",
     "Capped",
-    "Cell",
     "Constant",
-    "Difference",
     "Epsilon",
     "Floored",
     "FullColumns",
@@ -59,42 +74,59 @@ __all__ = [
     "Hybrid",
     "Legacy",
     "LevelContrast",
+    "LevelRule",
     "Logged",
+    "LookupCell",
+    "Mask",
     "Mixture",
     "Natural",
     "Nearest",
-    "Rule",
+    "PolicyDifference",
     "Shares",
     "Sign",
     "Softmax",
-    "State",
     "StatedIncumbent",
-    "Storable",
     "TargetColumns",
     "Uniform",
-    "cap",
-    "columns_read",
-    "contrast",
+    "capped_probabilities",
+    "check_cap",
+    "checked_number",
+    "contrast_policies",
+    "draw_numbers",
     "exploration_rate",
+    "incumbent_misfit",
     "known_incumbent",
-    "level_chances",
+    "level_probabilities",
+    "linear_predictor",
     "load_callable",
-    "load_policy",
     "load_record",
-    "load_stored",
-    "lookup",
-    "pack",
+    "lookup_table",
+    "one_hot",
+    "open_actions",
     "path_full",
+    "path_posterior",
     "path_taken",
-    "path_weights",
+    "policy_columns",
     "policy_digest",
-    "rule_of",
+    "policy_from_bytes",
+    "policy_to_bytes",
+    "probability_taken",
+    "problem_of",
+    "read_policy",
+    "read_stored",
+    "refuse_undecided",
+    "require_storable",
+    "rule_from_description",
     "save_policy",
     "sequential_full",
+    "sequential_posterior",
     "sequential_taken",
-    "sequential_weights",
     "stated_levels",
-    "unpack",
+    "sums_before",
+    "table_of",
+    "uniform_over",
+    "visible_variables",
     "with_incumbent",
+    "without_atoms",
     "without_exploration",
 ]

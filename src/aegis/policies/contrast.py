@@ -1,27 +1,81 @@
-"""Where a policy differs from the incumbent in the contexts of a log: by level, by bin of the context, and as a lookup table.
+"""Where a policy differs from the incumbent in the contexts of a log: by level, by bin of context, as a lookup table.
 
-Each level is read as if it alone were handed over: a mixture counts with the weights of its particles, whatever was done above.
+Each level is read as if it alone were handed over.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
-from aegis.errors import choose
-from aegis.policies.bins import Binned, binned
-from aegis.policies.incumbent import StatedIncumbent
-from aegis.policies.smoothed import at_taken
-from aegis.policies.support import table_of, visible
-from aegis.problem import AnyArray, Array, Batch, Level, LevelTable, Policy, Problem
+from aegis.errors import SettingError, check_choice, did_you_mean
+from aegis.policies.base import table_of, visible_variables
+from aegis.policies.smoothing import probability_taken
+from aegis.policies.stated_incumbent import StatedIncumbent
+from aegis.problem import AnyArray, Array, Batch, Level, LevelTable, Policy, Problem, Variable, augmented_context
+
+MOST_VALUES = 12  # of a numeric action: with more, its values are cut into bins like a context
+
+
+@dataclass(frozen=True, slots=True)
+class BinnedVariable:
+    """One number or category of n decisions, cut into bins: `codes` `i64[n]` into `labels`."""
+
+    name: str
+    labels: tuple[str, ...]
+    codes: AnyArray
+
+
+def bin_variables(
+    problem: Problem, batch: Batch, level: str, names: tuple[str, ...] | None = None, bins: int = 4
+) -> list[BinnedVariable]:
+    """Return the variables of the decisions at `level` in bins: those named, or the level's own contexts.
+
+    Numbers are cut at quantiles of the batch, categories and numeric actions of few values are kept; a vector gives one entry
+    for each coordinate. Raises SettingError for a variable that is not known when the level decides.
+    """
+    if bins < 1:
+        raise SettingError(f"there is at least one bin, found {bins}")
+    known = visible_variables(problem, level)
+    wanted = tuple(variable.name for variable in problem.level(level).context) if names is None else names
+    rows = augmented_context(problem, batch, level)
+    found: list[BinnedVariable] = []
+    for name in wanted:
+        if name not in known:
+            listed = ", ".join(known) or "nothing"
+            raise SettingError(
+                f"level '{level}' does not look at '{name}'{did_you_mean(name, known)}; known when it decides: {listed}"
+            )
+        found += _variable(known[name], rows[name], bins)
+    return found
+
+
+def _variable(variable: Variable, values: AnyArray, bins: int) -> list[BinnedVariable]:
+    if variable.kind == "categorical":
+        return [BinnedVariable(variable.name, tuple(str(value) for value in variable.values), values.astype(np.int64))]
+    columns = values.reshape(len(values), -1).T
+    return [_numbers(name, column, bins) for name, column in zip(variable.columns, columns, strict=True)]
+
+
+def _numbers(name: str, values: Array, bins: int) -> BinnedVariable:
+    distinct = np.unique(values)
+    if distinct.size <= MOST_VALUES:
+        return BinnedVariable(name, tuple(f"{value:.4g}" for value in distinct), np.searchsorted(distinct, values))
+    edges = np.unique(np.quantile(values, np.linspace(0, 1, bins + 1)[1:-1]))
+    cuts = [f"{edge:.3g}" for edge in edges]
+    inside = [f"{low} to {high}" for low, high in itertools.pairwise(cuts)]
+    labels = (f"below {cuts[0]}", *inside, f"from {cuts[-1]}") if cuts else ("all",)
+    return BinnedVariable(name, labels, np.searchsorted(edges, values, side="right"))
+
 
 TIE = 1e-9  # probabilities closer than this are equally likely
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class PolicyDifference:
     """How much the policy differs over some decisions.
 
     total_variation: mean of half the summed absolute difference of the two distributions; where only the taken action's
@@ -40,7 +94,7 @@ class BinDifference:
 
     variable: str
     label: str
-    difference: Difference
+    difference: PolicyDifference
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +105,14 @@ class LevelContrast:
     """
 
     level: str
-    overall: Difference
+    overall: PolicyDifference
     bins: tuple[BinDifference, ...]
     policy: Array
     comparator: Array | None
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class LookupCell:
     """One row of a lookup table: bins by variable, how many decisions, mean probabilities `[A]` of policy and comparator."""
 
     level: str
@@ -68,16 +122,18 @@ class Cell:
     comparator: Array | None
 
 
-def contrast(problem: Problem, policy: Policy, batch: Batch, levels: Iterable[str], bins: int = 4) -> list[LevelContrast]:
+def contrast_policies(
+    problem: Problem, policy: Policy, batch: Batch, levels: Iterable[str], bins: int = 4
+) -> list[LevelContrast]:
     """Return, level by level, where the policy differs from the incumbent in the contexts of a batch; else from the logger."""
     found = []
     for level in levels:
-        table, chances = table_of(batch, level), level_chances(policy, level, batch)
-        other = comparator_chances(problem, level, batch)
-        apart, favourite = _apart(chances, other, problem.level(level), table)
+        table, chances = table_of(batch, level), level_probabilities(policy, level, batch)
+        other = comparator_probabilities(problem, level, batch)
+        apart, favourite = _distance(chances, other, problem.level(level), table)
         parts = [
             BinDifference(axis.name, label, _difference(axis.codes == code, apart, favourite))
-            for axis in binned(problem, batch, level, None, bins)
+            for axis in bin_variables(problem, batch, level, None, bins)
             for code, label in enumerate(axis.labels)
             if (axis.codes == code).any()
         ]
@@ -88,29 +144,29 @@ def contrast(problem: Problem, policy: Policy, batch: Batch, levels: Iterable[st
     return found
 
 
-def lookup(
+def lookup_table(
     problem: Problem, policy: Policy, batch: Batch, levels: Iterable[str], by: tuple[str, ...] = (), bins: int = 4
-) -> list[Cell]:
+) -> list[LookupCell]:
     """Return mean action probabilities in every cell of context bins that the batch reaches.
 
     by: variables that make up the cells, those of them that a level knows when it decides; without any, the level's own
     contexts. Raises SettingError for a variable that no level looks at.
     """
     asked = tuple(levels)
-    known = {level: visible(problem, level) for level in asked}
+    known = {level: visible_variables(problem, level) for level in asked}
     for name in by:
-        choose(name, dict.fromkeys(found for names in known.values() for found in names), "variable to look up by")
-    found: list[Cell] = []
+        check_choice(name, dict.fromkeys(found for names in known.values() for found in names), "variable to look up by")
+    found: list[LookupCell] = []
     for level in asked:
-        table, chances = table_of(batch, level), level_chances(policy, level, batch)
-        other = comparator_chances(problem, level, batch)
+        table, chances = table_of(batch, level), level_probabilities(policy, level, batch)
+        other = comparator_probabilities(problem, level, batch)
         names = tuple(name for name in by if name in known[level]) if by else None
-        axes = binned(problem, batch, level, names, bins)
+        axes = bin_variables(problem, batch, level, names, bins)
         codes, places = _joint(axes, len(table))
         for cell, first in enumerate(places):
             inside = codes == cell
             found.append(
-                Cell(
+                LookupCell(
                     level,
                     {axis.name: axis.labels[axis.codes[first]] for axis in axes},
                     int(inside.sum()),
@@ -121,12 +177,12 @@ def lookup(
     return found
 
 
-def level_chances(policy: Policy, level: str, batch: Batch) -> Array:
+def level_probabilities(policy: Policy, level: str, batch: Batch) -> Array:
     """Return the policy's distribution at a level handed over alone, `[n, A]`: particles count with their weights."""
     return np.einsum("s,sna->na", policy.weights, policy.full(level, batch))
 
 
-def comparator_chances(problem: Problem, level: str, batch: Batch) -> Array | None:
+def comparator_probabilities(problem: Problem, level: str, batch: Batch) -> Array | None:
     """Return the distribution `[n, A]` of the incumbent at a level, of the logger if none is stated; None if it is not known."""
     incumbent = StatedIncumbent(problem)
     if level in incumbent.levels and not problem.level(level).actions.continuous:
@@ -134,22 +190,22 @@ def comparator_chances(problem: Problem, level: str, batch: Batch) -> Array | No
     return table_of(batch, level).mu_full
 
 
-def _apart(chances: Array, other: Array | None, level: Level, table: LevelTable) -> tuple[Array, AnyArray | None]:
+def _distance(chances: Array, other: Array | None, level: Level, table: LevelTable) -> tuple[Array, AnyArray | None]:
     """Return total variation `[n]` (or its estimate) and whether the favourites differ `[n]` (None if not known)."""
     if other is None:
-        weight = at_taken(chances[None], level, table)[0] / table.mu_taken
+        weight = probability_taken(chances[None], level, table)[0] / table.mu_taken
         return np.maximum(1.0 - weight, 0.0), None
     likeliest = other >= other.max(axis=1, keepdims=True) - TIE
     favourite = chances.argmax(axis=1)
     return 0.5 * np.abs(chances - other).sum(axis=1), ~likeliest[np.arange(len(table)), favourite]
 
 
-def _difference(chosen: AnyArray, apart: Array, favourite: AnyArray | None) -> Difference:
+def _difference(chosen: AnyArray, apart: Array, favourite: AnyArray | None) -> PolicyDifference:
     share = None if favourite is None else float(favourite[chosen].mean())
-    return Difference(int(chosen.sum()), float(apart[chosen].mean()), share)
+    return PolicyDifference(int(chosen.sum()), float(apart[chosen].mean()), share)
 
 
-def _joint(axes: list[Binned], count: int) -> tuple[AnyArray, AnyArray]:
+def _joint(axes: list[BinnedVariable], count: int) -> tuple[AnyArray, AnyArray]:
     """Return the cell `[n]` of each decision, counted over the cells that occur, and the first decision of each cell."""
     joint = np.zeros(count, dtype=np.int64)
     for axis in axes:

@@ -1,4 +1,4 @@
-"""The controller in charge, as a known rule at every level."""
+"""The legacy (behaviour policy): as a known rule at every level, and as the log recorded it."""
 
 from __future__ import annotations
 
@@ -8,13 +8,52 @@ from typing import ClassVar
 
 import numpy as np
 
-from aegis.errors import PolicyError, nearest
-from aegis.policies.interval_rules import density_of, quantile_of
-from aegis.policies.rules import Rule, rule_of
-from aegis.policies.smoothed import at_taken, exact_actions
-from aegis.policies.state import State
-from aegis.policies.support import table_of, visible
-from aegis.problem import Array, Batch, Problem, augmented
+from aegis.errors import PolicyError, did_you_mean
+from aegis.policies.base import LevelRule, table_of, visible_variables
+from aegis.policies.rules import rule_from_description
+from aegis.policies.smoothing import density_of, exact_actions, probability_taken, quantile_of, refuse_undecided
+from aegis.problem import Array, Batch, Problem, State, augmented_context
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """The propensities in the batch; one particle. A propensity missing from the log stays nan.
+
+    It cannot act: on a batch under construction nothing has been recorded, and PolicyError says so.
+    """
+
+    kind: ClassVar[str] = "logged"
+    problem: Problem
+
+    @property
+    def weights(self) -> Array:
+        """Return `[1]`."""
+        return np.ones(1)
+
+    def taken(self, level: str, batch: Batch) -> Array:
+        """Return `[1, n]`."""
+        table = table_of(batch, level)
+        refuse_undecided(level, table)
+        return table.mu_taken[None]
+
+    def full(self, level: str, batch: Batch) -> Array:
+        """Return `[1, n, A]`; PolicyError if only the taken action's propensity was recorded."""
+        recorded = table_of(batch, level).mu_full
+        if recorded is None:
+            raise PolicyError(
+                f"level '{level}': the batch does not hold the probabilities of all actions; log one column per action "
+                "(propensity: columns), or describe the controller as a known policy"
+            )
+        return recorded[None]
+
+    def state(self) -> State:
+        """Return the kind alone: everything else is in the batch."""
+        return State(self.kind)
+
+    @classmethod
+    def restore(cls, state: State, problem: Problem) -> Logged:
+        """Build the policy from its state."""
+        return cls(problem)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,21 +65,21 @@ class Legacy:
 
     kind: ClassVar[str] = "legacy"
     problem: Problem
-    rules: Mapping[str, Rule]
+    rules: Mapping[str, LevelRule]
 
     def __post_init__(self) -> None:
         names = self.problem.names
         for name in self.rules:
             if name not in names:
-                raise PolicyError(f"legacy: there is no level '{name}'{nearest(name, names)}; levels: {', '.join(names)}")
+                raise PolicyError(f"legacy: there is no level '{name}'{did_you_mean(name, names)}; levels: {', '.join(names)}")
         missing = [name for name in names if name not in self.rules]
         if missing:
             raise PolicyError(f"legacy: every level needs a rule; none for {', '.join(missing)}")
         object.__setattr__(self, "rules", {name: self.rules[name] for name in names})
         for name, rule in self.rules.items():
-            if isinstance(rule, type) or not isinstance(rule, Rule):
+            if isinstance(rule, type) or not isinstance(rule, LevelRule):
                 raise PolicyError(f"legacy: level '{name}' needs a rule such as Uniform(), found {rule!r}")
-            rule.check(self.problem.level(name), visible(self.problem, name))
+            rule.check(self.problem.level(name), visible_variables(self.problem, name))
 
     @property
     def weights(self) -> Array:
@@ -50,21 +89,21 @@ class Legacy:
     def full(self, level: str, batch: Batch) -> Array:
         """Return `[1, n, A]`."""
         spec, table = self.problem.level(level), table_of(batch, level)
-        rows = augmented(self.problem, batch, level)
+        rows = augmented_context(self.problem, batch, level)
         return self.rules[level].probabilities(spec, rows, len(table), table.available)[None]
 
     def taken(self, level: str, batch: Batch) -> Array:
         """Return `[1, n]`."""
         spec, table = self.problem.level(level), table_of(batch, level)
         if spec.actions.continuous:
-            rows = augmented(self.problem, batch, level)
+            rows = augmented_context(self.problem, batch, level)
             return density_of(self.rules[level], spec, rows, len(table), exact_actions(level, table))[None]
-        return at_taken(self.full(level, batch), self.problem.level(level), table_of(batch, level))
+        return probability_taken(self.full(level, batch), self.problem.level(level), table_of(batch, level))
 
     def drawn(self, level: str, batch: Batch, uniform: Array) -> Array:
         """Return the number `[1, n]` taken from an interval for uniform numbers `[n]`."""
         spec, table = self.problem.level(level), table_of(batch, level)
-        return quantile_of(self.rules[level], spec, augmented(self.problem, batch, level), len(table), uniform)[None]
+        return quantile_of(self.rules[level], spec, augmented_context(self.problem, batch, level), len(table), uniform)[None]
 
     def state(self) -> State:
         """Return the rules as plain data."""
@@ -73,4 +112,4 @@ class Legacy:
     @classmethod
     def restore(cls, state: State, problem: Problem) -> Legacy:
         """Build the policy from its state."""
-        return cls(problem, {name: rule_of(description) for name, description in state.setting("rules").items()})
+        return cls(problem, {name: rule_from_description(description) for name, description in state.setting("rules").items()})

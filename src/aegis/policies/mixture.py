@@ -1,25 +1,74 @@
 """Particle mixtures: one frozen policy is drawn per episode and acts at all its levels.
 
 As a sequence of conditional policies a mixture reads `pi_l = sum_n q_n pi_{n,l}`, where q is the posterior over the
-particles given actions already taken. *Path* form conditions on the actions above a decision: the product over the levels of
-a path is `E_n[prod_l pi_{n,l}]`. *Sequential* form conditions on all earlier actions of the episode: the product over all its
-decisions is `E_n[prod pi_n]`. Multiplying averages over particles instead would be wrong.
+particles given actions already taken: those on the decision's own path, or all earlier ones in depth-first order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
 from aegis.errors import PolicyError
-from aegis.policies.order import sums_before
-from aegis.policies.smoothed import drawn
-from aegis.policies.state import State, problem_of, storable
-from aegis.policies.support import table_of
-from aegis.problem import Array, Batch, Policy, Problem, Scope
+from aegis.policies.base import problem_of, require_storable, table_of
+from aegis.policies.smoothing import draw_numbers
+from aegis.problem import AnyArray, Array, Batch, Policy, Problem, Scope, State
+
+
+def decision_positions(batch: Batch) -> dict[str, AnyArray]:
+    """Return for each level the depth-first position `[n]` of its decisions among all decisions of the batch."""
+    above = {name: batch.ancestors(name) for name in batch.levels}
+    found: dict[str, AnyArray] = {}
+    for name, table in batch.levels.items():
+        rows = np.arange(len(table))
+        place = rows.copy()
+        for other in batch.levels:
+            if other == name:
+                continue
+            if other in above[name]:  # an outer level: its decisions up to and including the one above
+                place += above[name][other] + 1
+            else:  # an inner level: its decisions below earlier siblings
+                place += np.searchsorted(above[other][name], rows, side="left")
+        found[name] = place
+    return found
+
+
+def sums_before(batch: Batch, values: Mapping[str, Array]) -> dict[str, Array]:
+    """Return for every decision the sum `[S, n]` of `values` `[S, n]` over the earlier decisions of its episode, by level.
+
+    Each episode is added up on its own, so that the result does not depend on which other episodes are in the batch.
+    -inf is allowed and absorbs what comes later in the episode.
+    """
+    places = decision_positions(batch)
+    particles = next(iter(values.values())).shape[0]
+    episodes = np.arange(len(batch))
+    starts = np.zeros(len(batch), dtype=np.int64)
+    lengths = np.zeros(len(batch), dtype=np.int64)
+    for name in batch.levels:
+        owner = batch.episode_of(name)
+        starts += np.searchsorted(owner, episodes, side="left")
+        lengths += np.bincount(owner, minlength=len(batch))
+    total = int(lengths.sum())
+    flat = np.zeros((particles, total))
+    for name, place in places.items():
+        flat[:, place] = values[name]
+    before = np.zeros((particles, total))
+    # Episodes of similar length are padded to one width (a power of two), which costs at most twice the memory.
+    widths = 2 ** np.frexp(lengths - 1.0)[1]
+    for width in np.unique(widths[lengths > 1]):
+        chosen = (widths == width) & (lengths > 1)
+        steps = np.arange(width)
+        index = starts[chosen, None] + steps
+        inside = steps < lengths[chosen, None]
+        padded = np.where(inside, flat[:, np.minimum(index, total - 1)], 0.0)
+        running = np.cumsum(padded, axis=2)
+        later = inside[:, 1:]
+        before[:, index[:, 1:][later]] = running[:, :, :-1][:, later]
+    return {name: before[:, place] for name, place in places.items()}
+
 
 SUM_TOLERANCE = 1e-6
 
@@ -69,11 +118,11 @@ class Mixture:
     def drawn(self, level: str, batch: Batch, uniform: Array) -> Array:
         """Return the number `[S, n]` taken from an interval for uniform numbers `[n]`."""
         spec = self.problem.level(level)
-        return np.concatenate([drawn(policy, spec, batch, uniform) for policy in self.policies])
+        return np.concatenate([draw_numbers(policy, spec, batch, uniform) for policy in self.policies])
 
     def state(self) -> State:
         """Return shares and members, in order."""
-        members = {str(i): storable(policy, f"member {i + 1} of the mixture") for i, policy in enumerate(self.policies)}
+        members = {str(i): require_storable(policy, f"member {i + 1} of the mixture") for i, policy in enumerate(self.policies)}
         return State(self.kind, {"shares": list(self.shares)}, members=members)
 
     @classmethod
@@ -85,7 +134,7 @@ class Mixture:
         return mixture
 
 
-def path_weights(policy: Policy, level: str, batch: Batch, scope: Scope | None = None) -> Array:
+def path_posterior(policy: Policy, level: str, batch: Batch, scope: Scope | None = None) -> Array:
     """Return the posterior `[S, n]` over the particles given the actions above each decision at `level`.
 
     `q_n ~ p_n prod_{m above level} pi_{n,m}(a_m | c~_m)`, over the levels of `scope` only if one is given: where another policy
@@ -107,15 +156,15 @@ def path_weights(policy: Policy, level: str, batch: Batch, scope: Scope | None =
 
 def path_full(policy: Policy, level: str, batch: Batch, scope: Scope | None = None) -> Array:
     """Return `pi_l` `[n, A]`: the distribution over the actions given the actions above; 0 where these are impossible."""
-    return _blend(path_weights(policy, level, batch, scope), policy.full(level, batch))
+    return _blend(path_posterior(policy, level, batch, scope), policy.full(level, batch))
 
 
 def path_taken(policy: Policy, level: str, batch: Batch, scope: Scope | None = None) -> Array:
     """Return `pi_l` `[n]` of the action taken, given the actions above it."""
-    return _blend(path_weights(policy, level, batch, scope), policy.taken(level, batch))
+    return _blend(path_posterior(policy, level, batch, scope), policy.taken(level, batch))
 
 
-def sequential_weights(policy: Policy, level: str, batch: Batch, scope: Scope | None = None) -> Array:
+def sequential_posterior(policy: Policy, level: str, batch: Batch, scope: Scope | None = None) -> Array:
     """Return the posterior `[S, n]` over the particles given all earlier actions of the episode (at levels in `scope`).
 
     Earlier means depth first: an outer decision before its subtree, siblings in row order. Of a batch under construction
@@ -130,12 +179,12 @@ def sequential_weights(policy: Policy, level: str, batch: Batch, scope: Scope | 
 
 def sequential_full(policy: Policy, level: str, batch: Batch, scope: Scope | None = None) -> Array:
     """Return `[n, A]`: the distribution over the actions given all earlier actions of the episode."""
-    return _blend(sequential_weights(policy, level, batch, scope), policy.full(level, batch))
+    return _blend(sequential_posterior(policy, level, batch, scope), policy.full(level, batch))
 
 
 def sequential_taken(policy: Policy, level: str, batch: Batch) -> Array:
     """Return `[n]`: the probability of the action taken, given all earlier actions of the episode."""
-    return _blend(sequential_weights(policy, level, batch), policy.taken(level, batch))
+    return _blend(sequential_posterior(policy, level, batch), policy.taken(level, batch))
 
 
 def _decided_logs(policy: Policy, level: str, batch: Batch) -> Array:

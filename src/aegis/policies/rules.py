@@ -1,40 +1,318 @@
-"""The single-level rules by name.
+"""Single-level rules, and the table LEVEL_RULES of all rules by name.
 
-Every rule returns a distribution over the actions that are available. To add one: a frozen dataclass with the three
-methods of `Rule` in a file of its own, entered in `RULES`.
+Every rule returns a distribution over the available actions. To add one, write a frozen dataclass with the three methods of
+`LevelRule` and enter it in the table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Any
 
-from aegis.errors import SettingError, choose
-from aegis.policies.deterministic import Constant, Nearest, Sign
-from aegis.policies.exploring import Epsilon, Uniform
-from aegis.policies.gaussian import Gaussian
-from aegis.policies.natural import Natural
-from aegis.policies.rule import Rule
-from aegis.policies.shares import Shares
-from aegis.policies.softmax import Softmax
+import numpy as np
 
-__all__ = [
-    "RULES",
-    "Constant",
-    "Epsilon",
-    "Gaussian",
-    "Natural",
-    "Nearest",
-    "Rule",
-    "Shares",
-    "Sign",
-    "Softmax",
-    "Uniform",
-    "rule_of",
-]
+from aegis.errors import PolicyError, SettingError, check_choice, did_you_mean
+from aegis.policies.base import (
+    LevelRule,
+    Mask,
+    checked_number,
+    level_label,
+    nearest_action,
+    need_numbers,
+    need_real,
+    one_hot,
+    open_actions,
+    real_variable,
+    uniform_over,
+)
+from aegis.policies.linear_rules import Gaussian, Natural, Nearest
+from aegis.policies.mixture import SUM_TOLERANCE
+from aegis.policies.smoothing import density_of, quantile_of
+from aegis.problem import Array, Level, Rows, Value, Variable, is_atom
 
-RULES: dict[str, type[Any]] = {
+
+@dataclass(frozen=True, slots=True)
+class Sign:
+    """Always the available action nearest to size times the sign of a variable; the sign of 0 counts as +1."""
+
+    variable: str
+    size: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "size", checked_number(self.size, "sign: 'size'"))
+
+    def probabilities(self, level: Level, rows: Rows, count: int, available: Mask | None = None) -> Array:
+        """Return `[n, A]`."""
+        need_numbers(level, "sign")
+        values = real_variable(rows, self.variable, level_label(level))
+        target = np.where(values >= 0, self.size, -self.size)
+        mask = open_actions(available, count, level.actions.count, level_label(level))
+        return one_hot(nearest_action(level.actions.numbers, target, mask), level.actions.count)
+
+    def check(self, level: Level, known: Mapping[str, Variable]) -> None:
+        """Needs numeric actions and a real variable."""
+        need_numbers(level, "sign")
+        need_real(self.variable, known, level_label(level))
+
+    def describe(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {"kind": "sign", "variable": self.variable, "size": self.size}
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """Always the same action: the nearest to a number, or exactly a label.
+
+    Where it is not available: the nearest available number, or the first available label.
+    """
+
+    value: Value
+
+    def __post_init__(self) -> None:
+        if isinstance(self.value, np.generic):
+            object.__setattr__(self, "value", self.value.item())
+        if not isinstance(self.value, str | bool):
+            checked_number(self.value, "constant: 'value'")
+
+    def probabilities(self, level: Level, rows: Rows, count: int, available: Mask | None = None) -> Array:
+        """Return `[n, A]`."""
+        actions = level.actions
+        mask = open_actions(available, count, actions.count, level_label(level))
+        if actions.numeric:
+            target = np.full(count, float(self._number(level)))
+            return one_hot(nearest_action(actions.numbers, target, mask), actions.count)
+        wanted = self._label(level)
+        return one_hot(np.where(mask[:, wanted], wanted, np.argmax(mask, axis=1)), actions.count)
+
+    def check(self, level: Level, known: Mapping[str, Variable]) -> None:
+        """Needs a number for numeric actions, a known label for labels."""
+        if level.actions.numeric:
+            self._number(level)
+        else:
+            self._label(level)
+
+    def describe(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {"kind": "constant", "value": self.value}
+
+    def _number(self, level: Level) -> float:
+        if isinstance(self.value, str | bool):
+            raise PolicyError(f"{level_label(level)}: its actions are numbers, and constant: {self.value!r} is not a number")
+        return self.value
+
+    def _label(self, level: Level) -> int:
+        labels = level.actions.values
+        if self.value in labels:
+            return labels.index(self.value)
+        hint = did_you_mean(str(self.value), labels)
+        raise PolicyError(
+            f"{level_label(level)}: there is no action {self.value!r}{hint}; actions: {', '.join(map(str, labels))}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Uniform:
+    """Every available action with the same probability."""
+
+    def probabilities(self, level: Level, rows: Rows, count: int, available: Mask | None = None) -> Array:
+        """Return `[n, A]`."""
+        return uniform_over(open_actions(available, count, level.actions.count, level_label(level)))
+
+    def density(self, level: Level, rows: Rows, count: int, value: Array) -> Array:
+        """Return `[n]` on an interval: one over its length; 0 at atoms, to which a uniform draw gives no probability."""
+        low, high = level.actions.limits
+        return np.where(is_atom(level.actions, value), 0.0, 1.0 / (high - low))
+
+    def quantile(self, level: Level, rows: Rows, count: int, uniform: Array) -> Array:
+        """Return `[n]` on an interval."""
+        low, high = level.actions.limits
+        return low + uniform * (high - low)
+
+    def check(self, level: Level, known: Mapping[str, Variable]) -> None:
+        """Fits every level."""
+
+    def describe(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {"kind": "uniform"}
+
+
+@dataclass(frozen=True, slots=True)
+class Epsilon:
+    """Another rule with probability 1 - epsilon, a uniform choice among the available actions otherwise."""
+
+    rule: LevelRule
+    epsilon: float
+
+    def __post_init__(self) -> None:
+        if isinstance(self.rule, type) or not isinstance(self.rule, LevelRule):
+            raise SettingError(f"epsilon: 'rule' is another rule, found {self.rule!r}")
+        object.__setattr__(self, "epsilon", checked_number(self.epsilon, "epsilon: 'epsilon'", low=0.0, high=1.0))
+
+    def probabilities(self, level: Level, rows: Rows, count: int, available: Mask | None = None) -> Array:
+        """Return `[n, A]`."""
+        base = self.rule.probabilities(level, rows, count, available)
+        spread = Uniform().probabilities(level, rows, count, available)
+        return (1.0 - self.epsilon) * base + self.epsilon * spread
+
+    def density(self, level: Level, rows: Rows, count: int, value: Array) -> Array:
+        """Return `[n]` on an interval."""
+        base = density_of(self.rule, level, rows, count, value)
+        return (1.0 - self.epsilon) * base + self.epsilon * Uniform().density(level, rows, count, value)
+
+    def quantile(self, level: Level, rows: Rows, count: int, uniform: Array) -> Array:
+        """Return `[n]` on an interval: the first 1 - epsilon of the uniform numbers draw from the rule."""
+        follows = uniform < 1.0 - self.epsilon
+        share = np.where(follows, uniform / max(1.0 - self.epsilon, 1e-300), 0.5)
+        rest = np.where(follows, 0.0, uniform - (1.0 - self.epsilon)) / max(self.epsilon, 1e-300)
+        base = quantile_of(self.rule, level, rows, count, share)
+        return np.where(follows, base, Uniform().quantile(level, rows, count, np.minimum(rest, 1.0)))
+
+    def check(self, level: Level, known: Mapping[str, Variable]) -> None:
+        """Needs what the inner rule needs."""
+        self.rule.check(level, known)
+
+    def describe(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {"kind": "epsilon", "rule": self.rule.describe(), "epsilon": self.epsilon}
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """The same shares of the actions whenever a category has the same value; with no `variable`, always the same shares.
+
+    shares: one row of A probabilities for each value of the category, in the order of its values (without one, a single row).
+    Where actions are not available the others keep their proportions; if none of those with a share is left, all that are left
+    are equally likely.
+    """
+
+    shares: tuple[tuple[float, ...], ...]
+    variable: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shares", tuple(_distribution(row, index) for index, row in enumerate(self.shares)))
+        if not self.shares or (self.variable is None and len(self.shares) != 1):
+            raise SettingError(
+                f"shares: without a 'variable' there is one row of shares, found {len(self.shares)}; name the category they go by"
+            )
+        if len({len(row) for row in self.shares}) > 1:
+            raise SettingError("shares: every row has one number per action; rows of different lengths were found")
+
+    def probabilities(self, level: Level, rows: Rows, count: int, available: Mask | None = None) -> Array:
+        """Return `[n, A]`."""
+        self._fits(level)
+        mask = open_actions(available, count, level.actions.count, level_label(level))
+        given = np.asarray(self.shares)
+        if self.variable is None:
+            codes = np.zeros(count, dtype=np.int64)
+        elif self.variable not in rows:
+            raise PolicyError(
+                f"{level_label(level)}: shares go by '{self.variable}', which is not among {', '.join(rows) or 'nothing'}"
+            )
+        else:
+            codes = rows[self.variable].astype(np.int64)
+            if ((codes < 0) | (codes >= len(given))).any():
+                row = int(np.argmax((codes < 0) | (codes >= len(given))))
+                raise PolicyError(
+                    f"{level_label(level)}, row {row}: '{self.variable}' is missing, so that no row of shares applies"
+                )
+        kept = np.where(mask, given[codes], 0.0)
+        total = kept.sum(axis=1, keepdims=True)
+        return np.where(total > 0, kept / np.where(total > 0, total, 1.0), uniform_over(mask))
+
+    def check(self, level: Level, known: Mapping[str, Variable]) -> None:
+        """Needs one share per action, and a category among what is known with one row for each of its values."""
+        self._fits(level)
+        if self.variable is None:
+            return
+        found = known.get(self.variable)
+        if found is None or found.kind != "categorical":
+            what = "not known when it decides" if found is None else found.kind
+            raise PolicyError(f"{level_label(level)}: shares go by a category, but '{self.variable}' is {what}")
+        if len(found.values) != len(self.shares):
+            raise PolicyError(
+                f"{level_label(level)}: '{self.variable}' has {len(found.values)} values, and shares have {len(self.shares)} rows"
+            )
+
+    def describe(self) -> dict[str, Any]:
+        """Return plain data."""
+        return {"kind": "shares", "shares": [list(row) for row in self.shares], "variable": self.variable}
+
+    def _fits(self, level: Level) -> None:
+        if len(self.shares[0]) != level.actions.count:
+            raise PolicyError(
+                f"{level_label(level)}: a row of shares has one number per action, {level.actions.count}; found {len(self.shares[0])}"
+            )
+
+
+def _distribution(row: Sequence[float], index: int) -> tuple[float, ...]:
+    found = tuple(checked_number(value, f"shares, row {index + 1}: a share", low=0.0, high=1.0) for value in row)
+    if abs(sum(found) - 1.0) > SUM_TOLERANCE:
+        raise SettingError(f"shares, row {index + 1}: the shares sum to {sum(found):.6g}, expected 1 (within {SUM_TOLERANCE:g})")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Softmax:
+    """Probabilities proportional to exp(score / temperature), score_a = intercept_a + sum of slopes[v][a] times v."""
+
+    intercepts: tuple[float, ...]
+    slopes: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
+    temperature: float = 1.0
+
+    def __post_init__(self) -> None:
+        size = len(self.intercepts)
+        for name, slope in self.slopes.items():
+            if len(slope) != size:
+                raise SettingError(
+                    f"softmax: the slopes of '{name}' are one number per action, like the {size} intercepts; found {len(slope)}"
+                )
+        slopes = {name: _numbers(self.slopes[name], f"softmax: slope of '{name}'") for name in sorted(self.slopes)}
+        object.__setattr__(self, "intercepts", _numbers(self.intercepts, "softmax: intercept"))
+        object.__setattr__(self, "slopes", slopes)
+        temperature = checked_number(self.temperature, "softmax: 'temperature'", low=0.0)
+        if temperature == 0:
+            raise SettingError("softmax: 'temperature' is above 0, found 0; for a deterministic choice use another rule")
+        object.__setattr__(self, "temperature", temperature)
+
+    def probabilities(self, level: Level, rows: Rows, count: int, available: Mask | None = None) -> Array:
+        """Return `[n, A]`."""
+        self._fits(level)
+        mask = open_actions(available, count, level.actions.count, level_label(level))
+        score = np.tile(np.asarray(self.intercepts), (count, 1))
+        with np.errstate(over="ignore", invalid="ignore"):  # looked at right below
+            for name, slope in self.slopes.items():
+                score = score + real_variable(rows, name, level_label(level))[:, None] * np.asarray(slope)
+            score = score / self.temperature
+        if not np.isfinite(score).all():
+            raise PolicyError(f"{level_label(level)}: the softmax scores overflow; scale the variables or the slopes down")
+        score = np.where(mask, score, -np.inf)
+        mass = np.exp(score - score.max(axis=1, keepdims=True))
+        return np.asarray(mass / mass.sum(axis=1, keepdims=True))
+
+    def check(self, level: Level, known: Mapping[str, Variable]) -> None:
+        """Needs one intercept per action and real variables."""
+        self._fits(level)
+        for name in self.slopes:
+            need_real(name, known, level_label(level))
+
+    def describe(self) -> dict[str, Any]:
+        """Return plain data."""
+        slopes = {name: list(slope) for name, slope in self.slopes.items()}
+        return {"kind": "softmax", "intercepts": list(self.intercepts), "slopes": slopes, "temperature": self.temperature}
+
+    def _fits(self, level: Level) -> None:
+        if len(self.intercepts) != level.actions.count:
+            raise PolicyError(
+                f"{level_label(level)}: softmax needs one intercept per action, {level.actions.count}; found {len(self.intercepts)}"
+            )
+
+
+def _numbers(values: Sequence[float], what: str) -> tuple[float, ...]:
+    return tuple(checked_number(value, f"{what} {position + 1}") for position, value in enumerate(values))
+
+
+LEVEL_RULES: dict[str, type[Any]] = {
     "uniform": Uniform,
     "natural": Natural,
     "gaussian": Gaussian,
@@ -47,17 +325,17 @@ RULES: dict[str, type[Any]] = {
 }
 
 
-def rule_of(description: Mapping[str, Any]) -> Rule:
+def rule_from_description(description: Mapping[str, Any]) -> LevelRule:
     """Return the rule that `describe` put into plain data; SettingError if it is not one."""
     settings = dict(description)
     kind = str(settings.pop("kind", "(no 'kind')"))
-    choose(kind, RULES, "rule")
+    check_choice(kind, LEVEL_RULES, "rule")
     for name in settings:
-        choose(name, [part.name for part in fields(RULES[kind])], f"setting of the rule '{kind}'")
+        check_choice(name, [part.name for part in fields(LEVEL_RULES[kind])], f"setting of the rule '{kind}'")
     if isinstance(settings.get("rule"), Mapping):
-        settings["rule"] = rule_of(settings["rule"])
+        settings["rule"] = rule_from_description(settings["rule"])
     try:
-        rule: Rule = RULES[kind](**settings)
+        rule: LevelRule = LEVEL_RULES[kind](**settings)
     except TypeError as error:
         raise SettingError(f"rule '{kind}': {error}") from error
     return rule

@@ -1,38 +1,71 @@
 """What is decided, in which order, and what is known about causes: the vocabulary every other room speaks."""
 
-from aegis.problem.batch import AnyArray, Array, Batch, Ints, LevelTable, Rows, augmented, chain
-from aegis.problem.dumping import dump_problem
-from aegis.problem.file import load_problem, parse_problem, save_problem
-from aegis.problem.graph import Graph, ancestors, backdoor_admissible, d_separated
-from aegis.problem.hashing import (
+from aegis.problem.batch import (
+    AnyArray,
+    Array,
+    Batch,
+    Ints,
+    LevelTable,
+    RowOrigins,
+    Rows,
+    augmented_context,
+    concat,
+    hypothetical_batch,
+)
+from aegis.problem.fingerprints import (
+    EpisodeFingerprints,
     Hashes,
-    coarse_path_hashes,
     content_digest,
     decision_hashes,
     episode_hashes,
-    path_digest,
+    fold_hash,
+    mix_bits,
     row_hashes,
 )
+from aegis.problem.graph import Graph, ancestors, backdoor_admissible, d_separated
 from aegis.problem.incumbent import Incumbent
-from aegis.problem.joining import concat
 from aegis.problem.level import Level, Propensity
-from aegis.problem.means import subtree_means
+from aegis.problem.means import (
+    SiblingGroups,
+    exact_sum,
+    group_means,
+    has_next_sibling,
+    means_below,
+    nested_means,
+    parent_means,
+    round_for_sums,
+    sibling_positions,
+    subtree_means,
+)
 from aegis.problem.problem import Backdoor, Problem, Scope
-from aegis.problem.protocols import Plant, Policy, RewardModel
+from aegis.problem.problem_file import DRAFT_HEADER, dump_problem, load_problem, parse_problem, save_problem
+from aegis.problem.protocols import Plant, Policy, RewardModel, State, Storable
 from aegis.problem.reward import Guard, Reward
-from aegis.problem.seen import Seen
-from aegis.problem.state import State, Storable
-from aegis.problem.traces import OFFSETS, Traces, Tracing
-from aegis.problem.variables import Actions, Value, Variable, check_resolution
-from aegis.problem.windows import at_atom, atom_of, cell_chance, cell_edges, nearest_points, window_density, windows
+from aegis.problem.strict_yaml import explain_validation_error, read_yaml, write_yaml
+from aegis.problem.traces import OFFSETS, TraceCollector, Traces, coarse_path_hashes, path_digest
+from aegis.problem.variables import (
+    Actions,
+    Value,
+    Variable,
+    atom_index,
+    cell_edges,
+    cell_probability,
+    check_resolution,
+    is_atom,
+    nearest_points,
+    window_density,
+    window_ends,
+)
 
 __all__ = [
+    "DRAFT_HEADER",
     "OFFSETS",
     "Actions",
     "AnyArray",
     "Array",
     "Backdoor",
     "Batch",
+    "EpisodeFingerprints",
     "Graph",
     "Guard",
     "Hashes",
@@ -46,23 +79,22 @@ __all__ = [
     "Propensity",
     "Reward",
     "RewardModel",
+    "RowOrigins",
     "Rows",
     "Scope",
-    "Seen",
+    "SiblingGroups",
     "State",
     "Storable",
+    "TraceCollector",
     "Traces",
-    "Tracing",
     "Value",
     "Variable",
     "ancestors",
-    "at_atom",
-    "atom_of",
-    "augmented",
+    "atom_index",
+    "augmented_context",
     "backdoor_admissible",
-    "cell_chance",
     "cell_edges",
-    "chain",
+    "cell_probability",
     "check_resolution",
     "coarse_path_hashes",
     "concat",
@@ -71,13 +103,28 @@ __all__ = [
     "decision_hashes",
     "dump_problem",
     "episode_hashes",
+    "exact_sum",
+    "explain_validation_error",
+    "fold_hash",
+    "group_means",
+    "has_next_sibling",
+    "hypothetical_batch",
+    "is_atom",
     "load_problem",
+    "means_below",
+    "mix_bits",
     "nearest_points",
+    "nested_means",
+    "parent_means",
     "parse_problem",
     "path_digest",
+    "read_yaml",
+    "round_for_sums",
     "row_hashes",
     "save_problem",
+    "sibling_positions",
     "subtree_means",
     "window_density",
-    "windows",
+    "window_ends",
+    "write_yaml",
 ]

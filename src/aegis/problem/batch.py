@@ -1,23 +1,64 @@
-"""Batches: whole episodes as arrays, one table per level."""
+"""Batches: whole episodes as arrays, one table per level, with the file and row that each row came from."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from aegis.errors import ProblemError, nearest
+from aegis.errors import ProblemError, did_you_mean
 from aegis.problem.level import Level
-from aegis.problem.places import Places
 from aegis.problem.problem import Problem
-from aegis.problem.windows import nearest_points
+from aegis.problem.variables import nearest_points
+
+_OriginArray = npt.NDArray[Any]
+
+_OriginInts = npt.NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class RowOrigins:
+    """The origin of each row of a table: `files[file[i]]`, data row `row[i]`.
+
+    file `i32[n]`, row `i64[n]`, counted from 1 within its file, header and blank lines not counted.
+    """
+
+    files: tuple[str, ...]
+    file: _OriginInts
+    row: npt.NDArray[np.int64]
+
+    @classmethod
+    def following(cls, files: tuple[str, ...], file: int, first: int, rows: int) -> RowOrigins:
+        """Return the origins of rows that follow each other in one of the files."""
+        return cls(files, np.full(rows, file, dtype=np.int32), np.arange(first, first + rows, dtype=np.int64))
+
+    def at(self, index: int) -> str:
+        """Return `log.csv, row 3`."""
+        return f"{self.files[self.file[index]]}, row {self.row[index]}"
+
+    def order(self, index: int) -> tuple[int, int]:
+        """Return what sorts rows as they are in the files."""
+        return int(self.file[index]), int(self.row[index])
+
+    def take(self, indices: _OriginArray) -> RowOrigins:
+        """Return the origins of some of the rows."""
+        return RowOrigins(self.files, self.file[indices], self.row[indices])
+
+    def earliest(self, indices: _OriginArray) -> int:
+        """Return which of the row indices given comes first in the files."""
+        order = np.lexsort((self.row[indices], self.file[indices]))
+        return int(indices[order[0]])
+
 
 Array = npt.NDArray[np.float64]  # numbers
+
 Ints = npt.NDArray[np.int32]  # indices of rows, parents or actions
+
 AnyArray = npt.NDArray[Any]  # ids and contexts: numbers or words
+
 Rows = dict[str, AnyArray]  # columns by name, all of one length
 
 
@@ -115,7 +156,7 @@ class Batch:
     time: AnyArray | None = None
     extra: Mapping[str, AnyArray] = field(default_factory=dict)
     closed: npt.NDArray[np.bool_] | None = None
-    places: Places | None = None
+    places: RowOrigins | None = None
 
     def __len__(self) -> int:
         return int(self.episode.size)
@@ -146,7 +187,9 @@ class Batch:
         """Return for each level from `level` outwards the row `[n]` above each row of `level` (its own row at `level`)."""
         names = list(self.levels)
         if level not in self.levels:
-            raise ProblemError(f"the batch has no level '{level}'{nearest(level, names)}; it has {', '.join(names) or 'none'}")
+            raise ProblemError(
+                f"the batch has no level '{level}'{did_you_mean(level, names)}; it has {', '.join(names) or 'none'}"
+            )
         position = names.index(level)
         rows: AnyArray = np.arange(len(self.levels[level]))
         found: dict[str, AnyArray] = {}
@@ -243,7 +286,7 @@ class Batch:
         return rows
 
 
-def augmented(problem: Problem, batch: Batch, level: str, with_action: bool = False) -> Rows:
+def augmented_context(problem: Problem, batch: Batch, level: str, with_action: bool = False) -> Rows:
     """Return the augmented context of each decision at `level`: every context at and above it, every action above it.
 
     Numeric actions come as numbers, exact where they are known, labels as codes. `with_action` adds the level's own action.
@@ -262,7 +305,7 @@ def augmented(problem: Problem, batch: Batch, level: str, with_action: bool = Fa
     return found
 
 
-def chain(
+def hypothetical_batch(
     problem: Problem,
     level: str,
     count: int,
@@ -282,12 +325,12 @@ def chain(
         context = {variable.name: rows[variable.name] for variable in spec.context}
         table = LevelTable.undecided(parent, context, masks.get(spec.name))
         if spec.name != level:
-            table = _chosen(spec, table, np.asarray(action_index[spec.name]))
+            table = _with_actions(spec, table, np.asarray(action_index[spec.name]))
         levels[spec.name] = table
     return Batch(np.arange(count), levels)
 
 
-def _chosen(level: Level, table: LevelTable, action: AnyArray) -> LevelTable:
+def _with_actions(level: Level, table: LevelTable, action: AnyArray) -> LevelTable:
     """Return the table with actions given as indices, or as the numbers of an interval."""
     ones, actions = np.ones(len(table)), level.actions
     if not actions.continuous:
@@ -295,3 +338,83 @@ def _chosen(level: Level, table: LevelTable, action: AnyArray) -> LevelTable:
     if action.dtype.kind == "f":
         return table.decided(nearest_points(actions, action), ones, value=action)
     return table.decided(action, ones, value=actions.numbers[action])
+
+
+def concat(batches: Sequence[Batch]) -> Batch:
+    """Join batches of the same problem, one after the other.
+
+    A missing mask, `observed` or `closed` counts as all true. What only some of the parts know is given up: `mu_full`,
+    and `version` unless all agree. Everything else must be present in all parts or in none; ProblemError otherwise.
+    """
+    if not batches:
+        raise ProblemError("there are no batches to join; give at least one")
+    if len(batches) == 1:
+        return batches[0]
+    if any(list(batch.levels) != list(batches[0].levels) for batch in batches):
+        raise ProblemError(f"batches with different levels cannot be joined: {[list(batch.levels) for batch in batches]}")
+    levels: dict[str, LevelTable] = {}
+    above = [len(batch) for batch in batches]
+    for name in batches[0].levels:
+        tables = [batch.levels[name] for batch in batches]
+        shifts = np.cumsum([0, *above[:-1]])
+        versions = {table.version for table in tables}
+        full = [table.mu_full for table in tables]
+        levels[name] = LevelTable(
+            np.concatenate([table.parent + shift for table, shift in zip(tables, shifts, strict=True)]).astype(np.int32),
+            _join_columns([table.context for table in tables], f"context of level '{name}'"),
+            np.concatenate([table.action for table in tables]),
+            np.concatenate([table.mu_taken for table in tables]),
+            None if any(part is None for part in full) else _join(full, "mu_full"),
+            _join_masks([table.available for table in tables], [table.action.shape for table in tables]),
+            versions.pop() if len(versions) == 1 else None,
+            _join([table.value for table in tables], f"exact actions of level '{name}'"),
+            _join([table.base for table in tables], f"base actions of level '{name}'"),
+            _join([table.incumbent for table in tables], f"incumbent of level '{name}'"),
+        )
+        above = [len(table) for table in tables]
+    return Batch(
+        np.concatenate([batch.episode for batch in batches]),
+        levels,
+        _join([batch.reward for batch in batches], "reward"),
+        _join_masks([batch.observed for batch in batches], [(count,) for count in above]),
+        _join([batch.outcome for batch in batches], "outcome"),
+        _join_columns([batch.guards for batch in batches], "guards"),
+        _join([batch.cluster for batch in batches], "cluster"),
+        _join([batch.time for batch in batches], "time"),
+        _join_columns([batch.extra for batch in batches], "extra columns"),
+        _join_masks([batch.closed for batch in batches], [(count,) for count in above]),
+        _join_places([batch.places for batch in batches]),
+    )
+
+
+def _join_places(parts: Sequence[RowOrigins | None]) -> RowOrigins | None:
+    """Join the origins of rows; given up unless all parts know them, of the same files."""
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts) or len({part.files for part in known}) > 1:
+        return None
+    return RowOrigins(known[0].files, np.concatenate([part.file for part in known]), np.concatenate([part.row for part in known]))
+
+
+def _join(parts: Sequence[AnyArray | None], what: str) -> AnyArray | None:
+    present = [part for part in parts if part is not None]
+    if not present:
+        return None
+    if len(present) < len(parts):
+        raise ProblemError(f"cannot join batches: {len(present)} of {len(parts)} have '{what}'; all or none must have it")
+    return np.concatenate(present)
+
+
+def _join_columns(parts: Sequence[Mapping[str, AnyArray]], what: str) -> dict[str, AnyArray]:
+    if any(set(part) != set(parts[0]) for part in parts):
+        raise ProblemError(f"cannot join batches: the {what} differ: {[sorted(part) for part in parts]}")
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def _join_masks(parts: Sequence[npt.NDArray[np.bool_] | None], rows: Sequence[tuple[int, ...]]) -> npt.NDArray[np.bool_] | None:
+    """Join masks `[n]` or `[n, A]`; a part without one is all true."""
+    present = [part for part in parts if part is not None]
+    if not present:
+        return None
+    tail = present[0].shape[1:]
+    whole = [np.ones((*count, *tail), dtype=np.bool_) if part is None else part for part, count in zip(parts, rows, strict=True)]
+    return np.concatenate(whole)

@@ -1,11 +1,13 @@
-"""The causal graph: parents per variable, latent confounders, d-separation and the backdoor criterion."""
+"""The causal graph: parents per variable, latent confounders, default parents, d-separation and the backdoor criterion."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from aegis.errors import GraphError, nearest
+from aegis.errors import GraphError, did_you_mean
+from aegis.problem.level import Level
+from aegis.problem.variables import Variable
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +28,7 @@ class Graph:
                 if parent not in self.parents:
                     known = ", ".join(self.parents)
                     raise GraphError(
-                        f"graph: '{child}' has the unknown parent '{parent}'{nearest(parent, self.parents)}; variables: {known}"
+                        f"graph: '{child}' has the unknown parent '{parent}'{did_you_mean(parent, self.parents)}; variables: {known}"
                     )
             if len(set(parents)) != len(parents):
                 raise GraphError(f"graph: '{child}' lists a parent twice: {list(parents)}")
@@ -35,7 +37,9 @@ class Graph:
                 raise GraphError(f"latents: '{latent}' is also the name of an observed variable")
             for child in children:
                 if child not in self.parents:
-                    raise GraphError(f"latents: '{latent}' affects the unknown variable '{child}'{nearest(child, self.parents)}")
+                    raise GraphError(
+                        f"latents: '{latent}' affects the unknown variable '{child}'{did_you_mean(child, self.parents)}"
+                    )
         object.__setattr__(self, "order", topological(self.parents))
 
     def with_latents(self) -> dict[str, tuple[str, ...]]:
@@ -97,7 +101,7 @@ def d_separated(parents: Mapping[str, tuple[str, ...]], x: str, y: str, given: I
     blocked = set(given)
     for node in (x, y, *sorted(blocked)):
         if node not in parents:
-            raise GraphError(f"there is no variable '{node}'{nearest(node, parents)}; variables: {', '.join(parents)}")
+            raise GraphError(f"there is no variable '{node}'{did_you_mean(node, parents)}; variables: {', '.join(parents)}")
     if x == y or blocked & {x, y}:
         raise GraphError(f"d-separation is asked of two variables outside the given ones: {x}, {y} given {sorted(blocked)}")
     kept = ancestors(parents, {x, y} | blocked)
@@ -128,3 +132,56 @@ def backdoor_admissible(parents: Mapping[str, tuple[str, ...]], action: str, tar
         return False
     without_effects = {node: tuple(parent for parent in above if parent != action) for node, above in parents.items()}
     return d_separated(without_effects, action, target, adjust)
+
+
+def complete_graph(
+    levels: tuple[Level, ...],
+    outcome: Variable | None,
+    reward: str,
+    given: Mapping[str, tuple[str, ...]],
+    latents: Mapping[str, tuple[str, ...]],
+) -> Graph:
+    """Return the graph with `given` parents where there are any, and every earlier variable as a parent elsewhere.
+
+    The complete graph is always an I-map. Outermost contexts have no parents unless some are given among themselves
+    (the paper's Definition 1: they are exogenous). Raises GraphError for an unknown name, a cycle or a parent that comes later.
+    """
+    ranks = _ranks(levels, outcome, reward)
+    for name in given:
+        if name not in ranks:
+            raise GraphError(f"graph: unknown variable '{name}'{did_you_mean(name, ranks)}; variables: {', '.join(ranks)}")
+    for child, parents in given.items():
+        for parent in parents:
+            _check_edge(ranks, child, parent)
+    names = tuple(ranks)
+    complete = {name: names[:position] if ranks[name] > (0, 0) else () for position, name in enumerate(names)}
+    return Graph(
+        {name: tuple(given.get(name, default)) for name, default in complete.items()},
+        {name: tuple(children) for name, children in latents.items()},
+    )
+
+
+def _ranks(levels: tuple[Level, ...], outcome: Variable | None, reward: str) -> dict[str, tuple[int, int]]:
+    """Place every variable in time: level from the outside in, then context, action, outcome, reward."""
+    ranks: dict[str, tuple[int, int]] = {}
+    for depth, level in enumerate(levels):
+        for variable in level.context:
+            ranks[variable.name] = (depth, 0)
+        ranks[level.actions.column] = (depth, 1)
+    if outcome is not None:
+        ranks[outcome.name] = (len(levels) - 1, 2)
+    ranks[reward] = (len(levels) - 1, 3)
+    return ranks
+
+
+def _check_edge(ranks: Mapping[str, tuple[int, int]], child: str, parent: str) -> None:
+    if parent not in ranks:
+        return  # Graph names it among the parents of its child
+    if ranks[parent] <= ranks[child]:
+        return
+    if ranks[child] == (0, 0):
+        raise GraphError(f"graph: '{child}' is an outermost context, which is exogenous; remove its parent '{parent}'")
+    raise GraphError(
+        f"graph: '{parent}' comes after '{child}' and cannot be its parent; a parent is a context or action of an "
+        "outer level, or an earlier variable of the same level"
+    )

@@ -1,4 +1,4 @@
-"""The incumbent of a level: the policy that acts there if nothing is handed over, and the comparator of every gain."""
+"""The incumbent of a level: the policy that acts if nothing is handed over, and the comparator of every gain."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from aegis.errors import ProblemError
-from aegis.problem.variables import Actions, Value, no_duplicates
+from aegis.problem.variables import Actions, Value, check_unique
 
 LOGGED = "logged"  # the incumbent is the policy that wrote the log, exploration included
-KNOWN = (LOGGED, "uniform")
+NAMED_INCUMBENTS = (LOGGED, "uniform")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,14 +56,14 @@ class Incumbent:
                 "always), "
                 "'policy' ('logged', 'uniform' or a rule) or 'columns' (its probability of each action)"
             )
-        if isinstance(self.policy, str) and self.policy not in KNOWN:
+        if isinstance(self.policy, str) and self.policy not in NAMED_INCUMBENTS:
             raise ProblemError(
-                f"incumbent: 'policy' is {', '.join(map(repr, KNOWN))} or a rule such as {{kind: constant, value: 3}}, found "
+                f"incumbent: 'policy' is {', '.join(map(repr, NAMED_INCUMBENTS))} or a rule such as {{kind: constant, value: 3}}, found "
                 f"{self.policy!r}"
             )
         if isinstance(self.policy, Mapping) and not isinstance(self.policy.get("kind"), str):
             raise ProblemError(f"incumbent: a rule under 'policy' needs a 'kind', found {dict(self.policy)!r}")
-        no_duplicates(self.columns, "incumbent 'columns'")
+        check_unique(self.columns, "incumbent 'columns'")
         self._check_ratios()
 
     def _check_ratios(self) -> None:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from aegis.errors import ProblemError
 from aegis.problem.incumbent import Incumbent
-from aegis.problem.reward import check_limits
-from aegis.problem.variables import Actions, Variable, no_duplicates
+from aegis.problem.reward import check_ordered_limits
+from aegis.problem.variables import Actions, Variable, check_unique
 
 _ROUND_OFF = 1e-9  # ten times 0.1 is not quite 1
 _SUM = 1e-6  # how far shares may sum to something other than 1
@@ -60,7 +60,7 @@ class Propensity:
         if self.density and self.least is not None:
             raise ProblemError("propensity: 'least' promises a probability, and this is a density; leave it out")
         self._check_wrong_by()
-        no_duplicates(self.columns, "propensity 'columns'")
+        check_unique(self.columns, "propensity 'columns'")
 
     def _check_shares(self) -> None:
         for share in self.shares:
@@ -149,11 +149,11 @@ class Level:
                 f"{where}: propensity 'least' promises {least} for each of {self.actions.count} actions, which is more than 1 in "
                 f"all; it is at most {1 / self.actions.count:.6g} here"
             )
-        no_duplicates(self.available, f"{where}, 'available'")
+        check_unique(self.available, f"{where}, 'available'")
         if not math.isfinite(self.margin):
             raise ProblemError(f"{where}: 'margin' is a finite number, found {self.margin}")
         if self.mean_range is not None:
-            check_limits(self.mean_range, where, "mean_range")
+            check_ordered_limits(self.mean_range, where, "mean_range")
         if self.incumbent is not None:
             self.incumbent.check(where, self.actions, self.masked)
 

@@ -1,11 +1,106 @@
-"""The mean reward below every decision."""
+"""Nested means over the tree of decisions, and sums that do not depend on the order of what is added.
+
+A sum of floats depends on their order in its last digit; a sum of whole numbers does not. Values are rounded to a grid that
+depends only on the values that belong together, so fine that the rounding never shows. Numbers are then the same however a
+log is cut into batches.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
+import numpy.typing as npt
 
 from aegis.errors import SettingError
-from aegis.problem.batch import Array, Batch
+from aegis.problem.batch import AnyArray, Array, Batch
+
+LARGEST_WHOLE_FLOAT = 2.0**53  # floats hold whole numbers up to here
+
+HALF_BITS = 32
+
+ROOM_BITS = 11  # values that add up to less than 2^11 are rounded to multiples of 2^-40
+
+
+def exact_sum(values: Array, bits: int) -> int | None:
+    """Return the sum of values `[n]` in units of 2^-bits, each rounded to the nearest; None if one of them is not finite."""
+    if not values.size:
+        return 0
+    most = max(float(values.max()), -float(values.min()))
+    if not most < np.inf:
+        return None
+    if most < 2.0 ** (62 - bits) / values.size:
+        return int(np.rint(values * 2.0**bits).astype(np.int64).sum())
+    whole = np.abs(values) >= LARGEST_WHOLE_FLOAT  # as all floats beyond are
+    small = _exact_sum_of_whole(np.rint(np.where(whole, 0.0, values) * 2.0**bits))
+    return small + (_exact_sum_of_whole(np.where(whole, values, 0.0)) << bits)
+
+
+def _exact_sum_of_whole(values: Array) -> int:
+    """Return the sum of whole numbers `[n]` of any size: their upper and lower halves are added apart."""
+    most = float(np.abs(values).max())
+    if most * values.size < LARGEST_WHOLE_FLOAT:
+        return int(values.sum())
+    upper = np.floor(values * 2.0**-HALF_BITS)
+    lower = values - upper * 2.0**HALF_BITS
+    return (_exact_sum_of_whole(upper) << HALF_BITS) + int(lower.astype(np.int64).sum())
+
+
+def round_for_sums(values: Array, starts: AnyArray, counts: AnyArray) -> Array:
+    """Return values `[n]` or `[n, J]` rounded so that sums over groups are exact in any order.
+
+    starts, counts `[m]`: where each group of values that follow each other starts, and how many there are. The grid is 2^-40
+    where the values of a group add up to less than 2^11, coarser in proportion beyond; it depends on the group alone.
+    """
+    if not values.size:
+        return values
+    most = max(float(values.max()), -float(values.min()))
+    if most * float(counts.max()) < 2.0**ROOM_BITS:
+        lifted = values + 3.0 * 2.0**ROOM_BITS  # the last digit of a number between 2^12 and 2^13 is 2^-40
+        lifted -= 3.0 * 2.0**ROOM_BITS
+        return lifted
+    shape = (-1, *(1,) * (values.ndim - 1))
+    height = np.maximum.reduceat(np.abs(values), starts, axis=0) * counts.reshape(shape)
+    exponent = np.clip(np.frexp(height)[1], ROOM_BITS, 1020)
+    lift = np.repeat(np.ldexp(3.0, exponent), counts, axis=0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        found: Array = (values + lift) - lift
+    return found
+
+
+_SiblingMask = npt.NDArray[np.bool_]
+
+
+def means_below(batch: Batch, level: str, values: Array) -> Array:
+    """Return the mean `[m]` of innermost values `[n]` below each decision at `level`; nan are left out, none at all gives nan."""
+    innermost = list(batch.levels)[-1]
+    return group_means(batch.ancestors(innermost)[level], values, len(batch.levels[level]))
+
+
+def group_means(owner: AnyArray, values: Array, count: int) -> Array:
+    """Return the mean `[count]` of the known values of each owner."""
+    known = np.isfinite(values)
+    total = np.bincount(owner, weights=np.where(known, values, 0.0), minlength=count)
+    number = np.bincount(owner, weights=known, minlength=count)
+    if not np.isfinite(total).all():  # a sum may be too large for a float where the mean is not
+        shares = np.where(known, values, 0.0) / np.maximum(number, 1.0)[owner]
+        return np.where(number > 0, np.bincount(owner, weights=shares, minlength=count), np.nan)
+    return np.where(number > 0, total / np.maximum(number, 1.0), np.nan)
+
+
+def has_next_sibling(parent: AnyArray) -> _SiblingMask:
+    """Return which decisions `[m]` have a next sibling, the row after them; parents never decrease."""
+    found = np.zeros(parent.size, dtype=np.bool_)
+    found[:-1] = parent[1:] == parent[:-1]
+    return found
+
+
+def sibling_positions(parent: AnyArray) -> AnyArray:
+    """Return the place `[m]` of each decision among its siblings, from 0."""
+    rows = np.arange(parent.size)
+    started = np.ones(parent.size, dtype=np.bool_)
+    started[1:] = parent[1:] != parent[:-1]
+    return rows - np.maximum.accumulate(np.where(started, rows, 0))
 
 
 def subtree_means(batch: Batch) -> dict[str, Array]:
@@ -26,3 +121,62 @@ def subtree_means(batch: Batch) -> dict[str, Array]:
         values = np.where(count > 0, total / np.maximum(count, 1), np.nan)
         found[outer] = values
     return found
+
+
+def nested_means(batch: Batch, level: str | None, values: Array) -> Array:
+    """Return `[E]` or `[E, J]`: means over the children of each parent, level by level, from `level` up to the episode.
+
+    values `[n]` or `[n, J]` at the decisions of `level`; None means that they are at the episodes already. Episodes without a
+    decision there are nan.
+    """
+    if level is None:
+        return values
+    names = list(batch.levels)
+    for position in range(names.index(level), -1, -1):
+        size = len(batch) if position == 0 else len(batch.levels[names[position - 1]])
+        values = parent_means(batch.levels[names[position]].parent, values, size)
+    return values
+
+
+def parent_means(parent: AnyArray, values: Array, size: int) -> Array:
+    """Return the mean of the children of each of `size` parents, `[size]` or `[size, J]`; nan without children."""
+    return SiblingGroups.of(parent, size).means(values)
+
+
+@dataclass(frozen=True, slots=True)
+class SiblingGroups:
+    """The children of each of `size` parents, which follow each other: where they start and how many there are.
+
+    starts, counts `[m]`: of those parents that have children; parents `[m]`: which these are, None if all have. single: every
+    parent has one child.
+    """
+
+    size: int
+    starts: AnyArray
+    counts: AnyArray
+    parents: AnyArray | None
+    single: bool
+
+    @classmethod
+    def of(cls, parent: AnyArray, size: int) -> SiblingGroups:
+        """Return the siblings below `size` parents, from the parent `[n]` of each child, which never decreases."""
+        starts = np.flatnonzero(parent[1:] != parent[:-1]) + 1
+        starts = np.concatenate([np.zeros(1, dtype=starts.dtype), starts]) if parent.size else starts
+        counts = np.diff(np.append(starts, parent.size))
+        whole = starts.size == size
+        return cls(size, starts, counts, None if whole else parent[starts], whole and parent.size == size)
+
+    def means(self, values: Array) -> Array:
+        """Return the mean over the children of each parent, `[size]` or `[size, J]`; nan without children."""
+        if self.single:  # rounded as elsewhere: what a batch holds beside a unit makes no difference to it
+            return round_for_sums(values, self.starts, self.counts)
+        if not self.starts.size:
+            return np.full((self.size, *values.shape[1:]), np.nan)
+        exact = round_for_sums(values, self.starts, self.counts)
+        means: Array = np.add.reduceat(exact, self.starts, axis=0) / self.counts.reshape(-1, *(1,) * (values.ndim - 1))
+        if self.parents is None:
+            # One memory layout, whatever that of the values: logarithms of strided arrays may differ in the last digit.
+            return np.ascontiguousarray(means)
+        found = np.full((self.size, *values.shape[1:]), np.nan)
+        found[self.parents] = means
+        return found

@@ -1,19 +1,133 @@
-"""The problem class: a nested contextual causal bandit (the paper's Definitions 1 and 2)."""
+"""The problem class: a nested contextual causal bandit (the paper's Definitions 1 and 2), and the roles of its columns."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from aegis.errors import ProblemError, nearest
-from aegis.problem.construction import complete_graph
-from aegis.problem.graph import Graph, backdoor_admissible
+from aegis.errors import ProblemError, did_you_mean
+from aegis.problem.graph import Graph, backdoor_admissible, complete_graph
 from aegis.problem.level import Level
 from aegis.problem.reward import Guard, Reward
-from aegis.problem.roles import Role, check_roles, column_roles
-from aegis.problem.variables import Variable, no_duplicates
+from aegis.problem.variables import Variable, check_unique
+
+RoleKind = Literal[
+    "id", "context", "action", "available", "propensity", "incumbent", "base", "outcome", "reward", "closed", "guard"
+]
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRole:
+    """A column in one role; `words` say which; `depth` counts levels from the outside, 0 for what belongs to no level."""
+
+    column: str
+    kind: RoleKind
+    words: str
+    depth: int = 0
+
+
+def column_roles(
+    levels: tuple[Level, ...],
+    outcome: Variable | None,
+    reward: str,
+    guards: Iterable[str] = (),
+    episode: Iterable[str] = (),
+    cluster: Iterable[str] = (),
+    time: str | None = None,
+    closed: str | None = None,
+) -> tuple[ColumnRole, ...]:
+    """Return every role of every column that a problem names."""
+    found = [ColumnRole(column, "id", "the episode id") for column in episode]
+    found += [ColumnRole(column, "id", "the cluster") for column in cluster]
+    found += [] if time is None else [ColumnRole(time, "id", "the time")]
+    for depth, level in enumerate(levels):
+        found += _level_roles(level, depth)
+    found += [] if outcome is None else [ColumnRole(column, "outcome", "the outcome") for column in outcome.columns]
+    found.append(ColumnRole(reward, "reward", "the reward"))
+    found += [] if closed is None else [ColumnRole(closed, "closed", "the flag that says whether the reward is final")]
+    found += [ColumnRole(column, "guard", "a guard") for column in guards]
+    return tuple(found)
+
+
+def check_roles(roles: Iterable[ColumnRole], names: Iterable[str]) -> None:
+    """Raise ProblemError if two roles share a column and may not, or two variables a name.
+
+    A reward among the contexts would leak into every policy, a propensity shared by two levels would be divided by twice, an id
+    that is a reward would cut episodes apart by their results: all of that reads well and gives wrong numbers.
+    """
+    taken: dict[str, list[ColumnRole]] = {}
+    for role in roles:
+        for other in taken.setdefault(role.column, []):
+            if not can_share_column(other, role):
+                raise ProblemError(
+                    f"'{role.column}' is both {other.words} and {role.words}; each column has one role: name another column, or "
+                    "log a copy under a name of its own if both are meant"
+                )
+        taken[role.column].append(role)
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise ProblemError(f"two variables are called '{name}'; each variable has a name of its own")
+        seen.add(name)
+
+
+def can_share_column(one: ColumnRole, other: ColumnRole) -> bool:
+    """Say whether two roles may be played by one column.
+
+    Ids, time among them, only say which rows belong together, and a controller may look at one. So it may at a mask and at
+    the action it meant to take; two levels may have a mask in common; what an inner controller means to do may be what the
+    level above decided. A guard may watch the outcome, an action, or a context that the decisions above it bring about.
+    """
+    pair = frozenset((one.kind, other.kind))
+    if pair == {"propensity", "incumbent"}:  # the incumbent's probabilities may be those that were logged
+        return one.depth == other.depth
+    if pair == {"base", "action"}:
+        base, action = (one, other) if one.kind == "base" else (other, one)
+        return base.depth > action.depth
+    if pair == {"guard", "context"}:
+        return max(one.depth, other.depth) > 0
+    return pair in _SHARED
+
+
+_SHARED: frozenset[frozenset[RoleKind]] = frozenset(
+    frozenset(kinds)
+    for kinds in (
+        ("id", "id"),
+        ("id", "context"),
+        ("available", "available"),
+        ("available", "context"),
+        ("base", "context"),
+        ("guard", "outcome"),
+        ("guard", "action"),
+    )
+)
+
+
+def _level_roles(level: Level, depth: int) -> Iterator[ColumnRole]:
+    where = f"of level '{level.name}'"
+    if level.decision is not None:
+        yield ColumnRole(level.decision, "id", f"the decision id {where}", depth)
+    for variable in level.context:
+        for column in variable.columns:
+            yield ColumnRole(column, "context", f"a context {where}", depth)
+    yield ColumnRole(level.actions.column, "action", f"the action {where}", depth)
+    for column in level.available:
+        yield ColumnRole(column, "available", f"an action mask {where}", depth)
+    if level.propensity is not None:
+        for column in level.propensity.log_columns:
+            if column == level.propensity.base:
+                yield ColumnRole(column, "base", f"the base action {where}", depth)
+            else:
+                yield ColumnRole(column, "propensity", f"a propensity {where}", depth)
+    if level.incumbent is not None:
+        known = None if level.propensity is None else level.propensity.base
+        for column in level.incumbent.log_columns:
+            if column == level.incumbent.base and column != known:
+                yield ColumnRole(column, "base", f"the incumbent's action {where}", depth)
+            elif column != known:
+                yield ColumnRole(column, "incumbent", f"a probability of the incumbent {where}", depth)
 
 
 class Scope(frozenset[str]):
@@ -75,10 +189,12 @@ class Problem:
                 )
         if not self.episode:
             raise ProblemError("'episode' names at least one column")
-        no_duplicates(self.episode, "'episode'")
+        check_unique(self.episode, "'episode'")
         if self.reward.per not in ("decision", "episode", *names):
             allowed = ", ".join(["decision", "episode", *names])
-            raise ProblemError(f"reward 'per' is one of {allowed}; found '{self.reward.per}'{nearest(self.reward.per, names)}")
+            raise ProblemError(
+                f"reward 'per' is one of {allowed}; found '{self.reward.per}'{did_you_mean(self.reward.per, names)}"
+            )
         guarded = [guard.column for guard in self.guards]
         for column in guarded:
             if guarded.count(column) > 1:
@@ -90,7 +206,7 @@ class Problem:
         object.__setattr__(self, "graph", graph)
 
     @property
-    def roles(self) -> tuple[Role, ...]:
+    def roles(self) -> tuple[ColumnRole, ...]:
         """Return every role of every column that is named."""
         guarded = [guard.column for guard in self.guards]
         reward = self.reward
@@ -125,7 +241,7 @@ class Problem:
         if self.cluster is not None and not isinstance(self.cluster, str):
             if not self.cluster:
                 raise ProblemError("'cluster' names at least one column; leave it out if episodes are independent")
-            no_duplicates(self.cluster, "'cluster'")
+            check_unique(self.cluster, "'cluster'")
             object.__setattr__(self, "cluster", self.cluster[0] if len(self.cluster) == 1 else tuple(self.cluster))
         if self.cluster_most is None:
             return
@@ -159,7 +275,7 @@ class Problem:
         for level in self.levels:
             if level.name == name:
                 return level
-        raise ProblemError(f"there is no level '{name}'{nearest(name, self.names)}; levels: {', '.join(self.names)}")
+        raise ProblemError(f"there is no level '{name}'{did_you_mean(name, self.names)}; levels: {', '.join(self.names)}")
 
     def index(self, name: str) -> int:
         """Return the index of a level, 1 for the innermost (the paper's l)."""
@@ -220,7 +336,7 @@ class Problem:
         if variable == self.reward.column or (self.outcome is not None and variable == self.outcome.name):
             return self.innermost
         known = self.graph.parents
-        raise ProblemError(f"there is no variable '{variable}'{nearest(variable, known)}; variables: {', '.join(known)}")
+        raise ProblemError(f"there is no variable '{variable}'{did_you_mean(variable, known)}; variables: {', '.join(known)}")
 
     def mechanisms(self, scope: Iterable[str] | None = None) -> tuple[str, ...]:
         """Return the learnable mechanisms of a scope in causal order: the paper's Phi_I (Definition 2).

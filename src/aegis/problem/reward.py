@@ -1,4 +1,4 @@
-"""What decisions earn, and what must not get worse."""
+"""The reward of decisions, and the guards: columns that must not get worse."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Reward:
 
     def __post_init__(self) -> None:
         if self.range is not None:
-            check_limits(self.range, f"reward '{self.column}'")
+            check_ordered_limits(self.range, f"reward '{self.column}'")
         elif self.clip:
             raise ProblemError(f"reward '{self.column}': 'clip' needs a 'range' to clip to; declare it, or leave 'clip' out")
         if self.closed == "":
@@ -44,12 +44,12 @@ class Guard:
     goal: Literal["maximise", "minimise"] = "minimise"
 
     def __post_init__(self) -> None:
-        check_limits(self.range, f"guard '{self.column}'")
+        check_ordered_limits(self.range, f"guard '{self.column}'")
         if not (math.isfinite(self.max_worsening) and self.max_worsening >= 0):
             raise ProblemError(f"guard '{self.column}': 'max_worsening' is a number from 0, found {self.max_worsening}")
 
 
-def check_limits(limits: tuple[float, float], where: str, name: str = "range") -> None:
+def check_ordered_limits(limits: tuple[float, float], where: str, name: str = "range") -> None:
     """Raise ProblemError unless limits are two finite numbers in order; name: the field that holds them."""
     low, high = limits
     if not (math.isfinite(low) and math.isfinite(high) and low < high):

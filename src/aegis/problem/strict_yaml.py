@@ -1,4 +1,4 @@
-"""YAML without surprises: one reading of every plain word, no key given twice, and findings in plain words."""
+"""YAML with one reading of every plain word and no key given twice, and pydantic's errors as plain sentences."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from aegis.errors import ProblemError, nearest
+from aegis.errors import ProblemError, did_you_mean
 
 _TAG = "tag:yaml.org,2002:"
 _FLOAT = re.compile(r"^(?:[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN))$")
@@ -84,7 +84,9 @@ _EXPECTED = {
 }
 
 
-def explain(error: ValidationError, content: object, root: type[BaseModel], sections: Mapping[str, type[BaseModel]]) -> list[str]:
+def explain_validation_error(
+    error: ValidationError, content: object, root: type[BaseModel], sections: Mapping[str, type[BaseModel]]
+) -> list[str]:
     """Turn pydantic's findings into one line per place: what was found and what is allowed.
 
     sections: the model that is found under each key, wherever the key stands; root: the model of the whole file. Places
@@ -101,7 +103,7 @@ def explain(error: ValidationError, content: object, root: type[BaseModel], sect
         shown, first = ".".join(place), here[0]
         if first["type"] == "extra_forbidden":
             allowed = list(_section_of(place[:-1], root, sections).model_fields)
-            lines.append(f"unknown key '{shown}'{nearest(place[-1], allowed)}; allowed here: {', '.join(allowed)}")
+            lines.append(f"unknown key '{shown}'{did_you_mean(place[-1], allowed)}; allowed here: {', '.join(allowed)}")
         elif first["type"] == "missing":
             lines.append(f"'{shown}' is missing")
         elif first["type"] == "invalid_key" or first["loc"][-1] == "[key]":

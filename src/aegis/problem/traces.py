@@ -1,14 +1,14 @@
-"""Which decisions somebody has seen, to about three digits: what an export that rounds leaves of them.
+"""Fingerprints of single decisions to about three digits, which recognise a rounded copy of a log.
 
-Of every level the decisions are kept whose contexts, and all that was decided above them, occurred once: a hash of that and the
-action that was taken there, on an interval the exact number as well. Neither rewards nor ids count. Numbers are rounded to cells
-of a grid that suits the spread of their column; a number at the edge of a cell may fall on either side of it after rounding, so
-that there is a second grid, moved by half a cell.
+Of every level the decisions are kept whose contexts, and all decisions above them, occurred once: a hash of these, and the
+action taken (on an interval the exact number too). Rewards and ids do not count. Numbers are rounded to cells of a grid
+that suits the spread of their column. A number at the edge of a cell may fall on either side after rounding, so there is a
+second grid, moved by half a cell.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,21 +16,29 @@ import numpy as np
 import numpy.typing as npt
 
 from aegis.errors import PolicyError
+from aegis.files import json_digest
 from aegis.problem.batch import AnyArray, Batch, LevelTable
-from aegis.problem.hashing import Hashes, Steps, coarse_path_hashes
+from aegis.problem.fingerprints import Hashes, fold_hash, hashed_columns, mix_bits
+from aegis.problem.problem import Problem
 
-MOST = 2048  # decisions that are kept of each level, on each grid
+MOST_TRACES = 2048  # decisions that are kept of each level, on each grid
+
 OFFSETS = (0.0, 0.5)  # of the grids, in steps
+
 FINE, WIDE = 0.01, 0.05  # steps in standard deviations: for each number that counts, and at most
+
 NORMAL = 1.349  # quartiles of the normal distribution are this many standard deviations apart
+
 SEVERAL = -1  # stands for the action where contexts occurred more than once
 
+
 Codes = npt.NDArray[np.int32]
+
 Numbers = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptDecisions:
     """Hashes `[k]` of what decisions knew, sorted, and the actions `int32[k]` they took.
 
     values: where actions are an interval, the exact ones `f64[k]`; None elsewhere, and in records of earlier versions.
@@ -40,18 +48,21 @@ class Kept:
     actions: Codes
     values: Numbers | None = None
 
-    def chosen(self, places: AnyArray | slice) -> Kept:
+    def chosen(self, places: AnyArray | slice) -> KeptDecisions:
         """Return those at some places: indices, a mask or a slice."""
         values = None if self.values is None else self.values[places]
-        return Kept(self.hashes[places], self.actions[places], values)
+        return KeptDecisions(self.hashes[places], self.actions[places], values)
+
+
+CellWidths = Mapping[str, Mapping[str, Sequence[float]]]
 
 
 @dataclass(frozen=True, slots=True)
 class Traces:
     """The decisions that were seen: by level one `Kept` for each of OFFSETS. content: what was hashed (`path_digest`)."""
 
-    steps: Steps
-    levels: Mapping[str, tuple[Kept, ...]]
+    steps: CellWidths
+    levels: Mapping[str, tuple[KeptDecisions, ...]]
     content: str
 
     @property
@@ -89,12 +100,12 @@ class Traces:
 
 
 @dataclass(slots=True)
-class Tracing:
+class TraceCollector:
     """Decisions as batches come by; memory does not grow with them."""
 
     content: str
-    steps: Steps | None = None
-    levels: dict[str, list[Kept]] = field(default_factory=dict)
+    steps: CellWidths | None = None
+    levels: dict[str, list[KeptDecisions]] = field(default_factory=dict)
 
     def add(self, batch: Batch) -> None:
         """Add all decisions of a batch; the first one tells how wide the cells are."""
@@ -106,7 +117,7 @@ class Tracing:
         for position, offset in enumerate(OFFSETS):
             for name, hashes in coarse_path_hashes(batch, self.steps, offset).items():
                 grids, table = self.levels[name], batch.levels[name]
-                grids[position] = _joined(grids[position], Kept(hashes, table.action.astype(np.int32), table.value))
+                grids[position] = _joined(grids[position], KeptDecisions(hashes, table.action.astype(np.int32), table.value))
 
     def done(self) -> Traces:
         """Return those that are kept."""
@@ -143,26 +154,26 @@ def _scale(values: AnyArray) -> float:
     return spread if np.isfinite(spread) and spread > 0 else float("inf")
 
 
-def _nothing(table: LevelTable) -> Kept:
-    return Kept(np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int32), None if table.value is None else np.zeros(0))
+def _nothing(table: LevelTable) -> KeptDecisions:
+    return KeptDecisions(np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.int32), None if table.value is None else np.zeros(0))
 
 
-def _joined(one: Kept, other: Kept) -> Kept:
+def _joined(one: KeptDecisions, other: KeptDecisions) -> KeptDecisions:
     """Return both, each hash once, the smallest of them only: what is left out now would have been left out of the whole too."""
     hashes = np.concatenate([one.hashes, other.hashes])
-    both = Kept(hashes, np.concatenate([one.actions, other.actions]), _values(one, other))
+    both = KeptDecisions(hashes, np.concatenate([one.actions, other.actions]), _values(one, other))
     _, first, counts = np.unique(hashes, return_index=True, return_counts=True)
     found = both.chosen(first)
     found.actions[counts > 1] = SEVERAL
-    return found.chosen(slice(8 * MOST))
+    return found.chosen(slice(8 * MOST_TRACES))
 
 
-def _values(one: Kept, other: Kept) -> Numbers | None:
+def _values(one: KeptDecisions, other: KeptDecisions) -> Numbers | None:
     return None if one.values is None or other.values is None else np.concatenate([one.values, other.values])
 
 
-def _single(kept: Kept) -> Kept:
-    return kept.chosen(kept.actions != SEVERAL).chosen(slice(MOST))
+def _single(kept: KeptDecisions) -> KeptDecisions:
+    return kept.chosen(kept.actions != SEVERAL).chosen(slice(MOST_TRACES))
 
 
 def _number(width: float) -> float | None:
@@ -170,12 +181,12 @@ def _number(width: float) -> float | None:
     return width if np.isfinite(width) else None
 
 
-def _plain(kept: Kept) -> dict[str, str]:
+def _plain(kept: KeptDecisions) -> dict[str, str]:
     found = {"hashes": kept.hashes.astype(">u8").tobytes().hex(), "actions": kept.actions.astype(">i4").tobytes().hex()}
     return found if kept.values is None else {**found, "values": kept.values.astype(">f8").tobytes().hex()}
 
 
-def _kept(plain: Mapping[str, str]) -> Kept:
+def _kept(plain: Mapping[str, str]) -> KeptDecisions:
     hashes = np.frombuffer(bytes.fromhex(plain["hashes"]), dtype=">u8").astype(np.uint64)
     actions = np.frombuffer(bytes.fromhex(plain["actions"]), dtype=">i4").astype(np.int32)
     exact = plain.get("values")
@@ -183,4 +194,30 @@ def _kept(plain: Mapping[str, str]) -> Kept:
     if hashes.size != actions.size or (values is not None and values.size != hashes.size):
         numbers = "" if values is None else f", {values.size} values"
         raise ValueError(f"{hashes.size} hashes, {actions.size} actions{numbers}")
-    return Kept(hashes, actions, values)
+    return KeptDecisions(hashes, actions, values)
+
+
+def coarse_path_hashes(batch: Batch, steps: CellWidths, offset: float) -> dict[str, Hashes]:
+    """Return by level a hash `[n]` of what each decision knew: its contexts, and the contexts and actions above it.
+
+    Numbers count as cells of a grid: steps by level and context, one per number (infinite: the number does not count), moved by
+    `offset` steps. Contexts without steps, the categories, count as they are. The decision's own action does not count.
+    """
+    found: dict[str, Hashes] = {}
+    above = np.ones(len(batch), dtype=np.uint64)
+    for name, table in batch.levels.items():
+        total = above[table.parent]
+        for variable in sorted(table.context):
+            values, widths = table.context[variable], steps[name].get(variable)
+            if widths is not None:
+                with np.errstate(over="ignore", invalid="ignore"):
+                    values = np.floor(values / np.asarray(widths if values.ndim > 1 else widths[0]) + offset)
+            total = fold_hash(total, values)
+        found[name] = mix_bits(total)
+        above = fold_hash(total, table.action)
+    return found
+
+
+def path_digest(problem: Problem) -> str:
+    """Return a digest of what `coarse_path_hashes` looks at: the columns of contexts and actions, not that of the reward."""
+    return json_digest(hashed_columns(problem))

@@ -1,4 +1,10 @@
-"""Variables of a problem: what a context, an outcome or an action may be."""
+"""Variables of a problem: contexts, outcomes and actions.
+
+A policy that chooses the point a* of an interval [low, high] acts uniformly on the window `[a* - h, a* + h]`, cut to the
+interval; h is the bandwidth. The density is one over the length of what is left. Dividing by 2 h instead would lose weight
+at both ends. The cell of a point is the set of numbers nearer to it than to any other point. At an atom the logging policy
+has a probability, elsewhere a density; the two are never divided by each other.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +18,13 @@ import numpy.typing as npt
 
 from aegis.errors import ProblemError
 
-MOST_POINTS = 100_000  # of an action grid
+MOST_GRID_POINTS = 100_000  # of an action grid
+
 NARROWEST = 1000  # spacings of floats in half a window: its length is then off by one in a thousand at most
+
 Value = str | int | float | bool  # of an action or a category
-Kind = Literal["real", "vector", "categorical"]
+
+VariableKind = Literal["real", "vector", "categorical"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +36,7 @@ class Variable:
     """
 
     name: str
-    kind: Kind = "real"
+    kind: VariableKind = "real"
     columns: tuple[str, ...] = ()
     values: tuple[Value, ...] = ()
 
@@ -39,7 +48,7 @@ class Variable:
         if self.kind == "categorical":
             if len(self.values) < 2:
                 raise ProblemError(f"categorical variable '{self.name}': needs at least two values, found {list(self.values)}")
-            no_duplicates(self.values, f"categorical variable '{self.name}'")
+            check_unique(self.values, f"categorical variable '{self.name}'")
             for value in self.values:
                 if isinstance(value, float) and not math.isfinite(value):
                     raise ProblemError(
@@ -51,7 +60,7 @@ class Variable:
             raise ProblemError(
                 f"variable '{self.name}' is {self.kind}: it has one column, of the same name, found {list(self.columns)}"
             )
-        no_duplicates(self.columns, f"variable '{self.name}'")
+        check_unique(self.columns, f"variable '{self.name}'")
 
     @property
     def width(self) -> int:
@@ -86,7 +95,7 @@ class Actions:
             )
         if not self.column:
             raise ProblemError("an action needs a column")
-        no_duplicates(self.values, f"action '{self.column}'")
+        check_unique(self.values, f"action '{self.column}'")
         for value in self.values:
             if self.kind == "labels" and not isinstance(value, str):
                 raise ProblemError(
@@ -114,7 +123,7 @@ class Actions:
         for atom in self.atoms:
             if not (_finite(atom) and low <= atom <= high):
                 raise ProblemError(f"action '{self.column}': an atom lies in the interval [{low:g}, {high:g}], found {atom!r}")
-        no_duplicates(self.atoms, f"action '{self.column}', 'atoms'")
+        check_unique(self.atoms, f"action '{self.column}', 'atoms'")
         if self.lipschitz is not None and not (math.isfinite(self.lipschitz) and self.lipschitz >= 0):
             raise ProblemError(
                 f"action '{self.column}': 'lipschitz' is how much the mean reward may change per unit of action, a number from "
@@ -141,8 +150,8 @@ class Actions:
     @classmethod
     def grid(cls, column: str, low: float, high: float, points: int) -> Actions:
         """Return an even grid of `points` actions from `low` to `high`, both included."""
-        if not 2 <= points <= MOST_POINTS:
-            few = "at least two points" if points < 2 else f"at most {MOST_POINTS} points"
+        if not 2 <= points <= MOST_GRID_POINTS:
+            few = "at least two points" if points < 2 else f"at most {MOST_GRID_POINTS} points"
             raise ProblemError(f"action '{column}': a grid needs {few}, found {points}")
         if not (math.isfinite(low) and math.isfinite(high) and low < high):
             raise ProblemError(f"action '{column}': a grid needs finite low < high, found low {low}, high {high}")
@@ -217,7 +226,7 @@ def check_resolution(column: str, low: float, high: float, width: float, what: s
         )
 
 
-def no_duplicates(items: tuple[Value, ...], where: str) -> None:
+def check_unique(items: tuple[Value, ...], where: str) -> None:
     """Raise ProblemError if an item is listed twice."""
     seen: set[Value] = set()
     for item in items:
@@ -239,3 +248,64 @@ def _numbers(values: tuple[Value, ...]) -> npt.NDArray[np.float64]:
     found = np.asarray(values, dtype=np.float64)
     found.flags.writeable = False
     return found
+
+
+_Array = npt.NDArray[np.float64]
+
+_Mask = npt.NDArray[np.bool_]
+
+
+ATOM_TOLERANCE = 1e-6  # of the length of an interval: a number this near to an atom is the atom, as files round
+
+
+def window_ends(actions: Actions, centres: _Array) -> tuple[_Array, _Array]:
+    """Return lower and upper ends of the windows around centres of any shape, cut to the interval."""
+    low, high = actions.limits
+    reach = float(actions.bandwidth or 0.0)
+    return np.maximum(centres - reach, low), np.minimum(centres + reach, high)
+
+
+def window_density(actions: Actions, centres: _Array, value: _Array) -> _Array:
+    """Return the density at `value` of acting uniformly in the window around each centre; 0 outside it, and at atoms.
+
+    centres and value have shapes that fit together. A window holds its lower end and not its upper one, but for the last.
+    """
+    lower, upper = window_ends(actions, centres)
+    high = actions.limits[1]
+    inside = (value >= lower) & ((value < upper) | ((upper >= high) & (value <= high)))
+    return np.where(inside & ~is_atom(actions, value), 1.0 / (upper - lower), 0.0)
+
+
+def is_atom(actions: Actions, value: _Array) -> _Mask:
+    """Return which numbers are atoms of the logging policy; same shape as `value`."""
+    found: _Mask = atom_index(actions, value) >= 0
+    return found
+
+
+def atom_index(actions: Actions, value: _Array) -> npt.NDArray[np.int32]:
+    """Return the index of the atom that each number is, same shape; -1 if it is none."""
+    low, high = actions.limits
+    found = np.full(np.shape(value), -1, dtype=np.int32)
+    for index, atom in enumerate(actions.atoms):
+        found[np.abs(value - atom) <= ATOM_TOLERANCE * (high - low)] = index
+    return found
+
+
+def nearest_points(actions: Actions, value: _Array) -> npt.NDArray[np.int32]:
+    """Return the index of the point nearest to each number, same shape; of two equally near the lower one."""
+    return np.searchsorted(cell_edges(actions)[1:-1], value, side="left").astype(np.int32)
+
+
+def cell_edges(actions: Actions) -> _Array:
+    """Return the ends `[A + 1]` of the cells of the points: the middles between neighbours, and the ends of the interval."""
+    points = actions.numbers
+    return np.concatenate([points[:1], (points[1:] + points[:-1]) / 2, points[-1:]])
+
+
+def cell_probability(actions: Actions, value: _Array, mu: _Array) -> _Array:
+    """Return density times length of the cell `[n]`, over which the weight of the uniform policy of that cell is one.
+
+    It may exceed 1 where a density is narrower than the cell. Infinite at atoms, which a uniform policy does not take.
+    """
+    lengths = np.diff(cell_edges(actions))[nearest_points(actions, value)]
+    return np.where(is_atom(actions, value), np.inf, mu * lengths)

@@ -1,4 +1,4 @@
-"""The certificate as a page reads it: checked that it is one, with the words and the scale that every section shares."""
+"""The certificate as a page reads it: checked, with the words and the scale that every section shares."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from aegis.certificate.certificate import REFUSED, check_sealed
+from aegis.certificate import REFUSED, check_sealed
 from aegis.report.numbers import Amounts
-from aegis.report.words import per_words, scope_words
 
 Plain = Mapping[str, Any]
 
@@ -82,7 +81,7 @@ class Document:
 
     def scope(self, item: Plain) -> str:
         """Return the scope of a result or a diagnostic in words."""
-        return scope_words(item.get("scope") or (), self.order)
+        return join_scope(item.get("scope") or (), self.order)
 
     def title(self, item: Plain) -> str:
         """Return the scope of a result, with its candidate where there are several."""
@@ -105,3 +104,27 @@ def _main(verdict: Plain, levels: Sequence[Plain]) -> Plain | None:
 
 def _same(one: Plain, other: Plain) -> bool:
     return one.get("candidate") == other.get("candidate") and set(one.get("scope") or ()) == set(other.get("scope") or ())
+
+
+def name_or_none(value: object) -> str:
+    """Return a name as it was given, or that there is none."""
+    return "not named" if value is None else str(value)
+
+
+def join_scope(scope: Sequence[str], order: Sequence[str] = ()) -> str:
+    """Return the levels of a scope as the user calls them, outermost first where the order is known."""
+    places = {name: place for place, name in enumerate(order)}
+    return " + ".join(sorted(scope, key=lambda name: places.get(name, 0))) or "no level"
+
+
+def per_words(problem: Mapping[str, Any]) -> str:
+    """Return what one amount of the reward belongs to."""
+    cluster = problem.get("cluster")
+    if isinstance(cluster, Mapping):
+        return "per possible episode"
+    per = (problem.get("reward") or {}).get("per", "decision")
+    if per == "episode":
+        return "per episode"
+    levels = problem.get("levels") or ()
+    name = levels[-1]["name"] if per == "decision" and levels else None if per == "decision" else per
+    return "per decision" if name is None else f"per decision at \u2018{name}\u2019"

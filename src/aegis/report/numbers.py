@@ -29,10 +29,10 @@ class Amounts:
 
     def show(self, value: float | None, rounding: str = NEAREST, sign: bool = False) -> str:
         """Return an amount; sign: write the plus of a gain."""
-        return show(value, self.decimals, rounding, sign)
+        return format_number(value, self.decimals, rounding, sign)
 
 
-def show(value: float | None, decimals: int, rounding: str = NEAREST, sign: bool = False) -> str:
+def format_number(value: float | None, decimals: int, rounding: str = NEAREST, sign: bool = False) -> str:
     """Return a number with so many decimals; what would vanish among them keeps two digits of its own."""
     if value is None or not math.isfinite(value):
         return UNKNOWN
@@ -46,7 +46,7 @@ def show(value: float | None, decimals: int, rounding: str = NEAREST, sign: bool
     return _signed(f"{exact.quantize(Decimal(1).scaleb(-decimals), rounding=rounding):,}".replace(",", THIN), exact, sign)
 
 
-def brief(value: float | None, rounding: str = NEAREST, sign: bool = False) -> str:
+def format_brief(value: float | None, rounding: str = NEAREST, sign: bool = False) -> str:
     """Return a number with three digits, trailing zeros left out: for other columns, weights and axes."""
     if value is None or not math.isfinite(value):
         return UNKNOWN
@@ -58,24 +58,24 @@ def brief(value: float | None, rounding: str = NEAREST, sign: bool = False) -> s
     return _signed((text.rstrip("0").rstrip(".") if "." in text else text).replace(",", THIN), exact, sign)
 
 
-def count(value: int | None) -> str:
+def format_count(value: int | None) -> str:
     """Return a whole number."""
     return UNKNOWN if value is None else f"{value:,}".replace(",", THIN)
 
 
-def percent(share: float | None, rounding: str = NEAREST) -> str:
+def format_percent(share: float | None, rounding: str = NEAREST) -> str:
     """Return a share as a percentage with up to three digits."""
-    return UNKNOWN if share is None else f"{brief(100 * share, rounding)}\u00a0%"
+    return UNKNOWN if share is None else f"{format_brief(100 * share, rounding)}\u00a0%"
 
 
-def risk(delta: float) -> str:
+def format_risk(delta: float) -> str:
     """Return the risk as a percentage, not rounded below what it is."""
-    return f"{_plain(100 * Decimal(repr(delta)))}\u00a0%"
+    return f"{_without_zeros(100 * Decimal(repr(delta)))}\u00a0%"
 
 
-def confidence(delta: float) -> str:
+def format_confidence(delta: float) -> str:
     """Return the probability with which a certificate at this risk holds, exactly."""
-    return f"{_plain(100 * (1 - Decimal(repr(delta))))}\u00a0%"
+    return f"{_without_zeros(100 * (1 - Decimal(repr(delta))))}\u00a0%"
 
 
 def one_in(delta: float) -> int:
@@ -89,7 +89,7 @@ def _digits(exact: Decimal, digits: int, rounding: str) -> Decimal:
     return exact.quantize(Decimal(1).scaleb(place), rounding=rounding)
 
 
-def _plain(exact: Decimal) -> str:
+def _without_zeros(exact: Decimal) -> str:
     text = f"{exact:f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 

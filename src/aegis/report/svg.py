@@ -1,4 +1,4 @@
-"""Drawing without libraries: elements with everything escaped, pictures with a title and a description, axes."""
+"""SVG without libraries: escaped elements, pictures with a title and a description, axes."""
 
 from __future__ import annotations
 

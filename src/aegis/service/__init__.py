@@ -1,1 +1,40 @@
 """The live gate: decisions over HTTP beside a running controller, a store that loses nothing, a dashboard, a client."""
+
+from aegis.service.app import Service, make_app
+from aegis.service.auth import list_tokens, make_token, revoke_token
+from aegis.service.client.gate_client import ActionChoice, Client, Episode
+from aegis.service.episode_counter import EpisodeCounter
+from aegis.service.gate_problem import live_problem, problem_as_opened, sends_incumbent
+from aegis.service.integrity import check_gate
+from aegis.service.journal_export import export_gate
+from aegis.service.live_gate import LiveGate
+from aegis.service.store.backup import restore_backup, write_backup
+from aegis.service.store.database import Database
+from aegis.service.store.journal import Journal, JournalRecord, list_gates
+from aegis.service.trainer import TrainerProcess, TrainerSetup
+
+__all__ = [
+    "ActionChoice",
+    "Client",
+    "Database",
+    "Episode",
+    "EpisodeCounter",
+    "Journal",
+    "JournalRecord",
+    "LiveGate",
+    "Service",
+    "TrainerProcess",
+    "TrainerSetup",
+    "check_gate",
+    "export_gate",
+    "list_gates",
+    "list_tokens",
+    "live_problem",
+    "make_app",
+    "make_token",
+    "problem_as_opened",
+    "restore_backup",
+    "revoke_token",
+    "sends_incumbent",
+    "write_backup",
+]

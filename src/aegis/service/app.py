@@ -1,4 +1,4 @@
-"""The HTTP service: the API, the page, and everything around them, put together."""
+"""The HTTP service: routes, middleware and the live gate, put together."""
 
 from __future__ import annotations
 
@@ -16,15 +16,13 @@ from fastapi.responses import Response
 from starlette.types import ASGIApp
 
 from aegis.errors import AegisError
-from aegis.service.access import Access
-from aegis.service.counting import Counting
-from aegis.service.errors import ServiceError, Standby, StoreUnavailable
-from aegis.service.guarding import Guarding, Rates
-from aegis.service.live import Live
-from aegis.service.metrics import Metrics
-from aegis.service.misfits import misfits
-from aegis.service.reading import Reading
-from aegis.service.routes import control, operate, page, read
+from aegis.service.auth import AccessControl
+from aegis.service.episode_counter import EpisodeCounter
+from aegis.service.http_errors import NotWriter, ServiceError, StoreUnavailable
+from aegis.service.live_gate import LiveGate
+from aegis.service.middleware import GuardMiddleware, RateLimit, ServiceMetrics, describe_validation_errors
+from aegis.service.routes import control, dashboard, monitoring
+from aegis.service.status import GateStatus
 from aegis.version import __version__
 
 LARGEST = 1_000_000  # bytes of a body
@@ -37,19 +35,19 @@ log = logging.getLogger("aegis.service")
 class Service:
     """A live gate with what serves it. standby: wait until whoever is the writer lets go."""
 
-    live: Live
-    counting: Counting
+    live: LiveGate
+    counting: EpisodeCounter
     standby: bool = False
     rate: float = RATE
     hosts: Sequence[str] = ()
-    reading: Reading = field(init=False)
-    metrics: Metrics = field(default_factory=Metrics, init=False)
+    reading: GateStatus = field(init=False)
+    metrics: ServiceMetrics = field(default_factory=ServiceMetrics, init=False)
     ending: Callable[[], bool] = field(default=lambda: False, init=False)  # whether whoever runs the service wants it to end
     _begun: bool = field(default=False, init=False)
     _stopping: threading.Event = field(default_factory=threading.Event, init=False)
 
     def __post_init__(self) -> None:
-        self.reading = Reading(self.live)
+        self.reading = GateStatus(self.live)
 
     def start(self) -> None:
         """Become the writer now, or in the background if somebody else still is it. Started twice it is started once."""
@@ -58,7 +56,7 @@ class Service:
         self._begun = True
         try:
             self._take_over()
-        except Standby:
+        except NotWriter:
             if not self.standby:
                 raise
             log.info("another process is the writer of gate '%s': standing by", self.live.name)
@@ -110,27 +108,29 @@ def make_app(service: Service) -> ASGIApp:
         redoc_url=None,
         openapi_url="/v1/openapi.json",
     )
-    access = Access(service.live.database)
+    access = AccessControl(service.live.database)
     app.state.service, app.state.access = service, access
     app.include_router(control.router)
-    app.include_router(read.router)
-    app.include_router(operate.router)
-    app.include_router(page.router)
+    app.include_router(monitoring.router)
+    app.include_router(control.operator_router)
+    app.include_router(dashboard.router)
     app.add_exception_handler(ServiceError, _service_error)
     app.add_exception_handler(RequestValidationError, _invalid)
-    return Guarding(app, service.metrics, Rates(service.rate), LARGEST, access.verified, service.hosts)
+    return GuardMiddleware(app, service.metrics, RateLimit(service.rate), LARGEST, access.verified, service.hosts)
 
 
 async def _service_error(_: Request, error: Exception) -> Response:
     status = error.status if isinstance(error, ServiceError) else 500
-    return _said(str(error), status, {"retry-after": "1"} if status == 503 else None)
+    return _json_answer(str(error), status, {"retry-after": "1"} if status == 503 else None)
 
 
 async def _invalid(_: Request, error: Exception) -> Response:
     """Answer what does not have the right form, without sending back what was in it."""
-    return _said(misfits(error.errors(), error.body) if isinstance(error, RequestValidationError) else [], 422)
+    return _json_answer(
+        describe_validation_errors(error.errors(), error.body) if isinstance(error, RequestValidationError) else [], 422
+    )
 
 
-def _said(detail: Any, status: int, headers: dict[str, str] | None = None) -> Response:
+def _json_answer(detail: Any, status: int, headers: dict[str, str] | None = None) -> Response:
     """Return an answer in plain ASCII: what was sent, and is named in it, may not be proper text."""
     return Response(json.dumps({"detail": detail}), status, headers, "application/json")

@@ -1,26 +1,111 @@
 """Validation by simulation: how often bounds exceed the truth, after how many units a gain is certified, plans for a study."""
 
-from aegis.validation.acting import acting, handed_over
-from aegis.validation.bounds import BOUNDS
-from aegis.validation.candidates import Candidates, Fixed, Maker, Null, Setting
-from aegis.validation.coverage import METHODS, Learner, Outcome, Study, coverage, replicate
-from aegis.validation.incumbents import COMPARATORS, acting_incumbent, compared_problem
-from aegis.validation.learners import LEARNERS, named_learner
-from aegis.validation.paths import crossing, wealth_path
-from aegis.validation.planner import LevelPlan, Plan, Row, plan
-from aegis.validation.plant_truth import Judge, LongRuns, judge_of
-from aegis.validation.runner import Report, Task, run_tasks, stored, timed
-from aegis.validation.summary import Rate, excess, rates, together
-from aegis.validation.trial import Trial
-from aegis.validation.truth import Oracle, Truth
-from aegis.validation.units import OURS
-from aegis.validation.validating import described, make_trial, run_validation, validate
-from aegis.validation.verdicts import BoundRow, Validation, judged
+from aegis.validation.bound_table import BOUNDS, entry_at_looks
+from aegis.validation.bound_traces import crossing, log_wealth_path, wealth_path
+from aegis.validation.bound_validation import (
+    SIGNIFICANT,
+    BoundRow,
+    Validation,
+    describe_object,
+    judge_runs,
+    make_trial,
+    run_validation,
+    validate,
+)
+from aegis.validation.coverage_study import (
+    METHODS,
+    ClaimOutcome,
+    Learner,
+    Study,
+    ViolationRate,
+    coverage,
+    excess_p_value,
+    joint_violations,
+    replicate,
+    violation_rates,
+)
+from aegis.validation.planner.plan_result import LevelPlan, Plan, PlanRow
+from aegis.validation.planner.study_plan import plan
+from aegis.validation.replications import RunProgress, Task, drop_cut_line, run_tasks, stored_runs, timed_progress
+from aegis.validation.study_candidates import (
+    LEARNERS,
+    CandidateSource,
+    FixedCandidate,
+    LearnerSetting,
+    MakeCandidate,
+    NullCandidate,
+    named_learner,
+)
+from aegis.validation.study_units import OURS, CertifiedUnits, StudyParticle, our_claims
+from aegis.validation.trial import BoundOutcome, ValidationTrial
+from aegis.validation.truth import (
+    COMPARATORS,
+    Judge,
+    LongRuns,
+    Oracle,
+    Truth,
+    acting_incumbent,
+    handover_policy,
+    judge_for,
+    problem_with_comparator,
+    runnable_policy,
+)
 
 __all__ = [
-    "BOUNDS", "COMPARATORS", "LEARNERS", "METHODS", "OURS", "BoundRow", "Candidates", "Fixed", "Judge", "Learner", "LevelPlan",
-    "LongRuns", "Maker", "Null", "Oracle", "Outcome", "Plan", "Rate", "Report", "Row", "Setting", "Study", "Task", "Trial",
-    "Truth", "Validation", "acting", "acting_incumbent", "compared_problem", "coverage", "crossing", "described", "excess",
-    "handed_over", "judge_of", "judged", "make_trial", "named_learner", "plan", "rates", "replicate", "run_tasks",
-    "run_validation", "stored", "timed", "together", "validate", "wealth_path",
-]  # fmt: skip
+    "BOUNDS",
+    "COMPARATORS",
+    "LEARNERS",
+    "METHODS",
+    "OURS",
+    "SIGNIFICANT",
+    "BoundOutcome",
+    "BoundRow",
+    "CandidateSource",
+    "CertifiedUnits",
+    "ClaimOutcome",
+    "FixedCandidate",
+    "Judge",
+    "Learner",
+    "LearnerSetting",
+    "LevelPlan",
+    "LongRuns",
+    "MakeCandidate",
+    "NullCandidate",
+    "Oracle",
+    "Plan",
+    "PlanRow",
+    "RunProgress",
+    "Study",
+    "StudyParticle",
+    "Task",
+    "Truth",
+    "Validation",
+    "ValidationTrial",
+    "ViolationRate",
+    "acting_incumbent",
+    "coverage",
+    "crossing",
+    "describe_object",
+    "drop_cut_line",
+    "entry_at_looks",
+    "excess_p_value",
+    "handover_policy",
+    "joint_violations",
+    "judge_for",
+    "judge_runs",
+    "log_wealth_path",
+    "make_trial",
+    "named_learner",
+    "our_claims",
+    "plan",
+    "problem_with_comparator",
+    "replicate",
+    "run_tasks",
+    "run_validation",
+    "runnable_policy",
+    "stored_runs",
+    "timed_progress",
+    "validate",
+    "violation_rates",
+    "wealth_path",
+]

@@ -1,6 +1,6 @@
-"""One run of a validation: a log, a candidate learned beside it, the truth about it, and what every bound says.
+"""One run of a validation: a log, a candidate learned beside it, the truth about it, and what every bound states.
 
-The prior log, which the candidate is learned from and bets are placed on, has a seed of its own; the other log is certified.
+The prior log, from which the candidate is learned and bets are placed, has a seed of its own; the other log is certified.
 """
 
 from __future__ import annotations
@@ -10,34 +10,30 @@ from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
-from aegis.certificate import Candidate
-from aegis.certificate.claims import margin_of
-from aegis.certificate.measures import Measure, reward_measure
-from aegis.errors import RefusedError, SettingError, choose
-from aegis.evidence.sketch import check_delta
-from aegis.files import digest_of
+from aegis.certificate import Candidate, margin_of
+from aegis.errors import RefusedError, SettingError, check_choice
+from aegis.evidence import check_delta
+from aegis.files import json_digest
+from aegis.ope import Measure, reward_measure
 from aegis.problem import Batch, Plant, Policy, Problem, Scope
 from aegis.rng import stream
-from aegis.validation.bounds import BOUNDS
-from aegis.validation.candidates import Candidates, Setting
-from aegis.validation.coverage import DOUBT
-from aegis.validation.incumbents import acting_incumbent, compared_problem, compared_words
-from aegis.validation.plant_truth import Judge, judge_of
-from aegis.validation.runner import Found
-from aegis.validation.sample import Sample, declared_largest
-from aegis.validation.traces import Trace, looks
-from aegis.validation.truth import Truth
-from aegis.validation.units import OURS, Certified, our_claims
+from aegis.validation.bound_table import BOUNDS, BoundSample, declared_largest
+from aegis.validation.bound_traces import Trace, look_counts
+from aegis.validation.coverage_study import TRUTH_ERRORS
+from aegis.validation.replications import RunRecords
+from aegis.validation.study_candidates import CandidateSource, LearnerSetting
+from aegis.validation.study_units import OURS, CertifiedUnits, our_claims
+from aegis.validation.truth import Judge, Truth, acting_incumbent, comparator_phrase, judge_for, problem_with_comparator
 from aegis.version import __version__
 from aegis.worlds import World
 
-WHAT = ("gain", "value")
+BOUNDED_CLAIMS = ("gain", "value")
 # Episodes behind a truth, and how many for each that is certified: its doubt, which counts against bounds, must not show.
 WITH_EQUATIONS, BY_REWARDS, TIMES = 10_000, 20_000, 40
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class BoundOutcome:
     """What one bound said in one run, rewards scaled to [0, 1] and 1 best.
 
     at_end, ever: was it above the truth from all units, and from any number of units that was looked at? The truth is lowered by
@@ -62,7 +58,7 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Trial:
+class ValidationTrial:
     """What is validated. identity: words that tell plant, legacy and learner from others whose runs must not be mixed with these.
 
     scope: the levels that change hands, outermost first. episodes: certified in a run. prior: learned from beforehand. judged:
@@ -72,7 +68,7 @@ class Trial:
 
     plant: Plant
     legacy: Policy
-    learner: Candidates
+    learner: CandidateSource
     identity: str
     scope: tuple[str, ...]
     episodes: int = 200
@@ -80,7 +76,7 @@ class Trial:
     delta: float = 0.05
     judged: int | None = None
     bounds: tuple[str, ...] | None = None
-    claims: tuple[str, ...] = WHAT
+    claims: tuple[str, ...] = BOUNDED_CLAIMS
     only_end: bool = False
     seed: int = 1
     comparator: str = "incumbent"
@@ -95,11 +91,11 @@ class Trial:
         if not self.plant.problem.scope(self.scope):
             raise SettingError(f"a scope names at least one level of {', '.join(self.plant.problem.names)}")
         for name in self.bounds or ():
-            choose(name, (*OURS, *BOUNDS), "bound")
+            check_choice(name, (*OURS, *BOUNDS), "bound")
         for name in self.claims:
-            choose(name, WHAT, "claim")
+            check_choice(name, BOUNDED_CLAIMS, "claim")
         reward_measure(self.plant.problem)  # refuses a reward without a range
-        object.__setattr__(self, "problem", compared_problem(self.plant.problem, self.legacy, self.comparator))
+        object.__setattr__(self, "problem", problem_with_comparator(self.plant.problem, self.legacy, self.comparator))
         object.__setattr__(self, "_names", self.bounds or (*OURS, *BOUNDS))
 
     @property
@@ -113,12 +109,12 @@ class Trial:
     def key(self) -> str:
         """Return the digest of everything that a run depends on."""
         settings = [self.scope, self.episodes, self.prior, self.delta, self.judging, self._names, self.claims, self.only_end]
-        return digest_of([__version__, self.identity, repr(self.learner), settings, self.seed, self.over])
+        return json_digest([__version__, self.identity, repr(self.learner), settings, self.seed, self.over])
 
     @property
     def over(self) -> str:
         """Return over whom gains are, in words."""
-        return compared_words(self.problem, self.scope)
+        return comparator_phrase(self.problem, self.scope)
 
     @property
     def parts(self) -> dict[str, str]:
@@ -141,13 +137,13 @@ class Trial:
             "seed": str(self.seed),
         }
 
-    def prepare(self) -> Callable[[int], Found]:
+    def prepare(self) -> Callable[[int], RunRecords]:
         """Return what does one run: the outcomes of all bounds as plain data, or why the run was refused."""
-        judge = judge_of(self.plant, self.legacy, self.judging, acting_incumbent(self.problem, self.legacy))
-        make = self.learner.prepare(Setting(self.plant, self.legacy, self.scope, judge, self.seed, self.problem))
+        judge = judge_for(self.plant, self.legacy, self.judging, acting_incumbent(self.problem, self.legacy))
+        make = self.learner.prepare(LearnerSetting(self.plant, self.legacy, self.scope, judge, self.seed, self.problem))
         truths = _Truths(judge, self.scope)
 
-        def run(number: int) -> Found:
+        def run(number: int) -> RunRecords:
             prior_seed, seed = stream(self.seed, "validate", number).integers(2**62, size=2).tolist()
             prior = self.plant.episodes(0, self.prior, self.legacy, prior_seed)
             rest = self.plant.episodes(0, self.episodes, self.legacy, seed)
@@ -159,13 +155,13 @@ class Trial:
 
         return run
 
-    def _outcomes(self, candidate: Candidate, prior: Batch, rest: Batch, truth: Truth, number: int) -> Iterator[Outcome]:
+    def _outcomes(self, candidate: Candidate, prior: Batch, rest: Batch, truth: Truth, number: int) -> Iterator[BoundOutcome]:
         problem, scope = self.problem, Scope(self.scope)
         ours = [name for name in OURS if name in self._names]
         claims = our_claims(problem, candidate, scope, rest.take_episodes(np.arange(2)), self.delta, ours, self.claims)
-        certified = Certified(problem, candidate, scope, prior, rest, claims)
+        certified = CertifiedUnits(problem, candidate, scope, prior, rest, claims)
         margin = margin_of(problem, scope) / certified.measure.width
-        gain, doubt = _gain(certified.measure, truth), DOUBT * truth.gain_error / certified.measure.width
+        gain, doubt = _gain(certified.measure, truth), TRUTH_ERRORS * truth.gain_error / certified.measure.width
         null = gain + doubt <= margin
         for name, claim, trace in certified.traces():
             yield self._outcome(name, claim.what, trace, certified.measure, truth, margin, null)
@@ -178,14 +174,16 @@ class Trial:
                 if trace_or_none is not None:
                     yield self._outcome(name, what, trace_or_none, certified.measure, truth, margin, null)
 
-    def _outcome(self, name: str, what: str, trace: Trace, measure: Measure, truth: Truth, margin: float, null: bool) -> Outcome:
+    def _outcome(
+        self, name: str, what: str, trace: Trace, measure: Measure, truth: Truth, margin: float, null: bool
+    ) -> BoundOutcome:
         if what == "gain":
-            exact, doubt = _gain(measure, truth), DOUBT * truth.gain_error / measure.width
+            exact, doubt = _gain(measure, truth), TRUTH_ERRORS * truth.gain_error / measure.width
         else:
-            exact, doubt = float(measure.scaled(np.array([truth.value]))[0]), DOUBT * truth.error / measure.width
+            exact, doubt = float(measure.scaled(np.array([truth.value]))[0]), TRUTH_ERRORS * truth.error / measure.width
         last = trace.last
         at_end = last.value > exact - doubt
-        return Outcome(
+        return BoundOutcome(
             name,
             what,
             last.certificate,
@@ -201,10 +199,10 @@ class Trial:
             null,
         )
 
-    def _sample(self, certified: Certified, what: str, number: int) -> Sample:
+    def _sample(self, certified: CertifiedUnits, what: str, number: int) -> BoundSample:
         values, shares = certified.plain(what), certified.candidate.policy.weights
         members = [values] if shares.size == 1 else [certified.plain(what, particle=n) for n in range(shares.size)]
-        return Sample(
+        return BoundSample(
             what,
             values,
             certified.plain("value"),
@@ -215,7 +213,7 @@ class Trial:
             certified.plain("value", "prior"),
             declared_largest(certified.candidate, self.scope, certified.prior),
             self.delta,
-            looks(values.size, self.only_end),
+            look_counts(values.size, self.only_end),
             stream(self.seed, "bounds", number),
             certified.ratio or 1.0,
         )

@@ -1,19 +1,110 @@
-"""The truth that bounds are judged by: the policy itself runs on the simulated plant. No weight and no propensity is used."""
+"""What a policy truly earns on a plant, and over which comparator: the policy itself runs, without weights or propensities.
+
+On a world the equations give the mean reward of every decision; on any other plant rewards are added up over long runs.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 import numpy as np
 
-from aegis.policies import Hybrid
-from aegis.problem import Array, Batch, Policy, Scope, augmented
-from aegis.validation.acting import acting, handed_over
+from aegis.errors import SettingError, check_choice
+from aegis.ope import ClusterUnits, Comparator, describe_comparator, describe_other_levels
+from aegis.policies import (
+    Capped,
+    Floored,
+    Hybrid,
+    Legacy,
+    Logged,
+    Mixture,
+    StatedIncumbent,
+    known_incumbent,
+    stated_levels,
+    without_exploration,
+)
+from aegis.problem import Array, Batch, Incumbent, Plant, Policy, Problem, Scope, augmented_context
 from aegis.worlds import World, true_value
 
-EPISODES = 20_000
+
+def runnable_policy(policy: Policy, legacy: Policy) -> Policy:
+    """Return the policy with the legacy in the place of `Logged`, which knows the propensities of a log and cannot act."""
+    if isinstance(policy, Logged):
+        return legacy
+    if isinstance(policy, Capped):
+        return Capped(policy.problem, policy.model, runnable_policy(policy.legacy, legacy), policy.limit, policy.levels)
+    if isinstance(policy, StatedIncumbent):  # at a level where none is stated it is the policy that wrote the log
+        return Hybrid(policy.problem, policy.levels, policy, legacy)
+    if isinstance(policy, Floored):
+        new, kept = runnable_policy(policy.new, legacy), runnable_policy(policy.legacy, legacy)
+        return Floored(policy.problem, new, kept, policy.share, policy.levels)
+    if isinstance(policy, Hybrid):
+        return Hybrid(policy.problem, policy.scope, runnable_policy(policy.new, legacy), runnable_policy(policy.legacy, legacy))
+    if isinstance(policy, Mixture):
+        return Mixture([runnable_policy(member, legacy) for member in policy.policies], policy.shares)
+    return policy
+
+
+def handover_policy(problem: Problem, candidate: Policy, legacy: Policy, scope: Iterable[str]) -> Hybrid:
+    """Return what acts after a handover of `scope`: the candidate there, the legacy elsewhere."""
+    return Hybrid(problem, scope, runnable_policy(candidate, legacy), legacy)
+
+
+COMPARATORS = ("incumbent", "logger")  # whom gains may be over
+
+
+def problem_with_comparator(problem: Problem, legacy: Policy, comparator: str = "incumbent") -> Problem:
+    """Return the problem that logs of a legacy are certified with.
+
+    comparator: 'incumbent', who acts if nothing is handed over: what the problem states, else a legacy of rules without its
+    exploration, else the logger. 'logger', the policy that wrote the log, exploration included.
+    """
+    check_choice(comparator, COMPARATORS, "comparator")
+    if comparator == "incumbent":
+        return known_incumbent(problem, legacy)
+    logged = Incumbent(policy="logged")
+    stated = stated_levels(problem)
+    return replace(
+        problem,
+        levels=tuple(replace(level, incumbent=logged) if level.name in stated else level for level in problem.levels),
+    )
+
+
+def acting_incumbent(problem: Problem, legacy: Policy) -> Policy | None:
+    """Return who acts if nothing is handed over, as a policy that can be run; None if that is the logger at every level.
+
+    Raises SettingError where the incumbent is known by columns of a log only: it cannot act, so that no truth can be found.
+    """
+    levels = stated_levels(problem)
+    if not levels:
+        return None
+    known = [problem.level(name) for name in sorted(levels)]
+    columns = [level.name for level in known if level.comparator is not None and level.comparator.log_columns]
+    if columns and isinstance(legacy, Legacy):
+        return without_exploration(legacy)
+    if columns:
+        raise SettingError(
+            f"the incumbent at '{columns[0]}' is known by columns of the log, which cannot act on the plant; state it as a rule "
+            "under 'policy', or compare with the logger (comparator 'logger')"
+        )
+    return runnable_policy(StatedIncumbent(problem), legacy)
+
+
+def comparator_phrase(problem: Problem, scope: Iterable[str], others: str = "log") -> str:
+    """Return over whom gains at a scope are, for a sentence."""
+    comparator, levels = Comparator.of(problem, others=others == "incumbent"), Scope(scope)
+    return ", ".join(
+        part
+        for part in (describe_comparator(problem, comparator, levels), describe_other_levels(problem, comparator, levels))
+        if part
+    )
+
+
+ORACLE_EPISODES = 20_000
+
 ONE_EACH = {"inner_steps": 1, "outer_steps": 1, "batches": 1, "recipe_steps": 1, "doses": 1}
 
 
@@ -42,7 +133,7 @@ class Oracle:
 
     world: World
     legacy: Policy
-    episodes: int = EPISODES
+    episodes: int = ORACLE_EPISODES
     seed: int = 2**61 - 1
     incumbent: Policy | None = None
     others: bool = False
@@ -52,14 +143,14 @@ class Oracle:
     _compared: dict[Scope, Array] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._short = short(self.world)
+        self._short = short_world(self.world)
         self.legacy_value = true_value(self._short, self.legacy)
         self._legacy = self._means(self.legacy)
 
     def truth(self, candidate: Policy, scope: Iterable[str]) -> Truth:
         """Return the value of the candidate at `scope` with the legacy elsewhere, and its gain over the comparator."""
         levels = Scope(scope)
-        own = self._means(handed_over(self.world.problem, candidate, self.legacy, levels))
+        own = self._means(handover_policy(self.world.problem, candidate, self.legacy, levels))
         paired = own - self._legacy
         root = math.sqrt(own.size)
         direct, common = float(own.std()) / root, float(paired.std()) / root
@@ -69,7 +160,7 @@ class Oracle:
             return Truth(value, value - self.legacy_value, error, error)  # the legacy's value is exact
         # A candidate that asks the log is asked as if the legacy wrote it, also where the incumbent acts elsewhere.
         if self.others:
-            acting_there = acting(candidate, self.legacy)
+            acting_there = runnable_policy(candidate, self.legacy)
             own = self._means(Hybrid(self.world.problem, levels, acting_there, self.incumbent))
         difference = own - self._comparator(self.incumbent, levels)
         return Truth(value, float(difference.mean()), error, float(difference.std()) / root)
@@ -90,16 +181,16 @@ class Oracle:
     def _means(self, policy: Policy) -> Array:
         """Return the expected nested-mean reward `[E]` of the episodes of a long run."""
         batch: Batch = self._short.episodes(0, self.episodes, policy, self.seed)
-        return episode_means(self._short, batch, policy.weights.size == 1)
+        return expected_episode_means(self._short, batch, policy.weights.size == 1)
 
 
-def short(world: World) -> World:
+def short_world(world: World) -> World:
     """Return the world with one decision below each other where it lets one choose: nested means have the same expectation."""
     settings = {name: one for name, one in ONE_EACH.items() if name in getattr(world, "__dataclass_fields__", {})}
     return replace(world, **settings) if settings else world  # type: ignore[type-var]
 
 
-def episode_means(world: World, batch: Batch, single: bool) -> Array:
+def expected_episode_means(world: World, batch: Batch, single: bool) -> Array:
     """Return the nested mean `[E]` of the expected rewards of a batch.
 
     single: the policy has one particle, so that the distribution in the batch is its own and actions can be averaged out.
@@ -107,8 +198,8 @@ def episode_means(world: World, batch: Batch, single: bool) -> Array:
     problem, level = world.problem, world.problem.innermost
     table = batch.levels[level.name]
     if not single or table.mu_full is None:
-        return batch.episode_means(world.mean_reward(augmented(problem, batch, level.name, with_action=True)))
-    known = augmented(problem, batch, level.name)
+        return batch.episode_means(world.mean_reward(augmented_context(problem, batch, level.name, with_action=True)))
+    known = augmented_context(problem, batch, level.name)
     expected = np.zeros(len(table))
     for action in range(level.actions.count):  # one action at a time keeps memory at n
         rows = np.flatnonzero(table.mu_full[:, action])
@@ -116,3 +207,98 @@ def episode_means(world: World, batch: Batch, single: bool) -> Array:
         here[level.actions.column] = level.actions.as_rows(np.full(rows.size, action, dtype=np.int32))
         expected[rows] += table.mu_full[rows, action] * world.mean_reward(here)
     return batch.episode_means(expected)
+
+
+EPISODES_AT_ONCE = 2048  # episodes
+
+SEED = 2**61 - 1  # of long runs: no log has it
+
+
+class Judge(Protocol):
+    """Something that knows what a policy really earns."""
+
+    def truth(self, candidate: Policy, scope: Iterable[str]) -> Truth:
+        """Return the value of the candidate at `scope` with the legacy elsewhere, and its gain over the comparator."""
+        ...
+
+
+def judge_for(plant: Plant, legacy: Policy, episodes: int, incumbent: Policy | None = None) -> Judge:
+    """Return the judge of a plant: equations where they are known, long runs with rewards as they come elsewhere.
+
+    incumbent: who acts if nothing is handed over, and so whom gains are over; None if that is the legacy.
+    """
+    kind = Oracle if isinstance(plant, World) else LongRuns
+    return kind(plant, legacy, episodes, incumbent=incumbent)  # type: ignore[arg-type]
+
+
+@dataclass(slots=True)
+class LongRuns:
+    """Values of policies by running them on a plant for many episodes, each under the same seed.
+
+    The difference to the comparator is taken unit by unit where both had as many: a plant that draws its noise from seed and
+    episode number alone, as it should, then shows a gain with less noise. incumbent: the comparator at the levels in scope, the
+    legacy acting elsewhere; None if the comparator is the legacy.
+    """
+
+    plant: Plant
+    legacy: Policy
+    episodes: int
+    seed: int = SEED
+    incumbent: Policy | None = None
+    _legacy: Array = field(init=False)
+    _compared: dict[Scope, Array] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._legacy = self._units(self.legacy)
+
+    @property
+    def legacy_value(self) -> float:
+        """Return the mean of the legacy's units."""
+        return float(self._legacy.mean())
+
+    def truth(self, candidate: Policy, scope: Iterable[str]) -> Truth:
+        """Return the value of the candidate at `scope` with the legacy elsewhere, and its gain over the comparator."""
+        levels = Scope(scope)
+        own, base = self._units(handover_policy(self.plant.problem, candidate, self.legacy, levels)), self._comparator(levels)
+        value, error = float(own.mean()), _error(own)
+        gain_error = _error(own - base) if own.size == base.size else math.hypot(error, _error(base))
+        return Truth(value, value - float(base.mean()), error, gain_error)
+
+    def _comparator(self, scope: Scope) -> Array:
+        """Return the units `[U]` of the comparator at a scope; found once."""
+        if self.incumbent is None:
+            return self._legacy
+        if scope not in self._compared:
+            self._compared[scope] = self._units(Hybrid(self.plant.problem, scope, self.incumbent, self.legacy))
+        return self._compared[scope]
+
+    def _units(self, policy: Policy) -> Array:
+        """Return the mean reward `[U]` of every unit of a long run."""
+        problem, means, ids = self.plant.problem, [], []
+        for first in range(0, self.episodes, EPISODES_AT_ONCE):
+            batch = self.plant.episodes(first, min(EPISODES_AT_ONCE, self.episodes - first), policy, self.seed)
+            means.append(_means(batch))
+            ids.append(batch.cluster)
+        if problem.cluster is None:
+            return np.concatenate(means)
+        clusters = ClusterUnits(np.zeros(1), problem.cluster_most, problem.cluster_name)
+        for own, cluster in zip(means, ids, strict=True):
+            if cluster is None:
+                raise SettingError(f"the problem has the cluster '{problem.cluster_name}', the plant's batches have none")
+            clusters.add(cluster, own[:, None])
+        return clusters.units()[:, 0]
+
+
+def _means(batch: Batch) -> Array:
+    rewards = batch.reward
+    complete = rewards is not None and bool(np.isfinite(rewards).all()) and (batch.observed is None or batch.observed.all())
+    if rewards is None or not complete:
+        raise SettingError(
+            "the plant leaves out rewards: what a policy really earns is then unknown, and no bound can be judged; let the plant "
+            "return the reward of every innermost decision"
+        )
+    return batch.episode_means(rewards)
+
+
+def _error(units: Array) -> float:
+    return float(units.std(ddof=1)) / math.sqrt(units.size)

@@ -6,20 +6,33 @@ from collections import ChainMap
 from dataclasses import fields
 from typing import Any
 
-from aegis.errors import SettingError, choose, nearest
-from aegis.worlds.additive import Additive
+from aegis.errors import SettingError, check_choice, did_you_mean
+from aegis.worlds.additive_world import Additive
+from aegis.worlds.base import (
+    LegacyOffer,
+    World,
+    availability_columns,
+    check_counts,
+    check_finite,
+    check_shares,
+    check_size,
+    check_spreads,
+    full_propensity,
+    named_parameters,
+    parse_legacy,
+    with_exploration,
+)
+from aegis.worlds.chemical_plant import ChemicalPlant
 from aegis.worlds.clinic import Clinic
 from aegis.worlds.dosing import Dosing
-from aegis.worlds.linear import Linear
-from aegis.worlds.oracle import OraclePolicy, oracle_value, per_episode, true_value
-from aegis.worlds.plant import ChemicalPlant
-from aegis.worlds.unified import PRESETS, SHIFTS, Unified
-from aegis.worlds.world import World, entry
+from aegis.worlds.linear_world import LinearWorld
+from aegis.worlds.oracle import OraclePolicy, decisions_per_episode, oracle_value, true_value
+from aegis.worlds.unified_world import PRESETS, SHIFTS, Unified
 
 WORLDS: dict[str, type[World]] = {
     "unified": Unified,
     "additive": Additive,
-    "linear": Linear,
+    "linear": LinearWorld,
     "plant": ChemicalPlant,
     "clinic": Clinic,
 }
@@ -35,14 +48,16 @@ def make_world(name: str, /, *, preset: str | None = None, shift: str | None = N
     preset: parameters that go together (`Unified.presets`), over which `settings` take precedence. shift: the world after a
     distribution shift (`Unified.shifts`); a parameter that the shift changes cannot be set as well.
     """
-    choose(name, ALL_WORLDS, "world")
+    check_choice(name, ALL_WORLDS, "world")
     allowed = [part.name for part in fields(ALL_WORLDS[name]) if part.init]  # type: ignore[arg-type]
     for key in settings:
         if key not in allowed:
-            raise SettingError(f"world '{name}' has no setting '{key}'{nearest(key, allowed)}; allowed: {', '.join(allowed)}")
+            raise SettingError(
+                f"world '{name}' has no setting '{key}'{did_you_mean(key, allowed)}; allowed: {', '.join(allowed)}"
+            )
     kind = ALL_WORLDS[name]
-    chosen = {**(entry("preset", preset, name, kind.presets) if preset is not None else {}), **settings}
-    changes = entry("shift", shift, name, kind.shifts) if shift is not None else {}
+    chosen = {**(named_parameters("preset", preset, name, kind.presets) if preset is not None else {}), **settings}
+    changes = named_parameters("shift", shift, name, kind.shifts) if shift is not None else {}
     for key in settings:
         if key in changes:
             raise SettingError(f"shift '{shift}' sets '{key}' to {changes[key]:g}: leave out '{key}' or the shift")
@@ -59,12 +74,22 @@ __all__ = [
     "ChemicalPlant",
     "Clinic",
     "Dosing",
-    "Linear",
+    "LegacyOffer",
+    "LinearWorld",
     "OraclePolicy",
     "Unified",
     "World",
+    "availability_columns",
+    "check_counts",
+    "check_finite",
+    "check_shares",
+    "check_size",
+    "check_spreads",
+    "decisions_per_episode",
+    "full_propensity",
     "make_world",
     "oracle_value",
-    "per_episode",
+    "parse_legacy",
     "true_value",
+    "with_exploration",
 ]

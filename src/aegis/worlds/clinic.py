@@ -20,11 +20,18 @@ import numpy as np
 
 from aegis.policies import Constant, Natural, Nearest, Softmax, Uniform
 from aegis.problem import Actions, Array, Ints, Level, Problem, Reward, Rows, Variable
-from aegis.worlds.columns import availability, full_propensity
-from aegis.worlds.legacies import Offer, explored
+from aegis.worlds.base import (
+    Bools,
+    LegacyOffer,
+    Noise,
+    World,
+    availability_columns,
+    check_shares,
+    check_spreads,
+    full_propensity,
+    with_exploration,
+)
 from aegis.worlds.quadrature import clipped_mean, gaussian_nodes, latent_chance, latent_nodes
-from aegis.worlds.settings import check_shares, check_spreads
-from aegis.worlds.world import Bools, Noise, World
 
 WARDS = ("general", "surgical", "day")
 PLANS = ("conservative", "standard", "intensive")
@@ -130,26 +137,26 @@ class Clinic(World):
         """Everything about the plan enters below it."""
         return () if level == "plan" else ("patient", "ward", "plan")
 
-    def offers(self) -> Mapping[str, Offer]:
+    def offers(self) -> Mapping[str, LegacyOffer]:
         """Uniform choice; house rules that ignore the patient; soft preferences; fixed rules without noise."""
         habit = Softmax((0.2, 1.0, -0.3))
         return {
-            "uniform": Offer(lambda s: {"plan": Uniform(), "dose": Uniform()}, {}),
-            "natural": Offer(
+            "uniform": LegacyOffer(lambda s: {"plan": Uniform(), "dose": Uniform()}, {}),
+            "natural": LegacyOffer(
                 lambda s: {
-                    "plan": explored(habit, s["epsilon"]),
-                    "dose": explored(Natural({"level": 3.0}, 4.0, 6.0), s["epsilon"]),
+                    "plan": with_exploration(habit, s["epsilon"]),
+                    "dose": with_exploration(Natural({"level": 3.0}, 4.0, 6.0), s["epsilon"]),
                 },
                 {"epsilon": 0.0},
             ),
-            "softmax": Offer(
+            "softmax": LegacyOffer(
                 lambda s: {
                     "plan": Softmax(habit.intercepts, {}, s["temperature"]),
                     "dose": Softmax((0.0, 0.3, 0.2, -0.4), {"level": (-0.8, -0.2, 0.4, 0.8)}, s["temperature"]),
                 },
                 {"temperature": 1.0},
             ),
-            "deterministic": Offer(lambda s: {"plan": Constant("standard"), "dose": Nearest({"level": 3.0}, 6.0)}, {}),
+            "deterministic": LegacyOffer(lambda s: {"plan": Constant("standard"), "dose": Nearest({"level": 3.0}, 6.0)}, {}),
         }
 
 
@@ -159,8 +166,8 @@ def _problem() -> Problem:
     ward, response = Variable("ward", "categorical", values=WARDS), Variable("response", "categorical", values=RESPONSES)
     return Problem(
         levels=(
-            Level("plan", plan, (patient, ward), full_propensity(plan), "plan_id", availability(plan)),
-            Level("dose", dose, (response, Variable("level")), full_propensity(dose), "dose_id", availability(dose)),
+            Level("plan", plan, (patient, ward), full_propensity(plan), "plan_id", availability_columns(plan)),
+            Level("dose", dose, (response, Variable("level")), full_propensity(dose), "dose_id", availability_columns(dose)),
         ),
         reward=Reward("reward", (0.0, 1.0)),
         outcome=Variable("recovery"),

@@ -21,11 +21,19 @@ import numpy as np
 from aegis.errors import SettingError
 from aegis.policies import Constant, Gaussian, Uniform
 from aegis.problem import Actions, Array, Level, Problem, Propensity, Reward, Rows, Variable
-from aegis.worlds.columns import full_propensity
-from aegis.worlds.legacies import Offer, explored
+from aegis.worlds.base import (
+    LegacyOffer,
+    Noise,
+    World,
+    check_counts,
+    check_finite,
+    check_shares,
+    check_size,
+    check_spreads,
+    full_propensity,
+    with_exploration,
+)
 from aegis.worlds.quadrature import gaussian_nodes, latent_chance, latent_nodes
-from aegis.worlds.settings import check_counts, check_finite, check_shares, check_size, check_spreads
-from aegis.worlds.world import Noise, World
 
 LOW, HIGH = 0.0, 10.0
 LIFT = 0.4  # what the latent U adds to the marker
@@ -101,14 +109,16 @@ class Dosing(World):
         """Severity and regimen act on the marker."""
         return () if level == "course" else ("severity", "regimen")
 
-    def offers(self) -> Mapping[str, Offer]:
+    def offers(self) -> Mapping[str, LegacyOffer]:
         """A uniform draw; a Gaussian around a dose that follows the marker too little; a fixed dose within a window."""
         natural = Gaussian({"marker": 0.5}, self.natural_sd, 4.0, self.ends)
         return {
-            "uniform": Offer(lambda s: {"course": Uniform(), "dose": Uniform()}, {}),
-            "natural": Offer(lambda s: {"course": Uniform(), "dose": explored(natural, s["epsilon"])}, {"epsilon": 0.0}),
-            "constant": Offer(
-                lambda s: {"course": Uniform(), "dose": explored(Constant(s["value"]), s["epsilon"])},
+            "uniform": LegacyOffer(lambda s: {"course": Uniform(), "dose": Uniform()}, {}),
+            "natural": LegacyOffer(
+                lambda s: {"course": Uniform(), "dose": with_exploration(natural, s["epsilon"])}, {"epsilon": 0.0}
+            ),
+            "constant": LegacyOffer(
+                lambda s: {"course": Uniform(), "dose": with_exploration(Constant(s["value"]), s["epsilon"])},
                 {"value": 4.0, "epsilon": 0.3},
             ),
         }

@@ -1,20 +1,306 @@
-"""The truth about a world: values of policies and of optimal control, by numerical integration of the true laws.
+"""The truth about a world: values of policies and of optimal control, by backward induction with numerical integration.
 
-Shares nothing with planning and weighting: it uses the world's equations alone, so that it can judge both.
+Shares nothing with planning and weighting: it uses the world's equations alone and transcribes each way of drawing anew, so
+that it can judge both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+from scipy.special import ndtr, ndtri
 
-from aegis.errors import PolicyError
-from aegis.policies.smoothed import at_taken
-from aegis.problem import Array, Batch, Policy, Scope, augmented
-from aegis.worlds.recursion import Solver
-from aegis.worlds.world import World
+from aegis.errors import PolicyError, SettingError
+from aegis.policies import Epsilon, Function, Gaussian, Hybrid, Legacy, LevelRule, Uniform, linear_predictor, probability_taken
+from aegis.problem import AnyArray, Array, Batch, Level, Policy, Rows, Scope, augmented_context, hypothetical_batch
+from aegis.worlds.base import World
+
+Nodes = tuple[Array, Array]  # numbers and weights, [n, k]; weights sum to one
+
+INSIDE = 10  # nodes of a window
+
+ACROSS = 64  # nodes of a whole interval
+
+
+def interval_nodes(policy: Policy, level: Level, batch: Batch, fineness: int = 1) -> Nodes | None:
+    """Return nodes of what a policy takes from an interval, `[n, k]`; None if it chooses points, which have windows of their own.
+
+    Raises SettingError for a policy that draws in a way of its own that is not known here.
+    """
+    if isinstance(policy, Hybrid):
+        return interval_nodes(policy.new if level.name in policy.scope else policy.legacy, level, batch, fineness)
+    if isinstance(policy, Legacy):
+        return _rule_nodes(
+            policy.rules[level.name], level, augmented_context(policy.problem, batch, level.name), len(batch), fineness
+        )
+    if isinstance(policy, Function):
+        centres = policy.centres(level.name, batch)
+        return None if centres is None else window_nodes(level, centres, fineness)
+    return None
+
+
+def window_nodes(level: Level, centres: Array, fineness: int = 1) -> Nodes:
+    """Return nodes of a uniform draw within the bandwidth of each centre `[n]`, cut to the interval."""
+    low, high = level.actions.limits
+    reach = float(level.actions.bandwidth or 0.0)
+    start = np.where(centres - reach < low, low, centres - reach)
+    stop = np.where(centres + reach > high, high, centres + reach)
+    nodes, weights = np.polynomial.legendre.leggauss(INSIDE * fineness)
+    middle, half = (start + stop) / 2, (stop - start) / 2
+    return middle[:, None] + half[:, None] * nodes, np.tile(weights / 2, (centres.size, 1))
+
+
+def _rule_nodes(rule: LevelRule, level: Level, rows: Rows, count: int, fineness: int) -> Nodes | None:
+    low, high = level.actions.limits
+    if isinstance(rule, Uniform):
+        nodes, weights = np.polynomial.legendre.leggauss(ACROSS * fineness)
+        return np.tile((low + high) / 2 + (high - low) / 2 * nodes, (count, 1)), np.tile(weights / 2, (count, 1))
+    if isinstance(rule, Gaussian):
+        return _gaussian_rule_nodes(rule, level, rows, count, fineness)
+    if isinstance(rule, Epsilon):
+        base = _rule_nodes(rule.rule, level, rows, count, fineness)
+        base = _point_nodes(rule.rule, level, rows, count, fineness) if base is None else base
+        free = _rule_nodes(Uniform(), level, rows, count, fineness)
+        if free is None:
+            raise SettingError("a uniform draw has nodes")
+        share = rule.epsilon
+        return np.hstack([base[0], free[0]]), np.hstack([(1 - share) * base[1], share * free[1]])
+    return None
+
+
+def _gaussian_rule_nodes(rule: Gaussian, level: Level, rows: Rows, count: int, fineness: int) -> Nodes:
+    """Return equal shares of the probability inside, at their middles; if it clips, also the ends with what lies beyond."""
+    low, high = level.actions.limits
+    mean = linear_predictor(rule.weights, rule.intercept, rows, count, f"level '{level.name}'")
+    first, last = ndtr((low - mean) / rule.sd), ndtr((high - mean) / rule.sd)
+    nodes, weights = np.polynomial.legendre.leggauss(ACROSS * fineness)
+    shares = first[:, None] + (last - first)[:, None] * (nodes + 1) / 2
+    inside = np.clip(mean[:, None] + rule.sd * ndtri(shares), low, high)
+    if rule.ends == "cut":
+        return inside, np.tile(weights / 2, (count, 1))
+    ends = np.tile([low, high], (count, 1))
+    chances = np.column_stack([first, 1.0 - last])
+    return np.hstack([inside, ends]), np.hstack([(last - first)[:, None] * weights / 2, chances])
+
+
+def _point_nodes(rule: LevelRule, level: Level, rows: Rows, count: int, fineness: int) -> Nodes:
+    """Return nodes of all windows, weighted by the probabilities of their points."""
+    chances = rule.probabilities(level, rows, count)
+    some = np.flatnonzero(chances.any(axis=0))
+    values, weights = window_nodes(level, level.actions.numbers[some], fineness)
+    return np.tile(values.ravel(), (count, 1)), (chances[:, some, None] * weights[None]).reshape(count, -1)
+
+
+# Innermost decisions x actions x particles worked on at once: a few arrays of 16 MB.
+_AT_ONCE = 1 << 21
+
+
+@dataclass(frozen=True, slots=True)
+class BackwardInduction:
+    """The backward recursion over levels; position 0 is the outermost level.
+
+    known: contexts and actions above a decision, `[n]` by variable name. chosen: the action indices above, `[n]` by level name.
+    belief `[S, n]`: probability of each particle of the behaviour together with its actions above. Values come per
+    particle, `[S, n]`, with S = 1 where the behaviour no longer acts.
+    """
+
+    world: World
+    scope: Scope
+    behaviour: Policy | None
+    fineness: int
+
+    def __post_init__(self) -> None:
+        if isinstance(self.fineness, bool) or not isinstance(self.fineness, int) or self.fineness < 1:
+            raise SettingError(f"oracle: 'fineness' is a whole number from 1; found {self.fineness!r}")
+        left = [name for name in self.world.problem.names if name not in self.scope]
+        if left and self.behaviour is None:
+            raise SettingError(f"oracle: nobody acts at {', '.join(left)}; give a behaviour policy or a scope with all levels")
+
+    @property
+    def weights(self) -> Array:
+        """The behaviour's particle weights `[S]`."""
+        return np.ones(1) if self.behaviour is None else np.asarray(self.behaviour.weights, dtype=np.float64)
+
+    @property
+    def followed(self) -> Policy:
+        """The behaviour; only asked for at levels outside the scope, where it is known to exist."""
+        if self.behaviour is None:
+            raise SettingError("oracle: give a behaviour policy for the levels outside the scope")
+        return self.behaviour
+
+    def value(self, position: int, known: Rows, chosen: Mapping[str, AnyArray], belief: Array, count: int) -> Array:
+        """Return the expected reward `[S or 1, n]` below each of `count` rows, before the contexts at `position` are seen."""
+        level = self.world.problem.names[position]
+        if self._controlled_from(position):
+            # Nobody looks at anything but what enters the equations: rows that agree on that share their value.
+            known, inverse = _distinct(known, self.world.matters(level), count)
+            rows = _distinct_count(inverse, count)
+            return np.asarray(_spread_over(self._value(position, known, {}, np.ones((1, rows)), rows).T, inverse).T)
+        return self._value(position, known, chosen, belief, count)
+
+    def _value(self, position: int, known: Rows, chosen: Mapping[str, AnyArray], belief: Array, count: int) -> Array:
+        level = self.world.problem.names[position]
+        piece = max(_AT_ONCE // (self._below(position) * belief.shape[0]), 1)
+        if count > piece:
+            parts = [slice(start, start + piece) for start in range(0, count, piece)]
+            return np.concatenate(
+                [
+                    self._value(
+                        position, _rows(known, part), _rows(chosen, part), belief[:, part], min(piece, count - part.start)
+                    )
+                    for part in parts
+                ],
+                axis=1,
+            )
+        # Laws and mean rewards follow from what enters the equations: computed once for rows that agree on that.
+        distinct, inverse = _distinct(known, self.world.matters(level), count)
+        context, weights = self.world.context_law(level, distinct, _distinct_count(inverse, count), self.fineness)
+        nodes = weights.shape[1]
+        rewards: Array | None = None
+        drawn = self.world.problem.levels[position].actions.continuous and level not in self.scope
+        if position + 1 == len(self.world.problem.levels) and not drawn:
+            rewards = self._rewards(_crossed(distinct, context, nodes), weights.size)
+            rewards = _spread_over(rewards.reshape(*weights.shape, -1), inverse).reshape(1, count * nodes, -1)
+        context = {name: _spread_over(values, inverse) for name, values in context.items()}
+        chosen = {name: np.repeat(index, nodes) for name, index in chosen.items()}
+        known, belief = _crossed(known, context, nodes), np.repeat(belief, nodes, axis=1)
+        each = self._decided(position, known, chosen, belief, count * nodes, rewards)
+        return np.einsum("snk,nk->sn", each.reshape(each.shape[0], count, nodes), _spread_over(weights, inverse))
+
+    def _decided(
+        self, position: int, known: Rows, chosen: Mapping[str, AnyArray], belief: Array, count: int, rewards: Array | None
+    ) -> Array:
+        """Return `[S or 1, n]`: contexts seen, the action now taken by the controller or the behaviour."""
+        level = self.world.problem.names[position]
+        if level in self.scope:
+            values = self._actions(position, known, chosen, belief, count) if rewards is None else rewards
+            best = self._choice(level, values, known, belief)
+            return np.take_along_axis(values, best[None, :, None], axis=2)[:, :, 0]
+        spec = self.world.problem.level(level)
+        if spec.actions.continuous:
+            return self._on_interval(spec, known, chosen, count)
+        masks = {
+            outer: mask
+            for outer in self.world.problem.names[: position + 1]
+            if (mask := self.world.available(outer, known)) is not None
+        }
+        full = self.followed.full(level, hypothetical_batch(self.world.problem, level, count, known, chosen, masks))
+        values = self._actions(position, known, chosen, belief[:, :, None] * full, count) if rewards is None else rewards
+        return np.einsum("sna,sna->sn", full, np.broadcast_to(values, full.shape))
+
+    def _on_interval(self, spec: Level, known: Rows, chosen: Mapping[str, AnyArray], count: int) -> Array:
+        """Return `[S or 1, n]` where the behaviour acts on an interval: by points and their windows, or as it draws itself."""
+        if spec is not self.world.problem.innermost:
+            raise SettingError(f"oracle: only the innermost level of a world may have an interval, found '{spec.name}'")
+        asked = hypothetical_batch(self.world.problem, spec.name, count, known, chosen)
+        nodes = interval_nodes(self.followed, spec, asked, self.fineness)
+        if nodes is None:
+            full, rewards = self.followed.full(spec.name, asked), self._rewards(known, count)
+            return np.einsum("sna,na->sn", full, rewards)
+        values, weights = nodes
+        rows = {name: np.repeat(found, values.shape[1], axis=0) for name, found in known.items()}
+        earned = self.world.mean_reward({**rows, spec.actions.column: values.ravel()}).reshape(values.shape)
+        return np.asarray(np.sum(earned * weights, axis=1)[None])
+
+    def best(self, position: int, known: Rows, chosen: Mapping[str, AnyArray], belief: Array, count: int) -> AnyArray:
+        """Return the best action `[n]` of a controlled level for states given with their contexts."""
+        level = self.world.problem.names[position]
+        inside = self._below(position + 1) if position + 1 < len(self.world.problem.names) else 1
+        piece = max(_AT_ONCE // (inside * self.world.problem.level(level).actions.count), 1)
+        found = []
+        for start in range(0, count, piece):
+            part = slice(start, min(start + piece, count))
+            rows, share = _rows(known, part), belief[:, part]
+            values = self._actions(position, rows, _rows(chosen, part), share, part.stop - start)
+            found.append(self._choice(level, values, rows, share))
+        return np.concatenate(found)
+
+    def _choice(self, level: str, values: Array, known: Rows, belief: Array) -> AnyArray:
+        """Return the available action `[n]` that is best on average over the particles that may be acting."""
+        mean = values[0] if values.shape[0] == 1 else np.einsum("sn,sna->na", belief, values)
+        mask = self.world.available(level, known)
+        return np.argmax(mean if mask is None else np.where(mask, mean, -np.inf), axis=1)
+
+    def _actions(self, position: int, known: Rows, chosen: Mapping[str, AnyArray], belief: Array, count: int) -> Array:
+        """Return the value of every action, `[S or 1, n, A]`; belief `[S, n]`, or `[S, n, A]` if the action tells about it."""
+        spec = self.world.problem.levels[position]
+        if position + 1 == len(self.world.problem.levels):
+            return self._rewards(known, count)[None]
+        actions = spec.actions.count
+        index = np.tile(np.arange(actions), count)
+        rows = {name: np.repeat(values, actions, axis=0) for name, values in known.items()}
+        rows[spec.actions.column] = spec.actions.as_rows(index)
+        after = {name: np.repeat(values, actions) for name, values in chosen.items()} | {spec.name: index}
+        shares = belief.reshape(belief.shape[0], -1) if belief.ndim == 3 else np.repeat(belief, actions, axis=1)
+        values = self.value(position + 1, rows, after, shares, count * actions)
+        return values.reshape(values.shape[0], count, actions)
+
+    def _rewards(self, known: Rows, count: int) -> Array:
+        """Return the mean reward `[n, A]` of every innermost action; of a point of an interval the mean over its window."""
+        actions = self.world.problem.innermost.actions
+        if actions.continuous:
+            values, weights = window_nodes(self.world.problem.innermost, actions.numbers, self.fineness)
+            repeated = {name: np.repeat(found, values.size, axis=0) for name, found in known.items()}
+            repeated[actions.column] = np.tile(values.ravel(), count)
+            earned = self.world.mean_reward(repeated).reshape(count, *values.shape)
+            return np.asarray(np.einsum("nak,ak->na", earned, weights))
+        rows = {name: np.repeat(values, actions.count, axis=0) for name, values in known.items()}
+        rows[actions.column] = actions.as_rows(np.tile(np.arange(actions.count), count))
+        return self.world.mean_reward(rows).reshape(count, actions.count)
+
+    def _controlled_from(self, position: int) -> bool:
+        return all(name in self.scope for name in self.world.problem.names[position:])
+
+    def _below(self, position: int) -> int:
+        """Return how many states one row above `position` opens up: nodes x actions of every level from there on.
+
+        A level that is fully controlled from the next one on collapses to few distinct rows, or is split again there.
+        """
+        total = 1
+        for name in self.world.problem.names[position:]:
+            actions = self.world.problem.level(name).actions
+            total *= self._nodes(name) * actions.count * (INSIDE * self.fineness if actions.continuous else 1)
+        return total
+
+    def _nodes(self, level: str) -> int:
+        """Return the number of quadrature nodes at a level, by asking for one row with every variable at 0."""
+        known: Rows = {}
+        for outer in self.world.problem.above(level):
+            for variable in (*outer.context, outer.actions.variable):
+                shape = (1, variable.width) if variable.kind == "vector" else (1,)
+                known[variable.name] = np.zeros(shape, dtype=np.int32 if variable.kind == "categorical" else np.float64)
+        return int(self.world.context_law(level, known, 1, self.fineness)[1].shape[1])
+
+
+def _rows(values: Mapping[str, AnyArray], part: slice) -> Rows:
+    return {name: array[part] for name, array in values.items()}
+
+
+def _crossed(known: Rows, context: Rows, nodes: int) -> Rows:
+    """Return every row of `known` `[n]` with each of its nodes `[n, k]`, as `[n * k]`."""
+    rows = {name: np.repeat(values, nodes, axis=0) for name, values in known.items()}
+    return rows | {name: values.reshape(-1, *values.shape[2:]) for name, values in context.items()}
+
+
+def _distinct_count(inverse: AnyArray | None, count: int) -> int:
+    return count if inverse is None else int(inverse.max()) + 1
+
+
+def _spread_over(values: AnyArray, inverse: AnyArray | None) -> AnyArray:
+    return values if inverse is None else values[inverse]
+
+
+def _distinct(known: Rows, names: tuple[str, ...], count: int) -> tuple[Rows, AnyArray | None]:
+    """Return the distinct rows of the named variables and each row's place among them; None if all rows differ."""
+    columns = [known[name].reshape(count, -1) for name in names]
+    if not columns:
+        return {}, np.zeros(count, dtype=np.int64)
+    _, first, inverse = np.unique(np.hstack(columns), axis=0, return_index=True, return_inverse=True)
+    if first.size == count:
+        return known, None
+    return {name: known[name][first] for name in names}, inverse.reshape(-1)
 
 
 def true_value(world: World, policy: Policy, fineness: int = 1) -> float:
@@ -33,13 +319,13 @@ def oracle_value(world: World, scope: Iterable[str] | None = None, behaviour: Po
     The controller knows the true equations and sees contexts and actions, never latent variables. The other levels follow
     `behaviour`. Raises SettingError if a level is neither controlled nor given a behaviour.
     """
-    solver = Solver(world, world.problem.scope(scope), behaviour, fineness)
+    solver = BackwardInduction(world, world.problem.scope(scope), behaviour, fineness)
     weights = solver.weights
     values = solver.value(0, {}, {}, weights[:, None], 1)[:, 0]
     return float(weights @ np.broadcast_to(values, weights.shape))
 
 
-def per_episode(world: World) -> int | None:
+def decisions_per_episode(world: World) -> int | None:
     """Return the number of innermost decisions of an episode, or None if it varies."""
     return None if world.ragged else int(np.prod(world.steps))
 
@@ -52,12 +338,12 @@ class OraclePolicy:
     scope: Scope | None = None
     behaviour: Policy | None = None
     fineness: int = 1
-    solver: Solver = field(init=False, repr=False, compare=False)
+    solver: BackwardInduction = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         scope = self.world.problem.scope(self.scope)
         object.__setattr__(self, "scope", scope)
-        object.__setattr__(self, "solver", Solver(self.world, scope, self.behaviour, self.fineness))
+        object.__setattr__(self, "solver", BackwardInduction(self.world, scope, self.behaviour, self.fineness))
 
     @property
     def weights(self) -> Array:
@@ -69,7 +355,7 @@ class OraclePolicy:
         solver, problem = self.solver, self.world.problem
         if level not in solver.scope:
             return solver.followed.full(level, batch)
-        known = augmented(problem, batch, level)
+        known = augmented_context(problem, batch, level)
         above = batch.ancestors(level)
         chosen = {outer.name: batch.levels[outer.name].action[above[outer.name]] for outer in problem.above(level)}
         position = problem.names.index(level)
@@ -81,7 +367,7 @@ class OraclePolicy:
         """Return `[S, n]`."""
         if (batch.levels[level].action < 0).any():
             raise PolicyError(f"level '{level}': some actions are undecided; ask for the full distribution instead")
-        return at_taken(self.full(level, batch), self.world.problem.level(level), batch.levels[level])
+        return probability_taken(self.full(level, batch), self.world.problem.level(level), batch.levels[level])
 
     def _belief(self, level: str, batch: Batch) -> Array:
         """Return the joint probability `[S, n]` of particle and of the behaviour's actions above each decision."""

@@ -14,34 +14,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from aegis.handover.hosts.causal import READINGS, Causal, learned_belief
-from aegis.handover.hosts.external import External
-from aegis.handover.hosts.pac_bayes import Pb, Weighed
-from aegis.handover.hosts.proposal import Host, Proposal, check_proposals, seed_for, steps
+from aegis.handover.hosts.base import Host, Proposal, capped_steps, check_proposals, host_seed
+from aegis.handover.hosts.causal import READINGS, CausalHost, PacBayesHost, WeighedParticles, learn_belief
+from aegis.handover.hosts.external import ExternalHost
 from aegis.mechanisms import MODELS
 from aegis.planning import Greedy, Ids, Lcb, Thompson
 
 # Factories; only that of 'external' needs an argument, the policy or the learner.
 HOSTS: Mapping[str, Callable[..., Host]] = {
-    "greedy": lambda: Causal("greedy", Greedy(), MODELS),
-    "ncts": lambda: Causal("ncts", Thompson(8), MODELS),
-    "ucb": lambda: Causal("ucb", Lcb(draws=8), MODELS, "pessimistic"),
-    "ids": lambda: Causal("ids", Ids(8), MODELS, "likeliest"),
-    "pb": lambda: Pb(MODELS),
-    "external": External,
+    "greedy": lambda: CausalHost("greedy", Greedy(), MODELS),
+    "ncts": lambda: CausalHost("ncts", Thompson(8), MODELS),
+    "ucb": lambda: CausalHost("ucb", Lcb(draws=8), MODELS, "pessimistic"),
+    "ids": lambda: CausalHost("ids", Ids(8), MODELS, "likeliest"),
+    "pb": lambda: PacBayesHost(MODELS),
+    "external": ExternalHost,
 }
 
 __all__ = [
     "HOSTS",
     "READINGS",
-    "Causal",
-    "External",
+    "CausalHost",
+    "ExternalHost",
     "Host",
-    "Pb",
+    "PacBayesHost",
     "Proposal",
-    "Weighed",
+    "WeighedParticles",
+    "capped_steps",
     "check_proposals",
-    "learned_belief",
-    "seed_for",
-    "steps",
+    "host_seed",
+    "learn_belief",
 ]

@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from aegis.certificate.models import fitted_rewards
 from aegis.errors import AegisError, PolicyError, SettingError
-from aegis.handover.history import History
-from aegis.handover.hosts.proposal import Proposal, check_proposals, seed_for
-from aegis.planning.scores import Likeliest
+from aegis.handover.hosts.base import Proposal, check_proposals, host_seed
+from aegis.handover.run_history import History
+from aegis.ope import fit_reward_models
+from aegis.planning import LikelihoodRanks
 from aegis.problem import Policy, RewardModel
 
 
 @dataclass(frozen=True, slots=True)
-class External:
+class ExternalHost:
     """Challenges with a policy as it is, uncapped, and with capped steps towards it.
 
     source: a fixed policy; or an object with `propose(history, levels, seed)` that returns, for each level it has something for,
@@ -45,7 +45,7 @@ class External:
     def propose(self, history: History, levels: Sequence[str], seed: int) -> Mapping[str, Proposal]:
         """Return what the policy or the learner proposes; PolicyError names host and level if it cannot be used."""
         given = self._asked(history, levels, seed)
-        prediction = fitted_rewards(history.problem, history.phase(), tuple(given)) if given else None
+        prediction = fit_reward_models(history.problem, history.phase(), tuple(given)) if given else None
         found = {level: self._proposal(history, level, item, prediction) for level, item in given.items()}
         check_proposals(self.name, found, history, levels)
         return found
@@ -55,7 +55,7 @@ class External:
             chosen = history.problem.scope(self.levels or None)
             return {level: self.source for level in levels if level in chosen}
         try:
-            given = self.source.propose(history, levels, seed_for(self.source, seed))
+            given = self.source.propose(history, levels, host_seed(self.source, seed))
         except AegisError as error:
             raise PolicyError(f"host '{self.name}', levels {', '.join(levels)}: {error}") from error
         except Exception as error:  # any that the user's learner raises
@@ -78,7 +78,7 @@ class External:
         if isinstance(item, Proposal):
             return item
         if isinstance(item, Policy):
-            return Proposal(Likeliest(history.problem, item, prediction), prediction, item)
+            return Proposal(LikelihoodRanks(history.problem, item, prediction), prediction, item)
         if isinstance(item, RewardModel):
             return Proposal(item, prediction)
         raise PolicyError(

@@ -1,15 +1,15 @@
-"""The top of the page: the verdict, the five numbers, why, and what to do next."""
+"""The top of the page: the verdict, the five numbers, the reasons, and what to do next."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from aegis.certificate.certificate import CERTIFIED, NOT_YET, REFUSED
-from aegis.certificate.comparator import LOG, MIXED
+from aegis.certificate import CERTIFIED, NOT_YET, REFUSED
+from aegis.ope import AGAINST_AVERAGE, AGAINST_LOG
 from aegis.report.document import Document, Plain
-from aegis.report.numbers import DOWN, UNKNOWN, confidence, count, one_in, percent, risk
-from aegis.report.sections.scopes import foreseen, further_words, guard_line
-from aegis.report.words import NOT_A_CERTIFICATE, Face, face
+from aegis.report.numbers import DOWN, UNKNOWN, format_confidence, format_count, format_percent, format_risk, one_in
+from aegis.report.sections.gains import forecast_words, further_words, guard_line
+from aegis.report.verdict_icons import ESTIMATE_NOTE, Face, verdict_face
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Reason:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class SummarySection:
     """What somebody sees who looks at the page for ten seconds."""
 
     face: Face
@@ -48,11 +48,11 @@ class Summary:
     next_step: str
 
 
-def summary(document: Document) -> Summary:
+def summary_section(document: Document) -> SummarySection:
     """Return the top of the page."""
     verdict = document.verdict
-    return Summary(
-        face(verdict["verdict"]),
+    return SummarySection(
+        verdict_face(verdict["verdict"]),
         _action(document),
         verdict["sentence"],
         _tiles(document),
@@ -65,9 +65,9 @@ def _action(document: Document) -> str:
     kind = document.verdict["verdict"]
     if kind == CERTIFIED:
         title, against = document.title(document.verdict), (document.main or {}).get("against")
-        if against == MIXED:
+        if against == AGAINST_AVERAGE:
             return f"Better than the average of the log: {title}. State the incumbent before you hand over"
-        if against == LOG:
+        if against == AGAINST_LOG:
             return f"Better than the policy that wrote the log: {title}. Hand over if that policy acts otherwise"
         return f"Yes: hand over {title}"
     if kind == NOT_YET:
@@ -85,12 +85,12 @@ def _tiles(document: Document) -> tuple[Tile, ...]:
         _gain(document, main),
         _estimate(document, main),
         _evidence(document, main),
-        Tile("Risk", risk(verdict["delta"]), "", _risk(document), "at most"),
+        Tile("Risk", format_risk(verdict["delta"]), "", _risk(document), "at most"),
         Tile(
             "Value of the log" if stated is None else "Value of the incumbent",
             document.amounts.show(value),
             document.measure if value is not None else "",
-            f"what {who} {doing} {document.per}; {NOT_A_CERTIFICATE}{_unreached(document, main)}",
+            f"what {who} {doing} {document.per}; {ESTIMATE_NOTE}{_unreached(document, main)}",
             _limit(document, main),
             exact=_exact(value),
         ),
@@ -107,7 +107,7 @@ def _unreached(document: Document, main: Plain) -> str:
     if not share:
         return ""
     best = "costs the least" if document.minimise else "earns the most"
-    return f"; {percent(share)} of its probability lies where the log never acts, and counts as if it {best} there"
+    return f"; {format_percent(share)} of its probability lies where the log never acts, and counts as if it {best} there"
 
 
 def _gain(document: Document, main: Plain) -> Tile:
@@ -117,7 +117,7 @@ def _gain(document: Document, main: Plain) -> Tile:
     if lower is None:
         return Tile("Certified gain", "none", "", "no bound could be computed", style="first")
     margin = main.get("margin") or 0.0
-    caption = f"{document.per}; holds with probability at least {confidence(document.verdict['delta'])}"
+    caption = f"{document.per}; holds with probability at least {format_confidence(document.verdict['delta'])}"
     if document.verdict["verdict"] != CERTIFIED:
         caption += f"; a handover needs more than {document.amounts.show(margin)}"
     elif margin:
@@ -130,8 +130,8 @@ def _gain(document: Document, main: Plain) -> Tile:
 def _estimate(document: Document, main: Plain) -> Tile:
     estimate, error = document.verdict["estimate"], main.get("estimate_error")
     if estimate is None:
-        return Tile("Estimated gain", UNKNOWN, "", NOT_A_CERTIFICATE)
-    caption = NOT_A_CERTIFICATE + ("" if error is None else f"; give or take {document.amounts.show(error)} (standard error)")
+        return Tile("Estimated gain", UNKNOWN, "", ESTIMATE_NOTE)
+    caption = ESTIMATE_NOTE + ("" if error is None else f"; give or take {document.amounts.show(error)} (standard error)")
     shown = document.amounts.show(estimate, sign=True)
     return Tile("Estimated gain", shown, document.measure, caption, exact=_exact(estimate))
 
@@ -145,8 +145,8 @@ def _evidence(document: Document, main: Plain) -> Tile:
         further = verdict["further_units"]
         unknown = further_words(main) if main else "more of the same would not do"
         needs = "is needed" if further == 1 else "are needed"
-        caption = unknown if further is None else f"{foreseen(further)} more {needs}"
-    return Tile("Evidence", count(verdict["units"]), document.unit_word, caption)
+        caption = unknown if further is None else f"{forecast_words(further)} more {needs}"
+    return Tile("Evidence", format_count(verdict["units"]), document.unit_word, caption)
 
 
 def _unseen(document: Document) -> str:
@@ -161,7 +161,7 @@ def _unseen(document: Document) -> str:
 def _risk(document: Document) -> str:
     if document.refused:
         return "as asked for; it applies to nothing here"
-    return f"a bound is wrong in at most 1 of {count(one_in(document.verdict['delta']))} analyses like this one"
+    return f"a bound is wrong in at most 1 of {format_count(one_in(document.verdict['delta']))} analyses like this one"
 
 
 def _reasons(document: Document) -> tuple[Reason, ...]:

@@ -1,4 +1,4 @@
-"""For control systems: episodes, decisions, results."""
+"""Routes that change something: episodes, decisions and results of control systems, actions of operators."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Any
 
 from fastapi import APIRouter, Request
 
-from aegis.service.routes.common import Controller, EpisodeName, Key, answers, service_of
-from aegis.service.wire import Accepted, Answer, Ask, Close, Closed, Opened, OpenEpisode, Overrule, Reports
+from aegis.service.routes.base import Controller, EpisodeName, Key, OperatorToken, answers, service_of
+from aegis.service.schemas import Accepted, Answer, Ask, Close, Closed, Done, Opened, OpenEpisode, Overrule, Reports, Say
 
 router = APIRouter(prefix="/v1", tags=["control"])
 
@@ -43,3 +43,13 @@ def report(request: Request, body: Reports, key: Key, _: Controller) -> Any:
 def close(request: Request, episode: EpisodeName, body: Close, key: Key, _: Controller) -> Any:
     """Close an episode: it takes no more decisions. Rewards may still come, unless it is abandoned."""
     return service_of(request).live.close(key, episode, body.abandoned, body.incomplete)
+
+
+operator_router = APIRouter(prefix="/v1", tags=["operate"])
+
+
+@operator_router.post("/operator", response_model=Done, responses=answers(409, 422, 503))
+def say(request: Request, body: Say, key: Key, token: OperatorToken) -> Any:
+    """Do what an operator says, and keep who said it, and why."""
+    who = token.name or "an operator on this machine"
+    return service_of(request).live.say(key, body.action, who, body.why, body.level, body.challenge)

@@ -13,28 +13,27 @@ from typing import Any
 import sqlalchemy as sa
 
 from aegis.errors import InputError, SettingError
-from aegis.files import written_aside
-from aegis.service.checking import Checking
-from aegis.service.store.database import Database
-from aegis.service.store.journal import START, checked
-from aegis.service.store.tables import challengers, journal, tokens
+from aegis.files import atomic_write
+from aegis.service.integrity import StoreCheck
+from aegis.service.store.database import Database, challengers_table, journal_table, tokens_table
+from aegis.service.store.journal import START, check_row
 
-TABLES = {table.name: table for table in (journal, challengers, tokens)}
-PAGE = 1000
+BACKUP_TABLES = {table.name: table for table in (journal_table, challengers_table, tokens_table)}
+BACKUP_PAGE = 1000
 
 
-def backup(database: Database, path: str | Path) -> int:
+def write_backup(database: Database, path: str | Path) -> int:
     """Write everything that is committed now into a file, and return how many rows that is. The gate may go on meanwhile."""
     count = 0
-    with written_aside(path) as aside, gzip.open(aside, "wt", encoding="utf-8") as file:
+    with atomic_write(path) as aside, gzip.open(aside, "wt", encoding="utf-8") as file:
         file.write(json.dumps({"aegis store": database.version()}) + "\n")
         with database.answering(), database.engine.connect() as connection:
             # All tables as they are at one moment; with SQLite every transaction sees that.
             level = {} if database.file is not None else {"isolation_level": "REPEATABLE READ"}
             rows = connection.execution_options(**level)
-            for name, table in TABLES.items():
+            for name, table in BACKUP_TABLES.items():
                 order = list(table.primary_key.columns)
-                for row in rows.execute(table.select().order_by(*order)).yield_per(PAGE).mappings():
+                for row in rows.execute(table.select().order_by(*order)).yield_per(BACKUP_PAGE).mappings():
                     plain = {key: _text(value) for key, value in row.items()}
                     file.write(json.dumps([name, plain]) + "\n")
                     count += 1
@@ -42,7 +41,7 @@ def backup(database: Database, path: str | Path) -> int:
     return count
 
 
-def restore(database: Database, path: str | Path) -> int:
+def restore_backup(database: Database, path: str | Path) -> int:
     """Fill an empty store from a backup, and return how many rows that is: all of it, if its chains are whole and its challengers
     are those that were frozen, or nothing.
 
@@ -50,22 +49,22 @@ def restore(database: Database, path: str | Path) -> int:
     """
     database.upgrade()
     with database.answering(), database.engine.connect() as connection:
-        for table in TABLES.values():
+        for table in BACKUP_TABLES.values():
             if connection.execute(sa.select(sa.func.count()).select_from(table)).scalar():
                 raise SettingError(f"the store {database.shown} is not empty: restore into a new one")
     count = 0
     heads: dict[str, tuple[int, str]] = {}
-    checking: dict[str, Checking] = {}
+    checking: dict[str, StoreCheck] = {}
     with database.transaction() as connection:
         for name, row in _rows(path, database.newest()):
-            if name == journal.name:
+            if name == journal_table.name:
                 last, head = heads.get(row["gate"], (0, START))
-                heads[row["gate"]] = last + 1, checked(row, last + 1, head)
-                checking.setdefault(row["gate"], Checking(row["gate"])).row(row["kind"], row["body"])
-            elif name == challengers.name and row["gate"] in checking:
+                heads[row["gate"]] = last + 1, check_row(row, last + 1, head)
+                checking.setdefault(row["gate"], StoreCheck(row["gate"])).row(row["kind"], row["body"])
+            elif name == challengers_table.name and row["gate"] in checking:
                 checking[row["gate"]].piece(row["name"], row["policy"], row["content"])
             try:
-                connection.execute(TABLES[name].insert(), row)
+                connection.execute(BACKUP_TABLES[name].insert(), row)
             except sa.exc.IntegrityError as error:
                 raise InputError(f"cannot read the backup {path}: row {count + 1} is there twice, or not whole") from error
             count += 1
@@ -93,7 +92,7 @@ def _rows(path: str | Path, version: str) -> Iterator[tuple[str, dict[str, Any]]
                     continue
                 name, row = found
                 count += 1
-                if set(row) != set(TABLES[name].c.keys()):
+                if set(row) != set(BACKUP_TABLES[name].c.keys()):
                     raise ValueError(f"a row of '{name}' has other columns than this release")
                 yield name, {key: _value(value) for key, value in row.items()}
             if said != count:

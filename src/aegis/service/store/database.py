@@ -1,4 +1,7 @@
-"""A database that a store lives in: where it is, how it is opened, and what its errors mean."""
+"""The database of a store: its address, its tables, its schema version, and what its errors mean.
+
+Changes of tables go with a migration in `migrations/versions`.
+"""
 
 from __future__ import annotations
 
@@ -14,15 +17,64 @@ from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from alembic.util import CommandError
+from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, MetaData, String, Table, Text, UniqueConstraint
 from sqlalchemy.engine import URL, Connection, Engine, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from aegis.errors import SettingError
-from aegis.service.errors import StoreUnavailable
+from aegis.service.http_errors import StoreUnavailable
+
+metadata = MetaData()
+
+Whole = BigInteger().with_variant(Integer, "sqlite")
+
+
+# Everything that ever happened to a gate, in order. hash: of this record and the one before it.
+journal_table = Table(
+    "journal",
+    metadata,
+    Column("gate", String(64), primary_key=True),
+    Column("seq", Whole, primary_key=True, autoincrement=False),
+    Column("at", String(32), nullable=False),
+    Column("kind", String(16), nullable=False),
+    Column("episode", Whole, nullable=True),
+    Column("key", String(128), nullable=True),
+    Column("request", String(64), nullable=True),
+    Column("body", Text, nullable=False),
+    Column("hash", String(64), nullable=False),
+    UniqueConstraint("gate", "key", name="one_answer_per_key"),
+    Index("by_episode", "gate", "episode"),
+)
+
+
+# Frozen challengers, by the name of their challenge.
+challengers_table = Table(
+    "challengers",
+    metadata,
+    Column("gate", String(64), primary_key=True),
+    Column("name", String(128), primary_key=True),
+    Column("policy", String(64), nullable=False),
+    Column("content", LargeBinary, nullable=False),
+)
+
+
+# Who may do what. hash: of the token, which is shown once, when it is made.
+tokens_table = Table(
+    "tokens",
+    metadata,
+    Column("name", String(64), primary_key=True),
+    Column("role", String(16), nullable=False),
+    Column("hash", String(64), nullable=False, unique=True),
+    Column("made", String(32), nullable=False),
+    Column("revoked", String(32), nullable=True),
+)
+
 
 SQLITE, POSTGRES = "sqlite", "postgresql"
+
 PATIENCE = 5.0  # seconds that a statement waits for a lock, and a connection for an answer
+
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 

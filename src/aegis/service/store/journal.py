@@ -1,7 +1,7 @@
 """The journal of a gate: records that are only ever added, each with the hash of the one before.
 
-One write is one transaction. A write that was not confirmed may have happened or not: before the next one the journal looks, and
-hands out what it finds.
+One write is one transaction. A write that was not confirmed may have happened or not: the journal is read again before the
+next one.
 """
 
 from __future__ import annotations
@@ -16,16 +16,15 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.exc import IntegrityError
 
-from aegis.service.errors import Conflict, Damaged, StoreUnavailable
-from aegis.service.store.database import Database
-from aegis.service.store.tables import challengers, journal
+from aegis.service.http_errors import Conflict, StoreDamaged, StoreUnavailable
+from aegis.service.store.database import Database, challengers_table, journal_table
 
 START = "0" * 64  # the hash before the first record
 PAGE = 2000  # records that are read at a time
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class JournalEntry:
     """Something to be written. episode: the number it belongs to, if any. key, request: of whoever asked for it."""
 
     kind: str
@@ -36,7 +35,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class JournalRecord:
     """Something that was written."""
 
     seq: int
@@ -59,7 +58,7 @@ class Journal:
     head: str = START
     doubtful: bool = field(default=False, init=False)  # the store was away: it has to be looked at before the next write
 
-    def append(self, entries: Sequence[Entry], kept: Mapping[str, tuple[str, bytes]] | None = None) -> list[Record]:
+    def append(self, entries: Sequence[JournalEntry], kept: Mapping[str, tuple[str, bytes]] | None = None) -> list[JournalRecord]:
         """Write entries in one transaction and return them as records.
 
         kept: challengers to be kept with them, by name, each with the digest of its policy. Raises Conflict if a key was used
@@ -73,14 +72,14 @@ class Journal:
             body = json.dumps(entry.body, allow_nan=False, separators=(",", ":"), sort_keys=True)
             head = _chained(head, seq, at, entry.kind, entry.episode, entry.key, entry.request, body)
             row = (self.gate, seq, at, entry.kind, entry.episode, entry.key, entry.request, body, head)
-            rows.append(dict(zip(journal.c.keys(), row, strict=True)))
+            rows.append(dict(zip(journal_table.c.keys(), row, strict=True)))
         self.doubtful = True
         try:
             with self.database.transaction() as connection:
                 connection.execute(_INSERT, rows)
                 for name, (policy, content) in (kept or {}).items():
                     values = {"gate": self.gate, "name": name, "policy": policy, "content": content}
-                    connection.execute(challengers.insert(), values)
+                    connection.execute(challengers_table.insert(), values)
         except IntegrityError as error:
             if self.last == self._last():
                 self.doubtful = False  # it was refused, and nobody else has written
@@ -90,7 +89,7 @@ class Journal:
         self.last, self.head = seq, head
         return [_record(row) for row in rows]
 
-    def news(self) -> list[Record]:
+    def news(self) -> list[JournalRecord]:
         """Return what is in the store and was not known here, and go on from there."""
         found = list(self.read(self.last))
         if found:
@@ -98,38 +97,40 @@ class Journal:
         self.doubtful = False
         return found
 
-    def read(self, after: int = 0) -> Iterator[Record]:
+    def read(self, after: int = 0) -> Iterator[JournalRecord]:
         """Yield the records after a number, in order; Damaged if one is missing or was altered."""
         head = self.head if after == self.last else self._hash(after)
         while True:
             with self.database.answering(), self.database.engine.connect() as connection:
-                query = journal.select().where(journal.c.gate == self.gate, journal.c.seq > after)
-                rows = connection.execute(query.order_by(journal.c.seq).limit(PAGE)).mappings().all()
+                query = journal_table.select().where(journal_table.c.gate == self.gate, journal_table.c.seq > after)
+                rows = connection.execute(query.order_by(journal_table.c.seq).limit(PAGE)).mappings().all()
             for row in rows:
-                head = checked(row, after + 1, head)
+                head = check_row(row, after + 1, head)
                 after += 1
                 yield _record(row)
             if len(rows) < PAGE:
                 return
 
-    def under(self, key: str) -> Record | None:
+    def under(self, key: str) -> JournalRecord | None:
         """Return what was written under a key."""
-        return self._one(journal.c.key == key)
+        return self._one(journal_table.c.key == key)
 
-    def events(self, after: int, kind: str, limit: int) -> list[Record]:
+    def events(self, after: int, kind: str, limit: int) -> list[JournalRecord]:
         """Return records of one kind after a number, oldest first."""
         with self.database.answering(), self.database.engine.connect() as connection:
-            query = journal.select().where(journal.c.gate == self.gate, journal.c.seq > after, journal.c.kind == kind)
-            return [_record(row) for row in connection.execute(query.order_by(journal.c.seq).limit(limit)).mappings()]
+            query = journal_table.select().where(
+                journal_table.c.gate == self.gate, journal_table.c.seq > after, journal_table.c.kind == kind
+            )
+            return [_record(row) for row in connection.execute(query.order_by(journal_table.c.seq).limit(limit)).mappings()]
 
     def kept(self, name: str) -> tuple[str, bytes]:
         """Return a challenger that was kept with its freeze: the digest of its policy, and the piece. Neither is checked."""
         with self.database.answering(), self.database.engine.connect() as connection:
-            columns = sa.select(challengers.c.policy, challengers.c.content)
-            query = columns.where(challengers.c.gate == self.gate, challengers.c.name == name)
+            columns = sa.select(challengers_table.c.policy, challengers_table.c.content)
+            query = columns.where(challengers_table.c.gate == self.gate, challengers_table.c.name == name)
             found = connection.execute(query).first()
         if found is None:
-            raise Damaged(f"gate '{self.gate}': the challenger of challenge '{name}' is not in the store; restore a backup")
+            raise StoreDamaged(f"gate '{self.gate}': the challenger of challenge '{name}' is not in the store; restore a backup")
         return str(found[0]), bytes(found[1])
 
     def head_of_all(self) -> str:
@@ -138,21 +139,21 @@ class Journal:
 
     def _last(self) -> int:
         with self.database.answering(), self.database.engine.connect() as connection:
-            query = sa.select(sa.func.max(journal.c.seq)).where(journal.c.gate == self.gate)
+            query = sa.select(sa.func.max(journal_table.c.seq)).where(journal_table.c.gate == self.gate)
             return int(connection.execute(query).scalar() or 0)
 
     def _hash(self, seq: int) -> str:
         if seq == 0:
             return START
-        found = self._one(journal.c.seq == seq)
+        found = self._one(journal_table.c.seq == seq)
         if found is None:
-            raise Damaged(f"gate '{self.gate}': record {seq} is missing; restore a backup")
+            raise StoreDamaged(f"gate '{self.gate}': record {seq} is missing; restore a backup")
         return found.hash
 
-    def _one(self, condition: sa.ColumnElement[bool]) -> Record | None:
+    def _one(self, condition: sa.ColumnElement[bool]) -> JournalRecord | None:
         try:
             with self.database.answering(), self.database.engine.connect() as connection:
-                query = journal.select().where(journal.c.gate == self.gate, condition)
+                query = journal_table.select().where(journal_table.c.gate == self.gate, condition)
                 row = connection.execute(query).mappings().first()
         except StoreUnavailable:
             self.doubtful = True  # the lease may be lost as well
@@ -160,42 +161,48 @@ class Journal:
         return None if row is None else _record(row)
 
 
-def gates_in(database: Database) -> list[str]:
+def list_gates(database: Database) -> list[str]:
     """Return the names of the gates in a store."""
     with database.answering(), database.engine.connect() as connection:
-        return list(connection.execute(sa.select(journal.c.gate).where(journal.c.seq == 1).order_by(journal.c.gate)).scalars())
+        return list(
+            connection.execute(
+                sa.select(journal_table.c.gate).where(journal_table.c.seq == 1).order_by(journal_table.c.gate)
+            ).scalars()
+        )
 
 
-def opened_in(database: Database) -> list[tuple[str, dict[str, Any]]]:
+def list_openings(database: Database) -> list[tuple[str, dict[str, Any]]]:
     """Return the gates in a store in the order in which they were opened, each with what it was opened with."""
     with database.answering(), database.engine.connect() as connection:
-        rows = connection.execute(journal.select().where(journal.c.seq == 1).order_by(journal.c.at, journal.c.gate)).mappings()
+        rows = connection.execute(
+            journal_table.select().where(journal_table.c.seq == 1).order_by(journal_table.c.at, journal_table.c.gate)
+        ).mappings()
         return [(row["gate"], json.loads(row["body"])) for row in rows]
 
 
-def verify(database: Database, gate: str) -> int:
+def verify_chain(database: Database, gate: str) -> int:
     """Return how many records a gate has; Damaged if one of them is missing or was altered."""
     return sum(1 for _ in Journal(database, gate).read())
 
 
-_INSERT = journal.insert()
+_INSERT = journal_table.insert()
 
 
 def _chained(head: str, *fields: object) -> str:
     return sha256("\n".join([head, *("" if field is None else str(field) for field in fields)]).encode("utf-8")).hexdigest()
 
 
-def checked(row: Any, expected: int, head: str) -> str:
+def check_row(row: Any, expected: int, head: str) -> str:
     """Return the hash of a row after checking that it follows the one before."""
     if row["seq"] != expected:
-        raise Damaged(f"gate '{row['gate']}': record {expected} is missing; restore a backup")
+        raise StoreDamaged(f"gate '{row['gate']}': record {expected} is missing; restore a backup")
     names = ("seq", "at", "kind", "episode", "key", "request", "body")
     found = _chained(head, *(row[name] for name in names))
     if found != row["hash"]:
-        raise Damaged(f"gate '{row['gate']}': record {expected} was altered, or one before it; restore a backup")
+        raise StoreDamaged(f"gate '{row['gate']}': record {expected} was altered, or one before it; restore a backup")
     return found
 
 
-def _record(row: Any) -> Record:
+def _record(row: Any) -> JournalRecord:
     plain = {name: row[name] for name in ("seq", "at", "kind", "episode", "key", "request", "hash")}
-    return Record(body=json.loads(row["body"]), **plain)
+    return JournalRecord(body=json.loads(row["body"]), **plain)

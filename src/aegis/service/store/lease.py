@@ -1,7 +1,7 @@
-"""One writer for each gate: who holds the lease writes, everybody else waits.
+"""The lease of a gate: its holder is the only writer.
 
 With SQLite it is a lock on a file beside the database, with PostgreSQL an advisory lock of a connection of its own. The system
-lets go of either when the process ends, however it ends.
+releases either when the process ends.
 """
 
 from __future__ import annotations

@@ -1,24 +1,40 @@
-"""A stylised level made from a guess: what a study looks like before there is any data.
+"""The plan of a level from a guess, before there is any data.
 
-Actions earn evenly spaced rewards. The legacy has an action of its own, somewhere in that order, and explores uniformly; the
-candidate is the best one that its cap allows, and is compared with the legacy's own action. How far the rewards lie apart, and
-where the legacy's own action is, follow from the guess: how much better the best action is than the legacy's own, and how much
-worse a random one.
+In the stylised level of a guess, actions earn evenly spaced rewards, the legacy has an action of its own and explores
+uniformly, and the candidate is the best one that its cap allows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
 import numpy as np
 
-from aegis.certificate.comparator import capped_variation
-from aegis.policies import cap
-from aegis.problem import Array
-from aegis.validation.planner.play import Play
+from aegis.errors import SettingError
+from aegis.ope import Measure, capped_variation
+from aegis.policies import capped_probabilities
+from aegis.problem import Array, Level
+from aegis.rng import stream
+from aegis.validation.planner.forecast import HypotheticalStudy, forecast_row
+from aegis.validation.planner.plan_result import (
+    LevelPlan,
+    PlanRow,
+    better_by,
+    earning_verb,
+    rows_by_rate_and_cap,
+    smallest_sufficient_rate,
+)
+from aegis.validation.planner.plan_settings import ALLOWANCE, SPREAD_SHARE, PlanGuess, PlanSettings
 
 ROWS = 4000
+
 CELLS = 2**20  # rows x actions
+
 LEAST_UNITS = 200
+
 STEEPEST = 1e4  # beyond it the legacy's own action is the best one, or the worst
+
 HALVINGS = 60
 
 
@@ -27,7 +43,7 @@ def spacing(gain: float, loss: float) -> float:
     return 2.0 * (gain + loss)
 
 
-def guessed_play(
+def study_from_guess(
     actions: int,
     explore: float,
     limit: float,
@@ -37,7 +53,7 @@ def guessed_play(
     typical: float,
     decisions: int,
     rng: np.random.Generator,
-) -> Play:
+) -> HypotheticalStudy:
     """Return the study of a guess; everything is scaled to rewards in [0, 1], and spacing(gain, loss) is at most 1.
 
     gain: of the best action over the legacy's own, on average. loss: of a random action against it, below 0 if that earns more.
@@ -51,7 +67,7 @@ def guessed_play(
     own = np.repeat(np.minimum(places, actions - 1), decisions)
     logging = np.full((own.size, actions), explore / actions)
     logging[np.arange(own.size), own] += 1.0 - explore
-    candidate = cap(np.tile(scores, (own.size, 1)), logging, limit)
+    candidate = capped_probabilities(np.tile(scores, (own.size, 1)), logging, limit)
     middle = min(max(typical - loss, apart / 2), 1 - apart / 2)
     mean = np.tile(middle + apart * scores, (own.size, 1))
     residual = spread * rng.standard_normal(own.size)
@@ -60,9 +76,9 @@ def guessed_play(
         return np.asarray(values.reshape(units, decisions, -1).mean(axis=1))
 
     if explore == 1.0:  # a uniform legacy has no action of its own
-        return Play(logging, candidate, mean, mean, residual, 1.0 - 1.0 / limit, pool, logging)
+        return HypotheticalStudy(logging, candidate, mean, mean, residual, 1.0 - 1.0 / limit, pool, logging)
     incumbent = (np.arange(actions) == own[:, None]).astype(np.float64)
-    return Play(logging, candidate, mean, mean, residual, capped_variation(limit, explore), pool, incumbent)
+    return HypotheticalStudy(logging, candidate, mean, mean, residual, capped_variation(limit, explore), pool, incumbent)
 
 
 def own_chances(scores: Array, place: float) -> Array:
@@ -81,3 +97,119 @@ def _tilted(scores: Array, tilt: float) -> Array:
     powers = tilt * scores
     weights = np.exp(powers - powers.max())
     return np.asarray(weights / weights.sum())
+
+
+MIDDLE = 0.5
+
+PRIOR_UNITS = 100  # that bets are placed on, where nobody has logged any
+
+
+@dataclass(frozen=True, slots=True)
+class KnownLevel:
+    """What is known of a level where nobody guesses it, scaled to [0, 1]: what the legacy earns, how rewards vary, decisions.
+
+    typical: None if it is not known; the middle of the range then stands for it. spread: of all rewards in a log, in which the
+    differences between contexts are contained, or a share of the range with the allowance for these. units: that bets are placed
+    on, before anything is certified.
+    """
+
+    typical: float | None = None
+    spread: float = ALLOWANCE * SPREAD_SHARE
+    decisions: int = 1
+    units: int = PRIOR_UNITS
+
+
+def plan_from_guess(
+    level: Level,
+    guess: PlanGuess,
+    known: KnownLevel,
+    settings: PlanSettings,
+    delta: float,
+    measure: Measure,
+    notes: tuple[str, ...] = (),
+    deterministic: bool = False,
+    told: Callable[[], None] = lambda: None,
+) -> LevelPlan:
+    """Return the plan; SettingError if the gain is larger than the range or does not exceed the margin. told: after every row."""
+    if level.actions.continuous:
+        return LevelPlan(level.name, "guess", False, (), False, None, (interval_note(level.name),))
+    width = measure.width
+    gain, loss = _checked_gain(level, guess, width, measure.goal), guess.loss or 0.0
+    typical = known.typical if guess.typical is None else _checked_typical(guess.typical, measure)
+    spread = known.spread if guess.spread is None else ALLOWANCE * _checked_spread(guess.spread, width) / width
+    decisions = guess.decisions or known.decisions
+    lost = guess.loss if guess.loss is not None else _most_lost(gain, typical, width)
+
+    def evaluate(rate: float | None, cap: float) -> PlanRow:
+        if rate is None:
+            raise SettingError("a guess needs an exploration rate")
+        rng = stream(settings.seed, "plan", "guess")
+        centre = MIDDLE if typical is None else typical
+        play = study_from_guess(level.actions.count, rate, cap, gain / width, loss / width, spread, centre, decisions, rng)
+        row = forecast_row((play,), rate, cap, level.margin / width, delta, width, known.units, settings.seed)
+        told()
+        return replace(row, cost=rate * lost)
+
+    rows = rows_by_rate_and_cap(evaluate, exploration_rates(level, settings), settings.caps)
+    within = None if settings.within is None else smallest_sufficient_rate(evaluate, rows, settings.within, settings.caps)
+    return LevelPlan(level.name, "guess", deterministic, rows, guess.loss is not None, within, notes)
+
+
+def interval_note(level: str) -> str:
+    """Say why there is no plan for a level whose actions are an interval."""
+    return (
+        f"level '{level}': its actions are an interval, and there is no planner for intervals: plans are made for finitely many "
+        "actions, with the legacy's whole distribution. Nothing is forecast here. What makes a certificate come sooner: a wider "
+        "'bandwidth', a candidate that chooses nearer to what the legacy chooses, a legacy that spreads its choices more, and "
+        "more episodes"
+    )
+
+
+def exploration_rates(level: Level, settings: PlanSettings) -> tuple[float, ...]:
+    """Return the rates to compare, among them the one that the problem declares for the level."""
+    declared = None if level.propensity is None else level.propensity.epsilon
+    return settings.explore if declared is None else tuple(sorted({*settings.explore, declared}))
+
+
+def _checked_gain(level: Level, guess: PlanGuess, width: float, goal: str) -> float:
+    if guess.gain is None:
+        raise SettingError("say which gain is hoped for, in the reward's units (--gain), or give a pilot log to take it from")
+    if spacing(guess.gain, guess.loss or 0.0) > width:
+        random = "" if guess.loss is None else f" and a random one {better_by(-guess.loss, goal)}"
+        raise SettingError(
+            f"gain: if the best action {better_by(guess.gain, goal)} than the legacy's own{random}, actions differ by "
+            f"{spacing(guess.gain, guess.loss or 0.0):g} or so, more than the declared range of the reward, {width:g} from end "
+            "to end; gains are counted in the reward's units per decision"
+        )
+    if guess.gain <= level.margin:
+        raise SettingError(
+            f"gain: {guess.gain:g} does not exceed the margin {level.margin:g} of level '{level.name}', which is what a "
+            "certificate has to show; hope for more, or declare a smaller margin"
+        )
+    return guess.gain
+
+
+def _checked_spread(spread: float, width: float) -> float:
+    if spread > width / 2:
+        raise SettingError(
+            f"spread: no reward within the declared range, {width:g} from end to end, has a standard deviation above "
+            f"{width / 2:g}; found {spread:g}. Give the standard deviation, not the variance, in the reward's units"
+        )
+    return spread
+
+
+def _most_lost(gain: float, typical: float | None, width: float) -> float:
+    """Return the most that a random action can earn less than the legacy's own, in the reward's units.
+
+    It earns the worst possible reward at least; the legacy, the best possible minus the gain at most.
+    """
+    return width - gain if typical is None else typical * width
+
+
+def _checked_typical(typical: float, measure: Measure) -> float:
+    if not measure.low <= typical <= measure.high:
+        raise SettingError(
+            f"typical: what the legacy {earning_verb(measure.goal)} lies within the declared range of the reward, "
+            f"[{measure.low:g}, {measure.high:g}]; found {typical:g}"
+        )
+    return float(measure.scaled(np.array(typical)))

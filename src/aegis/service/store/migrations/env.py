@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alembic import context
 
-from aegis.service.store.tables import metadata
+from aegis.service.store.database import metadata
 
 context.configure(connection=context.config.attributes["connection"], target_metadata=metadata)
 context.run_migrations()

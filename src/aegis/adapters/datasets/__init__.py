@@ -1,0 +1,1 @@
+"""Published data sets as logs, one module each."""

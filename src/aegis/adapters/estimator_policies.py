@@ -1,0 +1,299 @@
+"""Fitted estimators, of scikit-learn or alike, as policies and as a reward model.
+
+A classifier gives probabilities of actions, a regressor predicts their rewards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from aegis.adapters.estimator_data import (
+    EstimatorInputs,
+    MakeFrame,
+    ask_estimator,
+    check_answer,
+    estimator_name,
+    estimators_by_level,
+)
+from aegis.errors import PolicyError
+from aegis.policies import Mask, checked_number, one_hot, open_actions, probability_taken, table_of, uniform_over
+from aegis.problem import Actions, AnyArray, Array, Batch, Policy, Problem, Rows, augmented_context
+
+PREDICTION_BLOCK = 2**18  # rows that an estimator is asked for at once
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class RegressorRewards:
+    """Regressors of the mean reward below a decision on what is known there and the action, by level; in logged units.
+
+    Each has a method `predict` and takes the columns of `features` (all that are known if None), then the action, as
+    `TrainingRows` gives them in `with_action`. A wrong prediction makes certificates slower, never wrong, as long as it was
+    fitted on other units.
+    """
+
+    problem: Problem
+    estimators: Mapping[str, object]
+    inputs: Mapping[str, EstimatorInputs]
+
+    def __init__(
+        self,
+        problem: Problem,
+        estimators: object,
+        features: Mapping[str, Sequence[str]] | None = None,
+        frame: MakeFrame | None = None,
+    ) -> None:
+        found = estimators_by_level(problem, estimators)
+        for level, estimator in found.items():
+            if not callable(getattr(estimator, "predict", None)):
+                raise PolicyError(
+                    f"level '{level}': a {estimator_name(estimator)} has no method 'predict'; give a fitted regressor"
+                )
+        named = features or {}
+        inputs = {
+            level: EstimatorInputs.of(problem, level, named.get(level), frame, True, estimator)
+            for level, estimator in found.items()
+        }
+        object.__setattr__(self, "problem", problem)
+        object.__setattr__(self, "estimators", found)
+        object.__setattr__(self, "inputs", inputs)
+
+    def predict(self, level: str, batch: Batch) -> Array:
+        """Return the predicted mean reward below each decision for every action, `[n, A]`, in logged units."""
+        if level not in self.estimators:
+            raise PolicyError(f"level '{level}' has no regressor; levels with one: {', '.join(self.estimators)}")
+        actions = self.problem.level(level).actions
+        rows = augmented_context(self.problem, batch, level)
+        count = len(batch.levels[level])
+        found = np.empty((count, actions.count))
+        step = max(1, PREDICTION_BLOCK // actions.count)
+        for start in range(0, count, step):
+            part = {name: column[start : start + step] for name, column in rows.items()}
+            found[start : start + step] = self._block(level, part, min(step, count - start))
+        return found
+
+    def _block(self, level: str, rows: Rows, count: int) -> Array:
+        actions = self.problem.level(level).actions
+        every: dict[str, AnyArray] = {name: np.repeat(column, actions.count, axis=0) for name, column in rows.items()}
+        every[actions.column] = np.tile(actions.as_rows(np.arange(actions.count, dtype=np.int32)), count)
+        size, where = count * actions.count, f"level '{level}'"
+        answer = ask_estimator(self.estimators[level], "predict", self.inputs[level].values(every, size), where)
+        flat = answer.reshape(size) if answer.shape == (size, 1) else answer
+        return check_answer(flat, (size,), "predictions", where).reshape(count, actions.count)
+
+
+ESTIMATOR_STEPS = 2.0**32  # last digits of a matrix product depend on how many rows are asked for at once: they are not kept
+
+
+class Chooser(Protocol):
+    """What chooses at a level."""
+
+    def chances(self, level: str, batch: Batch, mask: Mask) -> Array:
+        """Return weights `[n, A]`, not negative, 0 where the mask is false; rows need not sum to one."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class EstimatorPolicy:
+    """Choosers by level, mixed with a uniform choice among the available actions at rate `explore`; one particle or the legacy's.
+
+    legacy: acts at the other levels; without one they cannot be asked. It cannot be stored: an estimator is code, and files of
+    code need trust. Name it as module:object.
+    """
+
+    kind: ClassVar[str] = "estimator"
+    problem: Problem
+    choosers: Mapping[str, Chooser]
+    explore: float = 0.0
+    legacy: Policy | None = None
+
+    def __post_init__(self) -> None:
+        checked_number(self.explore, "'explore'", 0.0, 1.0)
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """Return the levels that an estimator decides at, outermost first."""
+        return tuple(self.choosers)
+
+    @property
+    def weights(self) -> Array:
+        """Return `[S]`."""
+        return np.ones(1) if self.legacy is None else self.legacy.weights
+
+    def full(self, level: str, batch: Batch) -> Array:
+        """Return `[S, n, A]`; PolicyError names the row in which an estimator leaves no available action a chance."""
+        if level not in self.choosers:
+            return self._legacy(level).full(level, batch)
+        table = table_of(batch, level)
+        mask = open_actions(table.available, len(table), self.problem.level(level).actions.count, f"level '{level}'")
+        weights = self.choosers[level].chances(level, batch, mask)
+        total = weights.sum(axis=1, keepdims=True)
+        stuck = total[:, 0] <= 0
+        if stuck.any() and self.explore == 0:
+            raise PolicyError(
+                f"level '{level}', row {int(np.argmax(stuck))}: the estimator gives no available action a chance "
+                f"({int(stuck.sum())} such rows); mix in some exploration (explore=0.05), or fit it on rows with these actions"
+            )
+        even = uniform_over(mask)
+        chosen = np.where(stuck[:, None], even, weights / np.where(stuck[:, None], 1.0, total))
+        settled = np.round(((1.0 - self.explore) * chosen + self.explore * even) * ESTIMATOR_STEPS)
+        return np.repeat((settled / settled.sum(axis=1, keepdims=True))[None], self.weights.size, axis=0)
+
+    def taken(self, level: str, batch: Batch) -> Array:
+        """Return `[S, n]`."""
+        if level not in self.choosers:
+            return self._legacy(level).taken(level, batch)
+        return probability_taken(self.full(level, batch), self.problem.level(level), table_of(batch, level))
+
+    def _legacy(self, level: str) -> Policy:
+        self.problem.level(level)
+        if self.legacy is None:
+            raise PolicyError(
+                f"level '{level}': this policy decides at {', '.join(self.choosers)} only; choose the scope, or give it a "
+                "'legacy' for the other levels"
+            )
+        return self.legacy
+
+
+def classifier_policy(
+    problem: Problem,
+    estimators: Any,
+    features: Mapping[str, Sequence[str]] | None = None,
+    temperature: float = 1.0,
+    explore: float = 0.0,
+    greedy: bool = False,
+    allow_missing: bool = False,
+    legacy: Policy | None = None,
+    frame: MakeFrame | None = None,
+) -> EstimatorPolicy:
+    """Return the policy of fitted classifiers, by level: an action is taken with the probability that `predict_proba` gives it.
+
+    Classes are the action's values as the log has them; another class is refused, and so is an action without a class unless
+    `allow_missing`, which gives it probability 0. temperature: probabilities to the power of 1/temperature. greedy: the likeliest
+    available action. features: columns by level, in the order the classifier takes them; see `Inputs`.
+    """
+    checked_number(temperature, "'temperature'", 1e-6)
+    named = features or {}
+    choosers = {
+        level: _Classifier(
+            problem,
+            estimator,
+            EstimatorInputs.of(problem, level, named.get(level), frame, False, estimator),
+            _class_actions(estimator, problem.level(level).actions, level, allow_missing),
+            1.0 / temperature,
+            greedy,
+        )
+        for level, estimator in estimators_by_level(problem, estimators).items()
+    }
+    return EstimatorPolicy(problem, choosers, explore, legacy)
+
+
+def regressor_policy(
+    problem: Problem,
+    estimators: Any,
+    features: Mapping[str, Sequence[str]] | None = None,
+    temperature: float | None = None,
+    explore: float = 0.0,
+    legacy: Policy | None = None,
+    frame: MakeFrame | None = None,
+) -> EstimatorPolicy:
+    """Return the policy of fitted regressors, by level: the available action of the best predicted reward, whatever the goal.
+
+    temperature: in units of the reward; the choice is a softmax of predictions divided by it. See `RegressorRewards`.
+    """
+    if temperature is not None:
+        checked_number(temperature, "'temperature'", 1e-12)
+    rewards = estimators if isinstance(estimators, RegressorRewards) else RegressorRewards(problem, estimators, features, frame)
+    sign = 1.0 if problem.reward.goal == "maximise" else -1.0
+    return EstimatorPolicy(
+        problem, {level: _Regressor(rewards, sign, temperature) for level in rewards.estimators}, explore, legacy
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Classifier:
+    """A classifier; places `[C]`: which action each class is."""
+
+    problem: Problem
+    estimator: Any
+    inputs: EstimatorInputs
+    places: npt.NDArray[np.int64]
+    power: float
+    greedy: bool
+
+    def chances(self, level: str, batch: Batch, mask: Mask) -> Array:
+        where = f"level '{level}'"
+        inputs = self.inputs.values(augmented_context(self.problem, batch, level), len(mask))
+        if not len(mask):
+            return np.zeros(mask.shape)
+        answer = ask_estimator(self.estimator, "predict_proba", inputs, where)
+        given = check_answer(answer, (len(mask), self.places.size), "probabilities of the classes", where)
+        if (given < 0).any():
+            raise PolicyError(f"{where}, row {int(np.argmax((given < 0).any(axis=1)))}: a probability is below 0")
+        found = np.zeros(mask.shape)
+        found[:, self.places] = given
+        found = np.where(mask, found, 0.0)
+        best = found.max(axis=1, keepdims=True)
+        if self.greedy:
+            return one_hot(np.argmax(found, axis=1), mask.shape[1]) * (best > 0)
+        # Divided by the largest first: a power of small numbers would vanish.
+        raised: Array = np.where(best > 0, found / np.where(best > 0, best, 1.0), 0.0) ** self.power
+        return raised
+
+
+@dataclass(frozen=True, slots=True)
+class _Regressor:
+    """Predicted rewards; the best, or a softmax."""
+
+    rewards: RegressorRewards
+    sign: float
+    temperature: float | None
+
+    def chances(self, level: str, batch: Batch, mask: Mask) -> Array:
+        values = np.where(mask, self.sign * self.rewards.predict(level, batch), -np.inf)
+        if self.temperature is None:
+            return one_hot(np.argmax(values, axis=1), mask.shape[1])
+        found: Array = np.exp((values - values.max(axis=1, keepdims=True)) / self.temperature)
+        return found
+
+
+def _class_actions(estimator: Any, actions: Actions, level: str, allow_missing: bool) -> npt.NDArray[np.int64]:
+    """Return which action each class of a classifier is, `[C]`; PolicyError for other classes, and for actions without one."""
+    where = f"level '{level}'"
+    if not callable(getattr(estimator, "predict_proba", None)):
+        raise PolicyError(
+            f"{where}: a {estimator_name(estimator)} has no method 'predict_proba'; give a classifier that tells probabilities (for "
+            "an SVC: CalibratedClassifierCV around it), or a regressor to regressor_policy"
+        )
+    classes = getattr(estimator, "classes_", None)
+    if classes is None:
+        raise PolicyError(f"{where}: the {estimator_name(estimator)} has no 'classes_': it is not fitted yet")
+    if any(np.ndim(value) for value in classes):
+        raise PolicyError(f"{where}: the {estimator_name(estimator)} has several outputs; give one estimator for each level")
+    known = {_comparison_key(value, actions.numeric): place for place, value in enumerate(actions.values)}
+    keys = [_comparison_key(value, actions.numeric) for value in np.asarray(classes).tolist()]
+    unknown = [value for value, key in zip(np.asarray(classes).tolist(), keys, strict=True) if key not in known]
+    listed = ", ".join(map(str, actions.values))
+    if unknown:
+        raise PolicyError(
+            f"{where}: the classifier knows the class {unknown[0]!r}, which is no value of the action '{actions.column}' "
+            f"({len(unknown)} such classes); fit it on the action as the log has it: {listed}"
+        )
+    missing = [value for value in actions.values if _comparison_key(value, actions.numeric) not in keys]
+    if missing and not allow_missing:
+        raise PolicyError(
+            f"{where}: the classifier has no class for the action {missing[0]!r} ({len(missing)} of {actions.count} without "
+            "one); fit it on rows with every action, or say allow_missing=True: it then never takes them"
+        )
+    return np.array([known[key] for key in keys], dtype=np.int64)
+
+
+def _comparison_key(value: Any, numeric: bool) -> Any:
+    """Return what a class and an action are compared by: numbers as numbers, labels as text."""
+    if not numeric:
+        return str(value)
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else repr(value)

@@ -1,0 +1,249 @@
+"""Executing online runs: in memory, in a folder with checkpoints, or several seeds in lockstep.
+
+An interrupted run, resumed, writes the same bytes. Runs in lockstep have the numbers of single runs, bit for bit.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+
+from aegis.agents.online_run import STREAMS, Online
+from aegis.agents.run_checkpoint import (
+    LOG_FILE,
+    PARTS_FOLDER,
+    SUMMARY_FILE,
+    RunState,
+    check_parts,
+    claim_folder,
+    identity_digest,
+    is_finished,
+    load_checkpoint,
+    part_path,
+    save_checkpoint,
+)
+from aegis.errors import SettingError
+from aegis.files import folder_lock, json_digest, write_text
+from aegis.logs import Source, log_digest, to_table, write_log
+from aegis.mechanisms import Belief, StackedBelief
+from aegis.planning import PlannedRuns, default_integration
+from aegis.problem import Array, Batch, Policy, Problem, concat, dump_problem
+from aegis.version import __version__
+
+Progress = Callable[[int, float], None]
+
+PART_MARK = 5  # a part may be saved unfinished after every so many episodes ...
+
+SAVE_AFTER = 20.0  # ... if nothing was saved for so many seconds
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """What came of a run: nested-mean reward and summed reward per episode `[K]`, and the final belief."""
+
+    means: Array
+    sums: Array
+    belief: Belief
+
+
+def run(online: Online, episodes: int, progress: Progress | None = None) -> RunResult:
+    """Run in memory; `progress(done, mean reward)` is called after each episode."""
+    last = whole_number("episodes", episodes)
+    state = _advance(online, RunState(0, online.prior(), np.empty(0), np.empty(0)), last, progress)
+    return RunResult(state.means, state.sums, state.belief)
+
+
+def run_to(
+    folder: str | Path,
+    online: Online,
+    episodes: int,
+    settings: dict[str, Any],
+    problem: Problem | None = None,
+    chunk: int = 50,
+    progress: Progress | None = None,
+    save_after: float = SAVE_AFTER,
+) -> RunResult:
+    """Run with everything kept in `folder`, going on where an earlier, interrupted run of the same settings stopped.
+
+    settings: plain data about the run that is stored and compared on resuming; everything that decides its results (plant,
+    legacy, agent, scalings, scope, seed, number of episodes; see `identity`) is added to it. problem: how the log is written, if
+    other than the plant's own problem. chunk: episodes in a part of the log. save_after: seconds after which what there is of a
+    part is saved; it does not change what the run writes in the end. Raises OutputError if the folder holds a run with other
+    settings or if another process is writing into it, InputError if files of the run are damaged or missing.
+    """
+    place, last, step = Path(folder), whole_number("episodes", episodes), whole_number("chunk", chunk)
+    logged = online.plant.problem if problem is None else problem
+    wanted = _settings(online, last, settings, step, logged)
+    prior = online.prior()
+    with folder_lock(place):
+        claim_folder(place, wanted, logged)
+        state = load_checkpoint(place, prior)
+        if state.done != last or not is_finished(place):
+            check_parts(place, state.done, last, step)
+            state = _continue_run(place, online, state, last, step, logged, progress, save_after)
+            summary = {
+                **wanted,
+                "mean_reward": float(state.means.mean()),
+                "mean_episode_reward": float(state.sums.mean()),
+                "log_digest": log_digest([place / LOG_FILE]),
+            }
+            write_text(place / SUMMARY_FILE, json.dumps(summary, indent=2) + "\n")
+        shutil.rmtree(place / PARTS_FOLDER, ignore_errors=True)
+    return RunResult(state.means, state.sums, state.belief)
+
+
+def _continue_run(
+    place: Path,
+    online: Online,
+    state: RunState,
+    last: int,
+    chunk: int,
+    logged: Problem,
+    progress: Progress | None,
+    save_after: float,
+) -> RunState:
+    """Run to the end, part by part, and join the parts."""
+    saved = time.monotonic()
+    while state.done < last:
+        first = state.done - state.done % chunk
+        stop = min(first + chunk, last)
+        kept = _read_part_start(part_path(place, first), state.done - first, logged)
+        batches: list[Batch] = []
+        while state.done < stop:
+            state = _advance(online, state, min(state.done - state.done % PART_MARK + PART_MARK, stop), progress, batches)
+            if state.done == stop or time.monotonic() - saved >= save_after:
+                write_log(_join_part(kept, concat(batches), logged), logged, part_path(place, first))
+                save_checkpoint(place, state)
+                saved = time.monotonic()
+    parts = [part_path(place, first) for first in range(0, last, chunk)]
+    write_log(Source(parts, logged).batches(), logged, place / LOG_FILE)
+    return state
+
+
+def _read_part_start(path: Path, episodes: int, logged: Problem) -> Batch | None:
+    """Return the first episodes of a part that was saved unfinished; it may hold more than the checkpoint knows of."""
+    return None if episodes == 0 else Source([path], logged).read().take_episodes(np.arange(episodes))
+
+
+def _join_part(kept: Batch | None, new: Batch, logged: Problem) -> Batch:
+    """Return a part: what was kept of it, as it was read, and the new episodes as they would be read."""
+    return new if kept is None else concat([kept, Source(to_table(new, logged), logged).read()])
+
+
+def _advance(
+    online: Online, state: RunState, last: int, progress: Progress | None, batches: list[Batch] | None = None
+) -> RunState:
+    """Run up to episode `last`; the episodes' data is appended to `batches` if given."""
+    current, means, sums = state.belief, list(state.means), list(state.sums)
+    for batch, belief in online.steps(state.belief, state.done, last):
+        current = belief
+        reward = batch.reward if batch.reward is not None else np.empty(0)
+        means.append(float(batch.episode_means(reward)[0]))
+        sums.append(float(batch.episode_sums(reward)[0]))
+        if batches is not None:
+            batches.append(batch)
+        if progress is not None:
+            progress(len(means), means[-1])
+    return RunState(last, current, np.array(means), np.array(sums))
+
+
+def _settings(online: Online, episodes: int, settings: dict[str, Any], chunk: int, logged: Problem) -> dict[str, Any]:
+    found = {
+        **settings,
+        "agent": asdict(online.agent),
+        "integration": asdict(online.agent.integration or default_integration(online.plant.problem)),
+        "scope": sorted(online.scope),
+        "seed": whole_number("seed", online.seed, 0),
+        "streams": STREAMS,
+        "episodes": episodes,
+        "chunk": chunk,
+        "plant": identity_digest(online.plant),
+        "problem": json_digest(dump_problem(online.plant.problem)),
+        "logged_problem": json_digest(dump_problem(logged)),
+        "legacy_policy": identity_digest(online.legacy),
+        "scalings": identity_digest(online.scalings),
+        "version": __version__,
+    }
+    try:
+        plain: dict[str, Any] = json.loads(json.dumps(found))
+    except (TypeError, ValueError) as error:
+        raise SettingError(f"the settings of a run are plain data (numbers, texts, lists, mappings): {error}") from error
+    return plain
+
+
+def whole_number(name: str, value: object, least: int = 1) -> int:
+    """Return a setting as an int; raise SettingError unless it is a whole number from `least`."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise SettingError(f"'{name}' is a whole number from {least}, found {value!r}")
+    return int(value)
+
+
+@runtime_checkable
+class ManySeeds(Protocol):
+    """A plant that can run an episode of several seeds in one call."""
+
+    def episode_of_each(self, episode: int, policy: Policy, seeds: Sequence[int]) -> Batch:
+        """Run one episode for each seed: the g-th of the batch is `episodes(episode, 1, policy, seeds[g])`.
+
+        The policy is asked for all of them at once, in the order of the seeds.
+        """
+        ...
+
+
+def run_in_lockstep(onlines: Sequence[Online], episodes: int) -> list[RunResult]:
+    """Return what `run` returns for each of several runs that differ in seed and scalings alone.
+
+    They are run in lockstep if the plant can (`ManySeeds`) and the mechanisms are regressions, otherwise one after the other.
+    Raises SettingError if the runs differ in anything else.
+    """
+    last = whole_number("episodes", episodes)
+    _check_lockstep(onlines)
+    beliefs = StackedBelief.of([online.prior() for online in onlines])
+    if beliefs is None or not isinstance(onlines[0].plant, ManySeeds):
+        return [run(online, last) for online in onlines]
+    means, sums = np.empty((2, last, len(onlines)))
+    for episode, (batch, found) in enumerate(lockstep_episodes(onlines, beliefs, 0, last)):
+        beliefs = found
+        reward: Array = batch.reward if batch.reward is not None else np.empty(0)
+        means[episode], sums[episode] = batch.episode_means(reward), batch.episode_sums(reward)
+    own = zip(means.T.copy(), sums.T.copy(), beliefs.beliefs(), strict=True)
+    return [RunResult(each, total, belief) for each, total, belief in own]
+
+
+def lockstep_episodes(
+    onlines: Sequence[Online], beliefs: StackedBelief, first: int, last: int
+) -> Iterator[tuple[Batch, StackedBelief]]:
+    """Yield the data of each episode, the g-th of its batch being the g-th run's, and the beliefs after it.
+
+    For episodes `first .. last - 1`; as in `Online.steps` every number depends on seed and episode alone.
+    """
+    plant, seeds = onlines[0].plant, [online.seed for online in onlines]
+    if not isinstance(plant, ManySeeds):
+        raise SettingError(f"a {type(plant).__name__} cannot run several seeds at once; use `run` for each of them")
+    planned = onlines[0].policy(beliefs.beliefs()[0], first)
+    for episode in range(first, last):
+        each = zip(onlines, beliefs.solved(), strict=True)
+        choices = tuple(online.choice(belief, episode) for online, belief in each)
+        policy = PlannedRuns(replace(planned, choice=choices[0]), choices, beliefs.stacks)
+        batch = plant.episode_of_each(episode, policy, seeds)
+        beliefs = beliefs.update(batch)
+        yield batch, beliefs
+
+
+def _check_lockstep(onlines: Sequence[Online]) -> None:
+    if not onlines:
+        raise SettingError("there are no runs; give at least one")
+    for name in ("plant", "agent", "scope", "legacy"):
+        parts = [getattr(online, name) for online in onlines]
+        if any(part is not parts[0] for part in parts) and len({identity_digest(part) for part in parts}) > 1:
+            raise SettingError(f"runs in lockstep differ in their seeds alone; these differ in their {name}: run them one by one")
+    seeds = [online.seed for online in onlines]
+    if len(set(seeds)) < len(seeds):
+        raise SettingError(f"every run in lockstep has a seed of its own, found {seeds}")

@@ -1,0 +1,215 @@
+"""Learning a candidate policy from the prior side of a log, with a plug-in value and a record for its folder."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from aegis.agents.candidate_kinds import CandidateSettings, check_carry_over, make_candidate, plan_from, plannable_levels
+from aegis.agents.model_fit import FitProgress, FittedModels, fit_mechanisms, observed_episode_means
+from aegis.audit import PROPENSITIES_MOVE, Loggers, check_incumbent
+from aegis.errors import PolicyError, SettingError
+from aegis.files import json_digest
+from aegis.logs import Source, Split, learning_record
+from aegis.mechanisms import LevelRewards, ModelSettings
+from aegis.planning import Greedy
+from aegis.policies import StatedIncumbent, path_full, stated_levels
+from aegis.problem import Array, Batch, Policy, Problem, Scope, dump_problem
+from aegis.version import __version__
+
+FEW_EPISODES = 20  # episodes of the prior side below which what was learned is mostly the prior
+PLUG_IN_EPISODES = 100  # episodes of the prior side on which the plug-in value is taken
+WHOLE = 1.0 - 2.0**-20  # a share that leaves nothing to certify on
+NOT_BY_HASH = "'aegis certify' will refuse the policy on this log"
+NEEDS_TIME = ". Propensities follow time or earlier rewards: name a 'time' column, so that either is learned with a split in time"
+PLUG_IN_NOTE = "plug-in estimate from the data that was learned from: not a certificate"
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """A candidate, what it was made from, and a record (plain data) that goes into its folder.
+
+    plug_in: the model's own opinion of the candidate's value on the prior side, in logged units; not a certificate.
+    """
+
+    policy: Policy
+    scope: Scope
+    split: Split
+    fitted: FittedModels
+    plug_in: float
+    record: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def rewards(self) -> LevelRewards:
+        """Return the reward models, the control variates of a certificate."""
+        return self.fitted.rewards
+
+
+def learn(
+    source: Source,
+    split: Split | float | None = None,
+    settings: CandidateSettings | None = None,
+    scope: Iterable[str] | None = None,
+    models: Mapping[str, ModelSettings] | None = None,
+    report: FitProgress | None = None,
+) -> Learned:
+    """Fit models to the prior side of a log and return a candidate policy for the levels of `scope` (all if None).
+
+    split: its complement is left for the certificate. Unless given, a share of the episodes (half if None) is learned from: by
+    hash, or in time if propensities move or follow earlier rewards and the problem names a time. settings: kind of candidate.
+    models: candidates for each mechanism, of which the likeliest is kept. Raises LogError, SettingError, PolicyError or
+    ProblemError; see `fit` and `CandidateSettings`.
+    """
+    chosen, problem = settings or CandidateSettings(), source.problem
+    controlled = problem.scope(scope)
+    if not controlled:
+        raise SettingError(f"a candidate acts somewhere: name at least one level of {', '.join(problem.names)}")
+    check_carry_over(problem, controlled, chosen)
+    placed, warnings = _placed(source, split)
+    _check_log(source, placed, controlled, chosen)
+    fitted = fit_mechanisms(source, placed, controlled, models, report)
+    policy = make_candidate(problem, fitted, controlled, chosen)
+    judged = _first_episodes(source, placed)
+    value = plug_in_value(problem, fitted, policy, controlled, chosen, judged)
+    record = _record(source, placed, fitted, controlled, chosen, value, len(judged))
+    record["warnings"] += warnings
+    record["incumbent_plug_in_value"] = _incumbent_value(problem, fitted, controlled, chosen, judged)
+    return Learned(policy, controlled, placed, fitted, value, record)
+
+
+def plug_in_value(
+    problem: Problem, fitted: FittedModels, policy: Policy, scope: Scope, settings: CandidateSettings, batch: Batch
+) -> float:
+    """Return what the fitted model expects the candidate to earn in the logged contexts of the outermost level it controls.
+
+    By the recursion under the posterior mean where that level is planned; else by its reward model, which supposes that the
+    legacy goes on below. An optimistic figure: the model that chose the actions also judges them.
+    """
+    level = next(name for name in problem.names if name in scope)
+    chances = path_full(policy, level, batch)
+    values = _model_values(problem, fitted, scope, settings, level, batch)
+    return float(np.nanmean(observed_episode_means(batch, level, np.einsum("na,na->n", chances, values))))
+
+
+def _incumbent_value(
+    problem: Problem, fitted: FittedModels, scope: Scope, settings: CandidateSettings, batch: Batch
+) -> float | None:
+    """Return what the fitted model expects the incumbent to earn in the same contexts; None if it is not stated there."""
+    level = next(name for name in problem.names if name in scope)
+    if level not in stated_levels(problem):
+        return None
+    try:
+        return plug_in_value(problem, fitted, StatedIncumbent(problem), scope, settings, batch)
+    except PolicyError:
+        return None
+
+
+def _placed(source: Source, split: Split | float | None) -> tuple[Split, list[str]]:
+    """Return the split to learn with, and what to know where propensities move: nothing learned by hash can be certified."""
+    asked = split if isinstance(split, Split) else Split(fraction=0.5 if split is None else split)
+    if asked.kind == "time" or asked.fraction >= WHOLE:
+        return source.placed(asked), []
+    moving = next((item for item in _loggers(source).findings() if item.code == PROPENSITIES_MOVE), None)
+    if moving is None:
+        return asked, []
+    if isinstance(split, Split) or source.problem.time is None:
+        return asked, [f"{moving.message}; {NOT_BY_HASH}: {moving.fix}"]
+    return source.placed(Split("time", fraction=asked.fraction)), [
+        f"{moving.message}. The policy was learned with a split in time"
+    ]
+
+
+def _loggers(source: Source, split: Split | None = None) -> Loggers:
+    """Return what the propensities of a log look like, or of the prior side of a split."""
+    found = Loggers(source.problem)
+    for batch in source.batches(side=None if split is None else "prior", split=split):
+        found.add(batch)
+    return found
+
+
+def _check_log(source: Source, split: Split, scope: Scope, settings: CandidateSettings) -> None:
+    """Raise RefusedError where the stated incumbent does not fit a row of the prior side, PolicyError where no cap can be set.
+
+    A cap over logged probabilities needs one policy that wrote them: capped by several in turn, a candidate is not one policy.
+    """
+    problem, capped = source.problem, settings.kind == "capped"
+    if not capped and not stated_levels(problem):
+        return
+    if stated_levels(problem):
+        for batch in source.batches(side="prior", split=split):
+            check_incumbent(problem, batch)
+    found = _loggers(source, split).findings() if capped else []
+    moves = any(item.code == PROPENSITIES_MOVE for item in found)
+    for item in found:
+        if item.level in scope:
+            known = item.level in stated_levels(problem)
+            raise PolicyError(
+                f"{item.message}; a capped candidate would follow them, and deployed it would not be one policy: "
+                + ("" if known else "state the incumbent ('incumbent' in the problem file), then ")
+                + "learn kind 'stepped' (--kind stepped), which stays close to the stated incumbent; or kind 'greedy'"
+                + (NEEDS_TIME if moves and problem.time is None else "")
+            )
+
+
+def _model_values(
+    problem: Problem, fitted: FittedModels, scope: Scope, settings: CandidateSettings, level: str, batch: Batch
+) -> Array:
+    """Return the expected reward of every action at a level, `[n, A]`, in logged units."""
+    inner = plannable_levels(problem, scope)
+    if settings.kind == "capped" or level not in inner:
+        return fitted.rewards.predict(level, batch)
+    sign = 1.0 if problem.reward.goal == "maximise" else -1.0
+    return sign * plan_from(fitted, inner, settings, Greedy()).values(level, batch)[0]
+
+
+def _first_episodes(source: Source, split: Split) -> Batch:
+    """Return some episodes of the prior side, the first that come."""
+    batch = next(source.batches(side="prior", split=split))
+    return batch.take_episodes(np.arange(min(len(batch), PLUG_IN_EPISODES)))
+
+
+def _record(
+    source: Source, split: Split, fitted: FittedModels, scope: Scope, settings: CandidateSettings, value: float, judged: int
+) -> dict[str, Any]:
+    problem = source.problem
+    return {
+        "kind": settings.kind,
+        "scope": [name for name in problem.names if name in scope],
+        "cap": settings.cap if settings.kind == "capped" else None,
+        "particles": settings.particles if settings.kind == "planned" else None,
+        "step": settings.step if settings.kind == "stepped" else None,
+        "seed": settings.seed,
+        "models": dict(fitted.models),
+        "reward_models": dict(fitted.reward_models),
+        "episodes": fitted.episodes,
+        "decisions": fitted.decisions,
+        "rewards_missing": fitted.rewards_missing,
+        "legacy_value": fitted.legacy_value,
+        "plug_in_value": value,
+        "plug_in_episodes": judged,
+        "plug_in_note": PLUG_IN_NOTE,
+        "warnings": _warnings(problem, fitted),
+        "problem": json_digest(dump_problem(problem)),
+        **learning_record(source, split),
+        "versions": {"aegis": __version__, "numpy": np.__version__, "python": platform.python_version()},
+    }
+
+
+def _warnings(problem: Problem, fitted: FittedModels) -> list[str]:
+    """Return what whoever uses the candidate should know."""
+    found = []
+    if fitted.episodes < FEW_EPISODES:
+        found.append(
+            f"the prior side has {fitted.episodes} episodes only; below {FEW_EPISODES} a policy follows chance more than the log: "
+            "give a longer log, or a larger fraction"
+        )
+    if problem.carry_over == "within":
+        found.append(
+            "carry_over is 'within': the reward models see what a decision earns below itself, not what it does to later "
+            "decisions of the episode, so that the policy is short-sighted; a certificate still counts its true value"
+        )
+    return found

@@ -1,0 +1,260 @@
+"""Fitting beliefs and reward models to the prior side of a log in two streaming passes: scalings first, then the models.
+
+The certification side is never read: a model that has seen it could not be certified on it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from aegis.errors import LogError
+from aegis.logs import Source, Split
+from aegis.mechanisms import (
+    MODELS,
+    MOST_INPUTS,
+    TUNABLE,
+    TUNED,
+    Belief,
+    LevelRewards,
+    ModelSettings,
+    Scaling,
+    Tuned,
+    build_belief,
+    fit_scalings,
+    select_models,
+    tune,
+    tune_rewards,
+)
+from aegis.problem import Array, Batch, Problem, Scope, concat, subtree_means
+
+MOST_EPISODES = 3000
+
+MOST_ROWS = 2**17  # of innermost decisions
+
+
+@dataclass(slots=True)
+class EpisodeSample:
+    """Every 2^k-th episode of a stream, k as small as the bounds allow: blocks of the stream do not change which they are."""
+
+    stride: int = 1
+    seen: int = 0
+    parts: list[tuple[npt.NDArray[np.int64], Batch]] = field(default_factory=list)
+
+    def watch(self, batches: Iterable[Batch]) -> Iterator[Batch]:
+        """Pass the batches on, and keep some of their episodes."""
+        for batch in batches:
+            self.add(batch)
+            yield batch
+
+    def add(self, batch: Batch) -> None:
+        """Take what the stride says of a batch; double the stride while there is too much."""
+        places = np.arange(self.seen, self.seen + len(batch))
+        self.seen += len(batch)
+        self._keep(places, batch)
+        while self._too_many():
+            self.stride *= 2
+            parts, self.parts = self.parts, []
+            for kept, part in parts:
+                self._keep(kept, part)
+
+    def batch(self) -> Batch:
+        """Return the sample as one batch."""
+        if not self.parts:
+            raise LogError("there are no episodes to take a sample of")
+        return concat([part for _, part in self.parts])
+
+    def _keep(self, places: npt.NDArray[np.int64], batch: Batch) -> None:
+        chosen = places % self.stride == 0
+        if chosen.any():
+            self.parts.append((places[chosen], batch if chosen.all() else batch.take_episodes(chosen)))
+
+    def _too_many(self) -> bool:
+        episodes = sum(len(part) for _, part in self.parts)
+        rows = sum(len(part.levels[list(part.levels)[-1]]) for _, part in self.parts)
+        return episodes > MOST_EPISODES or (rows > MOST_ROWS and episodes > 1)
+
+
+FitProgress = Callable[[str, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class FittedModels:
+    """What the prior side taught.
+
+    belief: of the mechanisms that the scope needs. rewards: one model per level. models, reward_models: which model was the
+    likeliest, by mechanism and by level. episodes, decisions, rewards_missing: how much there was. legacy_value: mean over
+    episodes of the nested-mean reward, in logged units.
+    """
+
+    scalings: Mapping[str, Scaling]
+    belief: Belief
+    rewards: LevelRewards
+    models: Mapping[str, str]
+    reward_models: Mapping[str, str]
+    episodes: int
+    decisions: int
+    rewards_missing: int
+    legacy_value: float
+
+
+def fit_mechanisms(
+    source: Source,
+    split: Split,
+    scope: Scope,
+    models: Mapping[str, ModelSettings] | None = None,
+    report: FitProgress | None = None,
+) -> FittedModels:
+    """Fit the models to the prior side of a log and keep, for each mechanism and level, the likeliest one.
+
+    models: candidates by name; by default MODELS and, under the name TUNED, a model whose length-scales are tuned on a sample of
+    the prior side. Polynomials are left out where a regression would have more than MOST_INPUTS inputs. report: told the pass and
+    the episodes so far. Raises LogError if the prior side is empty, if it has no rewards, or if a mechanism never saw a complete
+    row.
+    """
+    problem, placed = source.problem, source.placed(split)
+    prior = _PriorSide(source, placed, report)
+    sample = EpisodeSample()
+    scalings = fit_scalings(problem, sample.watch(prior.batches("scaling")))
+    if problem.reward.column not in scalings:
+        raise LogError(
+            f"no reward was observed in the {prior.episodes} episodes of the prior side (column '{problem.reward.column}'); "
+            "nothing can be learned without rewards"
+        )
+    compared = [
+        _ModelCandidate(name, build_belief(problem, settings, scope, scalings), LevelRewards.prior(problem, settings, scalings))
+        for name, settings in _affordable(problem, scope, models or MODELS).items()
+    ]
+    if models is None:
+        compared.append(_tuned_candidate(problem, scope, scalings, sample.batch()))
+    totals = _Totals()
+    for batch in prior.batches("fitting"):
+        compared = [model.update(batch) for model in compared]
+        totals.add(batch)
+    _check_seen(compared[0].belief)
+    belief, chosen = select_models([model.belief for model in compared], [model.owed for model in compared])
+    rewards, chosen_rewards = LevelRewards.likeliest(
+        [model.rewards for model in compared], [model.owed_rewards for model in compared]
+    )
+    return FittedModels(
+        scalings,
+        belief,
+        rewards,
+        {name: compared[index].name for name, index in chosen.items() if name in problem.mechanisms(scope)},
+        {name: compared[index].name for name, index in chosen_rewards.items()},
+        prior.episodes,
+        totals.decisions,
+        totals.missing,
+        totals.reward / max(totals.rewarded, 1),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _ModelCandidate:
+    """One of the models that are compared: of the mechanisms, and of the reward below each level.
+
+    owed, owed_rewards: nats that its evidence owes to the search for its hyper-parameters, by mechanism and by level.
+    """
+
+    name: str
+    belief: Belief
+    rewards: LevelRewards
+    owed: Mapping[str, float] = field(default_factory=dict)
+    owed_rewards: Mapping[str, float] = field(default_factory=dict)
+
+    def update(self, batch: Batch) -> _ModelCandidate:
+        return replace(self, belief=self.belief.update(batch), rewards=self.rewards.update(batch))
+
+
+def _tuned_candidate(problem: Problem, scope: Scope, scalings: Mapping[str, Scaling], sample: Batch) -> _ModelCandidate:
+    """Return the model whose length-scales suit a sample of the prior side best."""
+    settings = tune(problem, [sample], TUNABLE, scope, scalings)
+    rewards, found = tune_rewards(problem, [sample], TUNABLE, scalings)
+    belief = build_belief(problem, settings, scope, scalings)
+    return _ModelCandidate(TUNED, belief, rewards, _search_charges(settings.tuned), _search_charges(found))
+
+
+def _search_charges(tuned: Mapping[str, Tuned]) -> dict[str, float]:
+    """Return what each owes; one without waves is never taken: it is a linear regression that is slow to plan with."""
+    return {name: math.inf if found.linear else found.charge for name, found in tuned.items()}
+
+
+@dataclass(slots=True)
+class _PriorSide:
+    """The prior side, streamed as often as needed."""
+
+    source: Source
+    split: Split
+    report: FitProgress | None
+    episodes: int = 0
+
+    def batches(self, stage: str) -> Iterator[Batch]:
+        self.episodes = 0
+        for batch in self.source.batches(side="prior", split=self.split):
+            self.episodes += len(batch)
+            yield batch
+            if self.report is not None:
+                self.report(stage, self.episodes)
+
+
+@dataclass(slots=True)
+class _Totals:
+    decisions: int = 0
+    missing: int = 0
+    reward: float = 0.0
+    rewarded: int = 0
+
+    def add(self, batch: Batch) -> None:
+        means = observed_episode_rewards(batch)
+        known = np.isfinite(means)
+        self.reward += float(means[known].sum())
+        self.rewarded += int(known.sum())
+        found = subtree_means(batch)[list(batch.levels)[-1]]
+        self.decisions += found.size
+        self.missing += int(np.isnan(found).sum())
+
+
+def observed_episode_rewards(batch: Batch) -> Array:
+    """Return the nested mean of the observed rewards of each episode, `[E]`; nan where none was observed."""
+    outermost = next(iter(batch.levels))
+    return observed_episode_means(batch, outermost, subtree_means(batch)[outermost])
+
+
+def observed_episode_means(batch: Batch, level: str, values: Array) -> Array:
+    """Return nested means `[E]` of values `[n]` at any level, over the decisions that have one (not nan)."""
+    names = list(batch.levels)
+    for position in range(names.index(level), -1, -1):
+        known = np.isfinite(values)
+        size = len(batch) if position == 0 else len(batch.levels[names[position - 1]])
+        parent = batch.levels[names[position]].parent[known]
+        total = np.bincount(parent, weights=values[known], minlength=size)
+        count = np.bincount(parent, minlength=size)
+        values = np.where(count > 0, total / np.maximum(count, 1), np.nan)
+    return values
+
+
+def _affordable(problem: Problem, scope: Scope, models: Mapping[str, ModelSettings]) -> dict[str, ModelSettings]:
+    """Return the models without polynomials of too many inputs; if nothing were left, all of them."""
+    variables = problem.variables
+    mechanisms = problem.mechanisms(scope)
+    widths = [sum(variables[parent].width for parent in problem.graph.parents[name]) for name in mechanisms]
+    widths.append(sum(v.width for level in problem.levels for v in (*level.context, level.actions.variable)))
+    if max(widths) <= MOST_INPUTS:
+        return dict(models)
+    kept = {name: settings for name, settings in models.items() if settings.features != "polynomial"}
+    return kept or dict(models)
+
+
+def _check_seen(belief: Belief) -> None:
+    """Raise LogError if a mechanism saw no row in which its target and all its parents are known."""
+    for name, state in belief.states.items():
+        if np.array_equal(state.arrays()["shape"], belief.prior[name].arrays()["shape"]):
+            parents = ", ".join(belief.mechanisms[name].parents) or "nothing"
+            raise LogError(
+                f"'{name}' cannot be learned from {parents}: no row of the prior side has all of them; fill them in, or take the "
+                "variable that is missing (such as an outcome that was not measured) out of the problem file"
+            )

@@ -1,0 +1,209 @@
+"""References: the candidates, plants and legacies that a user names by a text.
+
+A candidate is a policy folder, `columns:A,B`, `full-columns:A,B,C` or `module:object`. A plant is `module:object`. A legacy is
+one that the world offers, or `module:object`. Modules are found in the current folder, or in another one as
+`folder/module:object`.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from aegis.errors import AegisError, PolicyError, SettingError
+from aegis.problem import Plant, Policy, Problem
+from aegis.worlds import World, parse_legacy
+
+if TYPE_CHECKING:
+    from aegis.certificate import Candidate
+
+
+OBJECT_FORM = "module:object"
+
+
+def make_importable(reference: str) -> str:
+    """Return `module:object` for a reference whose module may stand with its folder, having made that folder importable.
+
+    `../control/mine:policy` and `../control/mine.py:policy` are `mine:policy` in the folder ../control. Without a folder modules
+    in the current one are found: an installed command does not look there by itself.
+    """
+    module, colon, path = reference.rpartition(":")
+    place = Path(module)
+    inside = place.parent != Path()
+    folder = str(place.parent.resolve() if inside else Path.cwd())
+    if inside and folder in sys.path:
+        sys.path.remove(folder)  # the folder that was named comes before others that have a module of the same name
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    name = place.name if inside or place.suffix == ".py" else module
+    return f"{name.removesuffix('.py')}{colon}{path}"
+
+
+def load_object(reference: str, what: str, example: str, wrong: type[AegisError]) -> Any:
+    """Return the object that a reference names; raise `wrong` if there is none. what, example: for the messages."""
+    module, _, path = make_importable(reference).partition(":")
+    if not (module and path):
+        raise wrong(f"{what} is named '{OBJECT_FORM}', for example '{example}'; found '{reference}'")
+    try:
+        found = importlib.import_module(module)
+    except Exception as error:  # whatever the user's module raises while it is imported
+        raise wrong(f"cannot import the module '{module}' of '{reference}': {type(error).__name__}: {error}") from error
+    try:
+        return functools.reduce(getattr, path.split("."), found)
+    except AttributeError as error:
+        raise wrong(f"the module '{module}' has no '{path}'; check the name after the colon in '{reference}'") from error
+
+
+COLUMNS_PREFIX, FULL_COLUMNS_PREFIX = "columns:", "full-columns:"
+
+REWARDS_SUBFOLDER = "rewards"  # the folder, inside the policy's, in which `aegis learn` puts the reward models
+
+CANDIDATE_FORMS = (
+    "a policy folder (`aegis learn` writes one), 'columns:COLUMN,COLUMN' (target probabilities in the log), "
+    "'full-columns:COLUMN,COLUMN,...' (of every action) or 'module:object' (your own Python)"
+)
+
+
+def load_candidate(reference: str, problem: Problem, scope: Iterable[str] | None = None) -> Candidate:
+    """Return the candidate that a reference names, with record and reward models of its folder; PolicyError if it cannot be used.
+
+    columns: one target-probability column for each level of the scope, outermost first (or for each level of the problem).
+    full-columns: for each such level in turn as many columns as it has actions, in their order.
+    module:object: a policy, what `fitted` returned, or a callable `function(level, rows) -> [n, A]` that acts at the levels of
+    the scope; modules in the current folder are found, those in another one as `folder/module:object`.
+    """
+    if reference.startswith(COLUMNS_PREFIX):
+        return _columns_candidate(reference, problem, scope)
+    if reference.startswith(FULL_COLUMNS_PREFIX):
+        return _full_columns_candidate(reference, problem, scope)
+    if Path(reference).is_dir():
+        return _folder_candidate(reference, problem)
+    if ":" in reference:
+        return _object_candidate(reference, problem, scope)
+    raise PolicyError(f"there is no folder '{reference}'; a candidate is {CANDIDATE_FORMS}")
+
+
+def candidate_files(references: Iterable[str]) -> list[Path]:
+    """Return the folders and the files of code that loaded candidates came from."""
+    found = [Path(reference) for reference in references if Path(reference).is_dir()]
+    objects = [
+        reference
+        for reference in references
+        if not reference.startswith((COLUMNS_PREFIX, FULL_COLUMNS_PREFIX)) and not Path(reference).is_dir()
+    ]
+    modules = [sys.modules.get(make_importable(reference).partition(":")[0]) for reference in objects]
+    return [*found, *[Path(module.__file__) for module in modules if module is not None and module.__file__]]
+
+
+def _columns_candidate(reference: str, problem: Problem, scope: Iterable[str] | None) -> Candidate:
+    from aegis.certificate import Candidate
+    from aegis.policies import TargetColumns
+
+    columns = _column_names(reference, COLUMNS_PREFIX)
+    chosen = problem.scope(scope)
+    levels = [name for name in problem.names if name in chosen]
+    if len(columns) == len(problem.names):
+        levels = list(problem.names)
+    if len(columns) != len(levels):
+        raise PolicyError(
+            f"'{reference}' names {len(columns)} columns for {len(levels)} levels ({', '.join(levels)}); name one for each level "
+            "of the scope, outermost first, or choose the scope with --scope"
+        )
+    policy = TargetColumns(problem, dict(zip(levels, columns, strict=True)))
+    return Candidate(policy, reference, reference, tuple(dict.fromkeys(columns)))
+
+
+def _full_columns_candidate(reference: str, problem: Problem, scope: Iterable[str] | None) -> Candidate:
+    from aegis.certificate import Candidate
+    from aegis.policies import FullColumns, policy_columns
+
+    columns = list(_column_names(reference, FULL_COLUMNS_PREFIX))
+    chosen = problem.scope(scope)
+    levels = [level for level in problem.levels if level.name in chosen]
+    counts = {level.name: level.actions.count for level in levels}
+    if len(columns) != sum(counts.values()):
+        wanted = ", ".join(f"{count} for '{name}'" for name, count in counts.items())
+        raise PolicyError(
+            f"'{reference}' names {len(columns)} columns, expected {sum(counts.values())}: {wanted}, in the order of the "
+            "actions, outermost level first; choose the scope with --scope"
+        )
+    parts = {name: [columns.pop(0) for _ in range(count)] for name, count in counts.items()}
+    policy = FullColumns(problem, parts)
+    return Candidate(policy, reference, reference, policy_columns(policy))
+
+
+def _column_names(reference: str, form: str) -> tuple[str, ...]:
+    columns = tuple(name.strip() for name in reference.removeprefix(form).split(","))
+    if not all(columns):
+        raise PolicyError(f"'{reference}' has an empty column name; write {form}COLUMN,COLUMN, outermost level first")
+    return columns
+
+
+def _folder_candidate(reference: str, problem: Problem) -> Candidate:
+    from aegis.certificate import Candidate
+    from aegis.planning import load_policy, load_rewards
+    from aegis.policies import load_record, policy_columns, policy_digest
+
+    record = load_record(reference)
+    if "challenge" in record:
+        from aegis.handover import load_challenge
+
+        return load_challenge(reference, reference, problem, record)
+    policy = load_policy(reference, problem)
+    place = Path(reference) / REWARDS_SUBFOLDER
+    rewards = load_rewards(place, problem) if place.is_dir() else None
+    if rewards is not None and record.get("rewards") not in (None, policy_digest(rewards)):
+        raise PolicyError(
+            f"{place} holds other reward models than those the policy was learned with: learning was interrupted, or folders "
+            "were mixed; learn the policy again"
+        )
+    return Candidate(policy, reference, reference, policy_columns(policy), record, rewards)
+
+
+def _object_candidate(reference: str, problem: Problem, scope: Iterable[str] | None) -> Candidate:
+    from aegis.certificate import Candidate, LearnedPolicy
+    from aegis.policies import Function, load_callable, policy_columns
+
+    found = load_object(reference, "a callable", "plant.control:dose", PolicyError)
+    if isinstance(found, Policy) and not isinstance(found, type):
+        return Candidate(found, reference, reference, policy_columns(found))
+    if isinstance(found, LearnedPolicy) and not isinstance(found, type):
+        return Candidate(found.policy, reference, reference, policy_columns(found.policy), found.record, found.rewards)
+    name = make_importable(reference)  # without its folder: a policy is the same wherever it lies
+    return Candidate(Function(problem, load_callable(name), scope, name=name), reference, reference)
+
+
+PLANT_NEEDS = "a plant has a 'problem' and a method 'episodes(first, count, policy, seed)' that returns a Batch"
+
+
+def load_plant(reference: str) -> Plant:
+    """Return the plant called `module:object`: an object, or a class or function that gives one when called without arguments."""
+    found = load_object(reference, "a plant of your own", "greenhouse:plant", SettingError)
+    return _checked_plant(found, reference)
+
+
+def load_legacy(reference: str, plant: Plant) -> Policy:
+    """Return the legacy that a reference names: one that the world offers, else the user's `module:object`."""
+    if isinstance(plant, World):
+        name, _, rest = reference.partition(":")
+        if name.strip() in plant.offers() or not rest or "=" in rest:
+            parse_legacy(reference)
+            return plant.legacy(reference)
+    elif ":" not in reference:
+        raise SettingError(f"a plant of your own needs a legacy of your own, named 'module:object'; found '{reference}'")
+    return load_candidate(reference, plant.problem).policy
+
+
+def _checked_plant(found: Any, reference: str) -> Plant:
+    if callable(found) and (isinstance(found, type) or not isinstance(found, Plant)):
+        try:
+            found = found()
+        except Exception as error:  # whatever the user's code raises
+            raise SettingError(f"'{reference}' raised {type(error).__name__}: {error}; {PLANT_NEEDS}") from error
+    if not isinstance(found, Plant):
+        raise SettingError(f"'{reference}' is a {type(found).__name__}, not a plant; {PLANT_NEEDS}")
+    return found

@@ -1,0 +1,423 @@
+"""Put a certificate together from a scan: results, verdict, findings, assumptions, digests."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from aegis.audit import (
+    CODES,
+    FOLLOWS_MOVING_LOG,
+    NO_DENSITY,
+    SEVERAL_LOGGERS,
+    SEVERITIES,
+    Audit,
+    Finding,
+    chance_words,
+    doubtful_weights,
+    knows_all_propensities,
+    make_finding,
+)
+from aegis.certificate.assumptions import codes_about, list_assumptions
+from aegis.certificate.candidate import Candidate
+from aegis.certificate.certificate import REFUSED, Assumption, Certificate, LevelResult
+from aegis.certificate.claims import Claim, margin_of
+from aegis.certificate.digests import DataDigest
+from aegis.certificate.ledger import USUAL_RISK, Behaviours
+from aegis.certificate.request import Request
+from aegis.certificate.results import IDENTICAL, level_result, refused_result, subgroup_results, unsmoothed_results
+from aegis.certificate.risk import RiskShare
+from aegis.certificate.scan import ScanResult
+from aegis.certificate.verdict import WeightDoubt, blocking_level, join_words, judge_results
+from aegis.certificate.weight_checks import INCUMBENT_UNREACHED, log_weight_evidence, mean_weight, weights_doubtful
+from aegis.errors import RefusedError
+from aegis.ope import guard_measures, reward_measure
+from aegis.problem import Problem, Scope, dump_problem
+from aegis.version import __version__
+
+
+def other_method_findings(request: Request, claims: Sequence[Claim]) -> list[Finding]:
+    """Return a warning for each candidate and scope whose gain is not tested by the method that was asked for."""
+    asked = request.method
+    if asked in ("auto", "plain"):  # auto is free to choose, and plain applies everywhere
+        return []
+    found = []
+    for claim in claims:
+        names = [part.name for part in claim.parts]
+        if claim.what != "gain" or claim.group is not None or not names or any(name.startswith(asked) for name in names):
+            continue
+        place = ", ".join(f"'{name}'" for name in request.named(claim.scope))
+        found.append(
+            make_finding(
+                "other-method",
+                "warning",
+                f"'{asked}' was asked for, but {_other_method_reason(request, claim.scope, asked)}: the evidence of "
+                f"{request.candidates[claim.candidate].name} at {place} is {' + '.join(names)}",
+            )
+        )
+    return found
+
+
+def _other_method_reason(request: Request, scope: Scope, asked: str) -> str:
+    levels = [request.problem.level(name) for name in request.named(scope)]
+    for level in levels:
+        if level.actions.continuous:
+            return f"of the interval at '{level.name}' the density at the number taken is logged and no whole distribution"
+    for level in levels:
+        if level.propensity is not None and not level.propensity.full:
+            return f"at '{level.name}' the probability of the action taken is logged and no whole distribution"
+    if request.problem.wrong_by(scope):
+        return "propensities there may be wrong by a declared factor"
+    return f"{asked} bets do not apply to this candidate and scope"
+
+
+CANNOT_CERTIFY = "cannot-certify"
+
+
+@dataclass(frozen=True, slots=True)
+class ScanOutcome:
+    """What a pass over the log found; or why it was refused half way. data: with checksums of rows after a whole pass.
+
+    code, fix: of the finding that says why; the fix stands in the refusal if it is None.
+    """
+
+    found: ScanResult | None
+    audit: Audit
+    refusal: str | None
+    data: DataDigest
+    code: str = CANNOT_CERTIFY
+    fix: str | None = None
+
+    @property
+    def behaviour(self) -> dict[str, dict[str, str]]:
+        """Return what candidates that are code did on the certified rows, by candidate and level."""
+        return {} if self.found is None else {name: item.plain() for name, item in self.found.behaviours.items()}
+
+
+def assemble(
+    request: Request, outcome: ScanOutcome, looks: Mapping[str, Any], data: DataDigest, when: str, share: RiskShare
+) -> Certificate:
+    """Return the certificate of an outcome. share: of the risk, which the request is tested at."""
+    problem, found = request.problem, outcome.found
+    audited = [item for item in outcome.audit.findings if not (request.barred and item.code == "no-propensity")]
+    every = [*_own_findings(request, outcome, looks, share), *audited]
+    findings = sorted(every, key=lambda item: SEVERITIES.index(item.severity))  # gravest first
+    levels = _levels(request, outcome, findings)
+    findings = sorted([*_of_candidates(levels), *findings], key=lambda item: SEVERITIES.index(item.severity))
+    weights = [] if found is None else _weights(request, found)
+    moving = {item.level for item in findings if item.code == SEVERAL_LOGGERS and item.level is not None}
+    fixes = [item.fix for item in findings if item.severity == "refused"]
+    warned = {item.code for item in findings if item.severity == "warning"}
+    return Certificate(
+        judge_results(
+            problem, levels, request.delta, fixes, _doubts(request, found), share, _without_record(request), moving, warned
+        ),
+        levels,
+        tuple(item.plain() for item in findings),
+        _assumptions(request, outcome),
+        blocking_level(
+            weights,
+            levels,
+            [level.name for level in problem.levels if level.actions.continuous],
+            [level.name for level in problem.levels if not knows_all_propensities(problem, level.name)],
+            moving,
+        ),
+        _counts(found),
+        tuple(_candidate(request, candidate, outcome.behaviour) for candidate in request.candidates),
+        () if found is None else tuple(split.describe() for split in found.sides.splits),
+        looks,
+        {
+            "scopes": [list(request.named(scope)) for scope in request.scopes],
+            "asked": request.asked,
+            "delta": request.delta,
+            "method": request.method,
+            "what": list(request.what),
+            "fresh": request.fresh,
+            "by": list(request.by),
+            **({} if request.others == "log" else {"others": request.others}),
+            **({} if request.stated is None else {"incumbent": _incumbent_identity(request.stated)}),
+            "risk": share.plain(),
+        },
+        {"data": data.total, "files": data.named, "problem": request.problem_digest},
+        dump_problem(problem),
+        _diagnostics(request, outcome, weights, levels),
+        {
+            "aegis": __version__,
+            "numpy": np.__version__,
+            "pyarrow": pa.__version__,
+            "python": platform.python_version(),
+            "machine": platform.machine(),
+        },
+        when,
+    )
+
+
+def _diagnostics(
+    request: Request, outcome: ScanOutcome, weights: list[dict[str, Any]], levels: Sequence[LevelResult]
+) -> dict[str, Any]:
+    """Return what explains a certificate without being part of it."""
+    if outcome.found is None:
+        return {"weights": weights}
+    figures = dict(outcome.audit.figures)
+    measure = reward_measure(request.problem)
+    rewards = {
+        "mean": next((level.legacy_value for level in levels if level.legacy_value is not None), None),
+        "smallest": figures.get("smallest_reward"),
+        "largest": figures.get("largest_reward"),
+        "low": measure.low,
+        "high": measure.high,
+    }
+    subgroups = subgroup_results(request, outcome.found, levels)
+    exact = unsmoothed_results(request, levels)
+    return {
+        "weights": weights,
+        "subgroups": subgroups,
+        "rewards": rewards,
+        "audit": figures,
+        "rows": outcome.data.rows,
+        **outcome.found.described,
+        **({"unsmoothed": exact} if exact else {}),
+    }
+
+
+SIZE_CODES = ("size-follows-action", "size-follows-reward")
+
+
+def _levels(request: Request, outcome: ScanOutcome, findings: Sequence[Finding]) -> tuple[LevelResult, ...]:
+    results = []
+    several = {item.level for item in findings if item.code == SEVERAL_LOGGERS and item.level is not None}
+    for index, candidate in enumerate(request.candidates):
+        for scope in request.scopes:
+            levels = request.comparator.compared(scope)
+            refusals = [item for item in findings if item.severity == "refused" and _concerns(item, levels, request.problem)]
+            if outcome.found is not None:
+                results.append(level_result(request, outcome.found, index, scope, refusals, several))
+            else:
+                reason = outcome.refusal or "; ".join(item.message for item in refusals)
+                margin = margin_of(request.problem, scope)
+                results.append(refused_result(candidate.name, request.named(scope), 0.0, margin, reason, 0))
+        for scope in request.barred:
+            margin = margin_of(request.problem, scope)
+            results.append(refused_result(candidate.name, request.named(scope), 0.0, margin, _barred_reason(request, scope), 0))
+    return tuple(results)
+
+
+def _barred_reason(request: Request, scope: Scope) -> str:
+    """Return why a scope is barred."""
+    missing = [name for name in request.named(scope) if request.problem.level(name).propensity is None]
+    return f"there is no propensity of {join_words([repr(name) for name in missing])} [no-propensity]"
+
+
+def _of_candidates(levels: Sequence[LevelResult]) -> list[Finding]:
+    """Return a finding for each result that is refused for what its candidate does: a comparator's actions, or a moving log's."""
+    return [
+        make_finding(code, "refused", level.reason.removesuffix(f" [{code}]"), fix=CODES[code].fix)
+        for code in (IDENTICAL, FOLLOWS_MOVING_LOG)
+        for level in levels
+        if level.verdict == REFUSED and level.reason.endswith(f"[{code}]")
+    ]
+
+
+def _concerns(item: Finding, scope: Scope, problem: Problem) -> bool:
+    """Say whether a finding matters for a scope: those of a level only where the level is in it.
+
+    How many decisions of a level there are may follow from what happens at it and below: that matters to all levels further in.
+    """
+    if item.level is None or item.level in scope:
+        return True
+    return item.code in SIZE_CODES and any(problem.index(name) < problem.index(item.level) for name in scope)
+
+
+def _own_findings(request: Request, outcome: ScanOutcome, looks: Mapping[str, Any], share: RiskShare) -> list[Finding]:
+    found = []
+    if outcome.refusal is not None and outcome.code in {item.code for item in outcome.audit.findings}:
+        pass  # the audit has found it as well
+    elif outcome.refusal is not None and outcome.code != CANNOT_CERTIFY:
+        found.append(make_finding(outcome.code, "refused", outcome.refusal, fix=outcome.fix))
+    elif outcome.refusal is not None and not outcome.audit.refused:
+        found.append(make_finding(CANNOT_CERTIFY, "refused", outcome.refusal, fix=_after_semicolon(outcome.refusal)))
+    if request.barred:
+        found.append(_barred(request))
+    found += [_damaged(look) for look in looks.get("earlier", []) if look.get("damaged")]
+    others = [look for look in looks.get("earlier", []) if not look["same"] and not look.get("damaged")]
+    if others and request.frozen is None and outcome.found is not None:
+        found.append(
+            make_finding(
+                "earlier-looks",
+                "note",
+                f"{_look_count(len(others))} taken at these data before{_shared_parts(others)}, the last one "
+                f"{max(look['when'] for look in others)}; this request was fixed before their results, as far as the ledger and "
+                f"the user say. The risk of all statements on these data together is at most {100 * share.total:.3g} %",
+                looks=float(len(others)),
+            )
+        )
+    for name in [] if outcome.found is None else outcome.found.unrecognisable:
+        found.append(
+            make_finding(
+                "no-fingerprints",
+                "warning",
+                f"the record of {name} holds no fingerprints of the episodes it was learned from, or of other columns: that none "
+                "of them is certified rests on their ids",
+            )
+        )
+    for (index, scope), balance in ({} if outcome.found is None else outcome.found.balances).items():
+        if weights_doubtful(balance):
+            name, evidence = request.candidates[index].name, log_weight_evidence(balance)
+            found.append(doubtful_weights(name, request.named(scope), mean_weight(balance), evidence))
+    if outcome.found is not None:
+        found += other_method_findings(request, outcome.found.claims)
+        found += _unreached(outcome.found)
+    if outcome.found is not None and outcome.found.certified_episodes == 0:
+        found.append(make_finding("nothing-certified", "refused", "no unit is left on the certification side of the split"))
+    return found
+
+
+def _incumbent_identity(incumbent: Candidate) -> dict[str, str | None]:
+    """Return what identifies an incumbent that was given as a policy."""
+    return {"reference": incumbent.reference, "digest": incumbent.digest, "code": incumbent.code}
+
+
+def _without_record(request: Request) -> list[str]:
+    """Return the candidates without a training record, which are assumed to have been fixed before the log was seen."""
+    return [candidate.name for candidate in request.candidates if not candidate.record and candidate.frozen is None]
+
+
+def _unreached(found: ScanResult) -> list[Finding]:
+    """Return a warning for each level at which the incumbent takes actions that the log never shows."""
+    shares: dict[str, float] = {}
+    for agreement in found.agreements.values():
+        for level in agreement.decisions:
+            shares[level] = max(shares.get(level, 0.0), agreement.share(level))
+    rows = [item for ratios in found.ratios.values() if (item := ratios.finding()) is not None]
+    return rows + [
+        make_finding(
+            INCUMBENT_UNREACHED,
+            "warning",
+            f"at '{level}' the incumbent gives {100 * share:.3g} % of its probability to actions that the log never takes: "
+            "they count "
+            "as if the incumbent earned the most there, so that gains come out smaller than they are",
+            level,
+            fix="explore around the incumbent, so that its own actions are logged; or correct 'incumbent' in the problem file",
+            share=share,
+        )
+        for level, share in shares.items()
+        if share > 0
+    ]
+
+
+def _doubts(request: Request, found: ScanResult | None) -> dict[tuple[str, tuple[str, ...]], WeightDoubt]:
+    """Return what is doubtful about the weights, by candidate and scope."""
+    balances = {} if found is None else found.balances
+    return {
+        (request.candidates[index].name, request.named(scope)): WeightDoubt(
+            mean_weight(balance), chance_words(log_weight_evidence(balance))
+        )
+        for (index, scope), balance in balances.items()
+        if weights_doubtful(balance)
+    }
+
+
+def _barred(request: Request) -> Finding:
+    missing = sorted({name for scope in request.barred for name in scope if request.problem.level(name).propensity is None})
+    scopes = join_words([" + ".join(request.named(scope)) for scope in request.barred])
+    return make_finding(
+        "no-propensity",
+        "warning",
+        f"there is no propensity of {join_words([repr(name) for name in missing])}: how likely was each action that was taken? Not "
+        f"certified: {scopes}. The other scopes leave the legacy in charge there, and need no propensity of it",
+        missing[0] if len(missing) == 1 else None,
+        fix=NO_DENSITY if all(request.problem.level(name).actions.continuous for name in missing) else None,
+    )
+
+
+def _damaged(look: Mapping[str, Any]) -> Finding:
+    return make_finding(
+        "damaged-ledger",
+        "warning",
+        f"the ledger of looks is damaged: {look['damaged']}; what was written there counts as one look at risk {USUAL_RISK:g}. "
+        "Looks that can be read still count, and new ones go into a file beside it",
+    )
+
+
+def _look_count(count: int) -> str:
+    return "1 other look was" if count == 1 else f"{count} other looks were"
+
+
+def _shared_parts(others: Sequence[Mapping[str, Any]]) -> str:
+    """Return how many of the looks were at data that share only a part with these."""
+    count = sum(1 for look in others if look.get("part"))
+    return f" ({count} of them at a part of them)" if count else ""
+
+
+def _after_semicolon(text: str) -> str:
+    """Return the part of a message that says what to do."""
+    head, _, tail = text.rpartition(";")
+    return tail.strip() if head and tail.strip() else "see the message"
+
+
+def _weights(request: Request, found: ScanResult) -> list[dict[str, Any]]:
+    listed = []
+    for (index, scope), spread in found.spreads.items():
+        listed.append(
+            {"candidate": request.candidates[index].name, "scope": list(request.named(scope)), "level": None, **spread.plain()}
+        )
+    for (index, name), spread in found.level_spreads.items():
+        listed.append({"candidate": request.candidates[index].name, "scope": [name], "level": name, **spread.plain()})
+    return listed
+
+
+def _assumptions(request: Request, outcome: ScanOutcome) -> Any:
+    try:
+        measures = (reward_measure(request.problem), *guard_measures(request.problem))
+    except RefusedError:
+        return ()
+    found = list_assumptions(
+        request.problem, request.candidates, request.scopes, measures, codes_about(outcome.audit.findings, request.scopes)
+    )
+    code = [
+        Assumption(
+            "policy-code",
+            f"{candidate.name} is code, which a certificate cannot hold; the code that was certified is what will be deployed.",
+            "by declaration; verifying compares digests of its file and of its probabilities on the certified rows",
+        )
+        for candidate in request.candidates
+        if candidate.is_code
+    ]
+    return (*found, *code)
+
+
+def _counts(found: ScanResult | None) -> dict[str, int]:
+    if found is None:
+        return {"episodes": 0, "certified_episodes": 0, "prior_episodes": 0, "waiting_episodes": 0, "rows": 0}
+    return {
+        "episodes": found.episodes,
+        "certified_episodes": found.certified_episodes,
+        "prior_episodes": found.prior_episodes,
+        "waiting_episodes": found.waiting_episodes,
+        "rows": found.rows,
+    }
+
+
+def _candidate(request: Request, candidate: Candidate, behaviour: Behaviours) -> dict[str, Any]:
+    return {
+        "name": candidate.name,
+        "reference": candidate.reference,
+        "digest": candidate.digest,
+        "code": candidate.code,
+        "behaviour": behaviour.get(candidate.name),
+        "kind": getattr(candidate.policy, "kind", type(candidate.policy).__name__),
+        "particles": int(candidate.policy.weights.size),
+        "caps": {name: _cap(candidate.cap(name)) for name in request.problem.names},
+        "columns": list(candidate.columns),
+        "learned": bool(candidate.record),
+        "split": candidate.record.get("split"),
+    }
+
+
+def _cap(limit: float) -> float | None:
+    return limit if np.isfinite(limit) else None

@@ -1,0 +1,343 @@
+"""Checks of candidate and incumbent over the certified units: do their weights average one, where do they differ, and does the log
+reach what the incumbent does?
+
+They cost no part of the risk, like the audit. Target probabilities that belong to other rows, or that do not sum to one over
+the actions, give weights that average more than one, and a gain that is not there. Weights below one on average only make a
+candidate look worse. Weights that are never below one, in a log of more than a few units, are the plainest such fault: what a
+policy takes more often somewhere it takes less often elsewhere. The product of weights has mean one as well, and such a log is
+all that it bets on.
+
+The incumbent's ratios mu/nu average one if the log takes every action that the incumbent takes. Mass that the log never reaches
+shows in no single row, but it is missing from the mean: `E[mu/nu] = sum over nu > 0 of mu`. A problem that promises a largest
+ratio C promises that nothing is missing. Then `C - mu/nu` is at least 0 and has mean `C - 1`, so that a bet can refute the
+promise. Without a promise nothing is refuted; a mean clearly below one is worth a warning (theory section 12, actions taken
+only). Where whole distributions are logged the unreached mass is added up directly (`Agreement`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from aegis.audit import WEIGHT_DOUBT, Finding, make_finding
+from aegis.certificate.claims import Claim
+from aegis.certificate.evidence import ClaimEvidence, RunningValues, UnitMoments
+from aegis.certificate.methods import OFFSET_SLACK, EvidencePart
+from aegis.certificate.request import Request
+from aegis.errors import PolicyError, pluralise
+from aegis.evidence import TALLY_BINS, TALLY_DISTANCE, TALLY_LOWEST, value_grid
+from aegis.ope import CandidateView, ClusterUnits, Measure, with_least_weights
+from aegis.policies import contrast_policies, path_full, path_taken
+from aegis.problem import AnyArray, Array, Batch, Problem, Scope, exact_sum
+
+BALANCE_ALPHA = 0.001  # a candidate that is in order is refused with at most this probability by the mean of its weights
+
+NEVER_BELOW_ALPHA = (
+    0.05  # and, if none of them is below one, by their product: on no more evidence than a certificate usually takes
+)
+
+
+def start_balance(problem: Problem, candidate: int, scope: Scope, measure: Measure) -> ClaimEvidence:
+    """Return no evidence yet that the weights of a candidate at a scope, at their least, average more than one."""
+    factors = problem.wrong_by(scope)
+    part = EvidencePart("weights", "values", 1.0, partial(_unit_weights, scope, factors))
+    return ClaimEvidence.start(
+        Claim(candidate, scope, "weights", measure, 0.0, BALANCE_ALPHA, (part,)), (value_grid(0),), problem
+    )
+
+
+def _unit_weights(scope: Scope, factors: Mapping[str, float], view: CandidateView, bets: Array, widened: float) -> Array:
+    return with_least_weights(view, factors).unit_weights(scope)
+
+
+def weights_unbalanced(found: ClaimEvidence) -> bool:
+    """Say whether the weights are certified to average more than one, or are never below one beyond chance."""
+    blend = found.blend
+    if blend is None or not blend.count:
+        return False
+    return blend.certifies(found.claim.margin, found.claim.delta) or _log_product(found) >= math.log(1.0 / NEVER_BELOW_ALPHA)
+
+
+def weights_doubtful(found: ClaimEvidence) -> bool:
+    """Say whether there is some evidence that the weights average more than one, too little to refuse them."""
+    blend = found.blend
+    if blend is None or not blend.count or weights_unbalanced(found):
+        return False
+    return log_weight_evidence(found) >= math.log(WEIGHT_DOUBT)
+
+
+def log_weight_evidence(found: ClaimEvidence) -> float:
+    """Return the logarithm of the evidence that the weights average more than one; minus infinity without units."""
+    blend = found.blend
+    return -math.inf if blend is None or not blend.count else blend.log_wealth(found.claim.margin)
+
+
+def _log_product(found: ClaimEvidence) -> float:
+    """Return the logarithm of the product of the units' weights, rounded down; minus infinity if one of them is below one."""
+    running = found.running[0]
+    if not isinstance(running, RunningValues):
+        return -math.inf
+    tally = running.tally
+    above = slice(-TALLY_LOWEST * TALLY_BINS, None)  # bins from one on
+    used = np.flatnonzero(tally.numbers[above])
+    numbers = tally.numbers[above][used]
+    if numbers.sum() < tally.count:
+        return -math.inf
+    octave, place = np.divmod(used, TALLY_BINS)
+    low = octave * math.log(2.0) + np.log1p(place / TALLY_BINS)
+    step = np.log1p((place + 1) / TALLY_BINS) - np.log1p(place / TALLY_BINS)
+    return float((numbers * low + tally.distances[above][used] / TALLY_DISTANCE * step).sum())
+
+
+def mean_weight(found: ClaimEvidence) -> float:
+    """Return the mean over units of the nested means of their weights, which is what is tested; nan without units."""
+    sums = _sums(found)
+    return math.nan if sums is None else float(sums[0] / found.running[0].count)
+
+
+def effective_units(found: ClaimEvidence) -> float:
+    """Return how many units with equal weights would tell as much, (sum w)^2 / sum w^2; 0 if all are 0, nan without units."""
+    sums = _sums(found)
+    if sums is None:
+        return math.nan
+    total, squares = sums
+    return float((total / squares) * total) if squares > 0 else 0.0
+
+
+def _sums(found: ClaimEvidence) -> tuple[float, float] | None:
+    """Return the sums of the units' weights and of their squares, by the bins of the tally; None without units."""
+    running = found.running[0]
+    if not isinstance(running, RunningValues) or not running.count:
+        return None
+    tally = running.tally
+    octave, place = np.divmod(np.arange(tally.numbers.size), TALLY_BINS)
+    scale = np.exp2(octave + float(TALLY_LOWEST))
+    sums = tally.numbers * scale * (1.0 + place / TALLY_BINS) + tally.distances / TALLY_DISTANCE * scale / TALLY_BINS
+    used = tally.numbers > 0
+    return float(sums.sum()), float((sums[used] ** 2 / tally.numbers[used]).sum())
+
+
+PROMISE_ALPHA = 0.001  # a promise that is kept is refused with at most this probability
+
+CLEAR_SCORE = 4.0  # standard errors by which a mean is clearly below one
+
+FEWEST_RATIO_UNITS = 100  # units, below which a mean says nothing
+
+RATIO_SERIES = "ratio"
+
+INCUMBENT_UNREACHED = "incumbent-unreached"
+
+
+@dataclass(slots=True)
+class IncumbentRatios:
+    """Ratios of the incumbent at one level over the certified units; bets: against a promised largest one, if there is any."""
+
+    level: str
+    moments: UnitMoments
+    bets: ClaimEvidence | None
+
+    @classmethod
+    def start(cls, problem: Problem, level: str, measure: Measure, most: float | None) -> IncumbentRatios:
+        """Return no ratios yet; most: the largest one that is promised."""
+        clusters = None if problem.cluster is None else ClusterUnits(np.zeros(1), problem.cluster_most, problem.cluster_name)
+        found = cls(level, UnitMoments((RATIO_SERIES,), clusters), None)
+        if most is not None:
+            part = EvidencePart(
+                "shortfall", "values", most * (1 + OFFSET_SLACK) - 1.0, partial(_shortfalls, level, most * (1 + OFFSET_SLACK))
+            )
+            claim = Claim(0, Scope(level), "weights", measure, 0.0, PROMISE_ALPHA, (part,))
+            found.bets = ClaimEvidence.start(claim, (value_grid(0),), problem)
+        return found
+
+    def add(self, view: CandidateView, certified: AnyArray | None) -> None:
+        """Add the certified episodes of a view; all of them if None."""
+        self.moments.add(_unit_ratios(view, self.level)[:, None], view.batch.cluster, certified)
+        if self.bets is not None:
+            self.bets.add(self.bets.compute(view), view.batch.cluster, certified)
+
+    def merge(self, other: IncumbentRatios) -> None:
+        """Add the units of another."""
+        self.moments.merge(other.moments)
+        if self.bets is not None and other.bets is not None:
+            self.bets.merge(other.bets)
+
+    def close(self) -> None:
+        """Turn clusters into units."""
+        self.moments.close()
+        if self.bets is not None:
+            self.bets.close()
+
+    @property
+    def missing(self) -> float:
+        """Return the share of the incumbent's probability that seems to be missing; 0 unless it is clearly above that."""
+        mean, error = self.moments.mean(RATIO_SERIES), self.moments.error(RATIO_SERIES)
+        clear = self.moments.count >= FEWEST_RATIO_UNITS and mean + CLEAR_SCORE * error < 1.0
+        return 1.0 - mean if clear or self.refuted else 0.0
+
+    @property
+    def refuted(self) -> bool:
+        """Say whether a bet refutes the promise."""
+        blend = None if self.bets is None else self.bets.blend
+        return blend is not None and blend.count > 0 and blend.certifies(0.0, PROMISE_ALPHA)
+
+    def finding(self) -> Finding | None:
+        """Return what was found; None if nothing is missing as far as the log shows."""
+        share = self.missing
+        if not share > 0:
+            return None
+        units = pluralise(self.moments.count, "clusters" if self.moments.clusters is not None else "episodes")
+        mean = (
+            f"at '{self.level}' the ratios of incumbent to logged probability average {1 - share:.3g} over {units}, not 1: about "
+            f"{100 * share:.2g} % of the incumbent's probability lies on actions that the log never takes, or too rarely to show"
+        )
+        if self.refuted:
+            return make_finding(
+                INCUMBENT_UNREACHED,
+                "refused",
+                f"{mean}. That refutes the promise ('max_ratio' or 'epsilon' of the incumbent, or 'least' of the propensity) "
+                "that the log takes every action of the incumbent",
+                self.level,
+                fix="leave the promise out, so that these actions count as if the incumbent earned the most there; or explore "
+                "around the incumbent; or correct 'incumbent' in the problem file",
+                share=share,
+            )
+        return make_finding(
+            INCUMBENT_UNREACHED,
+            "warning",
+            f"{mean}. They count as if the incumbent earned the most there, so that gains come out smaller than they are",
+            self.level,
+            share=share,
+        )
+
+
+def start_ratios(request: Request, measure: Measure) -> dict[str, IncumbentRatios]:
+    """Return no ratios yet, by level at which an incumbent is stated and only the probability of the action taken is logged."""
+    problem, comparator = request.problem, request.comparator
+    asked = {name for scope in request.scopes for name in comparator.compared(scope)} & comparator.levels
+    found = {}
+    for name in sorted(asked):
+        given = problem.level(name).propensity
+        if given is not None and not given.full and name not in problem.wrong_by():
+            found[name] = IncumbentRatios.start(problem, name, measure, comparator.promised.get(name))
+    return found
+
+
+def _shortfalls(level: str, most: float, view: CandidateView, bets: Array, widened: float) -> Array:
+    return np.maximum(most - _unit_ratios(view, level), 0.0)  # rows were checked up to the rounding of probabilities
+
+
+def _unit_ratios(view: CandidateView, level: str) -> Array:
+    """Return the nested mean `[E]` of mu/nu at the decisions of a level."""
+    found = view.against(Scope(level))
+    if found is None:
+        return np.ones(len(view.batch))
+    ratio = path_taken(found, level, found.batch) / view.batch.levels[level].mu_taken
+    return view.series(("ratios", level), lambda: ratio, level)
+
+
+SAME_PROBABILITY = 1e-9  # probabilities closer than this are equal
+
+UNREACHED_BITS = 30
+
+
+@dataclass(slots=True)
+class Agreement:
+    """A candidate beside its comparator at a scope, over the certified decisions.
+
+    differs: whether any probability does. decisions, unreached: by level whose incumbent is stated, how many decisions there are,
+    and the sum of the probability that the incumbent gives to actions that the logger never takes, in units of 2^-BITS.
+    """
+
+    differs: bool = False
+    decisions: dict[str, int] = field(default_factory=dict)
+    unreached: dict[str, int] = field(default_factory=dict)
+
+    def add(self, view: CandidateView, scope: Scope, rows: Mapping[str | None, AnyArray]) -> None:
+        """Add the decisions of a view; rows: by level which of them count, all where a level is not named."""
+        found, batch = view.against(scope), view.batch
+        wide = view.comparator.compared(scope)
+        for level in batch.levels:
+            known = batch.levels[level].mu_full is not None
+            seen = view.against(wide) if known and level in wide & view.comparator.levels else None
+            if seen is not None:
+                self._reach(level, path_full(seen, level, batch), view.logging(level), rows.get(level))
+            if self.differs or level not in scope:
+                continue
+            stated = found is not None and level in view.comparator.levels
+            full = level in view._full and known
+            if full:
+                mu = path_full(found, level, batch) if stated and found is not None else view.logging(level)
+                apart = np.abs(path_full(view, level, batch, scope) - mu).max(axis=1) > SAME_PROBABILITY
+            else:
+                own = path_taken(found, level, batch) if stated and found is not None else batch.levels[level].mu_taken
+                apart = np.abs(path_taken(view, level, batch, scope) - own) > SAME_PROBABILITY * np.maximum(own, 1.0)
+            kept = rows.get(level)
+            self.differs = bool((apart if kept is None else apart[kept]).any())
+
+    def merge(self, other: Agreement) -> None:
+        """Add the decisions of another."""
+        self.differs = self.differs or other.differs
+        for name, count in other.decisions.items():
+            self.decisions[name] = self.decisions.get(name, 0) + count
+            self.unreached[name] = self.unreached.get(name, 0) + other.unreached[name]
+
+    def share(self, level: str) -> float:
+        """Return the mean probability that the incumbent gives to actions which the logger never takes; 0 if none were seen."""
+        return self.unreached.get(level, 0) / 2.0**UNREACHED_BITS / max(self.decisions.get(level, 0), 1)
+
+    def _reach(self, level: str, mu: AnyArray, nu: AnyArray, kept: AnyArray | None) -> None:
+        never = nu <= 0
+        count = len(nu) if kept is None else int(np.count_nonzero(kept))
+        total = 0
+        if never.any():
+            missed = np.where(never, mu, 0.0).sum(axis=1)
+            total = exact_sum(missed if kept is None else missed[kept], UNREACHED_BITS) or 0
+        self.decisions[level] = self.decisions.get(level, 0) + count
+        self.unreached[level] = self.unreached.get(level, 0) + total
+
+
+MOST_CONTRASTED = 4000  # innermost decisions looked at
+
+MOST_CONTRAST_BINS = 6  # the bins that differ most, for each level
+
+
+def comparator_differences(request: Request, batch: Batch) -> list[dict[str, Any]]:
+    """Return for each candidate and level where it differs, most first; candidates known by columns only are left out."""
+    rows = len(batch.levels[request.problem.innermost.name])
+    few = max(1, min(len(batch), round(len(batch) * MOST_CONTRASTED / max(rows, 1))))
+    some = batch.take_episodes(np.arange(few))
+    levels = [name for name in request.problem.names if any(name in scope for scope in request.scopes)]
+    found = []
+    for candidate in request.candidates:
+        try:
+            parts = contrast_policies(request.problem, candidate.policy, some, levels)
+        except PolicyError:
+            continue
+        for part in parts:
+            found.append(
+                {
+                    "candidate": candidate.name,
+                    "level": part.level,
+                    "decisions": part.overall.decisions,
+                    "total_variation": part.overall.total_variation,
+                    "favourite_differs": part.overall.favourite_differs,
+                    "bins": [
+                        {
+                            "variable": item.variable,
+                            "label": item.label,
+                            "decisions": item.difference.decisions,
+                            "total_variation": item.difference.total_variation,
+                        }
+                        for item in part.bins[:MOST_CONTRAST_BINS]
+                    ],
+                    "actions": [str(value) for value in request.problem.level(part.level).actions.values],
+                    "policy": part.policy.tolist(),
+                    "comparator": None if part.comparator is None else part.comparator.tolist(),
+                }
+            )
+    return found

@@ -1,0 +1,145 @@
+"""`aegis audit`: is this log fit to certify from?"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from aegis.cli import options
+from aegis.cli.output import console, print_json
+
+REFUSED = 4
+
+
+@click.command("audit")
+@click.argument("log", nargs=-1, type=options.LogPath())
+@click.option("--problem", type=click.Path(path_type=Path), metavar="FILE", help="The problem file, such as problem.yaml.")
+@click.option(
+    "--policy",
+    metavar="POLICY",
+    help="A candidate: a folder, columns:COL,COL, full-columns:COL,... or module:object. Adds its overlap.",
+)
+@click.option("--scope", multiple=True, metavar="LEVEL", help="Levels to certify; repeatable. Default: the policy's, or all.")
+@click.option("--alpha", type=float, default=0.001, show_default=True, help="Chance that a test refuses a log that is in order.")
+@click.option("--explain", "code", metavar="CODE", help="Say what a code means and what to do, and look at no log.")
+@options.engine
+@options.workers
+@options.as_json
+def command(
+    log: tuple[Path | str, ...],
+    problem: Path | None,
+    policy: str | None,
+    scope: tuple[str, ...],
+    alpha: float,
+    code: str | None,
+    engine: str,
+    workers: int | None,
+    as_json: bool,
+) -> None:
+    """Check whether LOG is fit to certify from: propensities, carry-over, sizes, rewards, drift, and a candidate's overlap.
+
+    Exit codes: 0 fit (with or without warnings), 4 refused, 2 bad input. The audit is necessary, not sufficient: hidden
+    confounding passes.
+
+    \b
+    Examples:
+      aegis audit log.parquet --problem problem.yaml
+      aegis audit log.parquet --problem problem.yaml --policy policy/ --scope dose
+      aegis audit --explain carry-over
+    """
+    if code is not None:
+        _explain(code, as_json)
+        return
+    if not log or problem is None:
+        lacking = f". {options.PROBLEM_ADVICE}" if log else ""
+        raise click.UsageError(f"name a LOG and its --problem, or a code with --explain{lacking}")
+    from aegis.api import load_candidate
+    from aegis.audit import audit_log
+    from aegis.logs import Source
+    from aegis.problem import load_problem
+
+    given = load_problem(problem)
+    candidate = None if policy is None else load_candidate(policy, given, scope or None)
+    recorded = None if candidate is None else candidate.record.get("scope")
+    chosen = given.scope(scope or recorded)
+    source = Source(log, given)
+    found = audit_log(
+        source,
+        None if candidate is None else candidate.policy,
+        chosen,
+        () if candidate is None else candidate.columns,
+        alpha=alpha,
+        report=_progress(as_json),
+        engine=engine,
+        workers=workers,
+        learned=candidate is not None and bool(candidate.record),
+    )
+    options.note_local_read(source, engine)
+    if as_json:
+        print_json(found.plain())
+    else:
+        _show(found)
+    if found.verdict == "refused":
+        click.get_current_context().exit(REFUSED)
+
+
+def _explain(code: str, as_json: bool) -> None:
+    from aegis.audit import CODES
+    from aegis.errors import check_choice
+
+    check_choice(code, CODES, "code")
+    if as_json:
+        print_json({"code": code, "meaning": CODES[code].meaning, "fix": CODES[code].fix})
+        return
+    console().print(f"{code}: {CODES[code].meaning}\nWhat to do: {CODES[code].fix}.", markup=False)
+
+
+def _progress(quiet: bool) -> Callable[[int], None] | None:
+    """Return what tells how far the pass over the log is, on a terminal."""
+    if quiet or not sys.stderr.isatty():
+        return None
+
+    def report(episodes: int) -> None:
+        sys.stderr.write(f"\raudit: {episodes} episodes ")
+        sys.stderr.flush()
+
+    return report
+
+
+def _show(found: Any) -> None:
+    from rich.markup import escape
+    from rich.table import Table
+
+    from aegis.audit import CAVEAT
+    from aegis.errors import pluralise
+
+    screen = console()
+    figures = found.figures
+    episodes, decisions = (pluralise(figures[name], name) for name in ("episodes", "decisions"))
+    size = f"{episodes}, {decisions}, levels {figures['scope']}"
+    screen.print(f"[bold]{found.verdict}[/bold]: {escape(size)}", soft_wrap=True)
+    if found.findings:
+        made = Table(show_lines=True)
+        made.add_column("finding", overflow="fold")
+        made.add_column("what was found, and what to do", overflow="fold")
+        for item in found.findings:
+            made.add_row(
+                f"{item.severity}\n{item.code}", f"{escape(_sentence(item.message))}\n[bold]To do:[/bold] {escape(item.fix)}."
+            )
+        screen.print(made)
+    if "weights_effective_share" in figures:
+        screen.print(
+            f"Candidate: effective share of the units {figures['weights_effective_share']:.1%}, mean weight "
+            f"{figures['weights_mean']:.3f}, largest {figures['weights_largest']:.3g}, heaviest 1 % carry "
+            f"{figures['weights_heaviest_hundredth']:.0%}.",
+            soft_wrap=True,
+        )
+    screen.print(CAVEAT, soft_wrap=True)
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith(("?", ".")) else f"{text}."

@@ -1,0 +1,136 @@
+"""`aegis compare`: other estimators and bounds for the same policy on the same units."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from aegis.cli import options
+from aegis.cli.output import console, print_json, table
+
+
+@click.command("compare")
+@click.argument("log", nargs=-1, required=True, type=options.LogPath())
+@options.problem
+@click.option(
+    "--policy",
+    "reference",
+    required=True,
+    metavar="POLICY",
+    help="A folder that 'aegis learn' wrote, module:object, columns:COL,COL or full-columns:COL,COL,...",
+)
+@click.option("--scope", multiple=True, metavar="LEVEL", help="A level the policy acts at; repeat it for several. Default: all.")
+@click.option("--delta", type=float, default=0.05, show_default=True, help="The risk of gain and value together.")
+@click.option("--clip", type=float, default=10.0, show_default=True, help="Clipped IPS cuts weights here.")
+@click.option("--switch", type=float, default=10.0, show_default=True, help="SWITCH trusts its model above this weight.")
+@click.option("--largest-weight", type=float, metavar="W", help="Declare the largest weight, which classic bounds need.")
+@click.option("--posterior", is_flag=True, help="Also learn the posterior of the published bounds, with its divergences.")
+@click.option("--incumbent", metavar="POLICY", help="Who acts if nothing is handed over; replaces what the problem states.")
+@click.option("--acting", metavar="POLICY", help="Several versions wrote the log: the policy that will act outside the scope.")
+@click.option("--fresh", is_flag=True, help="A learned policy has seen none of this log: compare on all of it.")
+@click.option("--plot", type=options.NamedPath(path_type=Path), metavar="FILE", help="Draw all methods on a line each (SVG).")
+@options.table_option("number")
+@click.option("--ledger", type=options.NamedPath(path_type=Path), metavar="FOLDER", help="Where looks are written down.")
+@options.seed
+@options.as_json
+def command(
+    log: tuple[Path | str, ...],
+    problem: Path,
+    reference: str,
+    scope: tuple[str, ...],
+    delta: float,
+    clip: float,
+    switch: float,
+    largest_weight: float | None,
+    posterior: bool,
+    incumbent: str | None,
+    acting: str | None,
+    fresh: bool,
+    plot: Path | None,
+    table_file: Path | None,
+    ledger: Path | None,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Show estimators and bounds side by side for one policy at one scope, on the units of LOG that certify would use.
+
+    Certificates stand apart from everything that is none: estimates, bounds that hold only in the limit, and bounds whose
+    conditions are not met, each with the reason. What is chosen after seeing the numbers needs fresh data: the comparison is
+    written into the ledger as a result, after which only requests that were registered before are certified.
+
+    \b
+    Examples:
+      aegis compare log.parquet --problem problem.yaml --policy policy/ --scope dose --plot methods.svg
+      aegis compare log.parquet --problem problem.yaml --policy policy/ --posterior --json
+    """
+    from aegis.api import load_candidate
+    from aegis.comparison import ComparisonSettings, compare, comparison_table
+    from aegis.errors import OutputError
+    from aegis.logs import Source, check_table_path, write_table
+    from aegis.problem import load_problem
+
+    if plot is not None and plot.suffix.lower() != ".svg":
+        raise OutputError(f"--plot {plot}: the picture is drawn as SVG; end its name in .svg")
+    if table_file is not None:
+        check_table_path(table_file)
+    settings = ComparisonSettings(clip, switch, largest_weight, posterior, seed=seed)
+    source = Source(log, load_problem(problem))
+    outside = [name for name in source.problem.names if name not in scope] if scope else []
+    found = compare(
+        source,
+        load_candidate(reference, source.problem, scope or None),
+        scope=scope or None,
+        delta=delta,
+        settings=settings,
+        incumbent=None if incumbent is None else load_candidate(incumbent, source.problem, None),
+        acting=None if acting is None else load_candidate(acting, source.problem, outside),
+        fresh=fresh,
+        ledger=ledger,
+    )
+    if plot is not None:
+        from aegis.report import draw_comparison
+
+        draw_comparison(found, plot)
+    if table_file is not None:
+        write_table(comparison_table(found), table_file)
+    if as_json:
+        print_json(found.to_json())
+        return
+    print_comparison(found)
+    if plot is not None:
+        console().print(f"picture: {plot}", soft_wrap=True)
+    if table_file is not None:
+        console().print(f"table: {table_file}", soft_wrap=True)
+
+
+def print_comparison(found: Any) -> None:
+    """Print a comparison: certificates, then all that is none with the reasons, then what is missing."""
+    from aegis.cli.comparison_rows import certificate_rows, estimate_rows, methods_by_reason, nominal_rows, scope_choice_line
+
+    screen = console()
+    unit, costs = f" {found.unit}" if found.unit else "", found.goal == "minimise"
+    worst = "cost" if costs else "value"
+    screen.print(
+        f"{found.candidate} at {' + '.join(found.scope)}, on {found.units} {found.unit_word}{unit and f', in{unit}'}. "
+        f"The log {'cost' if costs else 'earned'} {found.legacy.value:.4g}. Gains are over {found.comparator}. "
+        "The truth is not known.",
+        soft_wrap=True, markup=False,
+    )  # fmt: skip
+    title = f"CERTIFICATES, every number at risk {found.each:g}"
+    columns = ["certificate", "gain ≥", f"{worst} {'≤' if costs else '≥'}", "holds"]
+    screen.print(table(title, columns, certificate_rows(found)), style="green")
+    title = "NOT CERTIFICATES: estimates ± one standard error"
+    screen.print(table(title, ["estimate", "gain", worst, "note"], estimate_rows(found)))
+    rows, reasons = nominal_rows(found)
+    title = f"NOT CERTIFICATES: nominal bounds at {found.each:g}"
+    screen.print(table(title, ["nominal", "gain", worst, "why not"], rows))
+    for letter, reason in reasons.items():
+        screen.print(f"  {letter}: {reason}", soft_wrap=True, markup=False)
+    for choice in found.choices:
+        screen.print(scope_choice_line(choice, costs), soft_wrap=True, markup=False)
+    for reason, methods in methods_by_reason(found.missing).items():
+        screen.print(f"no number from {'; '.join(methods)}: {reason}", soft_wrap=True, markup=False)
+    for note in found.notes:
+        screen.print(note, soft_wrap=True, markup=False)

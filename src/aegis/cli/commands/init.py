@@ -1,0 +1,156 @@
+"""`aegis init`: a commented problem file drafted from the columns of a log."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from aegis.cli import options
+from aegis.cli.output import console, print_json, table
+
+if TYPE_CHECKING:
+    from aegis.logs import Draft
+    from aegis.problem import Level, Problem
+
+INCOMPLETE = 2  # the exit code of a draft that a problem file cannot be made of yet
+
+
+@click.command("init")
+@click.argument("log", nargs=-1, required=True, type=options.LogPath())
+@click.option("--out", type=options.NamedPath(path_type=Path), metavar="FILE", help="Gets the draft. Default: print it.")
+@click.option("--force", is_flag=True, help="Overwrite FILE if it exists.")
+@click.option(
+    "--rows", type=click.IntRange(min=1), default=200_000, show_default=True, help="How many rows, from the first on, to look at."
+)
+@click.option(
+    "--action",
+    "actions",
+    multiple=True,
+    metavar="COLUMN",
+    help="A column that is an action; repeatable. Default: guess by names.",
+)
+@click.option(
+    "--propensity",
+    "propensities",
+    multiple=True,
+    metavar="COLUMN",
+    help="The column with the probability (or density) of the action taken; with several actions ACTION=COLUMN, repeatable.",
+)
+@options.as_json
+@click.pass_context
+def command(
+    context: click.Context,
+    log: tuple[Path | str, ...],
+    out: Path | None,
+    force: bool,
+    rows: int,
+    actions: tuple[str, ...],
+    propensities: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Draft a problem file from the columns of LOG: what is decided, in which order, with which probabilities, for which reward.
+
+    Every line is a guess from names and values, with its reason; lines marked CHECK are for you to decide. Nothing is certified
+    from a draft: read it, correct it, keep it with the log.
+
+    \b
+    Examples:
+      aegis init log.parquet --out problem.yaml
+      aegis init logs/*.csv > problem.yaml
+      aegis init log.csv --action program --action spray --out problem.yaml
+      aegis init log.csv --action spray --propensity spray=chance --out problem.yaml
+    """
+    from aegis.errors import OutputError
+    from aegis.files import write_text
+    from aegis.logs import draft_problem, normalise_inputs, resolve_parts
+    from aegis.problem import dump_problem
+
+    if out is not None:
+        if any(part.path is not None and _same(out, part.path) for part in resolve_parts(normalise_inputs(log))):
+            raise OutputError(f"{out} is part of the log itself; name another file for the draft")
+        if out.exists() and not force:
+            raise OutputError(f"{out} exists; add --force to overwrite it, or name another file")
+    draft = draft_problem(log, rows, actions, propensities)
+    # What is not complete is not kept: answering its questions means drafting again, and that should not need --force.
+    kept = None if draft.problem is None else out
+    if kept is not None:
+        write_text(kept, draft.text)
+    if as_json:
+        problem = None if draft.problem is None else dump_problem(draft.problem)
+        fields: dict[str, Any] = {"text": draft.text, "problem": problem, "notes": draft.notes, "questions": draft.questions}
+        fields["unused"] = dict(draft.unused)
+        print_json({"out": None if kept is None else str(kept), **fields})
+    elif out is None:
+        sys.stdout.write(draft.text)
+    else:
+        _show(draft, kept)
+    if draft.problem is None:
+        unwritten = "" if out is None else f"; {out} was not written"
+        said = _missing(draft, shown=out is not None and not as_json)
+        click.echo(f"aegis: the draft is not complete{unwritten}: {said}", err=True)
+        context.exit(INCOMPLETE)
+
+
+def _same(one: Path, other: Path) -> bool:
+    try:
+        return one.samefile(other)
+    except OSError:
+        return False
+
+
+def _missing(draft: Draft, shown: bool) -> str:
+    """Return what is missing from a draft; shown: its questions have been printed, and need not be printed again."""
+    wanted = {n: text for n, text in enumerate(draft.questions, 1) if text.startswith("Which column is the ")}
+    if shown and wanted:
+        return f"answer question {' and '.join(map(str, wanted))}, and draft again"
+    return " ".join(wanted.values()) or "see its questions"
+
+
+def _show(draft: Draft, out: Path | None) -> None:
+    screen = console()
+    if draft.problem is not None:
+        screen.print(
+            table("Drafted levels, outermost first", ["level", "action", "probabilities", "context"], _rows(draft.problem))
+        )
+        reward = draft.problem.reward
+        wanted = "the less the better" if reward.goal == "minimise" else "the more the better"
+        summary = f"episode: {', '.join(draft.problem.episode)}; reward: {reward.column}, per {reward.per}, {wanted}"
+        screen.print(summary, soft_wrap=True, markup=False)
+    for name, why in draft.unused:
+        screen.print(f"not used: '{name}': {why}", soft_wrap=True, markup=False)
+    screen.print("To be decided by you:", soft_wrap=True)
+    for number, question in enumerate(draft.questions, 1):
+        screen.print(f"{number:2d}. {question}", soft_wrap=True, markup=False)
+    if out is not None:
+        screen.print(f"draft: {out}", soft_wrap=True, markup=False)
+
+
+def _rows(problem: Problem) -> list[list[str]]:
+    from rich.markup import escape  # a column may be called [bold]
+
+    return [
+        [
+            escape(level.name),
+            escape(f"{level.actions.column} ({_size(level.actions)})"),
+            _probabilities(level),
+            escape(", ".join(variable.name for variable in level.context)) or "none",
+        ]
+        for level in problem.levels
+    ]
+
+
+def _probabilities(level: Level) -> str:
+    if level.propensity is None:
+        return "not found"
+    if level.propensity.density:
+        return "a density"
+    return "of all actions" if level.propensity.full else "of the action taken"
+
+
+def _size(actions: Any) -> str:
+    """Return in words how many actions there are."""
+    low, high = actions.limits if actions.continuous else (0.0, 0.0)
+    return f"from {low:g} to {high:g}" if actions.continuous else f"{actions.count} values"

@@ -1,0 +1,153 @@
+"""`aegis learn`: a candidate policy from the training split of a log."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from rich.markup import escape
+
+from aegis.cli import options
+from aegis.cli.options import CompletedWord
+from aegis.cli.output import console, print_json, table
+
+if TYPE_CHECKING:
+    from aegis.agents import Learned
+
+REWARDS_FOLDER = "rewards"  # the folder, inside the policy's, in which the reward models go along
+
+
+@click.command("learn")
+@click.argument("log", nargs=-1, required=True, type=options.LogPath())
+@options.problem
+@click.option(
+    "--out", required=True, type=options.NamedPath(path_type=Path), metavar="FOLDER", help="Gets the policy and its record."
+)
+@click.option(
+    "--kind",
+    type=CompletedWord("kind"),
+    default="greedy",
+    show_default=True,
+    metavar="NAME",
+    help="greedy, planned, capped or stepped.",
+)
+@click.option("--cap", type=float, default=2.0, show_default=True, help="W: a capped policy raises no probability more than so.")
+@click.option("--step", type=float, default=0.3, show_default=True, help="Share of decisions a stepped policy takes over.")
+@click.option("--scope", multiple=True, metavar="LEVEL", help="Levels the policy acts at; repeatable. Default: all.")
+@click.option("--fraction", type=float, default=0.5, show_default=True, help="Share of the episodes to learn from.")
+@click.option(
+    "--split",
+    "split_kind",
+    type=CompletedWord("split"),
+    metavar="KIND",
+    help="hash or time. Default: hash, or time if propensities move and the problem names a time.",
+)
+@click.option("--particles", type=click.IntRange(min=1), default=16, show_default=True, help="Frozen draws of a planned policy.")
+@options.seed
+@options.as_json
+def command(
+    log: tuple[Path | str, ...],
+    problem: Path,
+    out: Path,
+    kind: str,
+    cap: float,
+    step: float,
+    scope: tuple[str, ...],
+    fraction: float,
+    split_kind: str | None,
+    particles: int,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Fit models to one side of the split of LOG, write a candidate policy into FOLDER, leave the other side for certification.
+
+    greedy plans with the posterior mean of a causal model; planned is a mixture of posterior draws; capped stays within W times
+    the legacy's probabilities, which certifies sooner for a smaller gain and is the choice where the legacy explores little;
+    stepped leaves a share of the decisions to the incumbent and is greedy in the others, for a cautious deployment.
+
+    \b
+    Examples:
+      aegis learn log.parquet --problem problem.yaml --out policy/
+      aegis learn log.parquet --problem problem.yaml --kind capped --cap 2 --scope dose --out policy/
+    """
+    from aegis.agents import CandidateSettings, learn
+    from aegis.errors import OutputError
+    from aegis.logs import Source, Split
+    from aegis.problem import load_problem
+
+    if out.exists() and not out.is_dir():
+        raise OutputError(f"--out {out} is a file; a policy is a folder: name a new one")
+    settings = CandidateSettings(kind, cap, particles, seed, step=step)
+    split = fraction if split_kind is None else Split(split_kind, fraction=fraction)
+    source = Source(log, load_problem(problem))
+    with _progress(as_json) as report:
+        learned = learn(source, split, settings, scope or None, report=report)
+    record = save_learned(learned, out)
+    if as_json:
+        print_json({**{key: value for key, value in record.items() if key != "fingerprints"}, "out": str(out)})
+        return
+    _show(record, source.problem, out)
+
+
+def save_learned(learned: Learned, out: Path) -> dict[str, Any]:
+    """Write the reward models, then the policy, whose record names them: what interrupts it cannot mix two of them up.
+
+    Returns the record as it is stored.
+    """
+    from aegis.policies import policy_digest, save_policy
+
+    rewards = learned.fitted.rewards
+    record = {**learned.record, "rewards": policy_digest(rewards)}
+    save_policy(rewards, out / REWARDS_FOLDER, {"split": learned.split.describe()})
+    save_policy(learned.policy, out, record)
+    return record
+
+
+@contextlib.contextmanager
+def _progress(quiet: bool) -> Iterator[Callable[[str, int], None] | None]:
+    """Yield what tells, on a terminal, how far a pass over the log is; the line is ended whatever happens."""
+    if quiet or not sys.stderr.isatty():
+        yield None
+        return
+    told = False
+
+    def report(stage: str, episodes: int) -> None:
+        nonlocal told
+        told = True
+        sys.stderr.write(f"\r\x1b[K{stage}: {episodes} episodes")  # the rest of a longer line before it is erased
+        sys.stderr.flush()
+
+    try:
+        yield report
+    finally:
+        if told:
+            sys.stderr.write("\n")
+            sys.stderr.flush()
+
+
+def _show(record: dict[str, Any], problem: Any, out: Path) -> None:
+    screen = console()
+    unit = f" {problem.reward.unit}" if problem.reward.unit else ""
+    split = record["split"]
+    how = "by a hash of their ids" if split["kind"] == "hash" else f"in time, before {split['cut']}"
+    rows = [[name, f"mechanism, {model}"] for name, model in record["models"].items()]
+    rows += [[name, f"reward below level, {model}"] for name, model in record["reward_models"].items()]
+    screen.print(table("Fitted on the prior side", ["what", "likeliest model"], rows))
+    screen.print(
+        f"{record['episodes']} episodes ({record['decisions']} innermost decisions, {record['rewards_missing']} without reward) "
+        f"on the prior side: a share of {split['fraction']:g}, taken {how}. Nothing was learned from the other side."
+    )
+    incumbent = record.get("incumbent_plug_in_value")
+    beside = "" if incumbent is None else f", and {incumbent:.4g}{unit} of the incumbent there"
+    screen.print(
+        f"The log earned {record['legacy_value']:.4g}{unit} per decision on this side; the model expects "
+        f"{record['plug_in_value']:.4g}{unit} of the {record['kind']} policy at {', '.join(record['scope'])}{beside}. "
+        f"This is a {record['plug_in_note']}."
+    )
+    for warning in record["warnings"]:
+        screen.print(f"[yellow]warning:[/yellow] {escape(warning)}")
+    screen.print(f"policy: {out}", soft_wrap=True)

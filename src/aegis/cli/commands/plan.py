@@ -1,0 +1,217 @@
+"""`aegis plan`: how much exploration, and how many episodes?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.markup import escape
+
+from aegis.cli import options
+from aegis.cli.output import console, print_json, progress, table
+from aegis.errors import OutputError, SettingError
+
+
+@click.command("plan")
+@click.argument("log", nargs=-1, type=options.LogPath())
+@options.problem
+@click.option("--gain", type=float, help="How much better the best action is than the legacy's own, per decision, on average.")
+@click.option(
+    "--loss", type=float, help="How much worse a random action is than the legacy's own, below 0 if better. Default: 0."
+)
+@click.option(
+    "--spread", type=float, help="Standard deviation of a reward given context and action. Default: a tenth of the range."
+)
+@click.option("--typical", type=float, help="What the legacy earns (or costs) per decision. Default: the middle of the range.")
+@click.option("--decisions", type=int, help="Decisions of the level in one episode. Default: 1.")
+@click.option("--level", "levels", multiple=True, metavar="LEVEL", help="Plan for this level; repeatable. Default: all.")
+@click.option("--explore", default="0.05,0.1,0.2,0.5,1", show_default=True, metavar="RATES", help="Exploration rates to compare.")
+@click.option("--caps", default="1.5,2,3,inf", show_default=True, metavar="CAPS", help="Caps W of the candidate to compare.")
+@click.option("--delta", type=float, default=0.05, show_default=True, help="The risk, shared by all tests.")
+@click.option("--tests", type=int, help="How many claims share the risk. Default: the gain at one level, and each guard.")
+@click.option("--within", type=int, metavar="EPISODES", help="Look for the least exploration that is enough for so many.")
+@click.option("--policy", metavar="POLICY", help="The candidate, as for certify. Default: capped ones learned from the log.")
+@click.option("--whole", is_flag=True, help="Read all of LOG, which will not be certified, not only the side to learn from.")
+@click.option("--plot", type=options.NamedPath(path_type=Path), metavar="FILE", help="Draw the episodes (.svg).")
+@click.option("--ledger", type=options.NamedPath(path_type=Path), metavar="FOLDER", help="Where looks are written down.")
+@options.seed
+@options.as_json
+def command(
+    log: tuple[Path | str, ...],
+    problem: Path,
+    gain: float | None,
+    loss: float | None,
+    spread: float | None,
+    typical: float | None,
+    decisions: int | None,
+    levels: tuple[str, ...],
+    explore: str,
+    caps: str,
+    delta: float,
+    tests: int | None,
+    within: int | None,
+    policy: str | None,
+    whole: bool,
+    plot: Path | None,
+    ledger: Path | None,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Plan a study: after how many episodes would a gain be certified, at each level, exploration rate and cap?
+
+    Without LOG from a guess: the gain that is hoped for, in the reward's units, and how much rewards vary. With the LOG of a
+    pilot, from what it shows; by default only the side that 'aegis learn' would learn from is read, so that the rest can still
+    be certified. With --whole, or a --policy that was not learned from this side, the plan is written into the ledger as a result
+    on LOG. A plan is a forecast made by simulation, not a certificate.
+
+    \b
+    Examples:
+      aegis plan --problem problem.yaml --gain 0.02 --spread 0.1
+      aegis plan pilot.parquet --problem problem.yaml --level dose --within 500 --plot plan.svg
+    """
+    from aegis.logs import Source, Split
+    from aegis.problem import load_problem
+    from aegis.report import draw_plan
+    from aegis.validation import plan
+
+    if plot is not None and plot.suffix.lower() != ".svg":
+        raise OutputError(f"--plot {plot}: the picture is written as SVG; let its name end in .svg")
+    given = load_problem(problem)
+    source, split, candidate = None, None, None
+    if log:
+        source = Source(log, given)
+        if policy is not None:
+            from aegis.api import load_candidate
+
+            candidate = load_candidate(policy, given, levels or None)
+        split = None if whole else _split(source, candidate, Split)
+        if whole or (candidate is not None and not candidate.record.get("split")):  # certify would certify on what is read
+            from aegis.certificate import PLAN, record_result
+
+            asked = {"candidates": [] if policy is None else [{"name": policy, "digest": None}], "levels": list(levels)}
+            record_result(source, PLAN, asked, ledger)
+    elif policy is not None or whole:
+        raise SettingError(
+            f"{'--policy' if policy is not None else '--whole'} needs the LOG of a pilot; give one, or leave it out"
+        )
+    rates, limits = _numbers("--explore", explore), _numbers("--caps", caps)
+    total = len(levels or given.names) * len(limits) * (len(rates) + 1)
+    with progress(total, "planning", quiet=as_json) as told:
+        found = plan(
+            given,
+            source,
+            gain=gain,
+            loss=loss,
+            spread=spread,
+            typical=typical,
+            decisions=decisions,
+            levels=levels or None,
+            explore=rates,
+            caps=limits,
+            delta=delta,
+            tests=tests,
+            within=within,
+            policy=candidate,
+            split=split,
+            seed=seed,
+            report=lambda done, _: None if done > total else told(done, ""),
+        )
+    if plot is not None:
+        draw_plan(found, plot)
+    if as_json:
+        print_json(found.plain())
+        return
+    _show(found, split is not None)
+    if plot is not None:
+        console().print(f"picture: {plot}", soft_wrap=True)
+
+
+def _split(source: Any, candidate: Any, kind: Any) -> Any:
+    """Return the split whose prior side is read: the one that the policy was learned with, else that of `aegis learn`."""
+    record = {} if candidate is None else candidate.record
+    return source.placed(kind.of(record["split"]) if record.get("split") else kind())
+
+
+def _numbers(option: str, text: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(word) for word in text.split(","))
+    except ValueError as error:
+        raise SettingError(f"{option} takes numbers with commas between them, such as 0.1,0.5; found '{text}'") from error
+
+
+def _show(found: Any, prior_only: bool) -> None:
+    screen = console()
+    if found.pilot_episodes is not None:
+        side = "on the side to learn from; the rest of the log was not looked at" if prior_only else "of the whole log"
+        screen.print(f"Pilot: {found.pilot_episodes} episodes {side}.", soft_wrap=True)
+    for level in found.levels:
+        _show_level(found, level)
+    for sentence in found.assumed:
+        screen.print(f"assumed: {escape(sentence)}", soft_wrap=True)
+    if found.assumed:
+        screen.print("A plan is a forecast, not a certificate.", soft_wrap=True)
+
+
+def _show_level(found: Any, level: Any) -> None:
+    screen, unit = console(), f" {found.unit}" if found.unit else ""
+    costly, what = ("exploring adds", "saving") if found.goal == "minimise" else ("exploring costs", "gain")
+    if level.rows:
+        risk = (
+            f"one test at risk {found.delta:g}"
+            if found.tests == 1
+            else f"one of {found.tests} tests, each at risk {found.delta:g}"
+        )
+        title = f"{level.level}: {found.unit_word} until half of all studies (nine in ten of them) have a certificate; {risk}"
+        screen.print(title, soft_wrap=True, style="bold")
+        screen.print(_pivot(level.rows, _episodes, f"{costly}{'' if level.cost_known else ' ≤'}{unit}"))
+        title = f"{level.level}: {what} over {level.comparator}{'; in' if unit else ''}{unit}"
+        screen.print(title, soft_wrap=True, style="bold")
+        screen.print(_pivot(level.rows, lambda row: f"{row.gain:.3g}"))
+    for note in level.notes:
+        screen.print(f"note: {escape(note)}", soft_wrap=True)
+    for why in dict.fromkeys(row.why for row in level.rows if row.why):
+        screen.print(f"-: {escape(why)}", soft_wrap=True)
+    if level.within is not None:
+        screen.print(_enough(found, level, unit), soft_wrap=True, style="bold")
+    elif found.wanted is not None and level.rows:
+        screen.print(
+            f"No rate and cap looked at has a certificate within {found.wanted} {found.unit_word}.", soft_wrap=True, style="bold"
+        )
+
+
+def _enough(found: Any, level: Any, unit: str) -> str:
+    row = level.within
+    cap = "no cap" if math.isinf(row.cap) else f"cap {row.cap:g}"
+    end = f"has a certificate within {found.wanted} {found.unit_word} in nine of ten studies (in half of them by {row.episodes})"
+    if row.explore is None:
+        return f"{level.level}: the exploration in the log is enough: with {cap} a candidate {end}."
+    total = f"{row.total:.3g}{unit} in all over {row.likely} {found.unit_word}"
+    verb, of = ("adds", "to the mean cost") if found.goal == "minimise" else ("costs", "of the mean reward")
+    amount = f"{'' if level.cost_known else 'at most '}{row.cost:.3g}{unit}"
+    price = f"Exploring {verb} {amount} {of} of each of them, {total}"
+    return f"{level.level}: with an exploration rate of {row.explore:.3g} and {cap} a candidate {end}. {price}."
+
+
+def _episodes(row: Any) -> str:
+    if row.episodes is None:
+        return "-"
+    return f"{row.episodes} ({'never' if row.likely is None else row.likely})"
+
+
+def _pivot(rows: Sequence[Any], cell: Callable[[Any], str], costs: str = "") -> Any:
+    """Return a table with a line for each exploration rate and a column for each cap, and one of costs if they have a head."""
+    rates = list(dict.fromkeys(row.explore for row in rows))
+    caps = list(dict.fromkeys(row.cap for row in rows))
+    at = {(row.explore, row.cap): row for row in rows}
+    head = ["explore", *["no cap" if math.isinf(cap) else f"W = {cap:g}" for cap in caps]]
+    if costs:
+        head.append(costs)
+    lines = []
+    for rate in rates:
+        line = ["as logged" if rate is None else f"{rate:g}", *[cell(at[rate, cap]) for cap in caps]]
+        cost = at[rate, caps[0]].cost
+        lines.append([*line, "-" if cost is None else f"{cost:.3g}"] if costs else line)
+    return table("", head, lines)

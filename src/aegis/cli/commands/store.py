@@ -1,0 +1,165 @@
+"""`aegis store`: the store of a live gate: upgrade, verify, export, back up, restore."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from aegis.cli import options
+from aegis.cli.output import console, print_json
+
+store_option = click.option(
+    "--store", default="gate.sqlite", show_default=True, metavar="STORE", help="A file, or postgresql://USER@HOST/NAME."
+)
+
+
+def open_store(store: str, check: bool = True) -> Any:
+    """Return the database of a store, which is closed when the command ends; InputError if it is not there or of another
+    release."""
+    from aegis.cli.options import require_service
+    from aegis.errors import InputError
+
+    require_service()
+    from aegis.service.store.database import Database
+
+    database = Database.at(store)
+    click.get_current_context().call_on_close(database.close)
+    if check:
+        if database.file is not None and not database.file.exists():
+            raise InputError(f"there is no store {store}; 'aegis serve' and 'aegis store upgrade' make one")
+        database.check()
+    return database
+
+
+@click.group("store")
+def command() -> None:
+    """Look after the store of a live gate.
+
+    \b
+    Examples:
+      aegis store verify --store gate.sqlite --json
+      aegis store backup --store gate.sqlite --out gate-backup.jsonl.gz
+    """
+
+
+@command.command("upgrade")
+@store_option
+@options.as_json
+def upgrade_store(store: str, as_json: bool) -> int:
+    """Bring the schema up to date, or make a new store. Back it up first."""
+    database = open_store(store, check=False)
+    before = database.version() if database.file is None or database.file.exists() else None
+    database.upgrade()
+    if as_json:
+        print_json({"store": database.shown, "before": before, "now": database.newest()})
+    else:
+        console().print(f"{database.shown}: schema {before or 'none'} -> {database.newest()}")
+    return 0
+
+
+@command.command("verify")
+@store_option
+@options.as_json
+def verify_store(store: str, as_json: bool) -> int:
+    """Check that nothing was altered or removed: every record has the hash of the one before it, and every challenger is the one
+    that was frozen.
+    """
+    database = open_store(store)
+    from aegis.service.integrity import check_gate
+    from aegis.service.store.journal import list_gates
+
+    found = []
+    for gate in list_gates(database):
+        records, kept = check_gate(database, gate)
+        found.append({"gate": gate, "records": records, "challengers": kept})
+    if as_json:
+        print_json({"gates": found})
+        return 0
+    for item in found:
+        shown = (
+            f"gate '{item['gate']}': {item['records']} records, the chain is whole; {item['challengers']} challengers, as frozen"
+        )
+        console().print(shown, soft_wrap=True)
+    if not found:
+        console().print("the store holds no gate yet")
+    return 0
+
+
+@command.command("export")
+@store_option
+@click.option("--name", metavar="NAME", help="Which gate.  [default: the only one]")
+@click.option(
+    "--out", required=True, type=options.NamedPath(path_type=Path), metavar="FOLDER", help="Gets the log and the challenges."
+)
+@options.as_json
+def export_store(store: str, name: str | None, out: Path, as_json: bool) -> int:
+    """Write what a gate has counted as a log, with its problem file and the challenges that it put in control.
+
+    \b
+    Example, after the export:
+      aegis certify out/log.parquet --problem out/problem.yaml --policy out/challenges/1-dose-3
+    """
+    database = open_store(store)
+    from aegis.service.journal_export import export_gate as written
+
+    found = written(database, choose_gate(database, name), out)
+    if as_json:
+        print_json(found)
+        return 0
+    console().print(f"{found['episodes']} episodes in {out}")
+    for item in found["certificates"]:
+        again = f"aegis certify {out}/log.parquet --problem {out}/problem.yaml --policy {out}/{item['folder']}"
+        console().print(f"  level '{item['level']}': {again}", soft_wrap=True)
+    return 0
+
+
+def choose_gate(database: Any, name: str | None) -> str:
+    """Return the gate that is meant: the one that is named, or the only one."""
+    from aegis.errors import SettingError, check_choice
+    from aegis.service.store.journal import list_gates
+
+    found = list_gates(database)
+    if name is not None:
+        check_choice(name, found, "gate")
+        return name
+    if len(found) != 1:
+        raise SettingError(f"the store holds {len(found)} gates ({', '.join(found) or 'none'}): name one with --name")
+    return found[0]
+
+
+@command.command("backup")
+@store_option
+@click.option(
+    "--out", required=True, type=options.NamedPath(path_type=Path), metavar="FILE", help="Such as gate-backup.jsonl.gz."
+)
+@options.as_json
+def backup_store(store: str, out: Path, as_json: bool) -> int:
+    """Write everything in a store into one file; the gate may go on meanwhile."""
+    database = open_store(store)
+    from aegis.service.store.backup import write_backup as written
+
+    rows = written(database, out)
+    if as_json:
+        print_json({"rows": rows, "file": str(out)})
+    else:
+        console().print(f"{rows} rows in {out}")
+    return 0
+
+
+@command.command("restore")
+@store_option
+@click.argument("file", type=options.NamedPath(path_type=Path, exists=True))
+@options.as_json
+def restore_store(store: str, file: Path, as_json: bool) -> int:
+    """Fill a new store from a backup; also the way from SQLite to PostgreSQL and back."""
+    database = open_store(store, check=False)
+    from aegis.service.store.backup import restore_backup as filled
+
+    rows = filled(database, file)
+    if as_json:
+        print_json({"rows": rows, "store": database.shown})
+    else:
+        console().print(f"{rows} rows restored into {database.shown}; every chain is whole, every challenger as frozen")
+    return 0

@@ -1,0 +1,126 @@
+"""`aegis verify`: recompute a certificate bit for bit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from aegis.cli import options
+from aegis.cli.output import console, print_json
+from aegis.errors import PolicyError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from aegis.certificate import Candidate, Verification
+    from aegis.problem import Problem
+
+BROKEN = 4
+MOST_DIFFERENCES = 20  # differences on the screen
+
+
+@click.command("verify")
+@click.argument("certificate", type=click.Path(path_type=Path))
+@click.argument("log", nargs=-1, required=True, type=options.LogPath())
+@click.option(
+    "--policy",
+    "references",
+    multiple=True,
+    metavar="POLICY",
+    help="Where the policies are now, in the certificate's order, also FOLDER/module:object; by default where they were when it "
+    "was issued.",
+)
+@click.option(
+    "--problem",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="A problem file to compare with; the certificate holds its own.",
+)
+@options.as_json
+def command(
+    certificate: Path, log: tuple[Path | str, ...], references: tuple[str, ...], problem: Path | None, as_json: bool
+) -> int:
+    """Recompute CERTIFICATE from LOG and its policies; report a changed row, policy or setting.
+
+    \b
+    Exit codes: 0 everything was found again bit for bit, 4 something differs, 2 bad input. A log with the same rows in another
+    order has the same numbers, which is said, but is not the file that was certified: 4.
+
+    \b
+    Example:
+      aegis verify certificate.json log.parquet
+      aegis verify certificate.json log.parquet --policy ../control/mine:policy
+    """
+    from aegis.certificate import load_certificate, stated_problem, verify
+    from aegis.errors import InputError
+    from aegis.logs import Source
+    from aegis.problem import load_problem
+
+    content = load_certificate(certificate)
+    stated = content["candidates"]
+    places = list(references) or [item["reference"] for item in stated]
+    if len(places) != len(stated) or not all(places):
+        names = ", ".join(item["name"] for item in stated)
+        count = "1 candidate" if len(stated) == 1 else f"{len(stated)} candidates"
+        raise InputError(f"{certificate}: speaks of {count} ({names}); name each with --policy, in this order")
+    specified = stated_problem(content, str(certificate)) if problem is None else load_problem(problem)
+    scope = content["settings"]["scopes"][0] if content["settings"]["asked"] else None
+    candidates = [_candidate(reference, specified, scope, bool(references)) for reference in places]
+    given = content["settings"].get("incumbent")
+    incumbent = None if given is None else _candidate(given["reference"], specified, None, False)
+    found = verify(content, Source(log, specified), candidates, incumbent)
+    if as_json:
+        print_json(
+            {"holds": found.holds, "differences": [item.plain() for item in found.differences], "notes": list(found.notes)}
+        )
+        return 0 if found.holds else BROKEN
+    screen = console()
+    if found.holds:
+        screen.print(f"Verified: {certificate} was found again bit for bit.", style="bold green", soft_wrap=True)
+        screen.print(content["summary"]["sentence"], soft_wrap=True)
+    else:
+        first, *rest = difference_lines(found, certificate)
+        screen.print(first, style="bold red", soft_wrap=True)
+        for line in rest:
+            screen.print(f"  {line}", soft_wrap=True, markup=False)
+    for note in found.notes:
+        screen.print(f"note: {note}", soft_wrap=True)
+    return 0 if found.holds else BROKEN
+
+
+def _candidate(reference: str, problem: Problem, scope: Sequence[str] | None, named: bool) -> Candidate:
+    """Return a candidate of the certificate; if it is not where it was, say how to name its place."""
+    from aegis.api import COLUMNS_PREFIX, load_candidate
+
+    try:
+        return load_candidate(reference, problem, scope)
+    except PolicyError as error:
+        if named or reference.startswith(COLUMNS_PREFIX):
+            raise
+        place = f"FOLDER/{reference.rpartition('/')[2]}"
+        raise PolicyError(
+            f"{error}. The certificate speaks of '{reference}', as seen from where it was issued: say where it is now, such as "
+            f"--policy {place}; with several candidates name all of them, in the certificate's order"
+        ) from error
+
+
+def difference_lines(found: Verification, certificate: Path) -> list[str]:
+    """Return lines on what differs: the causes alone, and how much follows from them; results only if nothing explains them."""
+    causes, results = found.causes, found.results
+    shown = causes or results
+    things = sum(not item.detail for item in shown)
+    lines = [f"Not verified: {'1 thing differs' if things == 1 else f'{things} things differ'} from {certificate}."]
+    lines += [str(item) for item in shown[:MOST_DIFFERENCES]]
+    if len(shown) > MOST_DIFFERENCES:
+        lines.append(f"and {len(shown) - MOST_DIFFERENCES} more: --json lists them")
+    if not causes:
+        lines.append("Log, policies, problem and settings are those of the certificate: it does not follow from them.")
+    elif found.same_numbers:
+        but = ", but for the path of the bound on its way through the log" if results else ""
+        lines.append(f"Every number is the same{but}.")
+    else:
+        number = "1 result follows" if len(results) == 1 else f"{len(results)} results follow"
+        lines.append(f"{number} from {'it' if things == 1 else 'them'}: --json lists all")
+    return lines

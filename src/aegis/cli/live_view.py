@@ -1,0 +1,198 @@
+"""The live view of a gate that runs: a picture on a terminal, a line every few seconds elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from aegis.cli.output import console, sparkline
+from aegis.handover import Event, format_lower_bound
+from aegis.ope import Measure, reward_measure
+from aegis.report import (
+    NOT_A_CERTIFICATE,
+    LeadingChallenge,
+    LevelStanding,
+    describe_cap,
+    describe_event,
+    describe_wait,
+    level_standings,
+)
+
+Watch = Callable[[Sequence[Event]], None]
+RECENT = 50  # episodes whose mean is the recent reward
+SHOWN_EVENTS = 6  # events that stay on the screen
+EVERY = 5.0  # seconds between lines where there is no terminal
+BAR = 10  # blocks of the bar of evidence
+EVENT_STYLES = {
+    **{"flip": "bold green", "waiting": "yellow", "put off": "yellow", "noted": "yellow", "restarted": "yellow"},
+    **{"alarm": "bold red", "paused": "bold red"},
+}
+
+
+@dataclass(slots=True)
+class LiveView:
+    """What is shown of a run: the gate, and what happened lately."""
+
+    gate: Any
+    certificate: bool
+    episodes: int
+    measure: Measure = field(init=False)
+    told: list[tuple[int, str, str]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.measure = reward_measure(self.gate.problem)
+
+    def add(self, events: Sequence[Event]) -> list[str]:
+        """Take in events; return the sentences that are worth a line."""
+        lines = []
+        for event in events:
+            found = describe_event(event, self.measure, self.certificate)
+            if found is not None and found[0] in EVENT_STYLES:
+                episode = int(getattr(event, "episode", 0))
+                self.told.append((episode, *found))
+                lines.append(f"episode {episode}: {found[1]}")
+        return lines
+
+    @property
+    def rewards(self) -> list[float]:
+        """Return the mean rewards of closed episodes as logged, without those that are missing."""
+        return [self.measure.value(value) for value in self.gate.rewards if np.isfinite(value)]
+
+    def standings(self) -> tuple[LevelStanding, ...]:
+        """Return where every level stands."""
+        return level_standings(self.gate.state, self.measure, getattr(self.gate, "looks", ()))
+
+    def line(self) -> str:
+        """Return where the run stands in one line."""
+        levels = "; ".join(_standing_words(item, self.certificate, self.gate.state.settings.mode) for item in self.standings())
+        return f"reward {_mean(self.rewards[-RECENT:])}; {levels}"
+
+    def screen(self) -> RenderableType:
+        """Return the picture."""
+        parts: list[RenderableType] = []
+        if not self.certificate:
+            parts.append(Text(f"This gate is published, and {NOT_A_CERTIFICATE}.", style="bold red"))
+        parts += [_levels(self.standings(), self.certificate, self.gate.state.settings.mode), self._rewards()]
+        parts += [
+            Text(f"episode {episode}: {text}", style=EVENT_STYLES[kind]) for episode, kind, text in self.told[-SHOWN_EVENTS:]
+        ]
+        return Group(*parts)
+
+    def _rewards(self) -> Text:
+        values = self.rewards
+        if not values:
+            return Text("reward: no episode yet")
+        spread = (min(values), max(values))
+        before = [self.measure.value(value) for value in self.gate.rewards[: self._first_flip()] if np.isfinite(value)]
+        text = f"reward  legacy {_mean(before)}   last {min(RECENT, len(values))} episodes {_mean(values[-RECENT:])}   "
+        return Text(text + sparkline(values, *spread, 48))
+
+    def _first_flip(self) -> int:
+        return next((episode for episode, kind, _ in self.told if kind == "flip"), len(self.gate.rewards))
+
+
+@contextlib.contextmanager
+def watch_run(gate: Any, episodes: int, certificate: bool = True, quiet: bool = False) -> Iterator[Watch]:
+    """Yield what a run is watched with: it is told the events of every block."""
+    watched = LiveView(gate, certificate, episodes)
+    screen = console(to_stderr=True)
+    if quiet:
+        yield lambda events: None
+    elif screen.is_terminal:
+        with _watch_on_terminal(watched, screen) as watch:
+            yield watch
+    else:
+        yield _watch_in_lines(watched, screen)
+
+
+@contextlib.contextmanager
+def _watch_on_terminal(watched: LiveView, screen: Console) -> Iterator[Watch]:
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed}/{task.total} episodes"))
+    bar = Progress(*columns, TimeRemainingColumn(), TextColumn("left"))
+    task = bar.add_task("handover", total=watched.episodes)
+    with Live(Group(watched.screen(), bar), console=screen, refresh_per_second=4) as live:
+
+        def watch(events: Sequence[Event]) -> None:
+            if not events:  # an earlier, interrupted run was taken up: the time left is that of what is left
+                watched.add(watched.gate.events)
+                bar.reset(task, total=watched.episodes, completed=watched.gate.state.episode)
+            watched.add(events)
+            bar.update(task, completed=watched.gate.state.episode)
+            live.update(Group(watched.screen(), bar))
+
+        yield watch
+
+
+def _watch_in_lines(watched: LiveView, screen: Console) -> Watch:
+    started = last = time.monotonic()
+    begun = 0
+
+    def watch(events: Sequence[Event]) -> None:
+        nonlocal last, begun, started
+        done, now = watched.gate.state.episode, time.monotonic()
+        if not events:  # an earlier, interrupted run was taken up: the time left is that of what is left
+            started, begun = now, done
+            return
+        for line in watched.add(events):
+            screen.print(f"handover: {line}", soft_wrap=True, markup=False)
+        if done == watched.episodes or now - last >= EVERY:
+            last = now
+            left = (now - started) / max(done - begun, 1) * (watched.episodes - done)
+            text = f"handover: {done}/{watched.episodes}, about {left:.0f} s left  {watched.line()}"
+            screen.print(text, soft_wrap=True, markup=False)
+
+    return watch
+
+
+def _levels(found: Sequence[LevelStanding], certificate: bool, mode: str) -> Table:
+    made = Table(title="Who controls each level", title_justify="left")
+    number = "gain at least (needs)" if certificate else "computed, not a gain (needs)"
+    for head, justify in (("level", "left"), ("in control", "left"), ("challenge", "left"), (number, "right")):
+        made.add_column(head, justify=justify)  # type: ignore[arg-type]
+    made.add_column("evidence (log10)", no_wrap=True)
+    for item in found:
+        gain = f", {format_lower_bound(item.gain_lower or 0.0, '+')}" if certificate else ""
+        now = "legacy" if item.since is None else f"agent since {item.since}{gain}"
+        made.add_row(item.level, Text(now, style="" if item.since is None else "green"), *_challenge(item.leading, mode))
+    return made
+
+
+def _challenge(leading: LeadingChallenge | None, mode: str) -> list[str]:
+    if leading is None:
+        return ["-", "-", "-"]
+    what = f"{'upgrade, ' if leading.kind == 'upgrade' else ''}{describe_cap(leading.cap)}"
+    return [what, f"{leading.bound:+.4g} ({leading.margin:g})", describe_wait(mode) if leading.certified else _evidence(leading)]
+
+
+def _evidence(leading: LeadingChallenge) -> str:
+    found = leading.evidence
+    if found is None:
+        return f"{leading.units} episodes"
+    known = np.isfinite(found.wealth)
+    filled = min(max(int(BAR * found.share), 0), BAR) if known else 0
+    return f"{'█' * filled}{'░' * (BAR - filled)} {f'{found.wealth:.1f}' if known else '-'} of {found.threshold:.1f}"
+
+
+def _standing_words(item: LevelStanding, certificate: bool, mode: str) -> str:
+    who = "legacy" if item.since is None else f"agent since {item.since}"
+    if item.leading is None or (item.since is not None and item.leading.kind == "upgrade"):
+        return f"{item.level}: {who}"
+    number, needs = f"{item.leading.bound:+.3g}", f"(needs more than {item.leading.margin:g})"
+    if not certificate:
+        return f"{item.level}: {who}, computed {number} {needs}, {NOT_A_CERTIFICATE}"
+    waits = f", {describe_wait(mode)}" if item.leading.certified else ""
+    return f"{item.level}: {who}, gain at least {number} {needs}{waits}"
+
+
+def _mean(values: Sequence[float]) -> str:
+    return f"{sum(values) / len(values):.4g}" if values else "-"

@@ -1,0 +1,282 @@
+"""PRISM, the lower bound of the paper, exactly as published, with its gain form and the gate of Algorithm 2: for reproduction.
+
+`V_Q >= B + 1/(lam K) sum_k E_Q log(1 - lam (B - L_k)) - (KL(Q || p0) + log(1/delta)) / (lam K)`, for lam < 1/B.
+
+Symbols as in the paper: L_k is the value of unit k, B the largest value possible, lam the temperature, Q the posterior over
+particles, C = KL(Q || p0) + log(1/delta).
+
+It holds for all K and all Q at once if B, lam and p0 were fixed without the certified units. Much of what is computed from
+the formula in practice does not meet these conditions (theory section 2). Every result says which it meets, and is called a
+certificate only if it meets them all. The gain over a legacy and the gate of Algorithm 2 never are. The sharp form of
+`aegis.evidence.bounds.pac_bayes` is never below it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from aegis.errors import RefusedError, SettingError, check_choice
+from aegis.evidence.bounds.base import Bound, Validity, particle_values, sort_conditions, unit_values
+from aegis.evidence.bounds.pac_bayes import check_kl, check_lam, particle_weights
+from aegis.evidence.grid import Array
+from aegis.evidence.sketch import check_delta
+
+Temperature = float | Literal["closed form", "root"]
+
+LAM_MARGIN = 0.05  # eta: how far below 1/B the closed form is kept
+
+
+def ls_estimate(values: Array, lam: float, largest: float, weights: Array | None = None) -> float:
+    """Return `B + 1/(lam K) sum_k E_Q log(1 - lam (B - L_k))`, the pessimistic estimate of a value.
+
+    values `[K]` or `[K, N]`, units by particles; weights: Q `[N]`, equal if None; largest: B.
+    """
+    found = particle_values(values)
+    q = particle_weights(weights, found.shape[1])
+    inside = 1.0 - check_lam(lam, largest) * (largest - found)
+    if not (inside > 0).all():
+        unit = int(np.argmin(inside.min(axis=1)))
+        raise RefusedError(
+            f"unit {unit}: the estimate needs 1 - lam (B - value) > 0, found {inside[unit].min()}; values are from 0"
+        )
+    return largest + float((np.log(inside) @ q).sum()) / (lam * len(found))
+
+
+def closed_form_lam(
+    values: Array, largest: float, cost: float, weights: Array | None = None, margin: float = LAM_MARGIN
+) -> float:
+    """Return `min((1 - eta)/B, sqrt(2 C / (K S^2)))` with `S^2 = 1/K sum_k E_Q (B - L_k)^2`; eta is `margin`, C is `cost`.
+
+    It minimises the bound to leading order *on the data the bound is evaluated on*, which the theorem does not allow.
+    """
+    found = particle_values(values)
+    if not (0 < margin < 1 and cost > 0 and largest > 0):
+        raise SettingError(f"the closed form needs 0 < eta < 1, C > 0 and B > 0, found {margin}, {cost} and {largest}")
+    total = float((np.square(largest - found) @ particle_weights(weights, found.shape[1])).sum())  # K S^2
+    limit = (1.0 - margin) / largest
+    return limit if total == 0 else min(limit, math.sqrt(2.0 * cost / total))
+
+
+def root_lam(units: int, largest: float) -> float:
+    """Return `1/sqrt(K)`; SettingError unless it lies below 1/B, that is K > B^2."""
+    if not units > largest * largest:
+        raise SettingError(f"lam = 1/sqrt(K) lies below 1/B only for more than B^2 = {largest * largest:g} units, found {units}")
+    return 1.0 / math.sqrt(units)
+
+
+def largest_observed(weights: Array, highest_reward: float = 1.0) -> float:
+    """Return B as the published experiments take it: the highest reward times the largest importance weight seen in the data."""
+    found = np.asarray(weights, dtype=np.float64)
+    if not (found.size and np.isfinite(found).all() and (found >= 0).all() and found.max() > 0):
+        raise SettingError("the largest observed weight needs finite weights from 0, one of them above 0")
+    return highest_reward * float(found.max())
+
+
+Logging = Literal["fixed", "adaptive", "own"]
+
+CLAIMS: dict[Logging, str] = {
+    "fixed": "the value of the policy drawn from Q once per episode",
+    "adaptive": "the average over the logged episodes of that value, other levels acting as they did in each episode",
+    "own": "the value of the last policy, from rewards of the policies before it",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class BoundOrigin:
+    """How the numbers of a published bound came about: what decides whether it is a certificate.
+
+    largest_from: B was 'declared' beforehand or is the largest 'observed' weight. particles: they are the 'policy' itself, one
+    drawn per episode, or 'draws' that stand for a continuous Q. logging: the units come from one 'fixed' behaviour policy, from
+    an 'adaptive' sequence of them (the values then hold the full product of ratios; Corollary on adaptive data), or from the
+    learner's 'own' earlier policies with weights left out (the biased on-policy variant). prior_fixed: p0 did not see the
+    certified units.
+    """
+
+    largest_from: Literal["declared", "observed"] = "declared"
+    particles: Literal["policy", "draws"] = "policy"
+    logging: Logging = "fixed"
+    prior_fixed: bool = True
+
+    def __post_init__(self) -> None:
+        check_choice(self.largest_from, ("declared", "observed"), "origin of B")
+        check_choice(self.particles, ("policy", "draws"), "kind of particles")
+        check_choice(self.logging, CLAIMS, "kind of logging")
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedBound(Bound):
+    """A published lower bound. estimate: before anything is subtracted; largest: B; claim: what it speaks of, if it holds.
+
+    lam_from: 'given', 'root' (1/sqrt(K)) or 'closed form', which says whether the limit (1 - eta)/B was reached.
+    """
+
+    estimate: float
+    lam: float
+    largest: float
+    kl: float
+    lam_from: str
+    largest_from: str
+    claim: str
+
+
+def published_bound(
+    values: Array,
+    delta: float,
+    lam: Temperature,
+    largest: float,
+    kl: float = 0.0,
+    weights: Array | None = None,
+    reading: BoundOrigin | None = None,
+    margin: float = LAM_MARGIN,
+) -> PublishedBound:
+    """Return the theorem's bound from unit values `[K]` or `[K, N]`, units by particles.
+
+    lam: a number fixed beforehand, 'root' for 1/sqrt(K), or 'closed form'. largest: B. kl: sum of KL(Q_X || p0_X) over the
+    mechanisms of the scope, 0 if Q = p0. weights: Q over the particles `[N]`. margin: eta of the closed form.
+    """
+    cost = check_kl(kl) + math.log(1.0 / check_delta(delta))
+    return _assemble("published", values, delta, lam, largest, kl, weights, reading or BoundOrigin(), margin, cost)
+
+
+def published_estimate(
+    values: Array,
+    delta: float,
+    lam: Temperature,
+    largest: float,
+    kl: float = 0.0,
+    weights: Array | None = None,
+    reading: BoundOrigin | None = None,
+    margin: float = LAM_MARGIN,
+) -> PublishedBound:
+    """Return the estimate alone, with nothing subtracted, as Algorithm 2 uses it: never a certificate.
+
+    delta and kl only enter the closed form of lam.
+    """
+    check_delta(delta)
+    check_kl(kl)
+    return _assemble("published estimate", values, delta, lam, largest, kl, weights, reading or BoundOrigin(), margin, 0.0)
+
+
+def choose_lam(
+    lam: Temperature, values: Array, delta: float, largest: float, kl: float, weights: Array | None, margin: float
+) -> tuple[float, str]:
+    """Return lam and how it was chosen."""
+    if lam == "root":
+        return root_lam(len(values), largest), "root"
+    if lam == "closed form":
+        found = closed_form_lam(values, largest, kl + math.log(1.0 / delta), weights, margin)
+        return found, "closed form" if found < (1.0 - margin) / largest else "closed form, at its limit (1 - eta)/B"
+    return check_lam(lam, largest), "given"
+
+
+def _assemble(
+    method: str,
+    values: Array,
+    delta: float,
+    lam: Temperature,
+    largest: float,
+    kl: float,
+    weights: Array | None,
+    reading: BoundOrigin,
+    margin: float,
+    cost: float,
+) -> PublishedBound:
+    found = particle_values(values)
+    used, chosen = choose_lam(lam, found, delta, largest, kl, weights, margin)
+    estimate = ls_estimate(found, used, largest, weights)
+    met, unmet = sort_conditions(_conditions(found, largest, reading, chosen, subtracted=cost > 0))
+    validity: Validity = "fixed time" if chosen == "root" else "anytime"
+    value = estimate - cost / (used * len(found))
+    claim = CLAIMS[reading.logging]
+    return PublishedBound(
+        method, value, delta, len(found), validity, met, unmet,
+        estimate, used, largest, kl, chosen, reading.largest_from, claim,
+    )  # fmt: skip
+
+
+def _conditions(
+    values: Array, largest: float, reading: BoundOrigin, chosen: str, subtracted: bool
+) -> list[tuple[bool, str, str]]:
+    low, high = float(values.min()), float(values.max())
+    return [
+        (low >= 0 and high <= largest, "values lie in [0, B]", f"values lie in [{low:.4g}, {high:.4g}], B is {largest:.4g}"),
+        (reading.largest_from == "declared", "B was fixed beforehand", "B is the largest weight observed in the certified units"),
+        (
+            not chosen.startswith("closed form"),
+            "lam depends on nothing but the number of units" if chosen == "root" else "lam was fixed beforehand",
+            "lam was chosen on the certified units",
+        ),
+        (reading.prior_fixed, "the prior p0 did not see the certified units", "the prior p0 saw the certified units"),
+        (
+            reading.particles == "policy" or values.shape[1] == 1,
+            "the expectation over Q is exact",
+            "the expectation over Q is a Monte-Carlo average of frozen draws, whose error does not shrink with more units",
+        ),
+        (
+            reading.logging != "own",
+            "units are weighted by the policy that logged them",
+            "rewards of earlier policies stand for the last one: the on-policy variant is biased",
+        ),
+        (subtracted, "KL and log(1/delta) are subtracted", "KL and log(1/delta) are not subtracted"),
+    ]  # fmt: skip
+
+
+NO_LEGACY_BOUND = "the legacy's value is replaced by its empirical mean, without an upper bound"
+
+
+@dataclass(frozen=True, slots=True)
+class Algorithm2Gate:
+    """What Algorithm 2 decides at one look: hand over if the estimate reaches the legacy's mean plus the margin."""
+
+    hands_over: bool
+    estimate: PublishedBound
+    legacy_mean: float
+    margin: float
+
+    @property
+    def label(self) -> str:
+        """Return what must stand next to the decision wherever it is shown."""
+        return f"{self.estimate.label}; {NO_LEGACY_BOUND}"
+
+
+def published_gain(
+    values: Array,
+    legacy_values: Array,
+    delta: float,
+    lam: Temperature,
+    largest: float,
+    kl: float = 0.0,
+    weights: Array | None = None,
+    reading: BoundOrigin | None = None,
+    margin: float = LAM_MARGIN,
+) -> PublishedBound:
+    """Return `LS estimate - mean(legacy) - (KL + log(2/delta)) / (lam K)`, the published gain form.
+
+    legacy_values `[M]`: unit means of the legacy's rewards. Nothing is subtracted for the error of their mean: not a certificate.
+    """
+    bound = published_bound(values, delta, lam, largest, kl, weights, reading, margin)
+    legacy = float(unit_values(legacy_values).mean())
+    value = bound.estimate - legacy - (kl + math.log(2.0 / delta)) / (bound.lam * bound.units)
+    claim = f"the gain over the comparator in {bound.claim}"
+    return replace(bound, method="published gain", value=value, unmet=(*bound.unmet, NO_LEGACY_BOUND), claim=claim)
+
+
+def algorithm_2_gate(
+    values: Array,
+    legacy_values: Array,
+    delta: float,
+    largest: float,
+    kl: float = 0.0,
+    weights: Array | None = None,
+    gain: float = 0.0,
+    lam: Temperature = "closed form",
+    reading: BoundOrigin | None = None,
+) -> Algorithm2Gate:
+    """Return the decision of the published Algorithm 2: `LS estimate >= mean(legacy) + gain`, nothing subtracted."""
+    estimate = published_estimate(values, delta, lam, largest, kl, weights, reading)
+    legacy = float(unit_values(legacy_values).mean())
+    return Algorithm2Gate(estimate.value >= legacy + gain, estimate, legacy, gain)

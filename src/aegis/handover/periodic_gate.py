@@ -1,0 +1,263 @@
+"""Base of gates that judge the log of the present phase every so many episodes, instead of testing frozen challengers.
+
+It runs the plant, checks what it sends, keeps the same events as the challenger gate, and restores a run from its seed.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+
+from aegis.errors import InputError
+from aegis.files import json_digest
+from aegis.handover.challenge import GAIN, Challenge, ClaimState
+from aegis.handover.events import Event, Flipped, Frozen, Paused, UnitCounted
+from aegis.handover.gate import HANDOVER, NO_RESPONSE, fresh_notes
+from aegis.handover.gate_settings import GateSettings
+from aegis.handover.gate_state import GateState
+from aegis.handover.hosts.base import Host
+from aegis.handover.replay import apply_event, open_gate
+from aegis.handover.rerun import check_complete, check_order
+from aegis.handover.risk_budget import GateCount
+from aegis.handover.run_history import History, join_batches, scaled_episode_rewards
+from aegis.handover.stream_audit import SILENT, ArrivalCheck, StreamAudit, accept_batch, find_policy_mismatch, readable_prefix
+from aegis.ope import Comparator
+from aegis.policies import known_incumbent, policy_digest
+from aegis.problem import Array, Batch, Plant, Policy, Problem, concat
+
+WATCH_BLOCK = 64  # episodes that are run before `watch` gets their events
+Watch = Callable[[Sequence[Event]], None]
+
+
+class PeriodicSettings(Protocol):
+    """What the settings of such a gate have in common."""
+
+    @property
+    def delta(self) -> float:
+        """Return the risk."""
+        ...
+
+    @property
+    def stride(self) -> int:
+        """Return how many episodes lie between two looks."""
+        ...
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """Return the levels that may be handed over, all if empty."""
+        ...
+
+    def plain(self) -> dict[str, Any]:
+        """Return plain data."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class GateLook:
+    """What a gate saw of a level after an episode: the gain it computed, in scaled units, and what it had to reach.
+
+    gain: None if it could not be computed. words: how it came about.
+    """
+
+    episode: int
+    level: str
+    gain: float | None
+    margin: float
+    words: str
+
+
+@dataclass(slots=True)
+class PeriodicGate(ABC):
+    """A run of such a gate; outwardly the same as `aegis.handover.Handover`.
+
+    events: everything that happened. looks: what was computed at every look. batches, arms, rewards: the closed episodes, who
+    acted in each ('agent': the policy in control), and their scaled mean rewards. deployed: policies by level.
+    """
+
+    name: ClassVar[str]
+    label: ClassVar[str]  # what must stand next to every result
+    certificate: ClassVar[bool]
+    plant: Plant
+    legacy: Policy
+    host: Host
+    settings: PeriodicSettings
+    seed: int
+    comparator: Comparator = field(init=False)
+    state: GateState = field(init=False)
+    events: list[Event] = field(default_factory=list, init=False)
+    looks: list[GateLook] = field(default_factory=list, init=False)
+    batches: tuple[Batch, ...] = field(default=(), init=False)
+    arms: list[str] = field(default_factory=list, init=False)
+    rewards: list[float] = field(default_factory=list, init=False)
+    deployed: dict[str, Policy] = field(default_factory=dict, init=False)
+    looked: int = field(default=0, init=False)
+    counted: GateCount | None = field(default=None, init=False)
+    _untold: list[Event] = field(default_factory=list, init=False, repr=False)
+    _silent: int = field(default=0, init=False, repr=False)
+    _arrivals: ArrivalCheck = field(init=False, repr=False)
+    _audit: StreamAudit = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.comparator = Comparator.of(known_incumbent(self.problem, self.legacy))
+        self._arrivals = ArrivalCheck(self.problem)
+        self._audit = StreamAudit(self.problem)
+        names = tuple(reversed(self.problem.names))
+        about = f"{self.name} gate, host {self.host.name}, settings {json_digest(self.settings.plain())[:16]}"
+        shared = GateSettings(delta=self.settings.delta, levels=self.settings.levels, generations=1, upgrades=False)
+        self.state, opened = open_gate(shared, names, about)
+        self.events.append(opened)
+
+    @property
+    def problem(self) -> Problem:
+        """Return the plant's problem."""
+        return self.plant.problem
+
+    @property
+    @abstractmethod
+    def acting(self) -> Policy:
+        """Return who is in control now."""
+
+    @property
+    def history(self) -> History:
+        """Return what has been seen so far."""
+        arms, start = tuple(self.arms), self.state.start
+        return History(self.problem, self.legacy, self.acting, self.batches, arms, start, comparator=self.comparator)
+
+    @property
+    def open_levels(self) -> tuple[str, ...]:
+        """Return the levels that may still be handed over, innermost first."""
+        return tuple(name for name in self.state.levels if self.state.at(name) is None)
+
+    # ---- going on ----------------------------------------------------------------------------------------------------------
+
+    def advance(self, episodes: int, watch: Watch | None = None) -> None:
+        """Run until so many episodes have closed. watch: gets the events of every block, to keep or to show.
+
+        A look is taken when it is clear that the run goes on after it.
+        """
+        while self.state.episode < episodes:
+            told, self._untold = self._untold, []
+            told += self._look_if_due()
+            now = self.state.episode
+            stop = min(episodes, now - now % WATCH_BLOCK + WATCH_BLOCK, now - now % self.settings.stride + self.settings.stride)
+            told += self._block(stop)
+            if watch is not None:
+                watch(told)
+
+    def _look_if_due(self) -> list[Event]:
+        now = self.state.episode
+        if now % self.settings.stride or now == self.looked or not self.open_levels or self.state.paused is not None:
+            return []
+        before, self.looked = len(self.events), now
+        audited = self._audit.asked(before=self.state.put_off) if self.certificate else NO_RESPONSE
+        for note in fresh_notes(self.state, audited):
+            self._happened(note)
+        instead = audited.instead
+        if instead is None:
+            self._look()
+        elif self.state.put_off is None or instead.code != self.state.put_off.code:
+            self._happened(replace(instead, episode=now))
+        return self.events[before:]
+
+    @abstractmethod
+    def _look(self) -> None:
+        """Look at the log of the present phase, and flip what is to be flipped."""
+
+    @abstractmethod
+    def _in_control(self, episode: int) -> tuple[Policy, int | None]:
+        """Return who acts after `episode` closed episodes, and up to which episode; None if until the next look."""
+
+    def _block(self, stop: int) -> list[Event]:
+        before = len(self.events)
+        while self.state.episode < stop:
+            first = self.state.episode
+            policy, last = self._in_control(first)
+            count = (stop if last is None else min(stop, last)) - first
+            sent = accept_batch(self.plant.episodes(first, count, policy, self.seed), first, count)
+            batch, rewards, failure = readable_prefix(sent, self._earned)
+            otherwise = find_policy_mismatch(policy, batch) if self.state.paused is None else None
+            self._arrivals.take(batch)
+            self.batches = join_batches([*self.batches, batch]) if len(batch) > 1 else (*self.batches, batch)
+            self.arms += ["agent"] * len(batch)
+            self.rewards += rewards.tolist()
+            for place, reward in enumerate(rewards.tolist()):
+                if otherwise is not None and otherwise[0] == place:
+                    self._pause(otherwise[1])
+                audited = self.state.audited
+                self._happened(UnitCounted(first + place + 1, None if np.isnan(reward) else reward))
+                if self.certificate and self.state.audited > audited:
+                    self._audit.add(batch, place)
+                self._silent = self._silent + 1 if np.isnan(reward) else 0
+                if self._silent == SILENT:
+                    self._pause(f"no reward has come for {SILENT} episodes")
+            if failure is not None:
+                raise failure
+        return self.events[before:]
+
+    def _earned(self, batch: Batch) -> Array:
+        """Return the rewards of episodes that come next; an AegisError if they cannot be believed."""
+        self._arrivals.check(batch, self.state.episode)
+        return scaled_episode_rewards(self.problem, batch)
+
+    def _pause(self, why: str) -> None:
+        """Stop looking, for good: the policies in control stay, and nothing more is handed over."""
+        if self.state.paused is None:
+            self._happened(Paused(self.state.episode, why))
+
+    def _episodes(self, first: int, stop: int) -> Batch:
+        """Return closed episodes from `first` up to, not including, `stop`, counted from 0."""
+        start, place = len(self.arms), len(self.batches)
+        while place and start > first:  # from the end, since mostly the latest are wanted
+            place -= 1
+            start -= len(self.batches[place])
+        whole = concat(list(self.batches[place:]))
+        self.batches = (*self.batches[:place], whole)
+        return whole.take_episodes(np.arange(first - start, stop - start))
+
+    def _happened(self, event: Event) -> None:
+        self.state = apply_event(self.state, event)
+        self.events.append(event)
+
+    def _tried(self, policies: Mapping[str, Policy], risk: float) -> None:
+        """Say which policies are looked at, by level, and at which risk each."""
+        freeze, now, since = self.state.freeze + 1, self.state.episode, self.state.start + 1
+        # What a look computes is kept in `looks`: the claim has no tests of its own that units would be added to.
+        claims = (ClaimState(GAIN, 0.0, risk, -1.0, 1.0, ()),)
+        found = tuple(
+            Challenge(self._challenge(level), freeze, level, HANDOVER, math.inf, policy_digest(policy), since, claims)
+            for level, policy in policies.items()
+        )
+        self._happened(Frozen(freeze, now, since, found))
+
+    def _flip(self, level: str, policy: Policy, gain: float, units: int) -> None:
+        """Hand a level over to a policy that was looked at, for good."""
+        now, challenge = self.state.episode, self._challenge(level)
+        self._happened(Flipped(level, challenge, HANDOVER, None, policy_digest(policy), now, now + 1, units, gain, 0.0))
+        self.deployed[level] = policy
+        self._audit.start(self.state.phases)
+
+    def _challenge(self, level: str) -> str:
+        return f"{self.name}-{level}"
+
+    # ---- restoring ---------------------------------------------------------------------------------------------------------
+
+    def restore(self, events: Iterable[Event]) -> None:
+        """Take up a run from its events, by running it again.
+
+        Raises InputError if the events are of another run, PolicyError if it comes out differently.
+        """
+        kept = list(events)
+        if not kept or kept[0] != self.events[0]:
+            raise InputError("these events are of a gate with other settings, levels or host; give those it was opened with")
+        check_order(kept)
+        units = [event.episode for event in kept if isinstance(event, UnitCounted)]
+        self.advance(max(units, default=0))
+        if len(self.events) < len(kept):
+            self._look_if_due()
+        check_complete(kept, self.events)
+        self._untold = self.events[len(kept) :]

@@ -1,0 +1,245 @@
+"""The folder of a run: its events, one line each, are all that is needed to resume it.
+
+A folder holds `settings.json`, `problem.yaml` and `events.jsonl`; when the run is done also `log.parquet`, `policies/LEVEL/`
+and `summary.json`. `problem-others.yaml`, where it differs, is the problem for candidates that the gate did not test.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from aegis.agents import LOG_FILE, SUMMARY_FILE, claim_folder, identity_digest
+from aegis.errors import AegisError, InputError, OutputError, SettingError
+from aegis.files import folder_lock, json_digest, write_text
+from aegis.handover.events import Event, Flipped, GateOpened, OperatorAction, event_from_plain, event_to_plain
+from aegis.handover.plant_runner import Handover
+from aegis.handover.risk_budget import plant_digest, record_gate
+from aegis.handover.run_summary import summarise_run
+from aegis.logs import write_log
+from aegis.policies import Legacy, known_incumbent, save_policy
+from aegis.problem import (
+    Batch,
+    EpisodeFingerprints,
+    Incumbent,
+    Level,
+    Policy,
+    Problem,
+    TraceCollector,
+    concat,
+    content_digest,
+    episode_hashes,
+    path_digest,
+    save_problem,
+)
+from aegis.version import __version__
+
+OTHERS_FILE = "problem-others.yaml"
+
+
+def problem_as_logged(
+    problem: Problem, handed: Collection[str], legacy: Mapping[str, Incumbent] | None = None, time: str | None = None
+) -> Problem:
+    """Return the problem of a gate without what its log does not keep. handed: levels at which not only the legacy has decided.
+
+    What the problem promises of incumbent and legacy (`epsilon`, `max_ratio`, `max_product`) does not hold of other policies.
+    legacy: by level, where a log holds what the legacy would have done: that is the incumbent where none is stated, not the
+    average of legacy and agents. time: a column that tells the order of episodes, for a problem without a time.
+    """
+    if not handed:
+        return problem
+    levels = tuple(
+        _unpromised(level, (legacy or {}).get(level.name)) if level.name in handed else level for level in problem.levels
+    )
+    return replace(problem, levels=levels, time=problem.time or time)
+
+
+def run_problem_as_logged(problem: Problem, legacy: Policy, handed: Collection[str], batch: Batch) -> Problem:
+    """Return the problem of the log of a run: gains are over the incumbent that its gate compared with, if that is known."""
+    rules = legacy.rules if isinstance(legacy, Legacy) else {}
+    known = {name: Incumbent(policy=rule.describe()) for name, rule in rules.items()}
+    numbered = len(problem.episode) == 1 and batch.episode.dtype.kind in "iu"
+    counted = numbered and bool((batch.episode[1:] > batch.episode[:-1]).all())
+    return problem_as_logged(known_incumbent(problem, legacy), handed, known, problem.episode[0] if counted else None)
+
+
+def _unpromised(level: Level, legacy: Incumbent | None) -> Level:
+    own = level.comparator
+    if own is None or own.logged:
+        return level if legacy is None else replace(level, incumbent=legacy)
+    if level.incumbent is None:  # the action that the log says was meant
+        return level
+    return replace(level, incumbent=replace(own, epsilon=None, max_ratio=None, max_product=None))
+
+
+EVENTS_FILE, POLICIES_FOLDER = "events.jsonl", "policies"
+
+Watch = Callable[[Sequence[Event]], None]
+
+
+def run_in_folder(
+    folder: str | Path,
+    handover: Handover,
+    episodes: int,
+    about: dict[str, Any] | None = None,
+    watch: Watch | None = None,
+    said: Sequence[OperatorAction] = (),
+    ledger: str | Path | None = None,
+) -> dict[str, Any]:
+    """Run a gate with everything kept in `folder`, going on where an earlier, interrupted run of the same settings stopped.
+
+    about: plain data about the run, stored and compared on resuming; more episodes than before go on with it, fewer change
+    nothing. watch: gets the events of every block. said: what an operator says before it goes on; what an operator says through
+    `handover.say` in between is kept as well. ledger: the folder in which gates are counted, AEGIS_LEDGER or the user's own
+    if None. Nothing else is written before the run was taken up and every word was taken.
+    Returns the summary.
+    Raises OutputError if the folder holds another run or another process writes into it, InputError if its events are damaged,
+    or are not those of this run when it is run again.
+    """
+    place = Path(folder)
+    path = place / EVENTS_FILE
+    if said and not hasattr(handover, "say"):
+        raise SettingError("this gate takes no word of an operator; use the gate 'challenger'")
+    if said and not path.exists():
+        raise InputError(f"an operator speaks of a run that is kept, and there is none in {place}; run it first")
+    with folder_lock(place):
+        claim_folder(place, _settings(handover, episodes, about or {}), handover.problem)
+        count_gate(handover, about or {}, ledger)
+        kept, whole = _read(path)
+        _restore_run(path, handover, kept)
+        if kept and watch is not None:
+            watch(())  # from here on it goes on
+        for word in said:
+            handover.say(word)
+        if kept and not said and episodes < handover.state.episode:
+            return summarise_run(handover)
+        _cut(path, whole)
+        written = len(kept)
+
+        def keep(events: Sequence[Event]) -> None:
+            nonlocal written
+            if len(handover.events) == written:
+                return
+            _append(path, handover.events[written:])  # with what an operator said in between
+            written = len(handover.events)
+            if watch is not None:
+                watch(events)
+
+        keep(handover.events[written:])
+        handover.advance(episodes, keep)
+        return _finish(place, handover)
+
+
+def count_gate(handover: Handover, about: dict[str, Any], ledger: str | Path | None = None) -> None:
+    """Write a gate down before its first episode, and note in `handover.counted` which one of its plant it is.
+
+    about: plain data that names plant and legacy. A gate that is no certificate promises nothing and is not counted.
+    """
+    if not getattr(handover, "certificate", True):
+        return
+    own = {**about, "seed": handover.seed, "gate settings": handover.settings.plain(), "host": handover.host.name}
+    plant = plant_digest(handover.problem, about)
+    handover.counted = record_gate(plant, json_digest(own), handover.settings.delta, ledger)
+
+
+def read_events(path: Path) -> list[Event]:
+    """Return the events in a file, without a last line that was not written to its end. InputError if one is damaged."""
+    return _read(path)[0]
+
+
+def _read(path: Path) -> tuple[list[Event], int]:
+    """Return the events in a file, and how many bytes their lines have."""
+    if not path.exists():
+        return [], 0
+    text = path.read_bytes()
+    whole = text[: text.rfind(b"\n") + 1]
+    found = []
+    for number, line in enumerate(whole.splitlines(), start=1):
+        try:
+            found.append(event_from_plain(json.loads(line)))
+        except (ValueError, AegisError) as error:
+            raise InputError(
+                f"{path}, line {number}: not an event of a gate ({error}); restore the file or start anew"
+            ) from error
+    if found and not isinstance(found[0], GateOpened):
+        raise InputError(f"{path}, line 1: the events of a gate begin with 'opened', found '{found[0].kind}'")
+    return found, len(whole)
+
+
+def _restore_run(path: Path, handover: Handover, kept: list[Event]) -> None:
+    """Run a kept run again; what a write that was broken off has lost of its last episode comes about again."""
+    if not kept:
+        return
+    try:
+        handover.restore(kept)
+    except InputError as error:
+        raise type(error)(f"{path}: {error}") from error
+
+
+def _cut(path: Path, whole: int) -> None:
+    """Cut a last line that was not written to its end off a file."""
+    if path.exists() and path.stat().st_size > whole:
+        with path.open("rb+") as file:
+            file.truncate(whole)
+
+
+def _append(path: Path, events: Sequence[Event]) -> None:
+    """Add events to the file and wait until they are on the disk."""
+    lines = "".join(json.dumps(event_to_plain(event), allow_nan=False) + "\n" for event in events)
+    try:
+        with path.open("ab") as file:
+            file.write(lines.encode("utf-8"))
+            file.flush()
+            os.fsync(file.fileno())
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror or error}; what was written before is kept") from error
+
+
+def _settings(handover: Handover, episodes: int, about: dict[str, Any]) -> dict[str, Any]:
+    return {
+        **about,
+        "seed": handover.seed,
+        "gate": handover.settings.plain(),
+        "host": handover.host.name,
+        "identity": {
+            "plant": identity_digest(handover.plant),
+            "legacy": identity_digest(handover.legacy),
+            "host": identity_digest(handover.host),
+        },
+        "aegis": __version__,
+    }
+
+
+def episode_fingerprints(problem: Problem, batch: Batch) -> dict[str, Any]:
+    """Return what was seen: no episode of it certifies policies learned from it, whatever the log is called then."""
+    tracing = TraceCollector(path_digest(problem))
+    tracing.add(batch)
+    return {
+        **EpisodeFingerprints.among([episode_hashes(batch)], content_digest(problem)).plain(),
+        "traces": tracing.done().plain(),
+    }
+
+
+def _finish(place: Path, handover: Handover) -> dict[str, Any]:
+    whole = concat(list(handover.batches))
+    write_log(whole, handover.problem, place / LOG_FILE)
+    seen = episode_fingerprints(handover.problem, whole)
+    for level in handover.problem.names:
+        if level not in handover.deployed and (place / POLICIES_FOLDER / level).is_dir():
+            shutil.rmtree(place / POLICIES_FOLDER / level)  # an operator gave it back
+    for level, policy in handover.deployed.items():
+        held = handover.state.at(level)
+        record = {"kind": "handover", "scope": [level], "won": None if held is None else held.challenge, "fingerprints": seen}
+        save_policy(policy, place / POLICIES_FOLDER / level, record)
+    handed = {event.level for event in handover.events if isinstance(event, Flipped)}
+    written = run_problem_as_logged(handover.problem, handover.legacy, handed, whole)
+    if written != handover.problem:
+        save_problem(written, place / OTHERS_FILE)
+    found = summarise_run(handover)
+    write_text(place / SUMMARY_FILE, json.dumps(found, indent=2, allow_nan=False) + "\n")
+    return found

@@ -1,0 +1,196 @@
+"""The columns that a problem needs from a log: the role of each, and what it may hold."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from aegis.errors import LogError, did_you_mean
+from aegis.problem import Level, Problem, Value, Variable
+
+Role = Literal[
+    "episode",
+    "cluster",
+    "time",
+    "decision",
+    "context",
+    "action",
+    "available",
+    "propensity",
+    "base",
+    "incumbent",
+    "outcome",
+    "reward",
+    "closed",
+    "guard",
+    "extra",
+]
+ColumnKind = Literal["key", "time", "number", "category", "flag", "any"]
+
+# What other tools call the probability of the logged action.
+PROPENSITY_NAMES = ("pscore", "action_prob", "probability", "propensity", "prob", "p")
+KNOWN_POLICIES = ("uniform",)
+
+_WORDS: dict[str, str] = {
+    "episode": "episode id",
+    "decision": "decision id",
+    "available": "action mask",
+    "base": "base action",
+    "incumbent": "probability of the incumbent",
+    "closed": "flag that closes the reward",
+    "guard": "guard column",
+    "extra": "extra column",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of the log in one role; a column may have several roles.
+
+    kind: `key` (text, whole numbers or dates, told apart but not counted with), `time` (the same or any number),
+    `number`, `category` (one of `values`), `flag` (true or false), `any` (carried as found). optional: may be empty. positive:
+    a propensity of the action taken, which is never 0. density: it is per unit of the action, and may exceed 1. limits: the
+    smallest and the largest number that is allowed.
+    """
+
+    name: str
+    role: Role
+    kind: ColumnKind
+    level: str | None = None
+    values: tuple[Value, ...] = ()
+    optional: bool = False
+    positive: bool = False
+    density: bool = False
+    limits: tuple[float, float] | None = None
+
+    @property
+    def key(self) -> str:
+        """Return the name under which the converted column is kept, different for each role."""
+        return column_key(self.role, self.name, self.level)
+
+    @property
+    def repeated(self) -> bool:
+        """Whether the column holds few values many times over, if it holds text."""
+        return self.kind == "category" or self.role in ("episode", "decision", "cluster")
+
+    @property
+    def what(self) -> str:
+        """Return the role in words, for messages."""
+        named = _WORDS.get(self.role, self.role)
+        return named if self.level is None else f"{named} of level '{self.level}'"
+
+
+def column_key(role: Role, name: str, level: str | None = None) -> str:
+    """Return `Column.key` without building the column."""
+    return f"{role}/{level or ''}/{name}"
+
+
+def required_columns(problem: Problem, extra: Iterable[str] = ()) -> tuple[Column, ...]:
+    """Return every column that reading a log of this problem needs, each role once, and the `extra` ones.
+
+    Raises LogError for a propensity that the log does not hold and that is not known by name.
+    """
+    found = [Column(name, "episode", "key") for name in problem.episode]
+    found += [Column(name, "cluster", "key") for name in problem.cluster_columns]
+    if problem.time is not None:
+        found.append(Column(problem.time, "time", "time"))
+    for level in problem.levels:
+        found += level_columns(level)
+    if problem.outcome is not None:
+        found += _variable_columns(problem.outcome, "outcome", None, optional=True)
+    found.append(Column(problem.reward.column, "reward", "number", optional=True))
+    if problem.reward.closed is not None:
+        found.append(Column(problem.reward.closed, "closed", "flag"))
+    found += [Column(guard.column, "guard", "number", optional=True) for guard in problem.guards]
+    further = (extra,) if isinstance(extra, str) else extra
+    found += [Column(name, "extra", "any", optional=True) for name in further]
+    return tuple({column.key: column for column in found}.values())
+
+
+def duplicate_column_error(file: str, name: str, names: Sequence[str]) -> LogError:
+    """Return the error about a name that several columns have; the caller raises it."""
+    if name:
+        return LogError(f"{file}: the column '{name}' is there twice; rename or remove one of the two")
+    blank, first = names.count(""), next(iter(names))
+    return LogError(
+        f"{file}: {blank} of {len(names)} columns have no name (the first is '{first}'); the header is the first line: remove "
+        "what stands above it, or give every column a name"
+    )
+
+
+def check_columns_present(columns: Iterable[Column], names: Iterable[str], file: str, dialect: str = "") -> None:
+    """Raise LogError, listing all that is missing and what may have been meant, unless `names` has every column once.
+
+    dialect: how the file was read, in words, which may be why.
+    """
+    present = list(names)
+    wanted = {column.name: column for column in reversed(tuple(columns))}
+    twice = sorted({name for name in wanted if present.count(name) > 1})
+    if twice:
+        raise duplicate_column_error(file, twice[0], present)
+    missing = [column for column in reversed(wanted.values()) if column.name not in present]
+    if not missing:
+        return
+    lines = [f"'{column.name}' ({column.what}){_offer(column, present, wanted)}" for column in missing]
+    many = f"{len(missing)} columns are" if len(missing) > 1 else "a column is"
+    read = f" (read as text {dialect})" if dialect else ""
+    raise LogError(f"{file}: {many} missing: {'; '.join(lines)}. {_listing(present)}{read}")
+
+
+def level_columns(level: Level) -> list[Column]:
+    """Return every column that one level needs from a log."""
+    name, values = level.name, level.actions.values
+    found = [] if level.decision is None else [Column(level.decision, "decision", "key", name)]
+    for variable in level.context:
+        found += _variable_columns(variable, "context", name)
+    if level.actions.continuous:
+        found.append(Column(level.actions.column, "action", "number", name, limits=level.actions.limits))
+    else:
+        found.append(Column(level.actions.column, "action", "category", name, values))
+    found += [Column(column, "available", "flag", name) for column in level.available]
+    given, own = level.propensity, level.comparator
+    if own is not None and own.base is not None:
+        found.append(Column(own.base, "base", "category", name, values))
+    if own is not None:
+        found += [Column(column, "incumbent", "number", name) for column in own.columns]
+    if given is None:
+        return found
+    if given.policy is not None and given.policy not in KNOWN_POLICIES:
+        raise LogError(
+            f"level '{name}': the propensities of the policy '{given.policy}' are not known"
+            f"{did_you_mean(given.policy, KNOWN_POLICIES)}; known: {', '.join(KNOWN_POLICIES)}. Log the probability of the action "
+            "taken and name it under propensity 'column'"
+        )
+    if given.base is not None and (own is None or own.base != given.base):
+        found.append(Column(given.base, "base", "category", name, values))
+    if given.column is not None:
+        return [*found, Column(given.column, "propensity", "number", name, positive=True, density=given.density)]
+    return found + [Column(column, "propensity", "number", name) for column in given.columns]
+
+
+def _variable_columns(variable: Variable, role: Role, level: str | None, optional: bool = False) -> list[Column]:
+    kind: ColumnKind = "category" if variable.kind == "categorical" else "number"
+    return [Column(column, role, kind, level, variable.values, optional) for column in variable.columns]
+
+
+def _offer(column: Column, present: list[str], wanted: Iterable[str]) -> str:
+    """Say which present column may have been meant; not one that the problem already uses."""
+    free = [name for name in present if name not in set(wanted)]
+    known = [name for name in free if name.lower() in PROPENSITY_NAMES] if column.role == "propensity" else []
+    if known:
+        return f", perhaps '{known[0]}', as other tools call it"
+    close = did_you_mean(column.name, free)
+    if column.role == "episode" and not close:
+        return (
+            ", which tells independent units apart: name one that is there, or write 'episode: row' if each row is a unit of "
+            "its own"
+        )
+    return close
+
+
+def _listing(present: list[str], most: int = 40) -> str:
+    if len(present) == 1:
+        return f"The file has one column, {present[0]!r}; fields are separated by commas, semicolons, tabs or vertical bars"
+    shown = ", ".join(present[:most])
+    return f"The file has: {shown}{f' and {len(present) - most} more' if len(present) > most else ''}"

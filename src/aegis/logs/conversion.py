@@ -1,0 +1,257 @@
+"""Conversion of a file's columns to one type per role, checked entry by entry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from aegis.logs.column_values import (
+    POINT,
+    TEXT_TYPE,
+    all_numeric,
+    blank_missing_words,
+    can_parse,
+    decode_column,
+    find_unreadable,
+    is_text,
+    match_values,
+    number_hint,
+    parse_text,
+    suggest_values,
+)
+from aegis.logs.columns import Column
+from aegis.logs.findings import Findings, show_value
+from aegis.logs.ids import one_dictionary
+from aegis.logs.propensities import check_density, check_probability_range, check_within_limits
+from aegis.problem import AnyArray, Array, RowOrigins
+
+# The names of two further columns of a converted table; those of `Column.key` contain a slash.
+FILE, ROW = "file", "row"
+
+
+_MISSING = {
+    "context": "fill in what the controller saw, or make the variable categorical with a value that stands for missing",
+    "propensity": "log the probability with which the behaviour policy chose the action; it cannot be guessed",
+    "action": "every row is a decision and needs its action",
+    "episode": "every row belongs to an episode; give it an id",
+    "closed": "write true where the reward is final (also if it will stay missing), false where it is still awaited",
+}
+
+_MOST_LISTED = 12  # categories that a message lists
+
+_NOT_FINITE = {
+    "context": "a context is a finite number; fill in what the controller saw",
+    "propensity": "a propensity is a number above 0 and at most 1; log the probability the behaviour policy used",
+    "reward": "a reward is a finite number; leave the field empty (null) if it was not observed",
+}
+
+
+def convert_table(
+    raw: pa.Table,
+    columns: Iterable[Column],
+    types: Mapping[str, pa.DataType],
+    places: RowOrigins,
+    decimals: Mapping[str, str] | None = None,
+) -> pa.Table:
+    """Return a table with one column per role, by `Column.key`, and the columns FILE and ROW.
+
+    number: float64, finite. category: int32 codes. flag: bool. key, time, any: the type in `types`, by key; text that is
+    `repeated` as a dictionary, ids of episodes only if they come so. Only optional columns have nulls. decimals: the mark of
+    columns of text, a point where none is given. Raises LogError that names file, row, column and what was found, for the
+    first row of each kind.
+    """
+    findings = Findings(places)
+    marks = decimals or {}
+    done: dict[str, pa.Array | pa.ChunkedArray] = {}
+    for column in columns:
+        if column.role == "episode" and _kept(raw[column.name], types[column.key]):
+            done[column.key] = raw[column.name]
+            continue
+        found = encode_column(raw[column.name]) if column.repeated else decode_column(raw[column.name])
+        entries = _Entries(found, column, findings, marks.get(column.name, POINT))
+        done[column.key] = _CONVERTERS[column.kind](entries, types)
+    findings.settle()
+    done[FILE], done[ROW] = pa.array(places.file, pa.int32()), pa.array(places.row, pa.int64())
+    return pa.table(done)
+
+
+def encode_column(column: pa.ChunkedArray) -> pa.Array:
+    """Return a column as `plain` does, but text that is dictionary-encoded as one dictionary of text."""
+    if not (pa.types.is_dictionary(column.type) and is_text(column.type.value_type)):
+        return decode_column(column)
+    found = one_dictionary(column)
+    if found.dictionary.type == TEXT_TYPE:
+        return found
+    return pa.DictionaryArray.from_arrays(found.indices, found.dictionary.cast(TEXT_TYPE))
+
+
+@dataclass(frozen=True, slots=True)
+class _Entries:
+    """One column of a block, in one role, as it was found."""
+
+    found: pa.Array
+    column: Column
+    findings: Findings
+    decimal: str
+
+    def cast(self, kind: pa.DataType, needed: str) -> pa.Array | None:
+        """Return the entries as `kind`, reading text if they are text; None, with a finding, if some do not fit."""
+
+        def convert_all(part: pa.Array) -> pa.Array:
+            if part.type == kind:
+                return part
+            if part.type == TEXT_TYPE:
+                return parse_text(part, kind, self.decimal)
+            if pa.types.is_boolean(kind):
+                return _zero_or_one(part)
+            if pa.types.is_temporal(part.type) and not (pa.types.is_temporal(kind) or kind == TEXT_TYPE):
+                raise pa.ArrowInvalid("a date is not a number")
+            # Whole numbers beyond 2^53 lose digits as float64; as contexts or rewards that is round-off, not an error.
+            return pc.cast(part, kind, safe=not pa.types.is_floating(kind))
+
+        def text(index: int) -> str:
+            value = self.found[index].as_py()
+            said = f"found {show_value(value)} ({_kind_name(self.found.type)}) as {self.column.what}; {needed}"
+            if not (pa.types.is_floating(kind) and isinstance(value, str)):
+                return said
+            mend = number_hint(value, self.decimal)
+            return said + (mend or self._categories() if self.column.role in ("context", "outcome") else mend)
+
+        try:
+            return convert_all(self.found)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # a bad value, or a type for which Arrow has no such cast
+            wrong, more = find_unreadable(self.found, convert_all)
+            self.findings.add(wrong, self.column.name, text, more)
+            return None
+
+    def _categories(self) -> str:
+        """Say how a column of categories is declared, with the values here if they are few; empty if some are numbers."""
+        texts = sorted({value.as_py() for value in pc.unique(self.found) if value.is_valid})
+        if any(can_parse(pa.array([text], TEXT_TYPE), pa.float64(), self.decimal) for text in texts[:1000]):
+            return ""
+        values = ", ".join(map(str, texts)) if len(texts) <= _MOST_LISTED else f"{texts[0]}, {texts[1]}, ..."
+        return (
+            f". If '{self.column.name}' holds categories, list every value that may occur in the problem file: "
+            f"{{column: {self.column.name}, values: [{values}]}}"
+        )
+
+    def refuse_missing(self, values: pa.Array) -> None:
+        """Note a missing entry unless the column may have some."""
+        if self.column.optional or not values.null_count:
+            return
+        advice = _MISSING.get(self.column.role, "every row needs it; fill it in")
+        said = f"the {self.column.what} is missing (null); {advice}"
+        self.findings.add(np.flatnonzero(~_present(values)), self.column.name, lambda _: said)
+
+    def refuse_infinite(self, numbers: pa.Array) -> None:
+        """Note numbers that are not finite."""
+        values = (numbers.fill_null(0.0) if numbers.null_count else numbers).to_numpy(zero_copy_only=False)
+        with np.errstate(all="ignore"):
+            if np.isfinite(values.sum()):
+                return
+        wrong = np.flatnonzero(~np.isfinite(values))
+        if wrong.size:
+            default = "a finite number is needed" + (", or an empty field" if self.column.optional else "")
+            advice = _NOT_FINITE.get(self.column.role, default)
+            what = self.column.what
+            self.findings.add(wrong, self.column.name, lambda index: f"found {values[index]} as {what}; {advice}")
+
+
+def _number(entries: _Entries, types: Mapping[str, pa.DataType]) -> pa.Array | None:
+    numbers = entries.cast(pa.float64(), "a number is needed")
+    if numbers is None:
+        return None
+    entries.refuse_missing(numbers)
+    entries.refuse_infinite(numbers)
+    column = entries.column
+    if column.role in ("propensity", "incumbent"):
+        # What is missing or not finite has been noted; 1 stands in for it here.
+        values = _known(entries, numbers, 1.0)
+        if column.density:
+            check_density(column.name, values, entries.findings.add)
+        else:
+            check_probability_range(column.name, values, entries.findings.add, column.positive)
+    elif column.limits is not None:
+        check_within_limits(column.name, _known(entries, numbers, column.limits[0]), column.limits, entries.findings.add)
+    return numbers
+
+
+def _known(entries: _Entries, numbers: pa.Array, instead: float) -> Array:
+    """Return the numbers with something else in place of those that are missing or not finite."""
+    values = (numbers.fill_null(instead) if numbers.null_count else numbers).to_numpy(zero_copy_only=False)
+    return np.where(np.isfinite(values), values, instead) if entries.findings else values
+
+
+def _category(entries: _Entries, types: Mapping[str, pa.DataType]) -> pa.Array | None:
+    column = entries.column
+    found = entries.found
+    if all_numeric(column.values) and _kind_name(found.type) == "text":
+        found = blank_missing_words(decode_column(pa.chunked_array([found])))  # these may be missing in words
+    entries.refuse_missing(found)
+    codes = match_values(found, column.values, entries.decimal)
+    unknown = np.flatnonzero((codes < 0) & _present(found)) if codes.min(initial=0) < 0 else codes[:0]
+    if unknown.size:
+
+        def text(index: int) -> str:
+            value = found[index].as_py()
+            return f"found {show_value(value)}, which is not a known {column.what}; {suggest_values(value, column.values)}"
+
+        entries.findings.add(unknown, column.name, text)
+        return None
+    return pa.array(codes, pa.int32(), mask=codes < 0 if found.null_count else None)
+
+
+def _flag(entries: _Entries, types: Mapping[str, pa.DataType]) -> pa.Array | None:
+    flags = entries.cast(pa.bool_(), "true or false (or 1 or 0) is needed")
+    if flags is not None:
+        entries.refuse_missing(flags)
+    return flags
+
+
+def _as_typed(entries: _Entries, types: Mapping[str, pa.DataType]) -> pa.Array | None:
+    kind = types[entries.column.key]
+    needed = "ids are text, whole numbers or dates" if entries.column.kind == "key" else f"the column holds {kind} elsewhere"
+    cast = entries.found if kind == TEXT_TYPE and pa.types.is_dictionary(entries.found.type) else entries.cast(kind, needed)
+    if cast is None:
+        return None
+    entries.refuse_missing(cast)
+    if entries.column.repeated and entries.column.role != "episode" and cast.type == TEXT_TYPE:
+        return cast.dictionary_encode()
+    if entries.column.kind == "time" and pa.types.is_floating(kind):
+        entries.refuse_infinite(cast)
+    return cast
+
+
+def _zero_or_one(part: pa.Array) -> pa.Array:
+    numbers = pc.cast(part, pa.float64(), safe=False)
+    ones = pc.equal(numbers, 1.0)
+    if pc.all(pc.or_(ones, pc.equal(numbers, 0.0))).as_py() is False:
+        raise pa.ArrowInvalid("neither 0 nor 1")
+    return ones
+
+
+def _kind_name(kind: pa.DataType) -> str:
+    return "text" if TEXT_TYPE in (kind, getattr(kind, "value_type", None)) else str(kind)
+
+
+def _present(values: pa.Array) -> AnyArray:
+    return values.is_valid().to_numpy(zero_copy_only=False)
+
+
+_CONVERTERS: dict[str, Callable[[_Entries, Mapping[str, pa.DataType]], pa.Array | None]] = {
+    "number": _number,
+    "category": _category,
+    "flag": _flag,
+    "key": _as_typed,
+    "time": _as_typed,
+    "any": _as_typed,
+}
+
+
+def _kept(column: pa.ChunkedArray, kind: pa.DataType) -> bool:
+    """Say whether ids can stay as they come: text in dictionaries, every block with its own, and none missing."""
+    return kind == TEXT_TYPE and pa.types.is_dictionary(column.type) and is_text(column.type.value_type) and not column.null_count

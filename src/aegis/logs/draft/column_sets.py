@@ -1,0 +1,258 @@
+"""Sets of columns with one column per action, such as `p_dose_0, p_dose_1` or `can_low, can_high`: probabilities and masks.
+
+Where some actions were never taken, the log tells which values counted columns stand for: with the true assignment the
+actions taken are, on average, likelier than with any other (Gibbs' inequality).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from aegis.logs.column_values import match_values
+from aegis.logs.draft.column_profile import CodeArray, ColumnProfile, LogProfile, stack_numbers
+from aegis.logs.draft.guesses import ActionGuess
+from aegis.logs.draft.vocabulary import MASK_WORDS, name_words, without_words
+from aegis.problem import Array, Value
+
+_LONGEST = 1000  # columns of one set
+
+_WRITTEN = re.compile(r"(?<![0-9.,])([-+−]?)([0-9]+(?:[.,_][0-9]+)?)(?![0-9.,])")
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSet:
+    """columns: one per entry of `values`, in that order. head, tail: what stands around the label. by: the label is the value
+    itself or its place among the values, counted from 0 or from 1."""  # fmt: skip
+
+    columns: tuple[str, ...]
+    values: tuple[Value, ...]
+    head: str
+    tail: str
+    by: Literal["value", "place"]
+
+    @property
+    def stem(self) -> tuple[str, ...]:
+        """Return the words around the label."""
+        return (*name_words(self.head), *name_words(self.tail))
+
+
+def find_column_sets(values: Sequence[Value], names: Iterable[str], places: bool = True) -> Iterator[ColumnSet]:
+    """Yield the sets of columns that name every one of `values` (ascending), by value first, then by place if `places`."""
+    known = _by_lower_case(names)
+    seen: set[tuple[str, ...]] = set()
+    for found in itertools.chain(_by_text(values, known), _by_number(values, known), _by_place(values, known) if places else ()):
+        if found.columns not in seen:
+            seen.add(found.columns)
+            yield found
+
+
+def widen_column_set(found: ColumnSet, names: Iterable[str]) -> ColumnSet | None:
+    """Return the set with further columns of the same pattern, for actions that were never taken; None if there are none.
+
+    Columns that are merely counted do not say which values they stand for: `values` is then empty, and `alignment` may find them.
+    """
+    inside = {}
+    for lower, name in _by_lower_case(names).items():
+        if lower.startswith(found.head) and lower.endswith(found.tail) and len(lower) > len(found.head) + len(found.tail):
+            inside[name[len(found.head) : len(name) - len(found.tail)]] = name
+    if len(inside) <= len(found.columns) or len(inside) > _LONGEST:
+        return None
+    counted = sorted(int(label) for label in inside if label.isdecimal())
+    if counted in (list(range(len(inside))), list(range(1, len(inside) + 1))):
+        columns = tuple(inside[label] for label in sorted(inside, key=int))
+        return ColumnSet(columns, (), found.head, found.tail, "place")
+    if found.by == "place":
+        return None
+    numeric = all(not isinstance(value, str | bool) for value in found.values)
+    known = dict(zip(found.columns, found.values, strict=True))
+    values: dict[Value, str] = {}
+    for label, name in inside.items():
+        value = known.get(name, _number(label) if numeric else label)
+        if value is None or value in values:
+            return None
+        values[value] = name
+    ordered = sorted(values) if numeric else list(values)
+    return ColumnSet(tuple(values[value] for value in ordered), tuple(ordered), found.head, found.tail, "value")
+
+
+def _by_text(values: Sequence[Value], known: Mapping[str, str]) -> Iterator[ColumnSet]:
+    """Yield the sets whose labels are the values as they are written, blanks and points perhaps as underscores."""
+    texts = [str(value).lower() for value in values]
+    short = [f"{value:g}" if isinstance(value, float) else text for value, text in zip(values, texts, strict=True)]
+    variants = [texts, short]
+    for variant in (texts, short):
+        variants.append([text.replace(".", "_") for text in variant])
+        variants.append([text.replace(" ", "_") for text in variant])
+    if all(isinstance(value, bool) for value in values):
+        variants.append([str(int(value)) for value in values])
+    for labels in variants:
+        if len(set(labels)) == len(labels) and all(labels):
+            yield from _with_labels(values, labels, known, "value")
+
+
+def _by_number(values: Sequence[Value], known: Mapping[str, str]) -> Iterator[ColumnSet]:
+    """Yield the sets whose labels are the values, however these numbers are written: `p_0,5` and `p_0.50` are both of 0.5."""
+    if any(isinstance(value, str | bool) for value in values):
+        return
+    sets: dict[tuple[str, str], dict[float, str]] = {}
+    for lower, name in known.items():
+        for found in _WRITTEN.finditer(lower):
+            for sign in {"", found[1]}:  # the hyphen of `p-0,5` may be a minus, or only stand between
+                number = _number(sign + found[2])
+                head = lower[: found.start() if sign else found.start(2)]
+                if number is not None:
+                    sets.setdefault((head, lower[found.end() :]), {}).setdefault(float(number), name)
+    for (head, tail), labels in sets.items():
+        columns = tuple(labels.get(float(value), "") for value in values)
+        if all(columns):
+            yield ColumnSet(columns, tuple(values), head, tail, "value")
+
+
+def _by_place(values: Sequence[Value], known: Mapping[str, str]) -> Iterator[ColumnSet]:
+    """Yield the sets that are counted from 0 or from 1; labels have no order, so that it is not for us to say which is which."""
+    if all(not isinstance(value, str | bool) for value in values):
+        for first in (0, 1):
+            yield from _with_labels(values, [str(first + place) for place in range(len(values))], known, "place")
+
+
+def _with_labels(
+    values: Sequence[Value], labels: Sequence[str], known: Mapping[str, str], by: Literal["value", "place"]
+) -> Iterator[ColumnSet]:
+    for name in known:
+        for head, tail in _around(name, labels[0]):
+            columns = tuple(known.get(f"{head}{label}{tail}", "") for label in labels)
+            if all(columns):
+                yield ColumnSet(columns, tuple(values), head, tail, by)
+
+
+def _around(name: str, label: str) -> Iterator[tuple[str, str]]:
+    """Yield what stands before and after each occurrence of a label that is not part of a longer word or number."""
+    start = name.find(label)
+    while start >= 0:
+        head, tail = name[:start], name[start + len(label) :]
+        if not (_joined(head[-1:], label[0]) or _joined(label[-1], tail[:1])):
+            yield head, tail
+        start = name.find(label, start + 1)
+
+
+def _joined(left: str, right: str) -> bool:
+    return (left.isdigit() and right.isdigit()) or (left.isalpha() and right.isalpha())
+
+
+def _by_lower_case(names: Iterable[str]) -> dict[str, str]:
+    """Return names by their lower case; of two that differ in case only, the first."""
+    found: dict[str, str] = {}
+    for name in names:
+        if len(name.lower()) == len(name):  # positions in the one are positions in the other
+            found.setdefault(name.lower(), name)
+    return found
+
+
+def _number(label: str) -> Value | None:
+    """Return the number that a label stands for, with a point, a comma or an underscore before its decimals."""
+    try:
+        number = float(re.sub("[_,]", ".", label.replace("\N{MINUS SIGN}", "-")))
+    except ValueError:
+        return None
+    if not math.isfinite(number):
+        return None
+    return int(number) if number.is_integer() else number
+
+
+_CLEAR = 6.0  # how much larger the log-likelihood of the best assignment must be than that of the next: 400 to 1
+
+_REPEATED = 50  # rows over which a decision may be repeated, where the distribution does not tell decisions apart
+
+_FINER = (1, 2, 3)  # the grid may have so many points between two neighbours that were taken
+
+
+def align_values(look: ColumnProfile, chances: Array) -> tuple[Value, ...] | None:
+    """Return the values of the actions, one per column of `chances` `[n, A]`; None if the log does not tell.
+
+    The values are points of an even grid on which those of the column `look` lie; what is sought is where on it they lie.
+    """
+    if look.kind != "number" or look.count < 2:
+        return None
+    values = np.asarray(look.values, dtype=np.float64)
+    ascending = np.argsort(np.argsort(look.distinct.to_numpy(zero_copy_only=False)))
+    codes = ascending[look.codes].astype(np.int64)
+    different = _different(codes, chances)
+    scored: list[tuple[float, float, tuple[Value, ...]]] = []
+    for places, grid in _assignments(values, chances.shape[1], look.whole):
+        with np.errstate(divide="ignore"):
+            each = np.log(chances[np.arange(codes.size), places[codes]])
+        scored.append((float(each.sum()), float(each[different].sum()), grid))
+    best, *others = sorted(scored, key=lambda entry: -entry[0]) or [(-np.inf, 0.0, ())]
+    if not np.isfinite(best[0]):
+        return None
+    clear = all(best[0] - other[0] > _CLEAR * _REPEATED or best[1] - other[1] > _CLEAR for other in others)
+    return best[2] if clear else None
+
+
+def _assignments(values: Array, count: int, whole: bool) -> Iterator[tuple[CodeArray, tuple[Value, ...]]]:
+    """Yield for each grid of `count` points the places of the values on it, and its points."""
+    for finer in _FINER:
+        step = float(np.diff(values).min()) / finer
+        places = np.rint((values - values[0]) / step).astype(np.int64)
+        uneven = np.any(np.abs(values[0] + places * step - values) > 1e-9 * (values[-1] - values[0]))
+        if uneven or (whole and not step.is_integer()):
+            continue
+        for before in range(count - int(places[-1])):
+            points = values[0] + (np.arange(count) - before) * step
+            yield places + before, tuple(_tidy(float(point), whole) for point in points)
+
+
+def _tidy(point: float, whole: bool) -> Value:
+    """Return a point without the digits that rounding left behind."""
+    return round(point) if whole else float(f"{point:.12g}") + 0.0
+
+
+def _different(codes: CodeArray, chances: Array) -> CodeArray:
+    """Return one row of each pair of action and distribution: rows may repeat a decision of an outer level."""
+    # A fixed direction in which no two distributions that occur look the same, but for coincidence.
+    mixed = chances @ np.sqrt(np.arange(2, chances.shape[1] + 2))
+    return np.unique(np.column_stack([codes, mixed]), axis=0, return_index=True)[1].astype(np.int64)
+
+
+def add_mask(guess: ActionGuess, sheet: LogProfile, used: Collection[str]) -> ActionGuess:
+    """Return the guess with its mask, if there are columns that are named and behave like one."""
+    pool = [look.name for look in sheet.but(used) if _flags(look)]
+    for found in find_column_sets(guess.values, pool):
+        rest = without_words(found.stem, MASK_WORDS)
+        if len(rest) == len(found.stem) or rest not in ((), name_words(guess.look.name)):
+            continue
+        # A mask may know of actions that were never taken, unless the probabilities already say how many there are.
+        more = None if guess.full else widen_column_set(found, pool)
+        chosen = more if more is not None and more.values else found
+        span = f"'{chosen.columns[0]}' to '{chosen.columns[-1]}'"
+        wrong = _contradiction(guess, chosen, sheet)
+        if wrong:
+            guess = guess.saying(question=f"Are {span} a mask of '{guess.look.name}'? They are not used as one: {wrong}.")
+            continue
+        note = f"{span} say which actions of '{guess.look.name}' are available"
+        return replace(guess, values=chosen.values, available=tuple(sheet.looks[name] for name in chosen.columns)).saying(note)
+    return guess
+
+
+def _flags(look: ColumnProfile) -> bool:
+    if look.kind == "flag":
+        return not look.missing
+    return look.numbers is not None and look.within(0, 1) and look.whole
+
+
+def _contradiction(guess: ActionGuess, found: ColumnSet, sheet: LogProfile) -> str:
+    """Say how a mask contradicts what was done, or return an empty text."""
+    mask = stack_numbers([sheet.looks[name] for name in found.columns]) > 0.5
+    action = match_values(guess.look.distinct, found.values)[guess.look.codes]
+    if np.any(action < 0) or not np.all(mask[np.arange(sheet.rows), action]):
+        return "the action taken is not always available"
+    if guess.full and np.any(stack_numbers(guess.full)[~mask] > 0):
+        return "some of the actions it rules out have a probability above 0"
+    return ""

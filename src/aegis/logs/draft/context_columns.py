@@ -1,0 +1,421 @@
+"""Where the remaining columns belong: contexts of a level, results of the decisions, or nowhere; and when each is known."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+import numpy as np
+
+from aegis.logs.draft.column_profile import CodeArray, ColumnProfile, LogProfile, describe_unclear_dates
+from aegis.logs.draft.effects import CLEAR_EFFECT, FEWEST_EPISODES, LIKELY_EFFECT, ActionDraws, action_draws
+from aegis.logs.draft.guesses import ActionGuess, IdGuess, LevelsGuess
+from aegis.logs.draft.logging_policy import is_probability_column
+from aegis.logs.draft.reward_column import RewardGuess
+from aegis.logs.draft.vocabulary import (
+    CONTEXT_WORDS,
+    DECISION_WORDS,
+    ENTITY_WORDS,
+    EPISODE_WORDS,
+    GUARD_WORDS,
+    KNOWN_BEFORE_WORDS,
+    LATE_RESULT_WORDS,
+    PLAIN_ID_WORDS,
+    RESULT_WORDS,
+    REWARD_WORDS,
+    TARGET_WORDS,
+    has_word,
+    id_word_rank,
+    name_words,
+    word_rank,
+)
+from aegis.problem import Array
+
+UNSURE_REASONS = ("place", "called", "close")
+
+_CLOSE = 0.9  # correlation with the reward that few contexts have
+
+_RELATED = 0.75  # the same for a column behind the action, which is where results stand
+
+_SAME = 0.98  # correlation with the reward from which on a column is the reward in other words
+
+_BOTH = 10  # rows with and without, before that is no coincidence
+
+_SAID_SO = ("outcome", "result", "next")  # words for what comes after, whatever the numbers say
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnTiming:
+    """after: how many levels have decided when a column becomes known, from the outside in. why: what says so.
+
+    changes: within which decisions it changes. moves: it moves with the last of these actions, by `force` standard errors. name,
+    reward: its name is a result's, or it is the reward once more. place, called, close: it may be a result, which only its place
+    in the file, its name or its closeness to the reward suggests, and the log cannot tell. before: why it is believed to be
+    known when it is a context.
+    """
+
+    after: int
+    why: Literal["changes", "moves", "name", "reward", "place", "called", "close"]
+    force: float = 0.0
+    before: str = ""
+
+    @property
+    def unsure(self) -> bool:
+        """Whether the column may be a context as well as a result."""
+        return self.why in UNSURE_REASONS
+
+    def doubt(self, action: str, reward: str) -> str:
+        """Return in words why a column may come after the innermost action."""
+        return {
+            "place": f"it stands behind '{action}' in the log",
+            "called": "its name is that of a result",
+            "close": f"it goes closely with the reward '{reward}'",
+        }[self.why]
+
+    def reason(self, action: str, reward: str) -> str:
+        """Return in words why a column comes after the innermost action."""
+        if self.why == "moves":
+            return (
+                f"it moves with the chance by which '{action}' was drawn ({self.force:.0f} standard errors), so it comes after it"
+            )
+        if self.why == "reward":
+            return f"it goes with the reward '{reward}' so closely that it can only be known with it"
+        return f"its name is that of a result of '{action}'"
+
+
+def find_timing(
+    look: ColumnProfile, levels: LevelsGuess, told: Sequence[ActionDraws | None], reward: RewardGuess
+) -> ColumnTiming:
+    """Return when a column becomes known.
+
+    Not before the decisions within which it changes, and not before an action that it moves with; told: what the log tells about
+    the action of each level. Where the log cannot tell about the innermost one, names and places are all there is.
+    """
+    stack = levels.levels
+    last = len(stack) - 1
+    after = next((index for index, level in enumerate(stack[:-1]) if level.groups.constant(look)), last)
+    found = ColumnTiming(after, "changes")
+    intended = any(level.action.meant is look for level in stack)
+    early = intended or _named_early(look)
+    named = not early and _named_late(look, stack[after].action)
+    behind = look.position > reward.look.position > stack[last].action.look.position and not early
+    forces = [0.0 if drawn is None else drawn.strength(look) for drawn in told]
+    for index in range(after, len(stack)):
+        later = look.position > stack[index].action.look.position and not early
+        if forces[index] > (LIKELY_EFFECT if index == last and (named or behind) else CLEAR_EFFECT):
+            found = ColumnTiming(index + 1, "moves", forces[index])
+        elif told[index] is None and later and found.after == index:
+            found = ColumnTiming(index + 1, "place")  # nothing tells but the order of the columns
+    if found.after == len(stack) and found.why == "moves":
+        return found
+    likeness = _likeness(look, reward)
+    if likeness > _SAME:
+        return ColumnTiming(len(stack), "reward")
+    if has_word(look.name, _SAID_SO) or (named and told[last] is None and _called_result(look)):
+        return ColumnTiming(len(stack), "name")
+    if found.after == len(stack):
+        return replace(found, why="called") if named else found
+    if named and found.why != "moves":  # what an outer action brings about may well be called a result
+        return ColumnTiming(len(stack), "called")
+    later = look.position > stack[found.after].action.look.position
+    if likeness > (_RELATED if later else _CLOSE) and not early:
+        return ColumnTiming(len(stack), "close")
+    return replace(found, before=_belief(look, stack[found.after].action, told[found.after] is not None, intended))
+
+
+def _belief(look: ColumnProfile, action: ActionGuess, tested: bool, intended: bool) -> str:
+    """Return in words why a column is believed to be known before an action is decided."""
+    name = action.look.name
+    if intended:
+        return "what the controller meant to do is known before it acts"
+    if tested:
+        behind = look.position > action.look.position and not _named_early(look)
+        return f"the log shows no effect of '{name}' on it" + (", though it stands behind it" if behind else "")
+    if _named_early(look):
+        return "only its name says so"
+    return f"only its place before '{name}' in the log says so"
+
+
+def _named_early(look: ColumnProfile) -> bool:
+    """Say whether a column is called something that is known beforehand, and not a result as well."""
+    return has_word(look.name, KNOWN_BEFORE_WORDS) or (
+        has_word(look.name, CONTEXT_WORDS) and not (_called_result(look) or has_word(look.name, LATE_RESULT_WORDS))
+    )
+
+
+def _named_late(look: ColumnProfile, action: ActionGuess) -> bool:
+    return _called_result(look) or (look.position > action.look.position and has_word(look.name, LATE_RESULT_WORDS))
+
+
+def _called_result(look: ColumnProfile) -> bool:
+    if look.binary and id_word_rank(look.name, EPISODE_WORDS) is not None:
+        return True  # whether there was a visit, an order: no id, but an outcome
+    return has_word(look.name, RESULT_WORDS) or word_rank(look.name, REWARD_WORDS) is not None
+
+
+def _likeness(look: ColumnProfile, reward: RewardGuess) -> float:
+    """Return the correlation with the reward, 1 if the one is 0 where the other is; hardly a context foretells it like that."""
+    if reward.look.numbers is None or (look.numbers is None and look.kind != "text"):
+        return 0.0
+    known = (look.codes >= 0) & ~np.isnan(reward.look.numbers)
+    other = reward.look.numbers[known]
+    if other.size < FEWEST_EPISODES or other.std() == 0:
+        return 0.0
+    if look.numbers is None:
+        return _ratio(look.codes[known], other)
+    one = look.numbers[known]
+    if one.std() == 0:
+        return 0.0
+    nothing = one == 0
+    if min(nothing.sum(), (~nothing).sum()) >= _BOTH and np.array_equal(nothing, other == 0):
+        return 1.0  # what was spent, where the reward is whether something was bought
+    return abs(float(np.corrcoef(one, other)[0, 1]))
+
+
+def _ratio(codes: CodeArray, numbers: Array) -> float:
+    """Return the correlation ratio of numbers with categories, less what as many categories explain by chance."""
+    count = np.bincount(codes)
+    means = np.bincount(codes, weights=numbers) / np.maximum(count, 1)
+    explained = float(np.var(means[codes])) / float(np.var(numbers))
+    groups, rows = int(np.count_nonzero(count)), numbers.size
+    if groups >= rows:
+        return 0.0
+    return math.sqrt(max(1 - (1 - explained) * (rows - 1) / (rows - groups), 0.0))
+
+
+MOST_TEXT_CATEGORIES = 30
+
+_VECTOR = 4  # from so many numbered columns on they are one vector
+
+
+@dataclass(frozen=True, slots=True)
+class ContextGuess:
+    """A context: one column of numbers, one of categories, or a vector of several columns under a name.
+
+    why: the reason to believe that it is known before the decision; of an undecided one, the reason to doubt it.
+    """
+
+    name: str
+    looks: tuple[ColumnProfile, ...]
+    why: str = ""
+
+    @property
+    def kind(self) -> Literal["real", "vector", "categorical"]:
+        """Return how the problem file declares it."""
+        if len(self.looks) > 1:
+            return "vector"
+        return "real" if self.looks[0].kind == "number" else "categorical"
+
+
+@dataclass(slots=True)
+class PlacedColumns:
+    """contexts: one list per level. results: what the innermost action brings about, the clearest first. unused: with reasons.
+
+    undecided: contexts of the innermost level, if they are known in time.
+    """
+
+    contexts: list[list[ContextGuess]]
+    results: list[ColumnProfile] = field(default_factory=list)
+    undecided: list[ContextGuess] = field(default_factory=list)
+    outcome: ContextGuess | None = None
+    unused: list[tuple[str, str]] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    questions: list[str] = field(default_factory=list)
+
+
+def place_columns(
+    sheet: LogProfile, used: Collection[str], levels: LevelsGuess, ids: IdGuess, reward: RewardGuess
+) -> PlacedColumns:
+    """Return the contexts of each level and what cannot be one, for all columns that are not `used`."""
+    placed = PlacedColumns([[] for _ in levels.levels])
+    by_level: list[list[ColumnProfile]] = [[] for _ in levels.levels]
+    timings: dict[str, ColumnTiming] = {}
+    undecided: list[ColumnProfile] = []
+    told = [action_draws(level.action, level.groups, ids.groups) for level in levels.levels]
+    suspected = {look.name: level.action for level in levels.levels for look in level.action.suspects}
+    for look in sheet.but(used):
+        why = _suspected(suspected[look.name]) if look.name in suspected else _unfit(look, sheet)
+        if look.name == ids.refused:
+            why = "its name is that of a unit, its values are those of an outcome or a count; see the question about it"
+        if why:
+            placed.unused.append((look.name, why))
+            continue
+        timings[look.name] = known = find_timing(look, levels, told, reward)
+        if known.after == len(levels.levels) and not known.unsure:
+            placed.results.append(look)
+        elif look.missing:
+            gaps = f"missing in {look.missing} of {sheet.rows} rows"
+            placed.unused.append((look.name, f"{gaps}; a context is always known: fill it in, or write a word for missing"))
+        elif known.after == len(levels.levels):
+            undecided.append(look)
+        else:
+            by_level[known.after].append(look)
+    taken = set(sheet.looks)
+    action, earned = levels.levels[-1].action.look.name, reward.look.name
+    placed.contexts = [_as_contexts(looks, taken, {name: known.before for name, known in timings.items()}) for looks in by_level]
+    placed.undecided = _as_contexts(undecided, taken, {look.name: timings[look.name].doubt(action, earned) for look in undecided})
+    placed.results.sort(key=lambda look: (-timings[look.name].force, look.position))
+    _settle_results(placed, timings, levels, ids, reward.look.name)
+    _ask_about_contexts(placed, levels, told)
+    return placed
+
+
+def _unfit(look: ColumnProfile, sheet: LogProfile) -> str:
+    """Say why a column can be neither a context nor a result, or return an empty text."""
+    if not look.name:
+        return "without a name"
+    if look.kind == "other":
+        return "neither text nor numbers, flags or dates"
+    if look.count < 2:
+        return _constant(look, sheet)
+    if is_probability_column(look):
+        return "looks like a probability, " + (
+            "of another policy" if has_word(look.name, TARGET_WORDS) else "but of no action found"
+        )
+    if describe_unclear_dates(look):
+        return f"{describe_unclear_dates(look)}; log what the controller made of it, such as the hour or the age, as a number"
+    if _is_id(look, sheet):
+        return "an id"
+    if look.running:
+        return (
+            "a running number of the rows, which says nothing about a decision; list it as a context if it means something else"
+        )
+    if look.kind == "date":
+        return "a date; log what the controller made of it, such as the hour or the age, as a number"
+    if look.kind == "text" and look.count > MOST_TEXT_CATEGORIES:
+        return f"text with {look.count} different values; log a category or a number instead"
+    return ""
+
+
+def _constant(look: ColumnProfile, sheet: LogProfile) -> str:
+    if not look.count:
+        return "empty"
+    if not look.missing:
+        return "the same in every row"
+    mostly = "mostly empty" if 2 * look.missing > sheet.rows else "empty in some rows"
+    return f"{mostly}: nothing in {look.missing} of {sheet.rows} rows, and the same in the others"
+
+
+def _suspected(action: ActionGuess) -> str:
+    if action.density:
+        return f"perhaps the density with which '{action.look.name}' was drawn; else list it as a context"
+    return f"perhaps the probability with which '{action.look.name}' was chosen; else list it as a context"
+
+
+def _is_id(look: ColumnProfile, sheet: LogProfile) -> bool:
+    """Say whether a column only tells rows apart: a number without a size, or nearly as many texts as rows."""
+    if not look.key or look.binary or (look.kind == "text" and look.count <= MOST_TEXT_CATEGORIES):
+        return False
+    if name_words(look.name)[-1:] in (("id",), ("uuid",)) or any(
+        id_word_rank(look.name, names) is not None for names in (EPISODE_WORDS, ENTITY_WORDS)
+    ):
+        return True
+    named = any(id_word_rank(look.name, names) is not None for names in (DECISION_WORDS, PLAIN_ID_WORDS))
+    return look.count > sheet.rows / 2 and look.count > 2 and (named or look.kind == "text")
+
+
+def _settle_results(
+    placed: PlacedColumns, timings: Mapping[str, ColumnTiming], levels: LevelsGuess, ids: IdGuess, reward: str
+) -> None:
+    """Choose the outcome among the results; the others are left out, with the reason."""
+    action = levels.levels[-1].action.look.name
+    inner = [look for look in placed.results if not _shared(look, levels, ids) and _variable(look)]
+    inner.sort(
+        key=lambda look: (
+            not has_word(look.name, (*RESULT_WORDS, *REWARD_WORDS)),
+            has_word(look.name, GUARD_WORDS),
+            -timings[look.name].force,
+        )
+    )
+    chosen = next(iter(inner), None)
+    if chosen is not None:
+        placed.outcome = ContextGuess(chosen.name, (chosen,))
+    for look in placed.results:
+        reason = timings[look.name].reason(action, reward)
+        if look is chosen:
+            placed.notes.append(f"'{look.name}' is the outcome, not a context: {reason}")
+        else:
+            placed.unused.append((look.name, f"{reason}; it may be worth a guard, or be the outcome"))
+        if timings[look.name].why != "moves":
+            placed.questions.append(f"Is '{look.name}' known only after '{action}' is decided? If not, make it a context.")
+
+
+def _shared(look: ColumnProfile, levels: LevelsGuess, ids: IdGuess) -> bool:
+    """Say whether a column repeats one value over several innermost decisions."""
+    groups = [ids.groups, *(level.groups for level in levels.levels[:-1])]
+    return any(not group.single and group.constant(look) for group in groups)
+
+
+def _variable(look: ColumnProfile) -> bool:
+    return look.kind == "number" or (look.kind in ("text", "flag") and 2 <= look.count <= MOST_TEXT_CATEGORIES)
+
+
+def _as_contexts(looks: Sequence[ColumnProfile], taken: set[str], why: Mapping[str, str]) -> list[ContextGuess]:
+    """Return one context per column; numbered columns of numbers (x_0, x_1, ...) become one vector.
+
+    taken: names that are not free for a vector; those given to one are added. why: by column; a vector has the reason of all.
+    """
+    sets: dict[str, list[ColumnProfile]] = {}
+    for look in looks:
+        stem = re.sub(r"[\W_]*\d+$", "", look.name) if look.kind == "number" and re.search(r"\d$", look.name) else ""
+        if stem:
+            sets.setdefault(f"{stem}\n{why[look.name]}", []).append(look)
+    large = {key.split("\n")[0]: found for key, found in sets.items() if len(found) >= _VECTOR}
+    vectors = {stem: found for stem, found in large.items() if stem not in taken}
+    taken |= set(vectors)
+    inside = {look.name: stem for stem, found in vectors.items() for look in found}
+    contexts: dict[str, ContextGuess] = {}
+    for look in looks:
+        if look.name in inside:
+            stem = inside[look.name]
+            contexts.setdefault(vectors[stem][0].name, ContextGuess(stem, tuple(vectors[stem]), why[look.name]))
+        else:
+            contexts[look.name] = ContextGuess(look.name, (look,), why[look.name])
+    return list(contexts.values())
+
+
+def _ask_about_contexts(placed: PlacedColumns, levels: LevelsGuess, told: Sequence[ActionDraws | None]) -> None:
+    """Ask the one thing about contexts that matters most: a policy cannot look at what is not there yet."""
+    if placed.undecided:
+        placed.questions.append(
+            f"Which of these are known before '{levels.levels[-1].action.look.name}' is decided: {_by_reason(placed.undecided)}? "
+            "The log cannot tell, so that they are left out; move those that are known from the comment into the context."
+        )
+    pairs = list(zip(levels.levels, placed.contexts, strict=True))
+    shown = [f"before '{level.action.look.name}': {_by_reason(contexts)}" for level, contexts in pairs if contexts]
+    if not shown:
+        return
+    blind = [level for (level, found), drawn in zip(pairs, told, strict=True) if found and drawn is None]
+    unsure = ", ".join(f"'{level.action.look.name}'" for level in blind)
+    doubt = (
+        f" The log cannot tell for {unsure}: that takes known chances for all actions and {FEWEST_EPISODES} episodes."
+        if unsure
+        else ""
+    )
+    placed.questions.append(
+        f"Is every context known when the decision is taken? The draft believes it, {'; '.join(shown)}. A result among "
+        f"them makes a policy that cannot be run: delete it.{doubt}"
+    )
+
+
+def _by_reason(contexts: Sequence[ContextGuess]) -> str:
+    """Return all names, those with one reason together."""
+    reasons = dict.fromkeys(context.why for context in contexts)
+    named = {why: ", ".join(_named(context) for context in contexts if context.why == why) for why in reasons}
+    return ", ".join(f"{names} ({why})" for why, names in named.items())
+
+
+def _named(context: ContextGuess) -> str:
+    if context.kind != "vector":
+        return f"'{context.name}'"
+    return f"'{context.name}' ({', '.join(look.name for look in context.looks)})"
+
+
+def suggest_guards(placed: PlacedColumns) -> list[ColumnProfile]:
+    """Return results that people often do not want to get worse: those named like harm or cost, and further results."""
+    chosen = None if placed.outcome is None else placed.outcome.name
+    found = [look for look in placed.results if look.kind == "number" and look.count > 1]
+    return [look for look in found if look.name != chosen or has_word(look.name, GUARD_WORDS)]

@@ -1,0 +1,299 @@
+"""Columns about the logging policy: the probability or density of the action taken, and the action it intended."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from aegis.errors import InputError, did_you_mean
+from aegis.logs.column_values import match_values
+from aegis.logs.draft.column_profile import (
+    ColumnProfile,
+    LogProfile,
+    describe_formatted_numbers,
+    describe_missing,
+    describe_stray,
+)
+from aegis.logs.draft.effects import FEWEST_EPISODES
+from aegis.logs.draft.guesses import ActionGuess
+from aegis.logs.draft.vocabulary import (
+    CONTEXT_WORDS,
+    COST_WORDS,
+    DENSITY_WORDS,
+    EXECUTION_WORDS,
+    GUARD_WORDS,
+    INTENTION_WORDS,
+    PROPENSITY_WORDS,
+    RESULT_WORDS,
+    REWARD_WORDS,
+    TARGET_WORDS,
+    has_word,
+    name_words,
+    without_words,
+    word_rank,
+)
+
+MOST_LISTED_ACTIONS = 200
+
+_FEW = 20  # values that a list of actions may well have, however short the log
+
+
+def is_continuous(look: ColumnProfile) -> bool:
+    """Say whether a column holds any number of an interval rather than some values: hardly one comes twice, on no coarse grid."""
+    if look.kind != "number" or look.numbers is None or look.missing or look.whole:
+        return False
+    if look.count > MOST_LISTED_ACTIONS:
+        return True
+    changes = 1 + int(np.count_nonzero(look.codes[1:] != look.codes[:-1]))  # an outer decision repeats its number row by row
+    return look.count > _FEW and 2 * look.count > changes and not _on_a_grid(look)
+
+
+def _on_a_grid(look: ColumnProfile) -> bool:
+    """Say whether all numbers lie on an even grid of at most MOST_ACTIONS points."""
+    values = np.asarray(look.values, dtype=np.float64)
+    places = (values - values[0]) / float(np.diff(values).min())
+    return bool(places[-1] < MOST_LISTED_ACTIONS and np.all(np.abs(places - np.rint(places)) < 1e-6))
+
+
+def interval_guess(look: ColumnProfile, column: ColumnProfile | None, why: str) -> ActionGuess:
+    """Return an action that any number of an interval can be. column: its density, None if it is not logged."""
+    low, high = round_outwards(float(np.min(look.numbers)), float(np.max(look.numbers)))  # type: ignore[arg-type]
+    question = f"From where to where may '{look.name}' go, and how far from the number it chooses may a policy act ('bandwidth')?"
+    if column is not None:
+        question += (
+            f" Is '{column.name}' a density, per unit of '{look.name}'? A number at which the controller has a probability of "
+            "its own, such as an end that it clips to, goes under 'atoms'."
+        )
+    return ActionGuess(look, (low, high), taken=column, density=True).saying(why, question)
+
+
+def round_outwards(low: float, high: float) -> tuple[float, float]:
+    """Return round numbers below and above, to a hundredth of the distance between them or so."""
+    step = 10.0 ** np.floor(np.log10((high - low) / 50.0)) if high > low else 1.0
+    ends = float(np.floor(low / step) * step), float(np.ceil(high / step) * step)
+    return float(f"{ends[0]:.12g}"), float(f"{ends[1]:.12g}")
+
+
+_OFF = 0.2  # by which inverse chances may miss the number of rows
+
+_OFF_EACH = 0.5  # the same for a single action
+
+
+def is_probability_column(look: ColumnProfile) -> bool:
+    """Say whether a column is called a probability and holds one; 0 and 1 alone say yes and no."""
+    return has_word(look.name, PROPENSITY_WORDS) and look.within(0, 1) and not (look.whole and look.count == 2)
+
+
+def is_positive(look: ColumnProfile) -> bool:
+    """Say whether a column holds a number above 0 in every row."""
+    return look.kind == "number" and look.numbers is not None and not look.missing and bool(look.numbers.min(initial=1.0) > 0)
+
+
+def propensity_misfit(look: ColumnProfile, probability: ColumnProfile) -> float:
+    """Return how far a column is from being drawn with a probability: each value, weighted by its inverse, counts every row once.
+
+    The largest |z| over the values; about 1 to 3 if the column is the action and all actions have a chance in every row.
+    """
+    if probability.numbers is None:
+        return float("inf")
+    weights, rows = 1 / probability.numbers, look.codes.size
+    total = np.bincount(look.codes, weights=weights, minlength=look.count)
+    squares = np.bincount(look.codes, weights=weights**2, minlength=look.count)
+    spread = np.sqrt(np.maximum(squares - 2 * total + rows, 1e-12))
+    return float(np.max(np.abs(total - rows) / spread))
+
+
+def fits_propensity(look: ColumnProfile, column: ColumnProfile) -> bool:
+    """Say whether a column may be the probability of the values drawn: each, weighted by its inverse, counts every row once.
+
+    That says something about FEWEST rows or more. It need not be so: a share of something around one over the number of
+    actions does the same. So what fits is asked about, and never used.
+    """
+    if (
+        look.codes.size < FEWEST_EPISODES
+        or look.missing
+        or column.numbers is None
+        or not (is_positive(column) and column.within(0, 1))
+    ):
+        return False
+    weights, rows = 1 / column.numbers, look.codes.size
+    if weights.max() <= 1:
+        return False  # 1 in every row: nothing was left to chance
+    total = np.bincount(look.codes, weights=weights, minlength=look.count) / rows
+    often = np.bincount(look.codes, minlength=look.count) >= FEWEST_EPISODES
+    return bool(abs(total.mean() - 1) <= _OFF and np.all(np.abs(total[often] - 1) <= _OFF_EACH))
+
+
+def suspected_propensities(action: ActionGuess, sheet: LogProfile, used: set[str]) -> tuple[ColumnProfile, ...]:
+    """Return columns that are not `used` and may hold the chances of an action for which none were found.
+
+    Those called a probability (or density) come first, then those whose numbers fit, unless they are called something else.
+    """
+    free = [look for look in sheet.but(used) if look.name and is_positive(look) and not has_word(look.name, TARGET_WORDS)]
+    if action.density:
+        return tuple(look for look in free if has_word(look.name, (*DENSITY_WORDS, *PROPENSITY_WORDS)))
+    called = [look for look in free if is_probability_column(look)]
+    other = (*CONTEXT_WORDS, *REWARD_WORDS, *RESULT_WORDS, *GUARD_WORDS)
+    fitting = [
+        look for look in free if look not in called and not has_word(look.name, other) and fits_propensity(action.look, look)
+    ]
+    reward = _unnamed_reward(sheet, used)
+    return (*called, *(look for look in fitting if look is not reward))
+
+
+def _unnamed_reward(sheet: LogProfile, used: set[str]) -> ColumnProfile | None:
+    """Return the column that is taken for the reward because none is called so."""
+    looks = [look for look in sheet.but(used) if look.kind == "number" and not is_probability_column(look)]
+    return None if not looks or any(word_rank(look.name, REWARD_WORDS) is not None for look in looks) else looks[-1]
+
+
+def parse_declared_propensities(given: Sequence[str], sheet: LogProfile) -> list[tuple[str | None, ColumnProfile]]:
+    """Return action, None where it is not said, and column of each; InputError for what is not in the log or cannot be meant."""
+    found: list[tuple[str | None, ColumnProfile]] = []
+    for text in given:
+        action, column = _split(text, sheet)
+        look = sheet.looks.get(column)
+        if look is None:
+            raise InputError(f"the log has no column '{column}' for a propensity{did_you_mean(column, sheet.looks)}")
+        if action is not None and action not in sheet.looks:
+            raise InputError(f"the log has no column '{action}' for an action{did_you_mean(action, sheet.looks)}")
+        if said := describe_formatted_numbers(look):
+            raise InputError(f"column '{column}' cannot be a propensity as it is: it {said}")
+        if not is_positive(look):
+            raise InputError(
+                f"column '{column}' cannot be a propensity: it holds {_trouble(look)}; a propensity is the probability of the "
+                "action taken, above 0 and at most 1 in every row (of an action on an interval its density, above 0)"
+            )
+        if look in [other for _, other in found]:
+            raise InputError(f"column '{column}' is named twice as a propensity; every action has a probability of its own")
+        found.append((action, look))
+    return found
+
+
+def check_propensity_column(action: ColumnProfile, column: ColumnProfile) -> None:
+    """Raise InputError unless a column can be the chance of an action: at most 1 unless the action is any number."""
+    if is_continuous(action) or column.within(0, 1):
+        return
+    high = 0.0 if column.numbers is None else float(column.numbers.max())
+    raise InputError(
+        f"column '{column.name}' cannot be the probability of '{action.name}': it goes up to {high:g}, and a probability is at "
+        f"most 1{' (divide percentages by 100)' if high <= 100 else ''}"
+    )
+
+
+def _split(text: str, sheet: LogProfile) -> tuple[str | None, str]:
+    """Return action and column; a name with an equals sign in it is taken as it stands if it is that of a column."""
+    if text in sheet.looks or "=" not in text:
+        return None, text
+    places = [place for place, character in enumerate(text) if character == "="]
+    pairs = [(text[:place], text[place + 1 :]) for place in places]
+    return next((pair for pair in pairs if pair[0] in sheet.looks and pair[1] in sheet.looks), pairs[0])
+
+
+def _trouble(look: ColumnProfile) -> str:
+    if look.kind != "number" or look.numbers is None:
+        return {"text": "text", "flag": "flags", "date": "dates"}.get(look.kind, "no numbers") + describe_stray(look)
+    if look.missing:
+        return describe_missing(look)
+    return f"{look.numbers.min():g}"
+
+
+_MOSTLY = 0.5  # share of the rows in which what was meant was done
+
+_KAPPA = 0.3  # share of the agreement left by chance, from which on two columns go together without sharing a name
+
+
+@dataclass(frozen=True, slots=True)
+class Exploration:
+    """How often an action differs from what was meant. epsilon: the share of uniform choices that would explain it."""
+
+    differs: float
+    epsilon: float
+
+
+def find_intended_action(action: ActionGuess, sheet: LogProfile, used: Collection[str]) -> ColumnProfile | None:
+    """Return the column that is named like an intention, holds values of the action and mostly agrees with it; None without."""
+    if action.density:
+        return None
+    called = [look for look in sheet.but({*used, *action.columns}) if has_word(look.name, INTENTION_WORDS) and not look.missing]
+    fitting = [
+        look
+        for look in called
+        if set(look.values) <= set(action.values) and estimate_exploration(action, look).differs <= _MOSTLY
+    ]
+    shared = set(name_words(action.look.name))
+    # `default` may be a default on a loan, which agrees with an offer as often as two columns of mostly 0 do.
+    fitting = [look for look in fitting if shared & set(name_words(look.name)) or look.count == 1 or _beyond_chance(action, look)]
+    return min(
+        fitting,
+        key=lambda look: (not shared & set(name_words(look.name)), estimate_exploration(action, look).differs, look.position),
+        default=None,
+    )
+
+
+def find_intention_pairs(actions: Sequence[ColumnProfile], sheet: LogProfile) -> list[tuple[ColumnProfile, ColumnProfile]]:
+    """Return the columns, among those that may be an action, that stand beside one with what was meant, and that one.
+
+    The two share a name but for words such as `meant` and `actual`, the one holds values of the other, and they mostly agree.
+    """
+    found: list[tuple[ColumnProfile, ColumnProfile]] = []
+    for look in actions:
+        named = without_words(_stem(look), EXECUTION_WORDS)
+        if (
+            not named
+            or has_word(look.name, (*INTENTION_WORDS, *PROPENSITY_WORDS, *COST_WORDS))
+            or word_rank(look.name, REWARD_WORDS) is not None
+        ):
+            continue
+        beside = [other for other in sheet.but({look.name}) if without_words(_stem(other), INTENTION_WORDS) == named]
+        meant = find_intended_action(
+            ActionGuess(look, look.values), LogProfile({other.name: other for other in beside}, sheet.rows), ()
+        )
+        if meant is not None:
+            found.append((look, meant))
+    return found
+
+
+def _beyond_chance(action: ActionGuess, meant: ColumnProfile) -> bool:
+    """Say whether two columns agree clearly more often than two that have nothing to do with each other (Cohen's kappa)."""
+    one, other = action.index, match_values(meant.distinct, action.values)[meant.codes]
+    size = len(action.values)
+    chance = float(np.bincount(one, minlength=size) @ np.bincount(other, minlength=size)) / one.size**2
+    return 1 - estimate_exploration(action, meant).differs - chance > _KAPPA * (1 - chance)
+
+
+def _stem(look: ColumnProfile) -> tuple[str, ...]:
+    """Return the words of a name without a unit in brackets."""
+    return name_words(re.sub(r"[\[(][^\])]*[\])]", " ", look.name))
+
+
+def estimate_exploration(action: ActionGuess, meant: ColumnProfile) -> Exploration:
+    """Return how often what was done is not what was meant; a uniform choice hits what was meant once in as many actions."""
+    intended = match_values(meant.distinct, action.values)[meant.codes]
+    differs = float(np.mean(action.index != intended))
+    count = len(action.values)
+    return Exploration(differs, min(differs * count / max(count - 1, 1), 1.0))
+
+
+def intention_questions(action: ActionGuess) -> list[str]:
+    """Ask what only the user knows about an intention: whether it is one, and how often the controller explored."""
+    if action.meant is None:
+        return []
+    name, meant, found = action.look.name, action.meant.name, estimate_exploration(action, action.meant)
+    asked = [
+        f"Is '{meant}' what the controller does at '{name}' if nothing is handed over? Gains are then over it "
+        "('incumbent'); delete that line if it is not."
+    ]
+    if action.paired:
+        return asked
+    if not found.differs:
+        return [*asked, f"'{name}' is '{meant}' in every row: if nothing was left to chance, no gain can be certified there."]
+    return [
+        f"Did the controller do '{meant}', except for a fixed share of decisions in which it drew '{name}' uniformly? Then "
+        f"write that share as 'epsilon', as it is programmed. The two differ in {found.differs:.1%} of the rows, as with "
+        f"epsilon {found.epsilon:.2g}; that is an estimate, which cannot be certified with.",
+        *asked,
+    ]

@@ -1,0 +1,136 @@
+"""Which column is the reward, what it belongs to, and a range to start a conversation with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from aegis.logs.draft.column_profile import ColumnProfile, LogProfile, SampleGroups
+from aegis.logs.draft.guesses import IdGuess, LevelsGuess
+from aegis.logs.draft.logging_policy import is_probability_column
+from aegis.logs.draft.vocabulary import (
+    COST_WORDS,
+    DECISION_WORDS,
+    EPISODE_WORDS,
+    GAIN_WORDS,
+    RESULT_WORDS,
+    REWARD_WORDS,
+    has_word,
+    word_rank,
+)
+from aegis.problem import Array
+
+
+@dataclass(frozen=True, slots=True)
+class RewardGuess:
+    """The reward: its column, what it is per, whether less is better, and limits that leave room around what was seen."""
+
+    look: ColumnProfile
+    per: str
+    minimise: bool
+    limits: tuple[float, float]
+    notes: tuple[str, ...] = ()
+    questions: tuple[str, ...] = ()
+
+    @property
+    def seen(self) -> tuple[float, float]:
+        """Return the lowest and the highest reward in the rows that were looked at."""
+        return _extremes(self.look)
+
+
+def find_reward(sheet: LogProfile, used: Collection[str], levels: LevelsGuess, ids: IdGuess) -> RewardGuess | None:
+    """Return the reward among the columns that are not `used`: by its name, else the last column of numbers, else None."""
+    numbers = [look for look in sheet.but(used) if look.name and look.kind == "number" and look.missing < sheet.rows]
+    looks = [look for look in numbers if not is_probability_column(look)]
+    named = [(at, -look.position, look) for look in looks if (at := word_rank(look.name, REWARD_WORDS)) is not None]
+    if named:
+        look = min(named, key=lambda entry: entry[:2])[2]
+        found = _guess(look, f"'{look.name}' is the reward by its name")
+        rivals = [other.name for at, _, other in named if other is not look and at < len(REWARD_WORDS)]
+        rivals += [other.name for other in looks if other.binary and has_word(other.name, (*EPISODE_WORDS, *RESULT_WORDS))]
+        rivals += [other.name for other in looks if other.name == ids.refused and other is not look]
+        if rivals:
+            asked = f"Is '{look.name}' what you want {_wanted(found)} of, rather than {_listed(rivals)}?"
+            found = replace(found, questions=(asked, *found.questions))
+        return _with_owner(found, sheet, levels, ids)
+    unnamed = [
+        look for look in looks if look.count > 1 and not (look.running or (look.key and has_word(look.name, DECISION_WORDS)))
+    ]
+    if not unnamed:
+        return None
+    found = _guess(unnamed[-1], f"'{unnamed[-1].name}' is taken for the reward: it is the last column of numbers")
+    asked = f"No column is called a reward. Is '{found.look.name}' what you want {_wanted(found)} of?"
+    found = replace(found, questions=(asked, *found.questions))
+    return _with_owner(found, sheet, levels, ids)
+
+
+def wide_range(numbers: Array) -> tuple[float, float]:
+    """Return round limits well outside the numbers; 0 stays a limit of what never crosses it, and shares stay in [0, 1]."""
+    low, high = float(numbers.min()), float(numbers.max())
+    if low >= 0 and high <= 1:
+        return 0.0, 1.0
+    span = (high - low) or max(abs(high), 1.0)
+    if not math.isfinite(2 * span):
+        return (low, high) if low < high else (low - 1.0, high + 1.0)
+    lower = max(low - span / 2, 0.0) if low >= 0 else low - span / 2
+    upper = min(high + span / 2, 0.0) if high <= 0 else high + span / 2
+    digits = 10.0 ** math.floor(math.log10(upper - lower)) / 10
+    limits = _tidy(math.floor(lower / digits) * digits), _tidy(math.ceil(upper / digits) * digits)
+    # Large numbers that hardly differ lie outside of what six digits can say.
+    return limits if limits[0] <= low < high <= limits[1] or low == high else (lower, upper)
+
+
+def _guess(look: ColumnProfile, note: str) -> RewardGuess:
+    numbers = look.numbers
+    known = np.zeros(1) if numbers is None else numbers[~np.isnan(numbers)]
+    less, more = has_word(look.name, COST_WORDS), has_word(look.name, GAIN_WORDS)
+    minimise = less and not more
+    questions: tuple[str, ...] = ()
+    if less:
+        goal, better = ("minimise", "less") if minimise else ("maximise", "more")
+        questions = (f"Is {better} of '{look.name}' better? The draft says 'goal: {goal}', by its name alone.",)
+    return RewardGuess(look, "decision", minimise, wide_range(known), (note,), questions)
+
+
+def _with_owner(found: RewardGuess, sheet: LogProfile, levels: LevelsGuess, ids: IdGuess) -> RewardGuess:
+    """Find out what a reward belongs to: repeated for a whole episode, or a whole outer decision, it is theirs."""
+    look, questions = found.look, found.questions
+    if look.missing and not ids.groups.single and _once(look, ids.groups):
+        text = (
+            f"'{look.name}' is filled in once in each episode: if it is the reward of the whole episode, repeat it in all rows "
+            "and write 'per: episode'. As it stands all other rows count as missing."
+        )
+        return replace(found, questions=(*questions, text))
+    owners = [("episode", ids.groups), *((level.name, level.groups) for level in levels.levels[:-1])]
+    for name, groups in owners:
+        if look.count > 1 and not groups.single and groups.constant(look):
+            what = "episode" if name == "episode" else f"decision of level '{name}'"
+            note = f"'{look.name}' is the same in all rows of each {what}, so it belongs to the whole of it"
+            return replace(found, per=name, notes=(*found.notes, note))
+    return found
+
+
+def _wanted(found: RewardGuess) -> str:
+    return "less" if found.minimise else "more"
+
+
+def _once(look: ColumnProfile, groups: SampleGroups) -> bool:
+    known = np.bincount(groups.of, weights=(look.codes >= 0).astype(np.float64), minlength=len(groups))
+    return bool(known.max(initial=0) <= 1)
+
+
+def _extremes(look: ColumnProfile) -> tuple[float, float]:
+    numbers = np.zeros(1) if look.numbers is None else look.numbers[~np.isnan(look.numbers)]
+    return float(numbers.min()), float(numbers.max())
+
+
+def _tidy(number: float) -> float:
+    """Return the number without the digits that rounding left behind."""
+    return float(f"{number:.6g}") + 0.0
+
+
+def _listed(names: list[str]) -> str:
+    return " or ".join(f"'{name}'" for name in names)

@@ -1,0 +1,8 @@
+"""Formats."""
+
+from aegis.logs.formats.base import LogFile
+from aegis.logs.formats.csv import TextLog
+from aegis.logs.formats.frames import FrameLog
+from aegis.logs.formats.parquet import ParquetLog
+
+__all__ = ["FrameLog", "LogFile", "ParquetLog", "TextLog"]

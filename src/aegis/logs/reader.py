@@ -1,0 +1,337 @@
+"""Reading a log in blocks: a survey of ids and types, the plan of what to read, whole episodes from a stream, and prefetching.
+
+Where the rows of an episode are scattered over the log, they are gathered in temporary files first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import tempfile
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Generic, TypeVar
+
+import numpy as np
+import pyarrow as pa
+
+from aegis.engine import usable_cores
+from aegis.errors import LogError, OutputError
+from aegis.logs.column_values import POINT, TEXT_TYPE, TypeGuess, decode_column
+from aegis.logs.columns import Column
+from aegis.logs.conversion import convert_table
+from aegis.logs.formats.base import CHUNK_ROWS, FileRange, LogFile
+from aegis.logs.ids import IdRuns, are_contiguous, hash_ids, id_type, joint_codes, last_id_start
+from aegis.problem import RowOrigins
+
+_FREE = ("key", "time", "any")  # kinds whose type is found, not prescribed
+
+_FEW_ROWS = 4 * CHUNK_ROWS  # rows whose ids are read faster than others could be told to
+
+
+@dataclass(frozen=True, slots=True)
+class LogSurvey:
+    """rows: how many. contiguous: every episode's rows are next to each other. types: by `Column.key`, for free kinds.
+
+    spans: what can be read by itself, in the order of the log, each with its number of rows. runs: of equal episode ids, each
+    span by itself.
+    """
+
+    rows: int
+    contiguous: bool
+    types: Mapping[str, pa.DataType]
+    spans: tuple[tuple[FileRange, int], ...] = ()
+    runs: int = 0
+
+
+@dataclass(slots=True)
+class RangeSurvey:
+    """What was seen in one span. guesses: by `Column.key`, of a file of text."""
+
+    rows: int = 0
+    guesses: dict[str, TypeGuess] = field(default_factory=dict)
+    runs: IdRuns = field(default_factory=IdRuns)
+
+
+def survey_log(files: Sequence[LogFile], columns: Sequence[Column], rows: int) -> LogSurvey:
+    """Read ids only (and, in text files, the columns whose type must be guessed), a block at a time.
+
+    Where ids do not grow from row to row, keeps 8 bytes for each run of equal episode ids. Raises LogError if there are no rows,
+    if an episode id is missing or if a column has types in two files that do not go together.
+    """
+    spans = [FileRange(index, stretch) for index, file in enumerate(files) for stretch in file.stretches()]
+    look = _RangeReader(tuple(files), tuple(columns), rows)
+    found = list(_each(look, spans))
+    count = sum(seen.rows for seen in found)
+    if not count:
+        raise LogError(f"{', '.join(file.name for file in files)}: the log has no rows; there is nothing to learn from")
+
+    def hashed(places: Sequence[int]) -> Iterable[IdRuns]:
+        return (seen.runs for seen in _each(_RangeReader(tuple(files), tuple(columns), rows, True), [spans[p] for p in places]))
+
+    one_piece = are_contiguous([seen.runs for seen in found], hashed)
+    types = {c.key: _type(c, files, [(span.file, seen) for span, seen in zip(spans, found, strict=True)]) for c in look.free}
+    counted = tuple((span, seen.rows) for span, seen in zip(spans, found, strict=True))
+    return LogSurvey(count, one_piece, types, counted, sum(seen.runs.count for seen in found))
+
+
+def _each(look: _RangeReader, spans: Sequence[FileRange]) -> Iterator[RangeSurvey]:
+    """Yield what is seen in each span, in threads if there is much to see."""
+    known = sum(span.stretch.rows or 0 for span in spans)
+    if known < _FEW_ROWS:
+        yield from map(look, spans)
+    else:
+        with ThreadPoolExecutor(usable_cores(), thread_name_prefix="aegis-survey") as pool:
+            yield from pool.map(look, spans)
+
+
+@dataclass(frozen=True, slots=True)
+class _RangeReader:
+    """Looks at a span. hashed: ids are hashed also where they grow from row to row."""
+
+    files: tuple[LogFile, ...]
+    columns: tuple[Column, ...]
+    rows: int
+    hashed: bool = False
+
+    @property
+    def free(self) -> list[Column]:
+        return [column for column in self.columns if column.kind in _FREE]
+
+    def __call__(self, span: FileRange) -> RangeSurvey:
+        file, free = self.files[span.file], self.free
+        episode = [column.name for column in self.columns if column.role == "episode"]
+        seen = RangeSurvey(guesses={column.key: TypeGuess.start(column.kind) for column in free if file.types is None})
+        # Text that is not sorted is read but once: ids of text files are hashed as they come.
+        seen.runs = IdRuns(hashed=self.hashed or file.types is None)
+        guessed = [column.name for column in free] if file.types is None else []
+        wanted = list(dict.fromkeys([*episode, *guessed]))
+        for block in file.blocks(wanted, self.rows, episode, span.stretch):
+            for column in free if file.types is None else ():
+                seen.guesses[column.key].see(decode_column(block[column.name]), file.decimals.get(column.name, POINT))
+            places = functools.partial(RowOrigins.following, (file.name,), 0, span.stretch.first + seen.rows, block.num_rows)
+            seen.runs.add([block[name] for name in episode], episode, file, places)
+            seen.rows += block.num_rows
+        return seen
+
+
+def _type(column: Column, files: Sequence[LogFile], found: Sequence[tuple[int, RangeSurvey]]) -> pa.DataType:
+    """Return the one type that a column gets in all files."""
+    kind: pa.DataType | None = None
+    for index, file in enumerate(files):
+        types = file.types
+        guesses = (seen.guesses[column.key].left[0] for place, seen in found if place == index) if types is None else ()
+        here = next(iter(guesses)) if types is None else id_type(types[column.name], column, file)
+        kind = here if kind is None else _joined_type(kind, here, column, files[0], file)
+    return kind
+
+
+def _joined_type(one: pa.DataType, other: pa.DataType, column: Column, first: LogFile, file: LogFile) -> pa.DataType:
+    """Return a type that holds both; whole numbers and text make text, as in ids that are sometimes numbers."""
+    if one == other:
+        return one
+    pair = {one, other}
+    if pair == {pa.int64(), pa.float64()}:
+        return pa.float64()
+    if pair == {pa.int64(), TEXT_TYPE}:
+        return TEXT_TYPE
+    raise LogError(
+        f"{file.name}, column '{column.name}': the {column.what} has the type {other} here and {one} in {first.name}; "
+        "write the same type in all files"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ReadPlan:
+    """The opened files, the columns, and what a survey of the ids found."""
+
+    files: tuple[LogFile, ...]
+    columns: tuple[Column, ...]
+    survey: LogSurvey
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return what messages call the files."""
+        return tuple(file.name for file in self.files)
+
+    def only(self, *roles: str) -> ReadPlan:
+        """Return the plan to read the columns of some roles."""
+        return replace(self, columns=tuple(column for column in self.columns if column.role in roles))
+
+    def tables(self, rows: int, spans: Sequence[FileRange] | None = None) -> Iterator[pa.Table]:
+        """Yield converted tables of at most `rows` rows, of some spans or of the whole log."""
+        wanted = list(dict.fromkeys(column.name for column in self.columns))
+        repeated = [name for name in wanted if all(column.repeated for column in self.columns if column.name == name)]
+        chosen = [FileRange(index) for index in range(len(self.files))] if spans is None else spans
+        for span in chosen:
+            file, first = self.files[span.file], span.stretch.first
+            for block in file.blocks(wanted, rows, repeated, span.stretch):
+                places = RowOrigins.following(self.names, span.file, first, block.num_rows)
+                yield convert_table(block, self.columns, self.survey.types, places, file.decimals)
+                first += block.num_rows
+
+
+_MOST_PARTITIONS = 128  # files open at a time
+
+
+def whole_episodes(tables: Iterable[pa.Table], keys: Sequence[str]) -> Iterator[pa.Table]:
+    """Yield tables of whole episodes from tables in which the rows of an episode follow each other.
+
+    The last episode of a table may go on in the next one, if there is one, and is held back: a table that comes out has fewer
+    rows than one that went in and one episode together.
+    """
+    held: list[pa.Table] = []
+    stream = iter(tables)
+    table = next(stream, None)
+    while table is not None:
+        following = next(stream, None)
+        last = table.num_rows if following is None else last_id_start([table[key] for key in keys])
+        if (last == 0 or following is None) and held and not _same_episode(held[-1], table, keys):
+            yield join_tables(held)
+            held = []
+        if last > 0:
+            yield join_tables([*held, table.slice(0, last)])
+            held = []
+        held.append(table.slice(last))
+        table = following
+
+
+def join_tables(tables: Sequence[pa.Table]) -> pa.Table:
+    """Return tables as one; dictionaries go if not all of them have them, as where one file ends and another begins."""
+    alike = all(table.schema == tables[0].schema for table in tables)
+    return pa.concat_tables(tables if alike else [decode_table(table) for table in tables])
+
+
+@contextlib.contextmanager
+def gather_episodes(tables: Iterable[pa.Table], keys: Sequence[str], total: int, rows: int) -> Iterator[Iterator[pa.Table]]:
+    """Give tables of about `rows` rows in which the rows of an episode follow each other, whatever their order was.
+
+    Rows go to temporary files by a hash of the episode id and are read back file by file, so that one file is in memory
+    at a time (total / 128 rows, or `rows` if that is more). Within a file episodes come in the order of their first row;
+    rows of an episode keep their order. The files are removed on leaving, also after an error. Raises OutputError if
+    they cannot be written.
+    """
+    partitions = min(_MOST_PARTITIONS, -(-total // rows))
+    try:
+        folder = tempfile.TemporaryDirectory(prefix="aegis-")
+    except OSError as error:
+        raise _no_room(error) from error
+    with folder as name:
+        paths = [Path(name) / f"{number}.arrow" for number in range(partitions)]
+        _spill(tables, keys, paths)
+        yield _read_back(paths, keys, rows)
+
+
+def _spill(tables: Iterable[pa.Table], keys: Sequence[str], paths: Sequence[Path]) -> None:
+    with contextlib.ExitStack() as stack:
+        writers: list[pa.RecordBatchStreamWriter] = []
+        for table in tables:
+            table = decode_table(table)
+            part = (hash_ids(_ids(table, keys)) % np.uint64(len(paths))).astype(np.int64)
+            if not writers:
+                writers = _open_writers(paths, table.schema, stack)
+            order = np.argsort(part, kind="stable")
+            bounds = np.searchsorted(part[order], np.arange(len(paths) + 1))
+            arranged = table.take(pa.array(order))
+            for number in np.flatnonzero(np.diff(bounds)):
+                try:
+                    writers[number].write_table(arranged.slice(bounds[number], bounds[number + 1] - bounds[number]))
+                except OSError as error:
+                    raise _no_room(error) from error
+
+
+def decode_table(table: pa.Table) -> pa.Table:
+    """Return the table without dictionaries, which would be written once more for every block and file."""
+    names = [name for name in table.column_names if pa.types.is_dictionary(table[name].type)]
+    for name in names:
+        table = table.set_column(table.column_names.index(name), name, decode_column(table[name]))
+    return table
+
+
+def _open_writers(paths: Sequence[Path], schema: pa.Schema, stack: contextlib.ExitStack) -> list[pa.RecordBatchStreamWriter]:
+    try:
+        return [stack.enter_context(pa.ipc.new_stream(stack.enter_context(pa.OSFile(str(p), "wb")), schema)) for p in paths]
+    except OSError as error:
+        raise _no_room(error) from error
+
+
+def _read_back(paths: Sequence[Path], keys: Sequence[str], rows: int) -> Iterator[pa.Table]:
+    for path in paths:
+        with pa.OSFile(str(path), "rb") as file, pa.ipc.open_stream(file) as reader:
+            table = reader.read_all()
+        path.unlink()
+        order = np.argsort(joint_codes(_ids(table, keys)), kind="stable")
+        arranged = table.take(pa.array(order))
+        for start in range(0, arranged.num_rows, rows):
+            yield arranged.slice(start, rows)
+
+
+def _ids(table: pa.Table, keys: Sequence[str]) -> list[pa.Array]:
+    return [decode_column(table[key]) for key in keys]
+
+
+def _same_episode(before: pa.Table, after: pa.Table, keys: Sequence[str]) -> bool:
+    return all(before[key][-1].as_py() == after[key][0].as_py() for key in keys)
+
+
+def _no_room(error: OSError) -> OutputError:
+    return OutputError(
+        f"cannot write temporary files in {tempfile.gettempdir()}: {error.strerror or error}; the rows of an episode are "
+        "scattered over this log and have to be gathered first: make room there, set TMPDIR, or sort the log by episode"
+    )
+
+
+Item = TypeVar("Item")
+
+PREFETCH_DEPTH = 2  # more than one, so that neither side waits for the other's slow items, such as the first ones
+
+
+def prefetch(items: Generator[Item, None, None], depth: int = PREFETCH_DEPTH) -> Generator[Item, None, None]:
+    """Yield what a generator yields, made ready before its use; what it raises is raised at that item's turn.
+
+    Decoding and most of the work on arrays runs outside Python's lock, so that a second core is put to use. `depth` more items
+    are in memory. Leaving early waits for the items that are being made, and closes the generator.
+    """
+    end = object()
+    try:
+        with ThreadPoolExecutor(1, thread_name_prefix="aegis-read") as pool:
+            coming = deque(pool.submit(next, items, end) for _ in range(depth))
+            while (item := coming.popleft().result()) is not end:
+                coming.append(pool.submit(next, items, end))
+                yield item  # type: ignore[misc]
+    finally:
+        items.close()
+
+
+class BackgroundObserver(Generic[Item]):
+    """Shows items to somebody in a thread, one after the other, while the caller goes on working with them.
+
+    A context: leaving it waits until all have been seen. What is raised there is raised at the next item, or on leaving.
+    """
+
+    def __init__(self, look: Callable[[Item], None], most: int = 1) -> None:
+        """Show items to `look`; at most `most` of them wait."""
+        self._look, self._most = look, most
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="aegis-look")
+        self._waiting: deque[Future[None]] = deque()
+
+    def show(self, item: Item) -> None:
+        """Show an item soon; waits if too many are waiting."""
+        while len(self._waiting) >= self._most:
+            self._waiting.popleft().result()
+        self._waiting.append(self._pool.submit(self._look, item))
+
+    def __enter__(self) -> BackgroundObserver[Item]:
+        """Return itself."""
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """Wait for all items; what was raised on the way is raised, unless the caller has raised something already."""
+        self._pool.shutdown(wait=True)
+        while self._waiting:
+            waiting = self._waiting.popleft()
+            if error is None:
+                waiting.result()

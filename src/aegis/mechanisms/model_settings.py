@@ -1,0 +1,113 @@
+"""How mechanisms are modelled: structure, features, prior, tempering, and the table MODELS of compared models."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from aegis.errors import SettingError, check_choice
+from aegis.mechanisms.features import FEATURES
+from aegis.problem import Problem, Variable
+
+Scale = float | Sequence[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Tuned:
+    """Hyper-parameters of one mechanism: length-scale by input name (of a vector, one or one per coordinate), prior precision.
+
+    charge: nats that the evidence of the mechanism owes to the search (see `length_scales.Found`). linear: no input needs waves,
+    so that a linear regression would do as well.
+    """
+
+    lengthscale: Mapping[str, Scale]
+    precision: float
+    charge: float = 0.0
+    linear: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings:
+    """How mechanisms are modelled.
+
+    structure: 'factorised' has one mechanism per variable with the graph's parents; 'joint' regresses the reward on all
+    contexts and actions at once, without the outcome; 'cells' keeps a table of the reward by actions. features: a name from
+    FEATURES. precision, shape, rate: the prior. temper: power of the likelihood. count, lengthscale, linear_terms: of fourier
+    features; lengthscale in (standardised) input units, one number, or by input name (a vector may have one per coordinate; an
+    input that is not named has 1). feature_seed: the draw of random features, shared by all runs; None draws anew for each seed.
+    tuned: length-scales and precision by mechanism, which take precedence (see `tune`).
+    """
+
+    structure: str = "factorised"
+    features: str = "linear"
+    precision: float = 0.1
+    shape: float = 2.0
+    rate: float = 1.0
+    temper: float = 1.0
+    count: int = 128
+    lengthscale: float | Mapping[str, Scale] = 1.0
+    linear_terms: bool = True
+    feature_seed: int | None = None
+    tuned: Mapping[str, Tuned] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_choice(self.structure, ("factorised", "joint", "cells"), "structure")
+        check_choice(self.features, FEATURES, "feature map")
+        if isinstance(self.count, bool) or not isinstance(self.count, int | np.integer) or self.count < 1:
+            raise SettingError(f"the count of fourier features is a whole number from 1, found {self.count!r}")
+
+    def check_names(self, problem: Problem) -> None:
+        """Raise SettingError if a variable is named that the problem does not have: it would be ignored in silence."""
+        named = [self.lengthscale] if isinstance(self.lengthscale, Mapping) else []
+        for mechanism, tuned in self.tuned.items():
+            check_choice(mechanism, problem.variables, "mechanism with tuned settings")
+            named.append(tuned.lengthscale)
+        for name in (name for given in named for name in given):
+            check_choice(name, problem.variables, "input with a length-scale")
+
+    def about(self, names: Container[str]) -> ModelSettings:
+        """Return the settings without what they say of other variables, for a problem that is a part of a larger one."""
+        tuned = {
+            mechanism: replace(found, lengthscale=_kept(found.lengthscale, names))
+            for mechanism, found in self.tuned.items()
+            if mechanism in names
+        }
+        scale = _kept(self.lengthscale, names) if isinstance(self.lengthscale, Mapping) else self.lengthscale
+        return replace(self, lengthscale=scale, tuned=tuned)
+
+    def scales(self, mechanism: str, parents: Sequence[Variable]) -> list[float]:
+        """Return the length-scale of each column of a mechanism's inputs."""
+        given = self.tuned[mechanism].lengthscale if mechanism in self.tuned else self.lengthscale
+        each = [given.get(parent.name, 1.0) if isinstance(given, Mapping) else given for parent in parents]
+        return [scale for parent, own in zip(parents, each, strict=True) for scale in _columns(own, parent)]
+
+
+def _kept(given: Mapping[str, Scale], names: Container[str]) -> dict[str, Scale]:
+    return {name: scale for name, scale in given.items() if name in names}
+
+
+def _columns(scale: Scale, parent: Variable) -> list[float]:
+    """Return the length-scale of each column of a parent."""
+    if not isinstance(scale, Sequence):
+        return [float(scale)] * parent.width
+    if parent.kind != "vector" or len(scale) != parent.width:
+        allowed = f"one number, or one for each of its {parent.width} coordinates" if parent.kind == "vector" else "one number"
+        raise SettingError(f"the length-scale of '{parent.name}' is {allowed}; found {list(scale)}")
+    return [float(each) for each in scale]
+
+
+MOST_INPUTS = 20  # a polynomial in more inputs has more than 231 terms, of which most are noise
+
+
+MODELS: dict[str, ModelSettings] = {
+    "linear": ModelSettings(),
+    "polynomial": ModelSettings(features="polynomial"),
+    "fourier": ModelSettings(features="fourier", lengthscale=1.0, feature_seed=0),
+    "smooth fourier": ModelSettings(features="fourier", lengthscale=2.0, feature_seed=0),
+}
+
+TUNED = "tuned fourier"  # a further model, whose length-scales are chosen on prior data: `tune(..., TUNABLE)`
+
+TUNABLE = ModelSettings(features="fourier", feature_seed=0)  # that model before its length-scales are chosen

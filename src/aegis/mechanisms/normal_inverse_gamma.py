@@ -1,0 +1,217 @@
+"""The Normal-Inverse-Gamma posterior of a linear regression: tempered updates, draws, predictions, evidence and divergence.
+
+Model for output q: `y = features . w_q + noise`, `noise ~ N(0, s_q^2)`, `w_q | s_q^2 ~ N(m_q, s_q^2 P^-1)`,
+`s_q^2 ~ InverseGamma(a, b_q)`. All outputs share the precision P.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg as sla
+from scipy.special import digamma, gammaln
+
+from aegis.errors import ModelError, SettingError
+from aegis.problem import Array
+
+# Below this share of what it is subtracted from, a difference holds hardly a digit that is not round-off.
+ROUND_OFF = 1e-14
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """S joint draws of a regression: weights `[S, D, q]` and noise standard deviations `[S, q]`."""
+
+    weights: Array
+    sd: Array
+
+
+@dataclass(frozen=True, slots=True)
+class PosteriorMoments:
+    """The usual parameters of a posterior: Cholesky factor of P `[D, D]` (lower), mean `[D, q]`, shape a, rate `[q]`."""
+
+    factor: Array
+    mean: Array
+    shape: float
+    rate: Array
+
+
+@dataclass(frozen=True, slots=True)
+class NIG:
+    """Natural parameters: precision P `[D, D]`, shift P m `[D, q]`, shape a, square 2 b + m' P m `[q]`."""
+
+    precision: Array
+    shift: Array
+    shape: float
+    square: Array
+
+    @classmethod
+    def prior(cls, size: int, outputs: int = 1, precision: float = 0.1, shape: float = 2.0, rate: float = 1.0) -> NIG:
+        """Return the prior with mean 0 and P = precision * I; defaults as in the paper (App. Environment Parameters)."""
+        check_prior(precision, shape, rate)
+        return cls(precision * np.eye(size), np.zeros((size, outputs)), float(shape), np.full(outputs, 2.0 * rate))
+
+    def arrays(self) -> dict[str, Array]:
+        """Return the natural parameters as arrays, for saving."""
+        return {"precision": self.precision, "shift": self.shift, "shape": np.array(self.shape), "square": self.square}
+
+    def update(self, features: Array, targets: Array, temper: float = 1.0) -> NIG:
+        """Return the posterior after rows features `[n, D]`, targets `[n, q]`; `temper` multiplies the log-likelihood.
+
+        Raises ModelError, and leaves this state as it was, if the sums are not finite.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):  # looked at right below
+            precision = features.T @ features
+            if temper != 1.0:
+                precision *= temper
+            precision += self.precision
+            shift = self.shift + temper * (features.T @ targets)
+            square = self.square + temper * np.square(targets).sum(axis=0)
+        check_finite_sums(precision, shift, square)
+        return NIG(precision, shift, self.shape + 0.5 * temper * features.shape[0], square)
+
+    def moments(self) -> PosteriorMoments:
+        """Solve for mean and rate; raises ModelError if precision or rate are not positive by more than round-off."""
+        factor, failed = sla.lapack.dpotrf(self.precision, lower=True, clean=True)
+        _check_factor(failed, factor.diagonal(), self.precision.diagonal())
+        half, _ = sla.lapack.dtrtrs(factor, self.shift, lower=True)
+        mean, _ = sla.lapack.dtrtrs(factor, half, lower=True, trans=1)
+        rate = 0.5 * (self.square - np.einsum("dq,dq->q", half, half))
+        _check_rate(rate, self.square)
+        return PosteriorMoments(factor, mean, self.shape, rate)
+
+    def draw(self, rng: np.random.Generator, count: int) -> Draw:
+        """Return `count` joint draws of weights and noise."""
+        at = self.moments()
+        size, outputs = at.mean.shape
+        sd = np.sqrt(at.rate / rng.standard_gamma(at.shape, size=(count, outputs)))
+        normal = rng.standard_normal((size, count * outputs))
+        spread, _ = sla.lapack.dtrtrs(at.factor, normal, lower=True, trans=1)
+        weights = at.mean + sd[:, None, :] * spread.reshape(size, count, outputs).transpose(1, 0, 2)
+        return Draw(weights, sd)
+
+    def point(self) -> Draw:
+        """Return the posterior means of weights and noise variance as one draw; the variance is b / a if it has no mean."""
+        at = self.moments()
+        variance = at.rate / (at.shape - 1.0) if at.shape > 1.0 else at.rate / at.shape
+        return Draw(at.mean[None], np.sqrt(variance)[None])
+
+    def predict(self, features: Array) -> tuple[Array, Array, Array]:
+        """Return for features `[n, D]`: mean `[n, q]`, variance of the regression function, variance of a new target.
+
+        Student-t predictive with 2 a degrees of freedom; variances are infinite for a <= 1.
+        """
+        at = self.moments()
+        half, _ = sla.lapack.dtrtrs(at.factor, np.asfortranarray(features.T), lower=True)
+        leverage = np.einsum("dn,dn->n", half, half)[:, None]
+        scale = at.rate / (at.shape - 1.0) if at.shape > 1.0 else np.full_like(at.rate, np.inf)
+        return features @ at.mean, leverage * scale, (1.0 + leverage) * scale
+
+    def log_evidence(self, prior: NIG) -> float:
+        """Return log p(targets | features) of the rows that led from `prior` to this state, summed over outputs; no tempering."""
+        at, before = self.moments(), prior.moments()
+        rows = 2.0 * (at.shape - before.shape)
+        log_det = 2.0 * (np.log(np.diag(before.factor)).sum() - np.log(np.diag(at.factor)).sum())
+        each = (
+            0.5 * (log_det - rows * np.log(2.0 * np.pi))
+            + before.shape * np.log(before.rate)
+            - at.shape * np.log(at.rate)
+            + gammaln(at.shape)
+            - gammaln(before.shape)
+        )
+        return float(np.sum(each))
+
+    def kl(self, other: NIG) -> float:
+        """Return KL(self || other) in nats, summed over outputs (theory section 8)."""
+        p, q = self.moments(), other.moments()
+        size = p.mean.shape[0]
+        ratio, _ = sla.lapack.dtrtrs(p.factor, q.factor, lower=True)  # P1^-1/2 P0^1/2
+        log_det = 2.0 * (np.log(np.diag(p.factor)).sum() - np.log(np.diag(q.factor)).sum())
+        apart = q.factor.T @ (p.mean - q.mean)
+        distance = np.einsum("dq,dq->q", apart, apart)
+        gaussian = 0.5 * (log_det + np.square(ratio).sum() - size + (p.shape / p.rate) * distance)
+        gamma = (
+            (p.shape - q.shape) * digamma(p.shape)
+            - gammaln(p.shape)
+            + gammaln(q.shape)
+            + q.shape * np.log(p.rate / q.rate)
+            + p.shape * (q.rate - p.rate) / p.rate
+        )
+        return float(np.sum(gaussian + gamma))
+
+
+@dataclass(frozen=True, slots=True)
+class SolvedNIG(NIG):
+    """A posterior whose moments are known already."""
+
+    at: PosteriorMoments
+
+    def moments(self) -> PosteriorMoments:
+        """Return what is known."""
+        return self.at
+
+
+def solve_moments(precision: Array, shift: Array, shape: Sequence[float], square: Array) -> list[PosteriorMoments]:
+    """Return `moments` of G posteriors, to the same bits: solved one by one, factors and rates checked at once.
+
+    precision `[G, D, D]`, shift `[G, D, q]`, shape `[G]`, square `[G, q]`.
+    """
+    factors, halves, means, failed = [], [], [], 0
+    for own in precision:
+        factor, info = sla.lapack.dpotrf(own, lower=True, clean=True)
+        factors.append(factor)
+        failed = failed or info
+    _check_factor(failed, np.array([factor.diagonal() for factor in factors]), np.einsum("gdd->gd", precision))
+    for factor, own in zip(factors, shift, strict=True):
+        halves.append(sla.lapack.dtrtrs(factor, own, lower=True)[0])
+        means.append(sla.lapack.dtrtrs(factor, halves[-1], lower=True, trans=1)[0])
+    rates = 0.5 * (square - np.array([np.einsum("dq,dq->q", half, half) for half in halves]))
+    _check_rate(rates, square)
+    return list(map(PosteriorMoments, factors, means, shape, rates))
+
+
+def _check_factor(failed: int, added: Array, sizes: Array) -> None:
+    """Raise ModelError unless a Cholesky factor with the diagonal `added`, of a matrix with the diagonal `sizes`, can be used."""
+    # What a feature adds to those before it, relative to its own size: 1 - R^2 of one feature on the others.
+    if failed or not (np.square(added) > ROUND_OFF * sizes).all():
+        raise ModelError(
+            "a posterior precision is not positive definite beyond round-off: features are far too large, or vary far too "
+            "little for their size; standardise the inputs (scaling fitted on prior data)"
+        )
+
+
+def _check_rate(rate: Array, square: Array) -> None:
+    """Raise ModelError unless rates are positive beyond round-off of the squares they are what is left of."""
+    if not (rate > ROUND_OFF * square).all():
+        raise ModelError(
+            "a posterior noise rate is not positive beyond round-off: targets are far too large for their noise; "
+            "standardise them (scaling fitted on prior data)"
+        )
+
+
+def check_finite_sums(precision: Array, shift: Array, square: Array) -> None:
+    """Raise ModelError unless the sums `[.., D, D]`, `[.., D, q]`, `[.., q]` of a posterior are finite.
+
+    The diagonal of a sum of outer products bounds the rest of it, and is all that needs to be looked at.
+    """
+    diagonal = np.einsum("...dd->...d", precision)
+    if not all(np.isfinite(sums).all() for sums in (diagonal, shift, square)):
+        raise ModelError(
+            "a posterior cannot be updated: features or targets are not finite or far too large; "
+            "remove such rows or standardise (scaling fitted on prior data)"
+        )
+
+
+def check_prior(precision: float, shape: float, rate: float) -> None:
+    """Raise SettingError unless all three are finite and above 0."""
+    for name, value in (("precision", precision), ("shape", shape), ("rate", rate)):
+        if not (np.isfinite(value) and value > 0):
+            raise SettingError(f"prior {name} is a finite number above 0, found {value}")
+
+
+def check_tempering(temper: float) -> None:
+    """Raise SettingError unless the power of the likelihood is finite and above 0."""
+    if not (np.isfinite(temper) and temper > 0):
+        raise SettingError(f"tempering is a finite number above 0, found {temper}")

@@ -1,0 +1,184 @@
+"""The reward, or a guard, as a number in [0, 1] where 1 is best; missing values; a declared range of means.
+
+A missing value may be anything in [0, 1]: every bound takes the end that hurts it (`Observed.worst`). A declared range of the
+mean reward below a decision may be narrower than that of single rewards (theory section 5): rewards r in [0, 1] become
+r' = (r - low)/width. A bet of lam on a gain in r is a bet of lam width on the gain in r'. Evidence, bets and bounds stay on
+the scale of single rewards, and only their reach grows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from aegis.errors import RefusedError
+from aegis.problem import AnyArray, Array, Batch, Problem, Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A column with its declared range; `goal` says which end is good. `guard`: it must not get worse by more than `allowed`.
+
+    allowed is in the column's units. What is measured is `(x - low)/(high - low)`, or one minus that if small is good.
+    """
+
+    column: str
+    low: float
+    high: float
+    goal: str
+    unit: str = ""
+    clip: bool = False
+    guard: bool = False
+    allowed: float = 0.0
+
+    @property
+    def width(self) -> float:
+        """Return how many of the column's units one unit of the scaled measure is."""
+        return self.high - self.low
+
+    def scaled(self, values: Array) -> Array:
+        """Return values in the column's units on the scale on which 1 is best; not clipped."""
+        found = (values - self.low) / self.width
+        return found if self.goal == "maximise" else 1.0 - found
+
+    def value(self, scaled: float) -> float:
+        """Return a scaled value in the column's units."""
+        return self.low + scaled * self.width if self.goal == "maximise" else self.high - scaled * self.width
+
+    def gain(self, scaled: float) -> float:
+        """Return a scaled gain in the column's units; above 0 is better, whatever the goal."""
+        return scaled * self.width
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """A measure at the nodes that carry it: `low` and `high` `[m]` are what it may be, equal where it was observed.
+
+    A missing value may be anything in [0, 1]: every bound takes the end that hurts it.
+    """
+
+    low: Array
+    high: Array
+
+    def worst(self, weight: Array) -> Array:
+        """Return the end `[m]` that makes `weight * value` smallest."""
+        return np.where(weight > 0, self.low, self.high)
+
+
+def reward_measure(problem: Problem) -> Measure:
+    """Return the reward as a measure; RefusedError if no range was declared."""
+    reward = problem.reward
+    if reward.range is None:
+        raise RefusedError(
+            f"reward '{reward.column}': no range is declared, and it is never taken from the data; write the smallest and the "
+            "largest reward that can occur under 'range' in the problem file"
+        )
+    return Measure(reward.column, *reward.range, goal=reward.goal, unit=reward.unit, clip=reward.clip)
+
+
+def guard_measures(problem: Problem) -> tuple[Measure, ...]:
+    """Return the guards as measures."""
+    return tuple(
+        Measure(guard.column, *guard.range, goal=guard.goal, guard=True, allowed=guard.max_worsening) for guard in problem.guards
+    )
+
+
+def check_cluster_totals(problem: Problem, measure: Measure) -> None:
+    """Raise RefusedError if totals over clusters are asked for and an episode that never came would not count as 0, the worst."""
+    if problem.cluster_most is not None and (measure.low != 0 or measure.goal != "maximise"):
+        several = len(problem.cluster_columns) > 1
+        named = f"columns: [{problem.cluster_name}]" if several else f"column: {problem.cluster_name}"
+        raise RefusedError(
+            f"with 'cluster: {{{named}, most: {problem.cluster_most}}}' the claim is about totals, in which an "
+            f"episode that never came earns 0: the reward '{measure.column}' then needs a range that starts at 0 and the goal "
+            "maximise. Rescale it; or certify gains only (--gain-only), which do not depend on where the range starts"
+        )
+
+
+def observe(measure: Measure, batch: Batch, rows: AnyArray | None = None) -> Observed:
+    """Return the measure at the innermost rows of a batch, or at some of them. RefusedError names what lies outside the range."""
+    if measure.guard:
+        found, seen = batch.guards[measure.column], None
+    elif batch.reward is None:
+        raise RefusedError(f"the log holds no column '{measure.column}'; a certificate needs it")
+    else:
+        found, seen = batch.reward, batch.observed
+    known = np.isfinite(found) if seen is None else np.isfinite(found) & seen
+    if rows is not None:
+        found, known = found[rows], known[rows]
+    scaled = measure.scaled(np.where(known, found, measure.low))
+    outside = known & ~((scaled >= 0.0) & (scaled <= 1.0))
+    if outside.any() and not measure.clip:
+        first = int(np.argmax(outside))
+        raise RefusedError(_outside(measure, batch.where(first if rows is None else int(rows[first])), found[first], outside))
+    inside = np.clip(scaled, 0.0, 1.0)
+    if known.all():
+        return Observed(inside, inside)
+    return Observed(np.where(known, inside, 0.0), np.where(known, inside, 1.0))
+
+
+def _outside(measure: Measure, place: str, value: float, outside: AnyArray) -> str:
+    more = int(outside.sum()) - 1
+    others = f" (as {'does' if more == 1 else 'do'} {more} more nearby)" if more else ""
+    return (
+        f"{place}, column '{measure.column}': {value:g} lies outside the declared range [{measure.low:g}, {measure.high:g}]"
+        f"{others}; widen the range to what can occur, or write 'clip: true' to certify the clipped value"
+    )
+
+
+MEAN_ROUND_OFF = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class MeanRange:
+    """Limits of the means below the decisions of a level, on the scale of the measure."""
+
+    level: str
+    measure: Measure
+    low: float = 0.0
+    high: float = 1.0
+
+    @property
+    def width(self) -> float:
+        """Return the share of the range of single rewards that is left."""
+        return self.high - self.low
+
+    def scaled(self, values: Array) -> Array:
+        """Return values on the scale on which the limits are 0 and 1; what lies outside is put at the nearer one."""
+        return np.clip((values - self.low) / self.width, 0.0, 1.0)
+
+    def observed(self, found: Observed, batch: Batch) -> Observed:
+        """Return what was observed below each decision on that scale; RefusedError names the first outside the limits.
+
+        Where rewards are missing the mean may be anything from `low` to `high`, and lies within the limits all the same.
+        """
+        outside = (found.low > self.high + MEAN_ROUND_OFF) | (found.high < self.low - MEAN_ROUND_OFF)
+        seen = found.low == found.high
+        outside |= seen & ~((found.low >= self.low - MEAN_ROUND_OFF) & (found.high <= self.high + MEAN_ROUND_OFF))
+        if outside.any():
+            raise RefusedError(self._outside(found, batch, int(np.argmax(outside))))
+        low = self.scaled(found.low)
+        return Observed(low, low if found.high is found.low else self.scaled(found.high))
+
+    def _outside(self, found: Observed, batch: Batch, decision: int) -> str:
+        measure = self.measure
+        first = int(np.argmax(batch.ancestors(list(batch.levels)[-1])[self.level] == decision))
+        limits = sorted(measure.value(end) for end in (self.low, self.high))
+        return (
+            f"{batch.where(first)}, column '{measure.column}': the mean below this decision of level '{self.level}' is "
+            f"{measure.value(float(found.low[decision])):g}, outside the declared 'mean_range' [{limits[0]:g}, {limits[1]:g}]; "
+            "widen it to what can occur, or leave it out"
+        )
+
+
+def mean_range_of(problem: Problem, scope: Scope, measure: Measure) -> MeanRange | None:
+    """Return the limits of means at the level of a scope; None for guards, several levels, or where none are declared."""
+    if len(scope) != 1 or measure.guard:
+        return None
+    (name,) = scope
+    declared = problem.level(name).mean_range
+    if declared is None:
+        return None
+    low, high = sorted(measure.scaled(np.array(declared)).tolist())
+    return MeanRange(name, measure, low, high)

@@ -1,0 +1,258 @@
+"""Claims of a bench and their tests: each holds, does not hold, or cannot be tested, with the numbers behind it.
+
+A test is a function of results and of the entries under `with` in the file. Arms are named as `nested_cts`, or
+`nested_cts@0.5` for a swept value.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import stats
+
+from aegis.errors import SettingError, check_choice
+from aegis.paper.bench_file import BenchClaim
+from aegis.paper.bench_results import BenchResults, MissingResult, key_of
+from aegis.problem import Array
+
+HOLDS, FAILS, UNTESTED = "holds", "does not hold", "cannot be tested"
+Answer = tuple[bool, str]  # whether it holds, and the numbers
+
+
+@dataclass(frozen=True)
+class JudgedClaim:
+    """A claim with its verdict and the numbers behind it."""
+
+    says: str
+    verdict: str
+    why: str
+    paper: str
+    of: str = "ours"
+
+
+def judge_claim(claim: BenchClaim, results: BenchResults) -> JudgedClaim:
+    """Return a claim's verdict on results. SettingError if its `with` is not what the test takes."""
+    test = TESTS[claim.test]
+    taken = test.__annotations__.keys() - {"return", "results"}
+    for name in claim.given:
+        check_choice(name, taken, f"entry under 'with' of the test '{claim.test}'")
+    try:
+        holds, why = test(results, **claim.given)
+    except MissingResult as missing:
+        return JudgedClaim(claim.says, UNTESTED, str(missing), claim.paper, claim.whose)
+    except TypeError as error:
+        raise SettingError(f"bench {results.bench.name}, claim '{claim.says}': {error}") from error
+    return JudgedClaim(claim.says, HOLDS if holds else FAILS, why, claim.paper, claim.whose)
+
+
+def welch(
+    results: BenchResults,
+    above: str,
+    below: str,
+    metric: str = "reward",
+    at: int | None = None,
+    level: float = 0.05,
+    alternative: str = "greater",
+) -> Answer:
+    """Say whether one arm is above another: Welch's t-test, one-sided unless `alternative` says 'two-sided'."""
+    left, right = (_of(results, arm, metric, at) for arm in (above, below))
+    _enough(left, right)
+    test = _two_samples(left, right, alternative)
+    return bool(test.pvalue < level), _test_words(left.mean() - right.mean(), test.statistic, test.df, test.pvalue)
+
+
+def tied(
+    results: BenchResults, left: str, right: str, metric: str = "reward", at: int | None = None, level: float = 0.05
+) -> Answer:
+    """Say whether two arms cannot be told apart by Welch's test."""
+    differ, why = welch(results, left, right, metric, at, level, "two-sided")
+    return not differ, why
+
+
+def paired(
+    results: BenchResults, above: str, below: str, metric: str = "reward", at: int | None = None, level: float = 0.05
+) -> Answer:
+    """Say whether one arm is above another, seed by seed: paired t-test, one-sided."""
+    left, right = results.pairs(_named(results, above), _named(results, below), metric, at)
+    return _one_sample(left - right, level)
+
+
+def higher(results: BenchResults, arm: str, metric: str, than: str, level: float = 0.05) -> Answer:
+    """Say whether one metric of an arm is above another one of the same runs: paired t-test, one-sided."""
+    left, right = (_of(results, arm, name, None) for name in (metric, than))
+    known = np.isfinite(left) & np.isfinite(right)
+    return _one_sample((left - right)[known], level)
+
+
+def above_over_draws(results: BenchResults, above: str, below: str, metric: str = "reward", level: float = 0.05) -> Answer:
+    """Say whether one arm is above another over draws, the values of what is swept: one-sided t-test of their mean differences.
+
+    Runs of one draw share it, so that the draws are the units; how they come out one by one is told, too.
+    """
+    pairs = [(results.of(above, metric, value), results.of(below, metric, value)) for value in results.values()]
+    gaps = np.array([left.mean() - right.mean() for left, right in pairs])
+    if gaps.size < 2:
+        raise MissingResult("two draws or more are needed")
+    test = _above_zero(gaps)
+    each = [float(_two_samples(left, right).pvalue) for left, right in pairs if min(left.size, right.size) > 1]
+    inside = f"; within draws p from {min(each):.1e} to {max(each):.1e}" if each else ""
+    words = _test_words(float(gaps.mean()), test.statistic, test.df, test.pvalue)
+    return bool(test.pvalue < level), f"over {gaps.size} draws: {words}; from {gaps.min():.1f} to {gaps.max():.1f}{inside}"
+
+
+def above_in_every_run(results: BenchResults, arm: str, metric: str, than: str | float) -> Answer:
+    """Say whether one metric of an arm is above another one, or above a number, in every run."""
+    above = _of(results, arm, metric, None) > (_of(results, arm, than, None) if isinstance(than, str) else than)
+    return bool(above.all()), f"{int(above.sum())} of {above.size} runs"
+
+
+def factor(results: BenchResults, arm: str, metric: str, over: str, low: float, high: float) -> Answer:
+    """Say whether the mean of one metric is so many times that of another one."""
+    left, right = (_of(results, arm, name, None) for name in (metric, over))
+    found = float(left.mean() / right.mean())
+    words = f"{left.mean():.4g} over {right.mean():.4g}, a factor of {found:.2f}; asked {low:g} to {high:g}"
+    return bool(low <= found <= high), words
+
+
+def within(
+    results: BenchResults,
+    arm: str,
+    low: float | None = None,
+    high: float | None = None,
+    metric: str = "reward",
+    at: int | None = None,
+) -> Answer:
+    """Say whether the mean of a metric lies between limits."""
+    mean = float(_of(results, arm, metric, at).mean())
+    inside = (low is None or mean >= low) and (high is None or mean <= high)
+    limits = " and ".join(f"{word} {end:g}" for word, end in (("at least", low), ("at most", high)) if end is not None)
+    return inside, f"{mean:.4g}, asked {limits}"
+
+
+def stays_flat(results: BenchResults, arm: str, most: float, metric: str = "reward") -> Answer:
+    """Say whether the mean of a metric hardly moves with what is swept."""
+    means = [float(results.of(arm, metric, value).mean()) for value in results.values()]
+    if len(means) < 2:
+        raise MissingResult("only one value of the sweep was run")
+    return max(means) - min(means) <= most, f"from {min(means):.2f} to {max(means):.2f}, asked within {most:g}"
+
+
+def trend(results: BenchResults, arm: str, sign: int, metric: str = "reward", level: float = 0.05) -> Answer:
+    """Say whether a metric rises (sign 1) or falls (-1) with what is swept: Spearman's rank correlation over all runs."""
+    swept = [(float(value), number) for value in results.values() for number in results.of(arm, metric, value)]
+    if len({value for value, _ in swept}) < 3:
+        raise MissingResult("a trend needs three values of the sweep or more")
+    test = stats.spearmanr(*zip(*swept, strict=True))
+    return bool(
+        test.pvalue < level and np.sign(test.statistic) == sign
+    ), f"Spearman rho = {test.statistic:.2f}, p = {test.pvalue:.1e}"
+
+
+def peak(results: BenchResults, arm: str, values: list[Any], metric: str = "reward") -> Answer:
+    """Say whether the largest mean is found at one of some values of what is swept."""
+    means = {key_of(value): float(results.of(arm, metric, value).mean()) for value in results.values()}
+    best = max(means, key=lambda key: means[key])
+    told = f"largest at {best}: " + ", ".join(f"{k}: {m:.2f}" for k, m in means.items())
+    return best in [key_of(value) for value in values], told + _beside(results, arm, metric, means)
+
+
+def _beside(results: BenchResults, arm: str, metric: str, means: Mapping[str, float]) -> str:
+    """Return how surely the largest mean is above the second: a paired test, seed by seed."""
+    first, second = sorted(means, key=lambda key: -means[key])[:2] if len(means) > 1 else ("", "")
+    by_key = {key_of(value): value for value in results.values()}
+    if not first:
+        return ""
+    left, right = results.pairs((arm, by_key[first]), (arm, by_key[second]), metric)
+    if left.size < 2 or np.ptp(left - right) == 0:
+        return ""
+    return f"; {first} above {second}: paired p = {_above_zero(left - right).pvalue:.2g}"
+
+
+def contraction(results: BenchResults, arm: str, metric: str, low: float, high: float) -> Answer:
+    """Say by which factor the modulus of the mean of a list shrinks from its first to its last place."""
+    own = results._own(*_named(results, arm))
+    lists = np.array([item[metric] for item in own.values()], dtype=float)
+    means, each = lists.mean(axis=0), np.abs(lists[:, 0]) / np.abs(lists[:, -1])
+    found = abs(means[0]) / abs(means[-1])
+    words = f"{means[0]:.4g} to {means[-1]:.4g}, a factor of {found:.2f} (by run {each.min():.2g} to {each.max():.2g})"
+    return bool(low <= found <= high), f"{words}; asked {low:g} to {high:g}"
+
+
+def share(results: BenchResults, arm: str, metric: str, least: float = 0.0, most: float = 1.0) -> Answer:
+    """Say whether a share of the runs, of which a metric is 1 or 0, lies between limits."""
+    numbers = _of(results, arm, metric, None)
+    found = float(np.mean(numbers))
+    return least <= found <= most, f"{int(numbers.sum())} of {numbers.size} runs"
+
+
+def _of(results: BenchResults, arm: str, metric: str, at: int | None) -> Array:
+    return results.of(*_placed(_named(results, arm), metric), at=at)
+
+
+def _placed(named: tuple[str, Any], metric: str) -> tuple[str, str, Any]:
+    return named[0], metric, named[1]
+
+
+def _named(results: BenchResults, arm: str) -> tuple[str, Any]:
+    """Return arm and value for `arm` or `arm@value`."""
+    name, at, value = arm.partition("@")
+    check_choice(name, results.bench.arms, "arm")
+    if not at:
+        values = results.values()
+        if len(values) > 1:
+            raise SettingError(f"bench {results.bench.name}: name the value, such as {name}@{key_of(values[0])}")
+        return name, values[0]
+    found = [known for known in results.values() if key_of(known) == value]
+    if not found:
+        raise MissingResult(f"{name} was not run at {value}")
+    return name, found[0]
+
+
+def _enough(*found: Array) -> None:
+    if any(numbers.size < 2 for numbers in found):
+        raise MissingResult("two seeds or more of each arm are needed")
+    if all(np.ptp(numbers) == 0 for numbers in found):
+        raise MissingResult("every run gave the same number: there is no spread to test against")
+
+
+def _two_samples(left: Array, right: Array, alternative: str = "greater") -> Any:
+    with warnings.catch_warnings():  # an arm whose runs are all alike is an answer, too
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return stats.ttest_ind(left, right, equal_var=False, alternative=alternative)
+
+
+def _one_sample(difference: Array, level: float) -> Answer:
+    _enough(difference)
+    test = _above_zero(difference)
+    return bool(test.pvalue < level), "paired: " + _test_words(difference.mean(), test.statistic, test.df, test.pvalue)
+
+
+def _above_zero(numbers: Array) -> Any:
+    with warnings.catch_warnings():  # numbers that hardly differ are an answer, too
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return stats.ttest_1samp(numbers, 0.0, alternative="greater")
+
+
+def _test_words(difference: float, statistic: float, df: float, p: float) -> str:
+    return f"difference {difference:.4g}, t = {statistic:.2f}, df = {df:.1f}, p = {p:.1e}"
+
+
+TESTS: Mapping[str, Callable[..., Answer]] = {
+    "contraction": contraction,
+    "draws": above_over_draws,
+    "every": above_in_every_run,
+    "factor": factor,
+    "flat": stays_flat,
+    "higher": higher,
+    "paired": paired,
+    "peak": peak,
+    "share": share,
+    "tied": tied,
+    "trend": trend,
+    "welch": welch,
+    "within": within,
+}

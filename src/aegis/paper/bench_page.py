@@ -1,0 +1,297 @@
+"""The page of all benches in Markdown and HTML, and the JSON archive from which every number of it comes."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from aegis.errors import InputError
+from aegis.files import write_text
+from aegis.paper.bench_claims import FAILS, HOLDS, UNTESTED, JudgedClaim, judge_claim
+from aegis.paper.bench_file import Bench, list_benches, load_bench
+from aegis.paper.bench_results import BenchResults, key_of
+from aegis.paper.bench_units import code_version
+from aegis.version import __version__
+
+LONGEST = 8  # lists with more numbers are for pictures
+
+DIGITS = 7
+
+
+@dataclass(frozen=True)
+class Archive:
+    """Everything a page needs. code: the digest of the code that gave the numbers. figures: by bench, names of pictures."""
+
+    preset: str
+    code: str
+    version: str
+    results: tuple[BenchResults, ...]
+    figures: dict[str, list[str]]
+    left_out: tuple[str, ...] = ()
+
+    def judged(self) -> list[tuple[BenchResults, list[JudgedClaim]]]:
+        """Return all results with the verdicts of their claims."""
+        return [(results, [judge_claim(claim, results) for claim in results.bench.claims]) for results in self.results]
+
+
+def save_archive(
+    path: Path, results: Sequence[BenchResults], figures: dict[str, list[str]], left_out: Sequence[str] = ()
+) -> None:
+    """Write an archive. left_out: benches that were asked for and are not complete."""
+    content = {
+        "preset": results[0].preset if results else "",
+        "code": code_version(),
+        "version": __version__,
+        "benches": {
+            own.bench.name: {"seeds": own.seeds, "settings": own.settings, **_bench(own.bench), "units": _units(own)}
+            for own in results
+        },
+        "figures": figures,
+        "left_out": list(left_out),
+    }
+    write_text(path, json.dumps(content, indent=0, allow_nan=False) + "\n")
+
+
+def load_archive(path: Path) -> Archive:
+    """Return an archive; InputError if it is none, or holds a bench that does not exist any more."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        results = tuple(_results(name, own, content["preset"]) for name, own in content["benches"].items())
+        left_out = tuple(content["left_out"])
+        return Archive(content["preset"], content["code"], content["version"], results, content["figures"], left_out)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path} holds no results of benches: {error}; write it with 'aegis bench report'") from error
+
+
+def _bench(bench: Bench) -> dict[str, Any]:
+    """Return the content of a bench that does not come with the package."""
+    return {} if bench.name in list_benches() else {"bench": bench.model_dump(by_alias=True)}
+
+
+def _units(results: BenchResults) -> list[dict[str, Any]]:
+    return [
+        {"arm": arm, "value": value, "runs": {str(seed): _kept(found) for seed, found in own.items()}}
+        for (arm, value), own in results.found.items()
+    ]
+
+
+def _kept(found: dict[str, Any]) -> dict[str, Any]:
+    return {name: _rounded(item) for name, item in found.items() if not isinstance(item, list) or len(item) <= LONGEST}
+
+
+def _rounded(item: Any) -> Any:
+    if isinstance(item, list):
+        return [_rounded(part) for part in item]
+    return float(f"{item:.{DIGITS}g}") if isinstance(item, float) else item
+
+
+def _results(name: str, content: dict[str, Any], preset: str) -> BenchResults:
+    bench = Bench.model_validate(content["bench"]) if "bench" in content else load_bench(name)
+    values = {key_of(value): value for value in ([None] if bench.sweep is None else [u["value"] for u in content["units"]])}
+    found = {
+        (unit["arm"], values[key_of(unit["value"])]): {int(seed): own for seed, own in unit["runs"].items()}
+        for unit in content["units"]
+    }
+    return BenchResults(bench, preset, content["seeds"], found, content["settings"])
+
+
+FAR_DEVIATIONS = 2.0  # standard deviations from which a number is not that of the paper
+
+PAGE_HEAD = """# The paper, experiment by experiment
+
+Every table and figure of the paper's evaluation, run by this package: `aegis bench run all --preset {preset}`, then
+`aegis bench report --preset {preset}`. Rewards are sums over an episode, means ± standard deviations over seeds. *Oracle* is the
+best that can be reached by whoever controls the same levels. A claim holds, does not hold, or cannot be tested; the numbers
+behind it stand beside it, and whose claim it is. What the paper says is in its own column.
+
+{summary}
+"""
+
+
+def claims_summary(archive: Archive) -> str:
+    """Return how many claims hold, the paper's and ours apart, and which code says so."""
+    judged = [item for _, claims in archive.judged() for item in claims]
+    counts = []
+    for whose, words in (("paper", "the paper's"), ("ours", "our own")):
+        own = [item.verdict for item in judged if item.of == whose]
+        rest = "".join(f", {own.count(verdict)} {word}" for verdict, word in _FURTHER if own.count(verdict))
+        counts.append(f"of {words} {len(own)} claims {own.count(HOLDS)} hold{rest}")
+    sentence = "; ".join(counts)
+    return f"{sentence[0].upper()}{sentence[1:]}. Numbers of aegis {archive.version}, code {archive.code}.{_left_out(archive)}"
+
+
+def _left_out(archive: Archive) -> str:
+    return f" Not complete, and left out: {', '.join(archive.left_out)}." if archive.left_out else ""
+
+
+_FURTHER = ((FAILS, "do not"), (UNTESTED, "cannot be tested"))
+
+
+def markdown_page(archive: Archive, folder: str) -> str:
+    """Return the page. folder: of the pictures, relative to the page."""
+    parts = [PAGE_HEAD.format(preset=archive.preset, summary=claims_summary(archive)), "\n".join(_differing_section(archive))]
+    for results, judged in archive.judged():
+        figures = [f"{folder}/{name}.svg" for name in archive.figures.get(results.bench.name, [])]
+        parts.append("\n".join(_section(results, judged, figures)))
+    return "\n".join(parts)
+
+
+def differing_results(archive: Archive) -> list[dict[str, str]]:
+    """Return what did not come out as in the paper: numbers far from it, claims of it that do not hold, and why."""
+    found = []
+    for results, judged in archive.judged():
+        rows = [
+            {
+                "what": _who(row),
+                "ours": our_number(row),
+                "paper": format_mean(row["paper"]["mean"], row["paper"]["sd"]),
+                "apart": gap,
+            }
+            for row in results.rows()
+            if (gap := distance_words(row)) is not None
+        ]
+        rows += [
+            {"what": f"claim: {item.says}", "ours": item.why, "paper": item.paper, "apart": item.verdict}
+            for item in judged
+            if item.of == "paper" and item.verdict != HOLDS
+        ]
+        reasons = [results.bench.differs or "not known", *["the same"] * len(rows)]
+        found += [{"bench": results.bench.name, **row, "why": why} for row, why in zip(rows, reasons, strict=False)]
+    return found
+
+
+DIFFERING_TEXT = (
+    f"Numbers further from the paper's than {FAR_DEVIATIONS:g} standard deviations of both together, or a tenth where it gives none; and "
+    "claims of the paper that do not hold."
+)
+
+
+def _differing_section(archive: Archive) -> list[str]:
+    head = ("bench", "what", "ours", "paper", "apart", "why")
+    lines = [
+        "## What did not come out as in the paper",
+        "",
+        DIFFERING_TEXT,
+        "",
+        f"| {' | '.join(head)} |",
+        f"|{'---|' * len(head)}",
+    ]
+    return [*lines, *(f"| {' | '.join(row[name] for name in head)} |" for row in differing_results(archive)), ""]
+
+
+def distance_words(row: Mapping[str, Any]) -> str | None:
+    """Return how far our number of a row is from the paper's, in words; None if it is near or there is none."""
+    if row["paper"] is None or row["mean"] is None:
+        return None
+    gap, reported = row["mean"] - row["paper"]["mean"], row["paper"]
+    if reported["sd"] is None:
+        return f"{100 * gap / abs(reported['mean']):+.0f} %" if abs(gap) > abs(reported["mean"]) / 10 else None
+    spread = math.hypot(reported["sd"], row["sd"] or 0.0)
+    return f"{gap / spread:+.1f} sd" if abs(gap) > FAR_DEVIATIONS * spread else None
+
+
+def _who(row: Mapping[str, Any]) -> str:
+    value = "" if row["value"] is None else f", {key_of(row['value'])}"
+    return f"{row['agent']}{value}" + ("" if row["metric"] == "reward" else f", {row['metric']}")
+
+
+def _section(results: BenchResults, judged: list[JudgedClaim], figures: Sequence[str]) -> list[str]:
+    bench = results.bench
+    lines = [f"## {bench.name}: {bench.title}", "", f"*{bench.section}.* {bench.question}", "", _settings(results), ""]
+    lines += [*results_table(results), "", "| claim | whose | verdict | numbers | paper |", "|---|---|---|---|---|"]
+    lines += [f"| {item.says} | {item.of} | **{item.verdict}** | {item.why} | {item.paper} |" for item in judged]
+    lines.append("")
+    for figure in figures:
+        lines += [f"![{bench.title}]({figure})", ""]
+    for note in bench.notes:
+        lines += [f"- {note}"]
+    return [*lines, ""] if bench.notes else lines
+
+
+def _settings(results: BenchResults) -> str:
+    """Return in one line what was run."""
+    bench = results.bench
+    own = results.settings.get("arms", {})
+    arms = "; ".join(_arm(name, arm.about, own.get(name, {})) for name, arm in bench.arms.items())
+    swept = f" Swept: `{bench.sweep.key}` over {', '.join(key_of(v) for v in results.values())}." if bench.sweep else ""
+    common = _pairs(results.settings.get("common", {}))
+    return f"Measure `{bench.measure}`, {results.seeds} seeds. Settings: {common}.{swept} Arms: {arms}."
+
+
+def _arm(name: str, about: str, own: Mapping[str, Any]) -> str:
+    return f"`{name}`" + (f": {about}" if about else "") + (f" ({_pairs(own)})" if own else "")
+
+
+def _pairs(settings: Mapping[str, Any]) -> str:
+    shown = ((key, value if isinstance(value, str) else json.dumps(value)) for key, value in settings.items())
+    return ", ".join(f"`{key} = {value}`" for key, value in shown)
+
+
+def results_table(results: BenchResults) -> list[str]:
+    """Return the numbers as a Markdown table."""
+    bench, several = results.bench, len(results.bench.metrics) > 1
+    between = bench.sweep is not None and bench.sweep.pool
+    head = ["who", *(["metric"] if several else []), "ours", *(["between draws"] if between else []), "paper", "oracle", "runs"]
+    lines = [f"Numbers: {bench.unit}.", "", f"| {' | '.join(head)} |", f"|{'---|' * len(head)}"]
+    for row in results.rows():
+        cells = [row["agent"] if row["value"] is None else f"{row['agent']}, {key_of(row['value'])}"]
+        cells += [row["metric"]] if several else []
+        cells.append(our_number(row))
+        if between:
+            cells.append("" if row["between"] is None else f"± {row['between']:.1f}")
+        cells.append("" if row["paper"] is None else format_mean(row["paper"]["mean"], row["paper"]["sd"]))
+        cells += ["" if row["oracle"] is None else f"{row['oracle']:.1f}", str(row["runs"])]
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
+def our_number(row: dict[str, Any]) -> str:
+    """Return our number of a row."""
+    if row["mean"] is None:
+        return "never"
+    return format_mean(row["mean"], row["sd"]) + (f" ({row['never']} of {row['runs']} never)" if row["never"] else "")
+
+
+def format_mean(mean: float, sd: float | None) -> str:
+    """Return `mean ± sd` with the digits that matter."""
+    digits = 1 if abs(mean) >= 10 else 2
+    return f"{mean:.{digits}f}" if sd is None else f"{mean:.{digits}f} ± {sd:.{digits}f}"
+
+
+def html_page(archive: Archive, pictures: dict[str, str]) -> str:
+    """Return the page as one HTML file. pictures: SVG texts by name."""
+    sections = [
+        {
+            "name": results.bench.name,
+            "bench": results.bench,
+            "settings": _settings(results).replace("`", ""),
+            "rows": results.rows(),
+            "claims": judged,
+            "pictures": [_inline(pictures[name]) for name in archive.figures.get(results.bench.name, []) if name in pictures],
+        }
+        for results, judged in archive.judged()
+    ]
+    words = {"ours": our_number, "number": format_mean, "key_of": key_of}
+    shown = {
+        "differing": differing_results(archive),
+        "about": DIFFERING_TEXT,
+        "summary": claims_summary(archive),
+        "preset": archive.preset,
+    }
+    return str(_template().render(sections=sections, **shown, **words))
+
+
+def _inline(svg: str) -> str:
+    return svg[svg.index("<svg") :]
+
+
+@cache
+def _template() -> Any:
+    from jinja2 import Environment, PackageLoader
+
+    return Environment(loader=PackageLoader("aegis.paper"), autoescape=True, trim_blocks=True).get_template("paper.html")

@@ -1,0 +1,166 @@
+"""Results of a bench: metrics by arm, swept value and seed, and the rows of its table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from aegis.errors import check_choice
+from aegis.paper.bench_file import Bench, PaperNumber
+from aegis.paper.bench_runs import ResultStore, RunMetrics
+from aegis.paper.bench_units import BenchPlan, BenchUnit
+from aegis.problem import Array
+
+
+class MissingResult(Exception):
+    """A result that a claim or a figure needs is not there; the message says which."""
+
+
+@dataclass(frozen=True)
+class BenchResults:
+    """What came of a plan. found: by arm and value, the metrics of each seed that there is. settings: see `settings_of`."""
+
+    bench: Bench
+    preset: str
+    seeds: int
+    found: dict[tuple[str, Any], dict[int, RunMetrics]]
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def complete(self) -> bool:
+        """Say whether every seed of every unit is there."""
+        return all(len(own) >= self.seeds for own in self.found.values())
+
+    def values(self) -> list[Any]:
+        """Return the values of what is swept, `[None]` if nothing is."""
+        return list(dict.fromkeys(value for _, value in self.found))
+
+    def of(self, arm: str, metric: str, value: Any = None, at: int | None = None) -> Array:
+        """Return a metric of an arm `[seeds]`, in the order of the seeds. at: the place in a metric that is a list.
+
+        Raises Missing if there are none.
+        """
+        own = self._own(arm, value)
+        metric, at = self._place(metric, at)
+        numbers = []
+        for seed in sorted(own):
+            if metric not in own[seed]:
+                raise MissingResult(f"{arm}: there is no '{metric}'; there are {', '.join(sorted(own[seed]))}")
+            item = own[seed][metric]
+            if at is not None and at >= len(item):
+                raise MissingResult(f"{arm}: '{metric}' was not computed so far out; it has {len(item)} places")
+            numbers.append(item if at is None else item[at])
+        return np.array(numbers, dtype=float)
+
+    def _place(self, metric: str, at: int | None) -> tuple[str, int | None]:
+        """Return a metric and the place in it for `bound@500`."""
+        name, sign, point = metric.partition("@")
+        if not sign:
+            return metric, at
+        known = [key_of(value) for value in self.bench.points]
+        check_choice(point, known, f"point of '{name}'")
+        return name, known.index(point)
+
+    def pairs(self, left: tuple[str, Any], right: tuple[str, Any], metric: str, at: int | None = None) -> tuple[Array, Array]:
+        """Return a metric of two arms at the seeds that both have."""
+        common = sorted(set(self._own(*left)) & set(self._own(*right)))
+        if not common:
+            raise MissingResult(f"{left[0]} and {right[0]} have no seed in common")
+        both = []
+        for arm, value in (left, right):
+            own = self._own(arm, value)
+            both.append(np.array([own[seed][metric] if at is None else own[seed][metric][at] for seed in common], dtype=float))
+        return both[0], both[1]
+
+    def _own(self, arm: str, value: Any) -> dict[int, RunMetrics]:
+        own = self.found.get((arm, value))
+        if not own:
+            raise MissingResult(f"{arm}{'' if value is None else f' at {value}'} was not run")
+        return own
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return a row for each arm, value and metric: mean and standard deviation, oracle, what the paper reports.
+
+        mean, sd: of the runs that have the number; never: how many have not, such as an episode of a flip that never came.
+        between: the standard deviation between means, where the values of the sweep are repetitions.
+        """
+        return [row for arm in self.bench.arms for metric in self.bench.metrics for row in self._rows(arm, metric)]
+
+    def _rows(self, arm: str, metric: str) -> list[dict[str, Any]]:
+        there = [value for value in self.values() if self.found[arm, value] and self._computed(arm, metric, value)]
+        if self.bench.sweep is None or not self.bench.sweep.pool:
+            return [self._row(arm, metric, [value], value) for value in there]
+        return [self._row(arm, metric, there, None)] if there else []
+
+    def _computed(self, arm: str, metric: str, value: Any) -> bool:
+        """Say whether a place of a list was reached: a short run does not reach the last ones."""
+        name, at = self._place(metric, None)
+        return at is None or all(at < len(item.get(name, ())) for item in self._own(arm, value).values())
+
+    def _row(self, arm: str, metric: str, values: list[Any], shown: Any) -> dict[str, Any]:
+        each = [self.of(arm, metric, value) for value in values]
+        numbers = np.concatenate(each)
+        known = numbers[np.isfinite(numbers)]
+        reported = paper_number(self.bench, arm, metric if len(self.bench.metrics) > 1 else shown)
+        names = (f"oracle_{metric}", *(["oracle"] if metric == "reward" else []))  # the best reward is none of a flip's episode
+        best = [item[name] for v in values for item in self.found[arm, v].values() for name in names if name in item]
+        return {
+            "agent": arm,
+            "value": shown,
+            "metric": metric,
+            "mean": float(known.mean()) if known.size else None,
+            "sd": float(known.std(ddof=1)) if known.size > 1 else None,
+            "never": int(numbers.size - known.size),
+            "between": float(np.std([own.mean() for own in each], ddof=1)) if len(each) > 1 else None,
+            "runs": int(numbers.size),
+            "oracle": float(np.mean(best)) if best else None,
+            "paper": None if reported is None else reported.model_dump(),
+        }
+
+
+def collect_results(plan: BenchPlan, store: ResultStore) -> BenchResults:
+    """Return the results of a plan that are in the store."""
+    found = {(u.arm, u.value): _own(u, store, plan.seeds) for u in plan.units}
+    return BenchResults(plan.bench, plan.preset, plan.seeds, found, settings_of(plan))
+
+
+def settings_of(plan: BenchPlan) -> dict[str, Any]:
+    """Return what all units of a plan have in common, and under 'arms' what each arm has beside it; the sweep is left out."""
+    swept = None if plan.bench.sweep is None else plan.bench.sweep.key
+    units = [(unit.arm, {key: value for key, value in _flat(unit.settings).items() if key != swept}) for unit in plan.units]
+    first = units[0][1]
+    common = {key: value for key, value in first.items() if all(own.get(key, _NO) == value for _, own in units)}
+    arms = {arm: {key: value for key, value in own.items() if key not in common} for arm, own in units}
+    return {"common": common, "arms": {arm: own for arm, own in arms.items() if own}}
+
+
+_NO = object()
+
+
+def _flat(settings: Mapping[str, Any], above: str = "") -> dict[str, Any]:
+    """Return nested settings by dotted key."""
+    found: dict[str, Any] = {}
+    for key, value in settings.items():
+        if isinstance(value, Mapping) and value:
+            found |= _flat(value, f"{above}{key}.")
+        elif value not in ({}, None):
+            found[f"{above}{key}"] = value
+    return found
+
+
+def _own(unit: BenchUnit, store: ResultStore, seeds: int) -> dict[int, RunMetrics]:
+    return {seed: found for seed, found in sorted(store.read(unit).items()) if seed < seeds}
+
+
+def paper_number(bench: Bench, arm: str, key: Any) -> PaperNumber | None:
+    """Return what the paper reports for an arm: of a metric, or at a value of what is swept."""
+    known = bench.paper.get(arm)
+    return known.get(key_of(key)) if isinstance(known, dict) else known
+
+
+def key_of(value: Any) -> str:
+    """Return a value as it is written as a key in a file."""
+    return f"{value:g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)

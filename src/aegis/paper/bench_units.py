@@ -1,0 +1,147 @@
+"""From a bench to its units: arms with all settings resolved, each identified by the digest of its settings and of the code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from aegis.errors import SettingError, check_choice
+from aegis.files import json_digest
+from aegis.paper.bench_file import BENCH_PRESETS, Bench, UnitSettings, merge_settings
+
+# What decides numbers; the rest of the package only shows them.
+NUMERIC_PACKAGES = (
+    *("agents", "audit", "certificate", "evidence", "handover", "logs", "mechanisms", "planning", "policies", "problem"),
+    *("validation", "worlds", "experiments/measures"),
+)
+
+
+@dataclass(frozen=True)
+class BenchUnit:
+    """An arm at one value of what is swept; value: None if nothing is. settings: everything that decides its numbers."""
+
+    bench: str
+    measure: str
+    arm: str
+    value: Any
+    settings: Mapping[str, Any]
+
+    @property
+    def key(self) -> str:
+        """Return the digest of settings and code."""
+        return json_digest([self.measure, dict(self.settings), code_version()])[:24]
+
+    @property
+    def label(self) -> str:
+        """Return what it is called."""
+        return (
+            self.arm
+            if self.value is None
+            else f"{self.arm}, {self.value:g}"
+            if _number(self.value)
+            else f"{self.arm}, {self.value}"
+        )
+
+
+@dataclass(frozen=True)
+class BenchPlan:
+    """The units of a bench under a preset, and how many seeds each is run with. changes: by dotted key, what differs from it."""
+
+    bench: Bench
+    preset: str
+    seeds: int
+    units: tuple[BenchUnit, ...]
+    changes: Mapping[str, Any] = field(default_factory=dict)
+
+
+def plan_bench(bench: Bench, preset: str, changes: Mapping[str, Any] | None = None) -> BenchPlan:
+    """Return what is to be run. changes: by dotted key, such as `world.sigma_q`, `episodes` or `seeds`, for every arm.
+
+    Everything that the bench names is built once: InputError says, before anything is run, which setting cannot work, and which
+    metric, claim or figure can never come out of it.
+    """
+    from aegis.paper.bench_checks import check_bench, check_settings  # which know results, and these know plans
+
+    check_choice(preset, BENCH_PRESETS, "preset")
+    own = bench.presets.get(preset)
+    base = merge_settings(bench.base.model_dump(exclude_none=True), {} if own is None else _settings(own))
+    seeds = bench.seeds if own is None or own.seeds is None else own.seeds
+    given = dict(changes or {})
+    if "seeds" in given:
+        seeds = _count(given.pop("seeds"), "seeds")
+    for key, changed in given.items():
+        _check_change(bench, key, changed)
+    values = [None] if bench.sweep is None else bench.sweep.values if own is None or own.sweep is None else own.sweep
+    units = []
+    for name, arm in bench.arms.items():
+        for value in values:
+            settings = merge_settings(base, _settings(arm))
+            if bench.sweep is not None:
+                settings = merge_settings(settings, nest_setting(bench.sweep.key, value))
+            for key, changed in given.items():
+                settings = merge_settings(settings, nest_setting(key, changed))
+            units.append(BenchUnit(bench.name, bench.measure, name, value, settings))
+    check_bench(bench, check_settings(units))
+    return BenchPlan(bench, preset, seeds, tuple(units), dict(changes or {}))
+
+
+def _check_change(bench: Bench, key: str, changed: Any) -> None:
+    nest_setting(key, changed)
+    if changed is None:
+        raise SettingError(f"bench {bench.name}: '{key}' is changed to nothing; give a value, or leave it out")
+    if bench.sweep is not None and (key == bench.sweep.key or bench.sweep.key.startswith(f"{key}.")):
+        raise SettingError(
+            f"bench {bench.name} sweeps '{bench.sweep.key}': every arm takes {', '.join(map(str, bench.sweep.values))}; "
+            "leave it out, or write a bench of your own without the sweep"
+        )
+
+
+def nest_setting(key: str, value: Any) -> dict[str, Any]:
+    """Return `{"a": {"b": value}}` for `a.b`; SettingError if there is no such setting."""
+    first, *rest = key.split(".")
+    check_choice(first, UnitSettings.model_fields, "setting of a bench")
+    if bool(rest) is not isinstance(_default(first), dict):
+        raise SettingError(
+            f"'{key}' is no setting of a bench; write {first}.NAME" if not rest else f"'{first}' has no parts: '{key}'"
+        )
+    found = value
+    for part in reversed([first, *rest]):
+        found = {part: found}
+    return dict(found)
+
+
+def _default(name: str) -> Any:
+    return UnitSettings().model_dump()[name]
+
+
+def _settings(given: UnitSettings) -> dict[str, Any]:
+    return {
+        key: value
+        for key, value in given.model_dump(exclude_none=True).items()
+        if key in UnitSettings.model_fields and value != {}
+    }
+
+
+def _count(value: Any, name: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise SettingError(f"'{name}' is a whole number from 1, found {value!r}")
+    return value
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+@cache
+def code_version() -> str:
+    """Return a digest of the source of everything that decides numbers."""
+    package = Path(__file__).parents[1]
+    found = sha256()
+    for room in sorted(NUMERIC_PACKAGES):
+        for path in sorted((package / room).rglob("*.py")):
+            found.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return found.hexdigest()[:16]

@@ -1,0 +1,177 @@
+"""Measures of runs on a plant: an agent that learns while it acts, its belief on shifted plants, and a gate.
+
+Also how the settings of a unit become worlds, legacies and agents.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from aegis.agents import AGENTS, Agent, Online, make_online, run_in_lockstep
+from aegis.errors import SettingError, check_choice
+from aegis.handover import HOSTS, Flipped, make_gate
+from aegis.mechanisms import Belief
+from aegis.paper.gates import register_gates
+from aegis.problem import Policy
+from aegis.worlds import World, make_world, oracle_value, true_value
+
+
+def unit_world(settings: Mapping[str, Any], **changed: Any) -> World:
+    """Return the world of a unit, some parameters changed."""
+    given = {**settings.get("world", {}), **changed}
+    if "name" not in given:
+        raise SettingError("a bench names its world: 'world: {name: unified}'")
+    return make_world(given.pop("name"), **given)
+
+
+def unit_legacy(settings: Mapping[str, Any], world: World) -> Policy:
+    """Return the legacy; uniform choice unless another is named."""
+    return world.legacy(settings.get("legacy", "uniform"))
+
+
+def unit_agent(settings: Mapping[str, Any]) -> Agent:
+    """Return the agent with its changes. One belief is drawn per episode, as in the paper: the law of actions is the same."""
+    check_choice(settings.get("agent", ""), AGENTS, "agent")
+    found = AGENTS[settings["agent"]]
+    with contextlib.suppress(SettingError):  # a rule that draws none
+        found = found.with_particles(1)
+    outer = settings.get("outer_rule", found.outer_rule)
+    return replace(
+        found,
+        outer_rule=outer,
+        model=replace(found.model, **settings.get("model", {})),
+        rule_settings={**found.rule_settings, **settings.get("rule", {})},
+        outer_settings={**found.outer_settings, **settings.get("outer", {})},
+    )
+
+
+def unit_options(settings: Mapping[str, Any], **usual: Any) -> dict[str, Any]:
+    """Return the options of a measure; SettingError for one that it does not have."""
+    given = settings.get("options", {})
+    for name in given:
+        check_choice(name, usual, "option of this measure")
+    return {**usual, **given}
+
+
+CURVE_POINTS = 40  # of the curve
+
+
+def measure_online(settings: Mapping[str, Any], seeds: Sequence[int]) -> list[dict[str, Any]]:
+    """Return, for each seed, `reward` (sum over an episode, mean over all), its `curve`, the `oracle` and the `regret`."""
+    unit_options(settings)
+    world, agent, episodes = unit_world(settings), unit_agent(settings), settings["episodes"]
+    legacy = unit_legacy(settings, world)
+    runs = [make_online(world, agent, seed, legacy) for seed in seeds]
+    best = rewards_per_episode(world) * oracle_value(world, runs[0].controlled, legacy)
+    found = []
+    for result in run_in_lockstep(runs, episodes):
+        blocks = np.array_split(result.sums, min(CURVE_POINTS, episodes))
+        reward = float(result.sums.mean())
+        curve = [float(block.mean()) for block in blocks]
+        found.append({"reward": reward, "last": curve[-1], "curve": curve, "oracle": best, "regret": (best - reward) * episodes})
+    return found
+
+
+def rewards_per_episode(world: Any) -> int:
+    """Return how many rewards an episode has."""
+    return int(np.prod(world.steps))
+
+
+TARGET_FROM = 10**6  # episode numbers of the targets, whose noise has nothing to do with that of the source
+
+
+def measure_shift(settings: Mapping[str, Any], seeds: Sequence[int]) -> list[dict[str, Any]]:
+    """Return, for each seed, the reward per episode on the source (`source`, while learning) and on each shifted plant.
+
+    options: `shifts`, names of the world's shifts; `target`, episodes on each.
+    """
+    options = unit_options(settings, shifts=[], target=25)
+    world, agent = unit_world(settings), unit_agent(settings)
+    legacy = unit_legacy(settings, world)
+    runs = [make_online(world, agent, seed, legacy) for seed in seeds]
+    targets = {name: unit_world(settings, shift=name) for name in options["shifts"]}
+    best = {
+        f"oracle_{name}": rewards_per_episode(target) * oracle_value(target, runs[0].controlled, unit_legacy(settings, target))
+        for name, target in targets.items()
+    }
+    found = []
+    for run, result in zip(runs, run_in_lockstep(runs, settings["episodes"]), strict=True):
+        earned = {name: _zero_shot(run, result.belief, target, options["target"]) for name, target in targets.items()}
+        found.append({"source": float(result.sums.mean()), **earned, **best})
+    return found
+
+
+def _zero_shot(run: Online, belief: Belief, target: World, episodes: int) -> float:
+    """Return the reward per episode of a frozen belief, from which a policy is drawn for every episode."""
+    totals = []
+    for episode in range(TARGET_FROM, TARGET_FROM + episodes):
+        batch = target.episodes(episode, 1, run.policy(belief, episode), run.seed)
+        reward = batch.reward if batch.reward is not None else np.empty(0)
+        totals.append(float(batch.episode_sums(reward)[0]))
+    return float(np.mean(totals))
+
+
+def measure_gate(settings: Mapping[str, Any], seeds: Sequence[int]) -> list[dict[str, Any]]:
+    """Return, for each seed, after which episode each level was handed over, and rewards per episode.
+
+    `flip_LEVEL` (None if never), `flipped_LEVEL` (1 or 0), `inner_first` (1 if the innermost level changed hands before any
+    other), `wrong` (1 if anything was put in control that is truly worse), `reward`, `before` and `after` the first flip,
+    `legacy` on the same episodes, and `bound`, the gain that the gate computed for the innermost level, along the way.
+    options: `gate`, `host`, `gate_settings`.
+    """
+    options = unit_options(settings, gate="challenger", host="greedy", gate_settings={})
+    check_choice(options["host"], HOSTS, "host")
+    world = unit_world(settings)
+    legacy = unit_legacy(settings, world)
+    best = rewards_per_episode(world) * oracle_value(world)
+    return [{**_run_gate(world, legacy, options, settings["episodes"], seed), "oracle": best} for seed in seeds]
+
+
+def _run_gate(world: World, legacy: Any, options: Mapping[str, Any], episodes: int, seed: int) -> dict[str, Any]:
+    register_gates()  # in a process of its own, too
+    running = make_gate(options["gate"], world, legacy, HOSTS[options["host"]](), options["gate_settings"], seed)
+    values, wrong = [true_value(world, running.acting)], 0
+
+    def watch(events: Sequence[Any]) -> None:
+        nonlocal wrong
+        if any(isinstance(event, Flipped) for event in events):  # at most one in a block
+            values.append(true_value(world, running.acting))
+            wrong |= int(values[-1] < values[-2])
+
+    running.advance(episodes, watch)
+    flips: dict[str, int] = {}
+    for event in running.events:
+        if isinstance(event, Flipped):
+            flips.setdefault(event.level, event.episode)
+    names = world.problem.names
+    low, high = world.problem.reward.range or (0.0, 1.0)
+    earned = rewards_per_episode(world) * (low + np.array(running.rewards) * (high - low))
+    first = min(flips.values(), default=None)
+    return {
+        **{f"flip_{name}": flips.get(name) for name in names},
+        **{f"flipped_{name}": int(name in flips) for name in names},
+        "inner_first": int(names[-1] in flips and flips[names[-1]] == first),
+        "wrong": wrong,
+        "reward": float(earned.mean()),
+        "before": float(earned[:first].mean()) if first else None,
+        "after": float(earned[first:].mean()) if first and first < episodes else None,
+        "legacy": rewards_per_episode(world) * true_value(world, legacy),
+        "curve": [float(block.mean()) for block in np.array_split(earned, min(CURVE_POINTS, episodes))],
+        "bound": _bounds(running, names[-1], high - low, episodes),
+    }
+
+
+def _bounds(running: Any, level: str, width: float, episodes: int) -> list[list[float]]:
+    """Return pairs of an episode and the gain that a gate computed for a level, in units of the reward; at most POINTS."""
+    looks = getattr(running, "looks", None)
+    if looks is None:  # the best lower bound among open challenges is only known at flips
+        found = [(e.episode, e.gain_lower * width) for e in running.events if isinstance(e, Flipped) and e.level == level]
+    else:
+        found = [(look.episode, look.gain * width) for look in looks if look.level == level and look.gain is not None]
+    step = max(1, len(found) // CURVE_POINTS)
+    return [[float(episode), float(gain)] for episode, gain in found[::step]]

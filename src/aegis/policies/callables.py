@@ -1,0 +1,231 @@
+"""Your own policy as a Python callable, stored by name."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from aegis.errors import AegisError, PolicyError
+from aegis.policies.base import open_actions, require_storable, table_of
+from aegis.policies.mixture import SUM_TOLERANCE
+from aegis.policies.smoothing import draw_from_points, draw_numbers, exact_actions, number_in_window, probability_taken
+from aegis.problem import Array, Batch, Level, Policy, Problem, Rows, Scope, State, augmented_context, window_density
+
+UserFunction = Callable[[Level, Rows], Any]
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Function:
+    """A callable `function(level, rows) -> [n, A]` at `levels` (all if None); `legacy`, if given, at the others.
+
+    Rows are the augmented context by variable name. The answer must be a distribution per row (within 1e-6, then scaled to
+    sum to one) and 0 on unavailable actions; where there is nothing to look at (no rows), one distribution `[A]` will do. Where
+    actions are an interval the distribution is over its points; the answer may also be one number a* per row, `[n]`, anywhere in
+    the interval. Either way the policy is the smoothed one, which acts uniformly in a window around what was chosen.
+    Particles are those of the legacy; without one there is a single particle and the other levels cannot be asked. `name`
+    ("module:object") is what is stored; it is found out if the callable has one.
+    """
+
+    kind: ClassVar[str] = "function"
+    problem: Problem
+    function: UserFunction
+    levels: Scope
+    legacy: Policy | None
+    name: str | None
+
+    def __init__(
+        self,
+        problem: Problem,
+        function: UserFunction,
+        levels: Iterable[str] | None = None,
+        legacy: Policy | None = None,
+        name: str | None = None,
+    ) -> None:
+        if not callable(function):
+            raise PolicyError(f"a function policy needs a callable function(level, rows), found {function!r}")
+        object.__setattr__(self, "problem", problem)
+        object.__setattr__(self, "function", function)
+        object.__setattr__(self, "levels", problem.scope(levels))
+        object.__setattr__(self, "legacy", legacy)
+        object.__setattr__(self, "name", name)
+
+    @classmethod
+    def named(cls, problem: Problem, name: str, levels: Iterable[str] | None = None, legacy: Policy | None = None) -> Function:
+        """Return the policy of the callable called "module:object"."""
+        return cls(problem, load_callable(name), levels, legacy, name)
+
+    @property
+    def windowed(self) -> frozenset[str]:
+        """Return the levels at which it acts, on an interval, in windows around the numbers it chooses."""
+        return frozenset(self.levels)
+
+    @property
+    def weights(self) -> Array:
+        """Return `[S]`."""
+        return np.ones(1) if self.legacy is None else self.legacy.weights
+
+    def full(self, level: str, batch: Batch) -> Array:
+        """Return `[S, n, A]`."""
+        if level not in self.levels:
+            return self._legacy(level).full(level, batch)
+        spec, table = self.problem.level(level), table_of(batch, level)
+        rows = augmented_context(self.problem, batch, level)
+        mask = open_actions(table.available, len(table), spec.actions.count, f"level '{level}'")
+        answer = self._asked(spec, rows, level)
+        if spec.actions.continuous and np.ndim(answer) < 2:
+            raise PolicyError(
+                f"{self._label(level)} gives numbers of an interval, not probabilities of its points, which are needed here"
+            )
+        if not rows and np.ndim(answer) == 1:  # nothing to look at: one distribution serves every decision
+            answer = np.tile(answer, (len(table), 1))
+        found = _checked(answer, mask, self._label(level))
+        return np.repeat(found[None], self.weights.size, axis=0)
+
+    def taken(self, level: str, batch: Batch) -> Array:
+        """Return `[S, n]`."""
+        if level not in self.levels:
+            return self._legacy(level).taken(level, batch)
+        spec, table = self.problem.level(level), table_of(batch, level)
+        centres = self.centres(level, batch)
+        if centres is not None:
+            found = window_density(spec.actions, centres, exact_actions(level, table))
+            return np.repeat(found[None], self.weights.size, axis=0)
+        return probability_taken(self.full(level, batch), self.problem.level(level), table_of(batch, level))
+
+    def centres(self, level: str, batch: Batch) -> Array | None:
+        """Return the number a* `[n]` that the function chose in each row of an interval; None if it answers by probabilities."""
+        spec, table = self.problem.level(level), table_of(batch, level)
+        if level not in self.levels or not spec.actions.continuous:
+            return None
+        answer = self._asked(spec, augmented_context(self.problem, batch, level), level)
+        return _numbers(answer, spec, len(table), self._label(level)) if np.ndim(answer) < 2 else None
+
+    def drawn(self, level: str, batch: Batch, uniform: Array) -> Array:
+        """Return the number `[S, n]` taken from an interval for uniform numbers `[n]`."""
+        spec = self.problem.level(level)
+        if level not in self.levels:
+            return draw_numbers(self._legacy(level), spec, batch, uniform)
+        centres = self.centres(level, batch)
+        if centres is None:
+            return draw_from_points(spec.actions, self.full(level, batch), uniform)
+        return np.repeat(number_in_window(spec.actions, centres, uniform)[None], self.weights.size, axis=0)
+
+    def state(self) -> State:
+        """Return the name of the callable, never its code; PolicyError if it cannot be found again by a name."""
+        members = {} if self.legacy is None else {"legacy": require_storable(self.legacy, "the legacy")}
+        name = self.name or callable_name(self.function)
+        return State(self.kind, {"function": name, "levels": sorted(self.levels)}, members=members)
+
+    @classmethod
+    def restore(cls, state: State, problem: Problem) -> Function:
+        """Build the policy from its state; this imports the module named there."""
+        legacy = state.policy("legacy") if "legacy" in state.members else None
+        return cls.named(problem, state.setting("function"), state.setting("levels"), legacy)
+
+    def _legacy(self, level: str) -> Policy:
+        self.problem.level(level)
+        if self.legacy is None:
+            levels = ", ".join(sorted(self.levels))
+            raise PolicyError(f"level '{level}': this policy acts at {levels} only; give it a 'legacy' for the other levels")
+        return self.legacy
+
+    def _asked(self, spec: Level, rows: Rows, level: str) -> Any:
+        """Return what the user's function answers; what it raises becomes a PolicyError that says where."""
+        try:
+            return self.function(spec, rows)
+        except AegisError:
+            raise
+        except Exception as error:
+            raise PolicyError(f"{self._label(level)} raised {type(error).__name__}: {error}") from error
+
+    def _label(self, level: str) -> str:
+        name = self.name or getattr(self.function, "__name__", type(self.function).__name__)
+        return f"level '{level}': policy '{name}'"
+
+
+def load_callable(name: str) -> UserFunction:
+    """Return the callable called "module:object"; PolicyError if there is none."""
+    module, separator, path = name.partition(":")
+    if not (module and separator and path):
+        raise PolicyError(f"a callable is named 'module:object', for example 'plant.control:dose'; found '{name}'")
+    try:
+        found: Any = importlib.import_module(module)
+    except Exception as error:  # whatever the user's module raises while it is imported
+        raise PolicyError(f"cannot import the module '{module}' of '{name}': {type(error).__name__}: {error}") from error
+    for part in path.split("."):
+        if not hasattr(found, part):
+            raise PolicyError(f"the module '{module}' has no '{path}'; check the name after the colon in '{name}'")
+        found = getattr(found, part)
+    if not callable(found):
+        raise PolicyError(f"'{name}' is a {type(found).__name__}, not a callable function(level, rows)")
+    function: UserFunction = found
+    return function
+
+
+def callable_name(function: UserFunction) -> str:
+    """Return the "module:object" under which a callable is found again; PolicyError with the reason if there is none."""
+    module, path = getattr(function, "__module__", None), getattr(function, "__qualname__", None)
+    advice = "define it at the top of a module that can be imported and give it as 'module:object'"
+    if not module or not path:
+        raise PolicyError(f"{function!r} has no name by which it could be found again; {advice}")
+    if "<lambda>" in path:
+        raise PolicyError(f"a lambda cannot be stored: a policy folder holds names, never code; {advice}")
+    if "<locals>" in path:
+        raise PolicyError(f"'{path}' is defined inside another function and cannot be stored by name; {advice}")
+    if module == "__main__":
+        raise PolicyError(f"'{path}' is defined in the script that is running, which has another name elsewhere; {advice}")
+    name = f"{module}:{path}"
+    if load_callable(name) is not function:
+        raise PolicyError(f"'{name}' leads to another object than the one given; {advice}")
+    return name
+
+
+def _numbers(answer: Any, spec: Level, count: int, label: str) -> Array:
+    """Return a user's numbers `[n]`, all inside the interval; PolicyError naming the first that is not."""
+    low, high = spec.actions.limits
+    try:
+        values = np.asarray(answer, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise PolicyError(f"{label} did not return numbers: {error}") from error
+    if values.ndim == 0:
+        values = np.full(count, values)
+    if values.shape != (count,):
+        raise PolicyError(
+            f"{label} returned shape {list(values.shape)}, expected one number per row, [{count}], or probabilities of the "
+            f"points, [{count}, {spec.actions.count}]"
+        )
+    wrong = ~((values >= low) & (values <= high))
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise PolicyError(
+            f"{label}, row {row}: returned {values[row]}, which is not in the interval [{low:g}, {high:g}] ({int(wrong.sum())} "
+            "bad rows); choose what can be done, for example by np.clip"
+        )
+    return values
+
+
+def _checked(answer: Any, mask: np.typing.NDArray[np.bool_], label: str) -> Array:
+    """Return a user's answer as distributions `[n, A]`, scaled to sum to exactly one; PolicyError naming the first bad row."""
+    try:
+        values = np.asarray(answer, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise PolicyError(f"{label} did not return an array of probabilities: {error}") from error
+    if values.shape != mask.shape:
+        raise PolicyError(f"{label} returned shape {list(values.shape)}, expected [n, A] = {list(mask.shape)}")
+    with np.errstate(invalid="ignore"):  # an infinity is found below, by row
+        sums = values.sum(axis=1)
+    findings = [
+        (~np.isfinite(values).all(axis=1), "probabilities are finite numbers"),
+        ((values < 0).any(axis=1), "probabilities are not negative"),
+        (((values != 0) & ~mask).any(axis=1), "unavailable actions have probability 0"),
+        (np.abs(sums - 1.0) > SUM_TOLERANCE, f"probabilities sum to 1 (within {SUM_TOLERANCE:g})"),
+    ]
+    for bad, expected in findings:
+        if bad.any():
+            row = int(np.argmax(bad))
+            raise PolicyError(f"{label}, row {row}: returned {values[row].tolist()}; {expected} ({int(bad.sum())} bad rows)")
+    return values / sums[:, None]

@@ -1,0 +1,310 @@
+"""Policies known only through columns of the log: the probability of the action taken, or of every action."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from aegis.errors import PolicyError, did_you_mean
+from aegis.policies.base import open_actions, table_of
+from aegis.policies.smoothing import probability_taken, refuse_undecided
+from aegis.problem import Actions, AnyArray, Array, Batch, Problem, State, Storable, is_atom
+
+
+def column_values(problem: Problem, level: str, column: str, batch: Batch, density: bool = False) -> Array:
+    """Return the probabilities `[n]` that a column of `Batch.extra` holds for the decisions of a level.
+
+    density: it holds densities at the numbers taken, as for one action of an interval. PolicyError names column and row of what
+    is missing, outside [0, 1] (a density: below 0) or contradictory.
+    """
+    values = _numbers(problem, column, batch)
+    if density:
+        _check_densities(problem, level, column, values, batch)
+    elif values.size and not (values.min() >= 0 and values.max() <= 1):  # a nan is neither
+        row = int(np.argmax(~((values >= 0) & (values <= 1))))
+        raise PolicyError(f"{_at(column, row, batch)}: {values[row]} is not a probability; expected a number in [0, 1]")
+    if level == problem.innermost.name:
+        return values
+    owner = _owners(batch, level)
+    first = np.concatenate([np.zeros(min(1, owner.size), dtype=np.int64), np.flatnonzero(owner[1:] != owner[:-1]) + 1])
+    if first.size != len(table_of(batch, level)):
+        childless = np.bincount(owner, minlength=len(table_of(batch, level))) == 0
+        raise PolicyError(
+            f"column '{column}': decision {int(np.argmax(childless))} of level '{level}' has no innermost row to read it from"
+        )
+    found: Array = values[first]
+    # Equal to the first row everywhere is equal to the row before everywhere.
+    if bool(((values[1:] != values[:-1]) & (owner[1:] == owner[:-1])).any()):
+        row = int(np.argmax(values != found[owner]))
+        raise PolicyError(
+            f"{_at(column, row, batch)}: {values[row]}, but {found[owner[row]]} on the first row of the same decision "
+            f"of level '{level}'; repeat one value on all rows below a decision"
+        )
+    return found
+
+
+def _check_densities(problem: Problem, level: str, column: str, values: Array, batch: Batch) -> None:
+    """Refuse what is no density of a policy without atoms: it is 0 where the legacy has a probability.
+
+    The legacy's own column is the one exception: it is the same at atoms.
+    """
+    wrong = ~((values >= 0) & (values < np.inf))
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise PolicyError(f"{_at(column, row, batch)}: {values[row]} is not a density; expected a finite number from 0")
+    spec, table = problem.level(level), table_of(batch, level)
+    if table.value is None or (spec.propensity is not None and column == spec.propensity.column):
+        return
+    atoms = is_atom(spec.actions, table.value)
+    mixed = (atoms if level == problem.innermost.name else atoms[_owners(batch, level)]) & (values != 0)
+    if mixed.any():
+        row = int(np.argmax(mixed))
+        raise PolicyError(
+            f"{_at(column, row, batch)}: {values[row]} at an atom of the legacy, where a policy with a density takes nothing; "
+            "write 0 there: a density is never divided by a probability"
+        )
+
+
+def _numbers(problem: Problem, column: str, batch: Batch) -> Array:
+    """Return a column `[n]` as numbers, one per innermost decision."""
+    innermost = table_of(batch, problem.innermost.name)
+    if column not in batch.extra:
+        held = ", ".join(batch.extra) or "none"
+        raise PolicyError(
+            f"the batch does not hold the target column '{column}'{did_you_mean(column, batch.extra)}; columns read: {held}"
+        )
+    given: AnyArray = batch.extra[column]
+    if given.shape != (len(innermost),):
+        raise PolicyError(f"column '{column}': {list(given.shape)} values for {len(innermost)} innermost decisions")
+    try:
+        return given.astype(np.float64, copy=False)
+    except (TypeError, ValueError) as error:
+        raise PolicyError(f"column '{column}': target probabilities are numbers; {error}") from error
+
+
+def _at(column: str, row: int, batch: Batch) -> str:
+    return f"{batch.where(row)}, column '{column}'"
+
+
+def _owners(batch: Batch, level: str) -> AnyArray:
+    """Return the decision of an outer level `[n]` above each innermost decision."""
+    names = list(batch.levels)
+    owner: AnyArray = batch.levels[names[-1]].parent
+    for name in names[-2 : names.index(level) : -1]:
+        owner = batch.levels[name].parent[owner]
+    return owner
+
+
+def order_by_name(actions: Actions, columns: Sequence[str]) -> tuple[str, ...] | None:
+    """Return columns in the order of the actions, if every name ends with another action's name, or begins so; else None.
+
+    Columns that are numbered from 0 or 1, as they stand, may be so by their places: they are left as they are.
+    """
+    labels = [f"{value:g}" if isinstance(value, float) else str(value) for value in actions.values]
+    places = {label.casefold(): place for place, label in enumerate(labels)}
+    for parts in (_ends, _beginnings):
+        # The longest part counts: of two actions `b` and `a b` a column `q a b` means the second.
+        meant = [next((places[part] for part in parts(column.casefold()) if part in places), -1) for column in columns]
+        if sorted(meant) == list(range(len(labels))):
+            numbered = [[str(first + place) for place in range(len(labels))] for first in (0, 1)]
+            if [labels[place] for place in meant] in numbered:
+                return None
+            return tuple(columns[meant.index(place)] for place in range(len(labels)))
+    return None
+
+
+def _ends(name: str) -> Iterator[str]:
+    """Yield the ends of a name that begin where a word does, the longest first."""
+    for place in range(len(name)):
+        if place == 0 or not name[place - 1].isalnum():
+            yield name[place:]
+
+
+def _beginnings(name: str) -> Iterator[str]:
+    """Yield the beginnings of a name that end where a word does, the longest first."""
+    for place in range(len(name), 0, -1):
+        if place == len(name) or not name[place].isalnum():
+            yield name[:place]
+
+
+@dataclass(frozen=True, slots=True)
+class TargetColumns:
+    """Target probabilities of the taken actions, one column per level name, found in `Batch.extra`; one particle.
+
+    A level without a column cannot be asked. An outer level's column is repeated on the rows below each decision and must
+    agree there.
+    """
+
+    kind: ClassVar[str] = "columns"
+    problem: Problem
+    columns: Mapping[str, str]
+
+    def __post_init__(self) -> None:
+        names = self.problem.names
+        for name in self.columns:
+            if name not in names:
+                raise PolicyError(
+                    f"target columns: there is no level '{name}'{did_you_mean(name, names)}; levels: {', '.join(names)}"
+                )
+        if not self.columns:
+            raise PolicyError(f"target columns: name a column for at least one level of {', '.join(names)}")
+        for role in self.problem.roles:
+            if role.kind != "propensity" and role.column in self.columns.values():  # a legacy's own probabilities may be a target
+                raise PolicyError(
+                    f"target columns: '{role.column}' is {role.words}; a target column holds the probability that the candidate "
+                    "gives to the action taken, fixed without looking at rewards: log it under a name of its own"
+                )
+        object.__setattr__(self, "columns", {name: self.columns[name] for name in names if name in self.columns})
+
+    @property
+    def weights(self) -> Array:
+        """Return `[1]`."""
+        return np.ones(1)
+
+    def taken(self, level: str, batch: Batch) -> Array:
+        """Return `[1, n]`; PolicyError names column and row of what is missing, outside [0, 1] or contradictory."""
+        refuse_undecided(level, table_of(batch, level))
+        density = self.problem.level(level).actions.continuous
+        return column_values(self.problem, level, self._column(level), batch, density)[None]
+
+    def full(self, level: str, batch: Batch) -> Array:
+        """Raise PolicyError: a column holds one probability per decision."""
+        raise PolicyError(
+            f"level '{level}': a target column holds the probability of the action taken only, but the whole distribution over "
+            "the actions is needed here (doubly robust terms, caps, acting); give the policy as module:object or as a folder"
+        )
+
+    def state(self) -> State:
+        """Return the columns."""
+        return State(self.kind, {"columns": dict(self.columns)})
+
+    @classmethod
+    def restore(cls, state: State, problem: Problem) -> TargetColumns:
+        """Build the policy from its state."""
+        return cls(problem, state.setting("columns"))
+
+    def _column(self, level: str) -> str:
+        if level not in self.columns:
+            raise PolicyError(f"level '{level}' has no target column; levels with one: {', '.join(self.columns)}")
+        return self.columns[level]
+
+
+COLUMN_SUM_TOLERANCE = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class FullColumns:
+    """Probabilities of all actions, in the order of the action's values, by level; found in `Batch.extra`. One particle.
+
+    Actions that are not available have probability 0 in it. Columns whose names show another order of the actions are refused.
+    On an interval they are the probabilities of its points, around which it acts uniformly; it takes no atom.
+    """
+
+    kind: ClassVar[str] = "full columns"
+    problem: Problem
+    columns: Mapping[str, Sequence[str]]
+
+    def __post_init__(self) -> None:
+        names = self.problem.names
+        for name, listed in self.columns.items():
+            if name not in names:
+                raise PolicyError(
+                    f"full columns: there is no level '{name}'{did_you_mean(name, names)}; levels: {', '.join(names)}"
+                )
+            count = self.problem.level(name).actions.count
+            if len(listed) != count or len(set(listed)) < count:
+                raise PolicyError(f"full columns: level '{name}' needs {count} different columns, one per action: {list(listed)}")
+            shown = order_by_name(self.problem.level(name).actions, listed)
+            if shown is not None and shown != tuple(listed):
+                values = ", ".join(map(str, self.problem.level(name).actions.values))
+                raise PolicyError(
+                    f"full columns: level '{name}' has the actions {values}, in this order, but the columns {', '.join(listed)} "
+                    f"are named after them in another; write {','.join(shown)}, or rename columns whose names mean something else"
+                )
+        if not self.columns:
+            raise PolicyError(f"full columns: name the columns of at least one level of {', '.join(names)}")
+        used = {column for listed in self.columns.values() for column in listed}
+        for role in self.problem.roles:
+            if role.kind != "propensity" and role.column in used:  # a legacy's own probabilities may be a target
+                raise PolicyError(
+                    f"full columns: '{role.column}' is {role.words}; a column here holds the probability that the candidate "
+                    "gives to one action, fixed without looking at rewards: log it under a name of its own"
+                )
+        object.__setattr__(self, "columns", {name: tuple(self.columns[name]) for name in names if name in self.columns})
+
+    @property
+    def windowed(self) -> frozenset[str]:
+        """Return the levels at which it acts, on an interval, in windows around the numbers it chooses."""
+        return frozenset(self.columns)
+
+    @property
+    def weights(self) -> Array:
+        """Return `[1]`."""
+        return np.ones(1)
+
+    def full(self, level: str, batch: Batch) -> Array:
+        """Return `[1, n, A]`; PolicyError names column and row of what is missing or no distribution."""
+        if level not in self.columns:
+            raise PolicyError(f"level '{level}' has no columns; levels with some: {', '.join(self.columns)}")
+        found = np.stack([column_values(self.problem, level, column, batch) for column in self.columns[level]], axis=1)
+        wrong = np.abs(found.sum(axis=1) - 1.0) > COLUMN_SUM_TOLERANCE
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            raise PolicyError(
+                f"level '{level}', row {row}: the probabilities in the columns '{self.columns[level][0]}' and following sum to "
+                f"{found[row].sum():.6g}, expected 1"
+            )
+        self._check_available(level, found, batch)
+        return found[None]
+
+    def _check_available(self, level: str, found: Array, batch: Batch) -> None:
+        """Raise PolicyError where actions that are not available have a probability."""
+        spec, table = self.problem.level(level), table_of(batch, level)
+        if table.available is None:
+            return
+        mask = open_actions(table.available, len(table), spec.actions.count, f"level '{level}'")
+        wrong = (found > COLUMN_SUM_TOLERANCE) & ~mask
+        if wrong.any():
+            row, place = (int(at) for at in np.argwhere(wrong)[0])
+            where = batch.where(row) if level == self.problem.innermost.name else f"level '{level}', decision {row}"
+            raise PolicyError(
+                f"{where}, column '{self.columns[level][place]}': {found[row, place]:g} for the action "
+                f"'{spec.actions.values[place]}', which is not available there; unavailable actions have probability 0: log what "
+                "the candidate does with the others"
+            )
+
+    def taken(self, level: str, batch: Batch) -> Array:
+        """Return `[1, n]`."""
+        return probability_taken(self.full(level, batch), self.problem.level(level), table_of(batch, level))
+
+    def state(self) -> State:
+        """Return the columns."""
+        return State(self.kind, {"columns": {level: list(listed) for level, listed in self.columns.items()}})
+
+    @classmethod
+    def restore(cls, state: State, problem: Problem) -> FullColumns:
+        """Build the policy from its state."""
+        return cls(problem, state.setting("columns"))
+
+
+def policy_columns(policy: object) -> tuple[str, ...]:
+    """Return the further columns of the log that a policy, or a member of it, reads."""
+    return tuple(dict.fromkeys(_member_columns(policy)))
+
+
+def _member_columns(item: object) -> Iterable[str]:
+    if isinstance(item, TargetColumns):
+        yield from item.columns.values()
+    elif isinstance(item, FullColumns):
+        for listed in item.columns.values():
+            yield from listed
+    elif isinstance(item, Storable):
+        try:
+            members = item.state().members
+        except PolicyError:  # what cannot be stored has no members that could be asked
+            return
+        for member in members.values():
+            yield from _member_columns(member)

@@ -1,0 +1,109 @@
+"""Events, caps and gains of a gate in words, for the terminal and the page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from aegis.handover import (
+    Alarm,
+    AuditNote,
+    ChallengeCertified,
+    DoubtPassed,
+    Event,
+    Flipped,
+    Frozen,
+    OperatorAction,
+    Paused,
+    Postponed,
+    Restarted,
+    Reverted,
+    Waiting,
+)
+from aegis.ope import Measure
+from aegis.report.numbers import DOWN, format_brief, format_count
+
+NOT_A_CERTIFICATE = "not a certificate"
+
+
+def describe_event(event: Event, measure: Measure, certificate: bool = True) -> tuple[str, str] | None:
+    """Return what happened, as a short name and a sentence; None for what is told elsewhere (single episodes, freezes).
+
+    certificate: whether the gate certifies anything; the numbers of one that does not are called what they are.
+    """
+    if isinstance(event, Flipped):
+        return _describe_flip(event, measure, certificate)
+    if isinstance(event, ChallengeCertified):
+        gain = format_gain(event.gain_lower, measure)
+        return "certified", f"Level '{event.level}': {event.challenge} gains at least {gain}, after {event.units} episodes of it."
+    if isinstance(event, Waiting):
+        return "waiting", f"Level '{event.level}': {event.challenge} is certified and waits: {event.why}."
+    if isinstance(event, Alarm):
+        floor = format_brief(measure.value(event.floor))
+        return "alarm", f"The reward has fallen below {floor}, which was certified. Only an operator gives a level back."
+    if isinstance(event, Paused):
+        fix = "" if event.fix is None else f" What to do: {event.fix}."
+        return "paused", f"The gate has stopped counting: {event.why}.{fix} The policy in control stays in control."
+    if isinstance(event, Postponed):
+        return (
+            "put off",
+            f"What would be decided waits for more episodes; there is some evidence against the stream: {event.why}.",
+        )
+    if isinstance(event, DoubtPassed):
+        return "doubt passed", f"Nothing is put off any more: the evidence against the stream ({event.code}) is gone."
+    if isinstance(event, AuditNote):
+        return "noted", f"The audit found: {event.why}. What to do: {event.fix}."
+    if isinstance(event, Restarted):
+        return "restarted", f"All open challenges were given up: {event.why}. Episodes count again from {event.since} on."
+    if isinstance(event, Reverted):
+        return "reverted", f"Level '{event.level}' was given back to the legacy, from episode {event.since} on."
+    if isinstance(event, OperatorAction):
+        where = "" if event.level is None else f" at level '{event.level}'"
+        return "operator", f"{event.who}: {event.action}{where}, because {event.why}."
+    return None
+
+
+def describe_freeze(event: Frozen) -> str:
+    """Return which challengers were frozen: by level, their caps."""
+    caps: dict[str, list[str]] = {}
+    for item in event.challenges:
+        caps.setdefault(item.level, []).append(describe_cap(item.cap))
+    return "; ".join(f"{level}: {', '.join(found)}" for level, found in caps.items())
+
+
+def describe_cap(cap: float | None) -> str:
+    """Return a cap as it is written."""
+    return "no cap" if cap is None or math.isinf(cap) else f"W = {cap:g}"
+
+
+def describe_held_back(summary: Mapping[str, Any]) -> str:
+    """Return how episodes that were held back compare with the others, as plain averages; empty if none were."""
+    rewards, unit = summary["rewards"], f" {summary['unit']}" if summary["unit"] else ""
+    legacy, agent = rewards["held_back"], rewards["beside"]
+    if legacy is None or agent is None:
+        return ""
+    return (
+        f"Held back for comparison: the legacy earned {format_brief(legacy)}{unit} in {format_count(rewards['held_back_episodes'])} episodes, "
+        f"the policies in control {format_brief(agent)}{unit} in {format_count(rewards['beside_episodes'])} beside them: a difference of "
+        f"{format_brief(agent - legacy, sign=True)}{unit}. Plain averages, not a certificate."
+    )
+
+
+def describe_wait(mode: str) -> str:
+    """Return what a level waits for whose gain is certified already. mode: of the gate."""
+    if mode == "approve":
+        return "certified, waits for an operator"
+    return "certified, nothing changes hands in shadow" if mode == "shadow" else "certified, waits for a larger cap (patience)"
+
+
+def format_gain(scaled_gain: float, measure: Measure) -> str:
+    """Return a certified gain in units of the reward, rounded down."""
+    return f"{format_brief(measure.gain(scaled_gain), DOWN, sign=True)}{f' {measure.unit}' if measure.unit else ''}"
+
+
+def _describe_flip(event: Flipped, measure: Measure, certificate: bool) -> tuple[str, str]:
+    doing = "handed over to the agent" if event.action == "handover" else "upgraded to a better policy"
+    gain = format_gain(event.gain_lower, measure)
+    says = f"certified gain at least {gain}" if certificate else f"its bound says a gain of {gain}, which is {NOT_A_CERTIFICATE}"
+    return "flip", f"Level '{event.level}' is {doing} from episode {event.since} on ({describe_cap(event.cap)}; {says})."

@@ -1,0 +1,172 @@
+"""Overlap of candidate and log: importance weights by scope and level, the rewards in their declared range, and where the
+candidate acts otherwise than its comparator.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from aegis.report.charts.overlap_charts import action_bars, range_strip, weight_histogram
+from aegis.report.document import Document, Plain, name_or_none
+from aegis.report.numbers import format_brief, format_count, format_percent
+
+WIDE = 4.0  # a declared range this many times as wide as the rewards seen is worth a word
+
+
+@dataclass(frozen=True, slots=True)
+class WeightFigures:
+    """The weights of one scope, or of one level alone."""
+
+    title: str
+    effective: str
+    largest: str
+    top: str
+    picture: Markup
+    main: bool
+
+
+@dataclass(frozen=True, slots=True)
+class RewardFigures:
+    """The rewards seen, in their declared range."""
+
+    picture: Markup
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class OverlapSection:
+    """Everything of the section; `main` are the pictures of the main scope and its levels, `others` the rest."""
+
+    blocking: str
+    main: tuple[WeightFigures, ...]
+    others: tuple[WeightFigures, ...]
+    rewards: RewardFigures | None
+
+
+def overlap_section(document: Document) -> OverlapSection:
+    """Return the section."""
+    items = [_weights(document, place, item) for place, item in enumerate(document.diagnostics("weights"))]
+    first = [item for item in items if item.main] or items[:1]
+    return OverlapSection(
+        document.content["blocking"] or "", tuple(first), tuple(item for item in items if item not in first), _rewards(document)
+    )
+
+
+def _weights(document: Document, place: int, item: Plain) -> WeightFigures:
+    level = item.get("level")
+    name = document.title(item) if level is None else f"{level} on its own" + _candidate_suffix(document, item)
+    zeros, bins = _weight_bins(item)
+    return WeightFigures(
+        name,
+        format_percent(item.get("ess_share")),
+        format_brief(item.get("largest")),
+        format_percent(item.get("top_share")),
+        weight_histogram(f"weights-{place}", f"Weights at {name}", bins, zeros),
+        _is_of_main(document, item),
+    )
+
+
+def _candidate_suffix(document: Document, item: Plain) -> str:
+    return f" ({item['candidate']})" if document.several and item.get("candidate") else ""
+
+
+def _weight_bins(item: Plain) -> tuple[float, list[tuple[int, float]]]:
+    """Return the share of zeros and the other bins; a bin without a place holds zeros as well."""
+    zeros = float(item.get("zero_share") or 0.0)
+    bins = []
+    for place, share in item.get("histogram") or ():
+        if place is None:
+            zeros += float(share)
+        else:
+            bins.append((round(place), float(share)))
+    return zeros, bins
+
+
+def _is_of_main(document: Document, item: Plain) -> bool:
+    """Say whether the weights are those of the main scope, or of one of several levels in it."""
+    main = document.main
+    if main is None or item.get("candidate") != main["candidate"]:
+        return False
+    if item.get("level") is None:
+        return document.is_main(item)
+    return item["level"] in main["scope"] and len(main["scope"]) > 1
+
+
+def _rewards(document: Document) -> RewardFigures | None:
+    found = document.content["diagnostics"].get("rewards") or {}
+    low, high, least, most = (found.get(key) for key in ("low", "high", "smallest", "largest"))
+    if low is None or high is None or least is None or most is None:
+        return None
+    text = f"Rewards from {format_brief(least)} to {format_brief(most)} were seen; the declared range is {format_brief(low)} to {format_brief(high)}."
+    if most > least and (high - low) / (most - least) >= WIDE:
+        text += (
+            f" It is {format_brief((high - low) / (most - least))} times as wide as the rewards: evidence grows more slowly in "
+            "proportion. Declare a narrower range if the plant guarantees it."
+        )
+    return RewardFigures(
+        range_strip("rewards", "Rewards seen in their declared range", low, high, (least, most), found.get("mean")), text
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ContextBin:
+    """A part of the contexts; `share` in [0, 1] is how much the two differ there."""
+
+    variable: str
+    label: str
+    decisions: str
+    differs: str
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class LevelDifference:
+    """The difference at one level."""
+
+    title: str
+    decisions: str
+    differs: str
+    favourite: str
+    bins: tuple[ContextBin, ...]
+    picture: Markup | None
+    legacy_known: bool
+
+
+def level_differences(document: Document) -> tuple[LevelDifference, ...]:
+    """Return the differences by candidate and level, those of the main scope first."""
+    items = sorted(document.diagnostics("differs"), key=lambda item: not _level_in_main(document, item))
+    return tuple(_difference(document, place, item) for place, item in enumerate(items))
+
+
+def _difference(document: Document, place: int, item: Plain) -> LevelDifference:
+    name = name_or_none(item.get("level")) + (f" ({item['candidate']})" if document.several and item.get("candidate") else "")
+    actions, policy, legacy = item.get("actions") or [], item.get("policy") or [], item.get("comparator", item.get("legacy"))
+    known = bool(actions) and len(actions) == len(policy) and (legacy is None or len(legacy) == len(actions))
+    favourite = item.get("favourite_differs")
+    return LevelDifference(
+        name,
+        format_count(item.get("decisions")),
+        format_percent(item.get("total_variation")),
+        "" if favourite is None else format_percent(favourite),
+        tuple(_context_bin(part) for part in item.get("bins") or ()),
+        action_bars(f"actions-{place}", f"Mean probability of each action at {name}", actions, policy, legacy) if known else None,
+        legacy is not None,
+    )
+
+
+def _context_bin(part: Plain) -> ContextBin:
+    share = part.get("total_variation")
+    return ContextBin(
+        name_or_none(part.get("variable")),
+        name_or_none(part.get("label")),
+        format_count(part.get("decisions")),
+        format_percent(share),
+        min(max(share or 0.0, 0.0), 1.0),  # the length of a bar; the number beside it is as it came
+    )
+
+
+def _level_in_main(document: Document, item: Plain) -> bool:
+    main = document.main
+    return main is not None and item.get("candidate") == main["candidate"] and item.get("level") in main["scope"]

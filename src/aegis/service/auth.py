@@ -1,0 +1,204 @@
+"""Authentication: bearer tokens for machines, session cookies with a token against forged requests for browsers.
+
+Only hashes of tokens are stored; a token is shown once, when it is made.
+"""
+
+from __future__ import annotations
+
+import hmac
+import math
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from hashlib import sha256
+
+from fastapi import HTTPException, Request
+from sqlalchemy.exc import IntegrityError
+
+from aegis.errors import SettingError, check_choice
+from aegis.service.store.database import Database, tokens_table
+
+ROLES = ("controller", "viewer", "operator")
+
+PREFIX = "aegis_"
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """Who a token belongs to, and what it allows."""
+
+    name: str
+    role: str
+    made: str
+    revoked: str | None = None
+
+
+def make_token(database: Database, name: str, role: str) -> str:
+    """Return a new token; SettingError if the name is taken."""
+    check_choice(role, ROLES, "role")
+    if not name.strip() or len(name) > 64:
+        raise SettingError(f"a token has a name of up to 64 characters, that of a person or a machine, found {name!r}")
+    secret = PREFIX + secrets.token_urlsafe(32)
+    try:
+        with database.transaction() as connection:
+            connection.execute(tokens_table.insert().values(name=name, role=role, hash=_hash(secret), made=_now()))
+    except IntegrityError as error:
+        raise SettingError(f"there is, or was, a token called '{name}'; choose another name") from error
+    return secret
+
+
+def revoke_token(database: Database, name: str) -> None:
+    """Make a token worthless; SettingError if there is none of that name."""
+    with database.transaction() as connection:
+        query = tokens_table.update().where(tokens_table.c.name == name, tokens_table.c.revoked.is_(None)).values(revoked=_now())
+        if connection.execute(query).rowcount == 0:
+            raise SettingError(f"there is no token '{name}', or it was revoked before; 'aegis token list' shows them")
+
+
+def list_tokens(database: Database) -> list[Token]:
+    """Return all tokens, without their secrets."""
+    with database.answering(), database.engine.connect() as connection:
+        rows = connection.execute(tokens_table.select().order_by(tokens_table.c.made)).mappings().all()
+    return [Token(row["name"], row["role"], row["made"], row["revoked"]) for row in rows]
+
+
+def find_token(database: Database, secret: str) -> Token | None:
+    """Return whose token a secret is; None if nobody's, or revoked."""
+    with database.answering(), database.engine.connect() as connection:
+        row = connection.execute(tokens_table.select().where(tokens_table.c.hash == _hash(secret))).mappings().first()
+    if row is None or row["revoked"] is not None:
+        return None
+    return Token(row["name"], row["role"], row["made"])
+
+
+def _hash(secret: str) -> str:
+    # A token has 256 random bits: a plain hash cannot be reversed, and is quick enough to be asked with every request.
+    return sha256(secret.encode()).hexdigest()
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+COOKIE, FORGERY = "aegis_session", "x-aegis-csrf"
+
+REMEMBERED = 5.0  # seconds for which a token is believed without asking the store again: a revoked one works no longer than that
+
+MOST = 1000  # tokens and sessions that are remembered
+
+SESSION_SECONDS = 12 * 3600.0  # seconds of a session
+
+MAY = {
+    "read": ("controller", "viewer", "operator"),
+    "control": ("controller",),
+    "operate": ("operator",),
+}
+
+NOBODY = Token("", "", "")
+
+
+@dataclass(slots=True)
+class AccessControl:
+    """Checks requests against the tokens of a store. Without any token everybody on this machine may do everything."""
+
+    database: Database
+    # By hash, when it was asked for and what was found; apart, so that tokens which are made up do not push out real ones.
+    _seen: OrderedDict[str, tuple[float, Token | None]] = field(default_factory=OrderedDict)
+    _unknown: OrderedDict[str, tuple[float, Token | None]] = field(default_factory=OrderedDict)
+    _sessions: OrderedDict[str, tuple[float, str]] = field(default_factory=OrderedDict)
+    _any: tuple[float, bool] = (-math.inf, False)
+
+    def protected(self) -> bool:
+        """Say whether there are tokens. Once there are, there is no way back without them: revoked ones count too."""
+        now = time.monotonic()
+        if not self._any[1] and now - self._any[0] > REMEMBERED:
+            self._any = now, bool(list_tokens(self.database))
+        return self._any[1]
+
+    def caller(self, request: Request, what: str) -> Token:
+        """Return whose request it is; HTTPException if they may not do `what`."""
+        if not self.protected():
+            return NOBODY
+        secret = self._secret(request)
+        if secret is None:
+            raise HTTPException(
+                401, "a token is needed: 'Authorization: Bearer ...' (aegis token make)", {"WWW-Authenticate": "Bearer"}
+            )
+        token = self.token(secret)
+        if token is None:
+            raise HTTPException(401, "this token is not known, or was revoked", {"WWW-Authenticate": "Bearer"})
+        if token.role not in MAY[what]:
+            raise HTTPException(403, f"a token of the role '{token.role}' may not do this; it takes: {', '.join(MAY[what])}")
+        return token
+
+    def token(self, secret: str) -> Token | None:
+        """Return whose token a secret is, asked of the store from time to time only."""
+        name, now = sha256(secret.encode()).hexdigest(), time.monotonic()
+        at, token = self._seen.get(name) or self._unknown.get(name, (-math.inf, None))
+        if now - at > REMEMBERED:
+            token = find_token(self.database, secret)
+            here, there = (self._unknown, self._seen) if token is None else (self._seen, self._unknown)
+            here[name] = now, token
+            there.pop(name, None)
+            if len(here) > MOST:
+                here.popitem(last=False)
+        return token
+
+    def verified(self, header: str) -> str | None:
+        """Return the hash of the token in an 'Authorization' header if it was found in the store before; asks memory alone."""
+        secret = _bearer(header)
+        name = None if secret is None else sha256(secret.encode()).hexdigest()
+        return name if name in self._seen else None
+
+    def open_session(self, secret: str) -> str:
+        """Return the name of a new session for whoever holds a token."""
+        name = secrets.token_urlsafe(32)
+        self._sessions[name] = time.monotonic(), secret
+        if len(self._sessions) > MOST:
+            self._sessions.popitem(last=False)
+        return name
+
+    def close_session(self, name: str) -> None:
+        """End a session."""
+        self._sessions.pop(name, None)
+
+    @staticmethod
+    def proof(session: str) -> str:
+        """Return what a page of a session sends along with everything that changes something."""
+        return sha256(f"aegis page {session}".encode()).hexdigest()
+
+    def _proved(self, request: Request, session: str) -> bool:
+        found = request.headers.get(FORGERY, "")
+        return hmac.compare_digest(found.encode(), self.proof(session).encode())  # as bytes: a header may hold any letter
+
+    def _secret(self, request: Request) -> str | None:
+        secret = _bearer(request.headers.get("authorization", ""))
+        if secret is not None:
+            return secret
+        session = request.cookies.get(COOKIE)
+        if session is None or session not in self._sessions:
+            return None
+        opened, secret = self._sessions[session]
+        if time.monotonic() - opened > SESSION_SECONDS:
+            self.close_session(session)
+            return None
+        if request.method != "GET" and not self._proved(request, session):
+            raise HTTPException(403, f"a request from a browser carries the header '{FORGERY}' of its page")
+        return secret
+
+
+def _bearer(header: str) -> str | None:
+    return header[7:].strip() if header.lower().startswith("bearer ") else None
+
+
+def require_permission(what: str) -> Callable[[Request], Token]:
+    """Return a dependency that lets only those through who may do `what`."""
+
+    def check(request: Request) -> Token:
+        access: AccessControl = request.app.state.access
+        return access.caller(request, what)
+
+    return check

@@ -1,0 +1,344 @@
+"""The spool of a client: requests that are still to be delivered, in one file, and the thread that delivers them.
+
+Requests go in order, each under its own key; those the gate refuses are set aside. The file also keeps open episodes and their
+choices for a restart of the control system.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from aegis.errors import OutputError
+from aegis.service.client.fallback import ProblemFacts
+from aegis.service.client.transport import GateAway, GateConnection, GateRefusal
+
+SPOOL_TABLES = (
+    "CREATE TABLE IF NOT EXISTS parcels (number INTEGER PRIMARY KEY AUTOINCREMENT, path TEXT, key TEXT, body TEXT, episode TEXT, "
+    "refused TEXT)",
+    "CREATE INDEX IF NOT EXISTS parcels_of ON parcels (episode)",
+    "CREATE TABLE IF NOT EXISTS opened (episode TEXT PRIMARY KEY, times INTEGER)",
+    "CREATE TABLE IF NOT EXISTS choices (number INTEGER PRIMARY KEY AUTOINCREMENT, episode TEXT, id TEXT, choice TEXT)",
+    "CREATE INDEX IF NOT EXISTS choices_of ON choices (episode, id)",
+    "CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT)",
+)
+
+PUT = "INSERT INTO parcels (path, key, body, episode) VALUES (?, ?, ?, ?)"
+
+log = logging.getLogger("aegis.client")
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """A request that is to be delivered: where to, under which key, with which body. episode: it is about."""
+
+    number: int
+    path: str
+    key: str
+    body: dict[str, Any]
+    episode: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A request that the gate refuses: it would be refused for ever. why: what the gate said."""
+
+    path: str
+    episode: str
+    body: dict[str, Any]
+    why: str
+
+
+NewParcel = tuple[str, str, Mapping[str, Any], str]  # path, key, body, episode
+
+
+class Spool:
+    """Parcels in the order in which they were put in; several threads may use it. A disk that is full loses nothing as long as
+    the process lives: what could not be written is tried again."""
+
+    def __init__(self, path: str | Path) -> None:
+        try:
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            self._safe, self._quick = (_connection(path, level) for level in ("FULL", "NORMAL"))
+            for words in SPOOL_TABLES:
+                self._safe.execute(words)
+        except (OSError, sqlite3.Error) as error:
+            raise OutputError(f"cannot keep undelivered requests in {path}: {error}") from error
+        self._lock, self._unsaved, self._open = threading.RLock(), list[tuple[str, str, str, str]](), True
+
+    # ---- parcels -----------------------------------------------------------------------------------------------------------
+
+    def put(self, path: str, key: str, body: Mapping[str, Any], episode: str) -> None:
+        """Keep a request until it has arrived."""
+        with self._lock:
+            self._unsaved.append((path, key, json.dumps(body, allow_nan=False), episode))
+            self._save()
+
+    def _save(self) -> bool:
+        """Write down what is in memory only; say whether nothing is left."""
+        if not self._unsaved:
+            return True
+        try:
+            with self._writing() as connection:
+                connection.executemany(PUT, self._unsaved)
+            self._unsaved.clear()
+        except sqlite3.Error as error:
+            log.error("%d requests to the gate are in memory only, the spool cannot be written: %s", len(self._unsaved), error)
+        return not self._unsaved
+
+    def first(self, urgent: str = "") -> Parcel | None:
+        """Return the oldest request that is still to be delivered, those about an urgent episode before all others."""
+        with self._lock:
+            self._save()
+            query = "SELECT number, path, key, body, episode FROM parcels WHERE refused IS NULL"
+            row = self._safe.execute(f"{query} AND episode = ? ORDER BY number LIMIT 1", (urgent,)).fetchone() if urgent else None
+            row = row or self._safe.execute(f"{query} ORDER BY number LIMIT 1").fetchone()
+        return None if row is None else Parcel(row[0], row[1], row[2], json.loads(row[3]), row[4])
+
+    def waits(self, episode: str) -> bool:
+        """Say whether something about an episode is still to be delivered."""
+        with self._lock:
+            query = "SELECT 1 FROM parcels WHERE refused IS NULL AND episode = ? LIMIT 1"
+            found = self._safe.execute(query, (episode,)).fetchone() is not None
+            return found or any(item[3] == episode for item in self._unsaved)
+
+    def __len__(self) -> int:
+        with self._lock:
+            found = self._safe.execute("SELECT count(*) FROM parcels WHERE refused IS NULL").fetchone()[0]
+            return int(found) + len(self._unsaved)
+
+    def arrived(self, parcel: Parcel, more: Sequence[NewParcel] = ()) -> None:
+        """Remove a request that has arrived, or that others stand in for. more: what is to be delivered after it."""
+        with self._lock, self._writing() as connection:
+            connection.execute("DELETE FROM parcels WHERE number = ?", (parcel.number,))
+            connection.executemany(PUT, [(path, key, json.dumps(body), episode) for path, key, body, episode in more])
+
+    def refuse(self, parcel: Parcel, why: str, more: Sequence[NewParcel] = ()) -> None:
+        """Set aside a request that the gate refuses. It stays in the file. more: what is to be delivered after it."""
+        with self._lock, self._writing() as connection:
+            connection.execute("UPDATE parcels SET refused = ? WHERE number = ?", (why, parcel.number))
+            connection.executemany(PUT, [(path, key, json.dumps(body), episode) for path, key, body, episode in more])
+
+    def refused(self, episode: str | None = None) -> list[Refusal]:
+        """Return what was set aside, of one episode or of all."""
+        query = "SELECT path, episode, body, refused FROM parcels WHERE refused IS NOT NULL"
+        with self._lock:
+            rows = self._safe.execute(f"{query} ORDER BY number").fetchall()
+        return [Refusal(row[0], row[1], json.loads(row[2]), row[3]) for row in rows if episode in (None, row[1])]
+
+    # ---- episodes ----------------------------------------------------------------------------------------------------------
+
+    def open(self, episode: str) -> int:
+        """Take note of an episode, and return how often it was opened before: above 0 after a restart."""
+        with self._lock, self._writing() as connection:
+            row = connection.execute("SELECT times FROM opened WHERE episode = ?", (episode,)).fetchone()
+            times = 0 if row is None else int(row[0])
+            connection.execute("REPLACE INTO opened VALUES (?, ?)", (episode, times + 1))
+        return times
+
+    def going(self, episode: str) -> bool:
+        """Say whether an episode was opened here and the gate does not know yet that it is closed."""
+        with self._lock:
+            query = "SELECT 1 FROM opened WHERE episode = ?1 UNION SELECT 1 FROM parcels WHERE episode = ?1 AND refused IS NULL "
+            return self._safe.execute(f"{query} AND path LIKE '%/close'", (episode,)).fetchone() is not None
+
+    def forget(self, episode: str) -> None:
+        """Forget an episode that is closed: it is not gone on with."""
+        with self._lock, self._writing(self._quick) as connection:
+            connection.execute("DELETE FROM opened WHERE episode = ?", (episode,))
+            connection.execute("DELETE FROM choices WHERE episode = ?", (episode,))
+
+    def choose(self, episode: str, name: str, choice: Mapping[str, Any] | None) -> None:
+        """Keep a choice; None before the answer is there. This one may be lost with the power: a restart is what it is for."""
+        with self._lock, self._writing(self._quick) as connection:
+            connection.execute("DELETE FROM choices WHERE episode = ? AND id = ?", (episode, name))
+            values = (episode, name, None if choice is None else json.dumps(choice))
+            connection.execute("INSERT INTO choices (episode, id, choice) VALUES (?, ?, ?)", values)
+
+    def choices(self, episode: str) -> dict[str, dict[str, Any] | None]:
+        """Return the choices in an episode by their names; None for one whose answer never came to be kept."""
+        with self._lock:
+            rows = self._safe.execute("SELECT id, choice FROM choices WHERE episode = ? ORDER BY number", (episode,)).fetchall()
+        return {row[0]: None if row[1] is None else json.loads(row[1]) for row in rows}
+
+    # ---- facts -------------------------------------------------------------------------------------------------------------
+
+    def learn(self, name: str, value: Any) -> None:
+        """Keep a fact."""
+        with self._lock, self._writing() as connection:
+            connection.execute("REPLACE INTO facts VALUES (?, ?)", (name, json.dumps(value)))
+
+    def fact(self, name: str) -> Any:
+        """Return a fact, None if it is not known."""
+        with self._lock:
+            row = self._safe.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
+        return None if row is None else json.loads(row[0])
+
+    @contextmanager
+    def _writing(self, connection: sqlite3.Connection | None = None) -> Iterator[sqlite3.Connection]:
+        """Write in one transaction."""
+        chosen = self._safe if connection is None else connection
+        chosen.execute("BEGIN IMMEDIATE")
+        try:
+            yield chosen
+        except BaseException:
+            chosen.execute("ROLLBACK")
+            raise
+        chosen.execute("COMMIT")
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._lock:
+            if self._open:
+                self._save()
+                self._open = False
+                self._safe.close()
+                self._quick.close()
+
+
+def _connection(path: str | Path, synchronous: str) -> sqlite3.Connection:
+    found = sqlite3.connect(str(path), check_same_thread=False, isolation_level=None, timeout=5.0)
+    found.execute("PRAGMA journal_mode=WAL")
+    found.execute(f"PRAGMA synchronous={synchronous}")
+    return found
+
+
+RESULTS = "/v1/results"
+
+STANDS_IN = "-missing"  # ends the keys of reports that stand in for refused ones
+
+delivery_log = logging.getLogger("aegis.client")
+
+
+@dataclass(slots=True)
+class DeliveryThread:
+    """A thread that delivers. retry: seconds after which a gate that was away is asked again. urgent: the episode that somebody
+    waits for."""
+
+    spool: Spool
+    line: GateConnection
+    retry: float
+    facts: ProblemFacts
+    urgent: str = ""
+    work: threading.Event = field(default_factory=threading.Event, init=False)
+    answered: threading.Event = field(default_factory=threading.Event, init=False)  # a delivery has arrived since it was cleared
+    _going: bool = field(default=True, init=False)
+    _thread: threading.Thread = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._thread = threading.Thread(target=self._run, name="aegis-deliver", daemon=True)
+        self._thread.start()
+
+    def stop(self, seconds: float) -> None:
+        """End the thread, in the middle of a delivery if need be: what was not confirmed is still in the spool."""
+        self._going = False
+        self.work.set()
+        self.line.cut()
+        self._thread.join(seconds)
+        self.line.hang_up()
+
+    def learn(self) -> None:
+        """Ask the gate which actions each level has; Away if it does not answer, Refused if it does not tell."""
+        try:
+            found = ProblemFacts.told(self.line.ask("GET", "/v1/problem"))
+        except (KeyError, TypeError) as error:
+            raise GateAway("what answers is not a gate") from error
+        if found != self.facts:
+            self.facts = found
+            self.spool.learn("problem", asdict(found))
+
+    def _run(self) -> None:
+        asked = False
+        while self._going:
+            try:
+                parcel = self.spool.first(self.urgent)
+                if parcel is None:
+                    self.work.wait(self.retry)
+                    self.work.clear()
+                    continue
+                if not asked:
+                    self._learn()
+                    asked = True
+                self._deliver(parcel)
+                self.answered.set()
+            except GateAway:
+                self._rest()
+            except Exception:
+                if not self._going:
+                    return
+                delivery_log.exception("a delivery to the gate failed; it is tried again")
+                self._rest()
+
+    def _rest(self) -> None:
+        if self._going:
+            time.sleep(min(self.retry, 0.2))
+
+    def _learn(self) -> None:
+        try:
+            self.learn()
+        except GateRefusal as error:  # it says nothing about what is to be delivered
+            raise GateAway(str(error)) from error
+        except sqlite3.Error as error:
+            delivery_log.error("the actions of the levels cannot be kept: %s", error)
+
+    def _deliver(self, parcel: Parcel) -> None:
+        """Deliver a request, or set it aside."""
+        parcel = self._completed(parcel)
+        try:
+            self.line.ask("POST", parcel.path, parcel.body, parcel.key)
+        except GateRefusal as error:
+            if error.status in (401, 403):  # a token may be put right
+                raise GateAway(str(error)) from error
+            self._refused(parcel, f"{error.status}: {error}")
+            return
+        self.spool.arrived(parcel, self._after(parcel))
+
+    def _completed(self, parcel: Parcel) -> Parcel:
+        """Return a request with what was not known when it was kept: the value of an action, whether decisions were refused."""
+        body = dict(parcel.body)
+        if parcel.path.endswith("/overruled") and "index" in body:
+            place = body.pop("index")
+            values = self.facts.actions.get(body["ask"]["level"], [])
+            body["used"] = values[place] if place < len(values) else None
+        if parcel.path.endswith("/close"):
+            lost = any(
+                "/decisions" in item.path or item.path.endswith("/overruled") for item in self.spool.refused(parcel.episode)
+            )
+            body["incomplete"] = lost or bool(body.get("incomplete"))
+        return replace(parcel, body=body)
+
+    def _refused(self, parcel: Parcel, why: str) -> None:
+        if parcel.path == RESULTS and parcel.key.endswith(STANDS_IN):
+            self.spool.arrived(parcel)  # there is another result by now, or no such decision
+            return
+        items = parcel.body.get("items", [])
+        if parcel.path == RESULTS and len(items) > 1:  # all or none: so that one that is wrong does not take the others along
+            singly: list[NewParcel] = [
+                (RESULTS, f"{parcel.key}-{i}", {"items": [item]}, parcel.episode) for i, item in enumerate(items)
+            ]
+            self.spool.arrived(parcel, singly)
+            return
+        delivery_log.warning("the gate refuses %s of episode '%s' (Client.refused): %s", parcel.path, parcel.episode, why)
+        more = [] if parcel.path != RESULTS or self.spool.going(parcel.episode) else [_missing_report(parcel.key, items[0])]
+        self.spool.refuse(parcel, why, more)
+
+    def _after(self, parcel: Parcel) -> list[NewParcel]:
+        """Return what is to be said after a request: at the end of an episode, that refused rewards will not come."""
+        if not parcel.path.endswith("/close"):
+            return []
+        wrong = [item for item in self.spool.refused(parcel.episode) if item.path == RESULTS]
+        return [_missing_report(f"{parcel.key}-{i}", item.body["items"][0]) for i, item in enumerate(wrong)]
+
+
+def _missing_report(key: str, item: Mapping[str, Any]) -> NewParcel:
+    """Return the report that stands in for a refused one: the episode would hold up all others. It counts as the worst."""
+    about = {name: item[name] for name in ("episode", "decision") if name in item}
+    return RESULTS, f"{key}{STANDS_IN}", {"items": [{**about, "missing": True}]}, str(item["episode"])

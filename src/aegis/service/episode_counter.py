@@ -1,0 +1,199 @@
+"""The counter: a thread that takes settled episodes to the gate while decisions are answered elsewhere."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+
+from aegis.errors import AegisError
+from aegis.handover import NO_RESPONSE, AuditResponse, GateState, UnitCounted, is_audit_due, is_decision, standing_postponement
+from aegis.service.http_errors import ServiceError, StoreDamaged, StoreUnavailable
+from aegis.service.live_episodes import LiveEpisode
+from aegis.service.live_gate import LiveGate, internal_key
+from aegis.service.trainer import EpisodeJudgement, TrainerGone, TrainerProcess
+
+BLOCK = 64  # episodes that are judged at a time
+SILENT = 32  # episodes without a reward after which the gate pauses
+REST = 1.0  # seconds after which a thread looks again, whatever happens
+log = logging.getLogger("aegis.service")
+
+
+@dataclass(slots=True)
+class EpisodeCounter:
+    """Counts settled episodes in the order in which they started, and freezes challengers when that is due.
+
+    abandon: seconds after which an episode of which nothing is heard is closed, its rewards missing for good; None: never.
+    """
+
+    live: LiveGate
+    worker: TrainerProcess
+    abandon: float | None = None
+    failure: str | None = field(default=None, init=False)  # why nothing is counted now, None if it is
+    _since: str = field(default="", init=False)  # when it was started
+    _thread: threading.Thread | None = field(default=None, init=False)
+    _going: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        self.live.audit = self._audited
+
+    def _audited(self, gate: GateState) -> tuple[bool, AuditResponse]:
+        """Return whether all units of a state could be audited, and what their audit asks for before a handover."""
+        try:
+            known, audited = self.worker.call("audit", gate, None, True)
+        except TrainerGone:
+            return False, NO_RESPONSE
+        return known, audited
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._going, self._since = True, datetime.now(UTC).isoformat(timespec="microseconds")
+        self._thread = threading.Thread(target=self._run, name="aegis-counting", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End thread and worker."""
+        self._going = False
+        with self.live.changed:
+            self.live.changed.notify_all()
+        self.worker.stop()
+        if self._thread is not None:
+            self._thread.join(10)
+            self.worker.stop()  # the thread may have started it again meanwhile
+
+    def _run(self) -> None:
+        while self._going:
+            try:
+                busy = self.once()
+                self.failure = None
+            except StoreUnavailable as error:
+                self.failure, busy = str(error), False
+                time.sleep(REST)
+            except TrainerGone as error:
+                self.failure, busy = str(error), False
+                if self._going:
+                    log.warning("%s; it is started again", error)
+                    time.sleep(REST)  # one that cannot start at all would keep the machine busy
+            except Exception as error:
+                self.failure, busy = f"{type(error).__name__}: {error}", False
+                log.exception("counting failed; decisions go on")
+                time.sleep(REST)
+            if not busy:
+                with self.live.changed:
+                    if self._going and not self._work():
+                        self.live.changed.wait(REST)
+
+    def _work(self) -> bool:
+        state = self.live.state
+        return state.gate is not None and bool(state.settled(1) or state.gate.freeze_is_due)
+
+    def once(self) -> bool:
+        """Do what is due now; say whether there was anything."""
+        with self.live.changed:
+            if not self.live.started:
+                return False
+            gate, trees = self.live.state.opened, self.live.state.settled(BLOCK)
+        if gate.freeze_is_due:
+            self._freeze(gate)
+            return True
+        self._abandon()
+        if not trees:
+            return False
+        broken = next((place for place, tree in enumerate(trees) if not tree.whole(self.live.problem)), len(trees))
+        if broken == 0:
+            self._broken(trees[0])
+        else:
+            self._count(gate, trees[:broken])
+        return True
+
+    def _count(self, gate: GateState, trees: Sequence[LiveEpisode]) -> None:
+        """Judge whole episodes and take the gate on by them, one by one, until something changes what is tested."""
+        tested = gate if gate.paused is None else replace(gate, challenges=())  # while it is paused nothing is evidence
+        try:
+            kept = {name: self.live.keeper.piece(name) for name in self.worker.call("unknown", tested)}
+            judged: list[EpisodeJudgement] = self.worker.call("judge", trees, tested, kept)
+        except StoreDamaged as error:  # these episodes are counted next, for what they earned alone
+            self.live.pause(str(error))
+            return
+        except ServiceError:
+            raise
+        except AegisError as error:
+            self.live.pause(f"episode {trees[0].number} and following cannot be judged: {error}")
+            judged = [EpisodeJudgement(None, {}) for _ in trees]
+        for tree, found in zip(trees, judged, strict=True):
+            with self.live.changed:
+                now = self.live.state.opened
+                if now.freeze_is_due:
+                    return  # nothing is put off until a block is through
+                if now.challenges and [item.name for item in now.challenges] != [item.name for item in gate.challenges]:
+                    return  # something was frozen or given up meanwhile: what was judged is not what counts now
+                counting = {item.name for item in now.counting(tree.number or 0)} if now.paused is None else set()
+                evidence = {name: found.evidence[name] for name in counting} if tree.arm == "agent" else {}
+                unit = UnitCounted(tree.number or 0, found.reward, tree.arm, evidence)
+                events = self.live.after(unit)
+                asked, audited = is_audit_due(now, unit, events), standing_postponement(now, unit, events)
+                if not asked:
+                    self.live.step(unit, audited=audited)
+            if asked:
+                known, audited = self.worker.call("audit", now, tree, is_decision(events))
+                with self.live.changed:
+                    if not known or self.live.state.opened is not now:
+                        return  # an operator has spoken meanwhile: what was audited is not what counts now
+                    self.live.step(unit, audited=audited)
+            self._counted(tree, unit)
+
+    def _counted(self, tree: LiveEpisode, unit: UnitCounted) -> None:
+        """Let the worker know, without holding up decisions: it may have to be started first."""
+        self.worker.call("counted", tree, unit)
+        if self.live.state.silent >= SILENT:
+            self.live.pause(f"no reward has come for {SILENT} episodes")
+
+    def _broken(self, tree: LiveEpisode) -> None:
+        """Count an episode that broke off above the innermost level: nothing can be said about it, and it cannot be left out."""
+        if tree.arm != "mixed":  # one of those ends every test that would count it anyway
+            self.live.pause(
+                f"episode '{tree.id}' was closed before every decision had one below it: what it would have earned is not known"
+            )
+        unit = UnitCounted(tree.number or 0, None, tree.arm, {})
+        self.live.step(unit)
+        self._counted(tree, unit)
+
+    def _freeze(self, gate: GateState) -> None:
+        """Let challengers be made, and freeze them unless a new phase has begun meanwhile."""
+        try:
+            deployed = {item.level: self.live.keeper.piece(item.challenge) for item in gate.deployed}
+            with self.live.changed:
+                changed = dict(self.live.state.changed)
+            made = self.worker.call("freeze", gate, changed, deployed)
+        except StoreDamaged as error:
+            self.live.pause(str(error))
+            return
+        except ServiceError:
+            raise
+        except AegisError as error:
+            self.live.pause(f"no challengers could be made: {error}")
+            return
+        with self.live.changed:
+            now = self.live.state.opened
+            if (now.start, now.freeze) != (gate.start, gate.freeze) or not now.freeze_is_due:
+                return
+            pieces = [(digest, piece) for _, digest, piece in made]
+            self.live.step([item for item, _, _ in made], kept=lambda names: dict(zip(names, pieces, strict=True)))
+
+    def _abandon(self) -> None:
+        """Close episodes of which nothing was heard for too long. One that was still open is no evidence: it was cut off.
+
+        While nobody listened nothing could be heard: the time starts again with this process.
+        """
+        if self.abandon is None:
+            return
+        limit = (datetime.now(UTC) - timedelta(seconds=self.abandon)).isoformat(timespec="microseconds")
+        if self._since > limit:
+            return
+        with self.live.changed:
+            quiet = [tree for tree in self.live.state.trees.values() if tree.last < limit]
+            for tree in [tree for tree in quiet if not tree.settled(self.live.problem)]:
+                self.live.close(internal_key("abandoned", tree.id), tree.id, abandoned=True, incomplete=not tree.closed)

@@ -1,0 +1,122 @@
+"""The problem as a live gate logs it: exact probabilities of all actions, beside those of legacy and incumbent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Any
+
+from aegis.agents import uniform_legacy
+from aegis.errors import SettingError
+from aegis.ope import Comparator, describe_comparator, reward_measure
+from aegis.policies import FullColumns
+from aegis.problem import Incumbent, Level, Policy, Problem, Propensity, Scope, dump_problem
+
+SENT = "as the control system sends it with each decision"
+
+
+def live_problem(problem: Problem) -> Problem:
+    """Return the problem with one propensity column per action at every level; SettingError if no gate can serve it.
+
+    An incumbent that a log would hold in columns of its own (`base`, `columns`) gets one column per action here, too: the control
+    system sends its probabilities with each decision. An incumbent that is one action or a rule stays as it is.
+    """
+    if problem.cluster is not None:
+        raise SettingError(
+            f"a live gate counts episodes one by one; in this problem they depend on each other within '{problem.cluster_name}'. "
+            "Log them and certify from the log (aegis certify), whose units are clusters"
+        )
+    reward_measure(problem)  # refuses a reward without a range
+    reward = replace(problem.reward, closed=None)  # an episode is counted once everything is there
+    return replace(problem, levels=tuple(_exact(level) for level in problem.levels), reward=reward)
+
+
+def legacy_columns(problem: Problem) -> dict[str, tuple[str, ...]]:
+    """Return the columns that hold what the legacy would have done, by level."""
+    return {level.name: _columns("legacy", level) for level in problem.levels}
+
+
+def is_legacy_known(problem: Problem) -> bool:
+    """Say whether the problem file says what the legacy does in every state, so that it need not be sent."""
+    return all(level.propensity is not None and level.propensity.policy == "uniform" for level in problem.levels)
+
+
+def live_legacy(problem: Problem) -> Policy:
+    """Return the legacy: as the problem file says, or as it is sent with each decision."""
+    return uniform_legacy(problem) if is_legacy_known(problem) else FullColumns(problem, legacy_columns(problem))
+
+
+def sends_incumbent(level: Level) -> bool:
+    """Say whether the control system sends the incumbent of a level of a live problem with each decision."""
+    return level.incumbent is not None and bool(level.incumbent.columns)
+
+
+def uniform_rates(problem: Problem) -> dict[str, float]:
+    """Return by level the rate of uniform exploration around the incumbent, where the problem file declares that.
+
+    There the incumbent's probabilities follow from the legacy's.
+    """
+    rates: dict[str, float] = {}
+    for level in problem.levels:
+        given, own = level.propensity, level.comparator
+        if given is None or own is None or given.base is None or own.base != given.base:
+            continue
+        if given.epsilon is not None and given.epsilon < 1.0:  # at rate 1 the legacy says nothing about the incumbent
+            rates[level.name] = given.epsilon
+    return rates
+
+
+def comparators_by_level(problem: Problem, moving: Collection[str] = ()) -> dict[str, str]:
+    """Return in words, by level of a live problem, who a challenger of the legacy is compared with.
+
+    moving: levels at which the legacy's probabilities move.
+    """
+    comparator = Comparator.of(problem)
+    words = {level.name: SENT for level in problem.levels if sends_incumbent(level)}
+    shown = replace(comparator, words={**comparator.words, **words})
+    return {name: describe_comparator(problem, shown, Scope(name), moving) for name in problem.names}
+
+
+def problem_as_opened(problem: Problem, opened: Mapping[str, Any]) -> Problem:
+    """Return the problem as a gate takes it that an earlier release opened. opened: the problem in the gate's journal.
+
+    Earlier releases compared with the policy that writes the log also where the problem file declares `base` with `epsilon`. A
+    gate keeps what it was opened with. Any other problem is returned unchanged.
+    """
+    earlier = replace(problem, levels=tuple(_without_base(level) for level in problem.levels))
+    if earlier == problem or any(level.incumbent is not None for level in problem.levels):
+        return problem
+    same = json.loads(json.dumps(dump_problem(live_problem(earlier)))) == opened
+    return earlier if same else problem
+
+
+def _without_base(level: Level) -> Level:
+    known = level.propensity is not None and level.propensity.base is not None
+    return replace(level, propensity=Propensity(columns=_columns("p", level))) if known else level
+
+
+def _exact(level: Level) -> Level:
+    level = replace(level, incumbent=_incumbent(level))
+    given = level.propensity
+    if given is not None and given.columns:
+        return replace(level, propensity=Propensity(columns=given.columns))
+    if given is not None and given.policy == "uniform":
+        return level
+    return replace(level, propensity=Propensity(columns=_columns("p", level)))
+
+
+def _incumbent(level: Level) -> Incumbent | None:
+    """Return the incumbent of a level without the columns of a log, with what is promised of its ratios to the legacy."""
+    own = level.comparator
+    if own is None or own.logged:
+        return own
+    rate = level.exploration
+    if rate == 1.0:
+        rate = None
+    found = replace(own, epsilon=rate, max_ratio=level.ratio_bound if rate is None else None)
+    return replace(found, base=None, columns=_columns("incumbent", level)) if own.log_columns else found
+
+
+def _columns(prefix: str, level: Level) -> tuple[str, ...]:
+    return tuple(f"{prefix}_{level.name}_{place}" for place in range(level.actions.count))

@@ -1,0 +1,51 @@
+"""Errors of the live gate, each with the HTTP status of its answer."""
+
+from __future__ import annotations
+
+from aegis.errors import AegisError
+
+
+class ServiceError(AegisError):
+    """Base of these errors. status: of the HTTP answer."""
+
+    status = 500
+
+
+class WrongRequest(ServiceError):
+    """What was sent does not fit the problem."""
+
+    status = 422
+
+
+class NotFound(ServiceError):
+    """An episode or a decision that is not there."""
+
+    status = 404
+
+
+class Conflict(ServiceError):
+    """It contradicts what was written before: another request under one key, another reward, a closed episode."""
+
+    status = 409
+
+
+class LateRequest(Conflict):
+    """Something about an episode that is closed or counted: a decision, or that not all of them were told."""
+
+    def __init__(self, why: str, episode: str) -> None:
+        super().__init__(why)
+        self.episode = episode
+
+
+class StoreUnavailable(ServiceError):
+    """The store does not answer, or somebody else writes to it: nothing was acknowledged, try again."""
+
+    status = 503
+
+
+class NotWriter(StoreUnavailable):
+    """Another process is the writer of this gate."""
+
+
+class StoreDamaged(ServiceError):
+    """The store holds something that was not written there by a gate."""

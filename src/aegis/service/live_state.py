@@ -1,0 +1,250 @@
+"""The state of a live gate: what its journal adds up to, record by record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from aegis.handover import (
+    AGENT,
+    BEFORE,
+    Event,
+    Flipped,
+    Frozen,
+    GateOpened,
+    GateState,
+    Restarted,
+    Reverted,
+    UnitCounted,
+    apply_event,
+    draw_arm,
+    event_from_plain,
+    replay_events,
+)
+from aegis.problem import Problem
+from aegis.service.http_errors import StoreDamaged
+from aegis.service.live_episodes import DecisionResult, LiveDecision, LiveEpisode
+from aegis.service.store.journal import JournalRecord
+
+# kinds of records
+OPENED, WRITER, EPISODE, DECISION, OVERRULED, RESULTS, LATE, CLOSED, EVENT = (
+    *("opened", "writer", "episode", "decision", "overruled", "results", "late", "closed", "event"),
+)
+
+KEYED = "keyed"  # under which key an episode was opened; it changes nothing, and journals of earlier releases have none
+
+CUT = "cut"  # an episode that was closed took decisions that are not known here
+
+OnCounted = Callable[[LiveEpisode, UnitCounted], None]
+
+OnEvent = Callable[[Event, JournalRecord], None]
+
+
+@dataclass(frozen=True, slots=True)
+class CountingDelay:
+    """The episode that counting waits for. since: when it was opened. missing: rewards that have not come. behind: settled
+    episodes that cannot be counted before it."""
+
+    episode: str
+    since: str
+    closed: bool
+    missing: int
+    behind: int
+
+    def seconds(self) -> float:
+        """Return for how long it has held up others: since it was opened, 0 if nothing waits behind it."""
+        return (datetime.now(UTC) - datetime.fromisoformat(self.since)).total_seconds() if self.behind else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ChallengerSeal:
+    """Digests of a challenger: of its policy, and of the piece that was kept; None in journals of earlier releases.
+
+    code: of what it answered and of its files when it was frozen, if it is code.
+    """
+
+    policy: str
+    piece: str | None
+    code: str | None = None
+
+
+@dataclass(slots=True)
+class LiveState:
+    """The state. gate: None before the gate was opened. trees: episodes that are not counted yet, by id; numbers: their ids by
+    number. started: how many episodes have a number. changed: flips of each level since the legacy had it last. sealed:
+    what the journal says of kept challengers, by challenge. silent: episodes counted since the last reward, or since the gate
+    was resumed. writer: who wrote last. counted, told: called with every episode that is counted, and with every event of the
+    gate."""
+
+    problem: Problem
+    seed: int = 0
+    gate: GateState | None = None
+    trees: dict[str, LiveEpisode] = field(default_factory=dict)
+    numbers: dict[int, str] = field(default_factory=dict)
+    started: int = 0
+    changed: dict[str, int] = field(default_factory=dict)
+    sealed: dict[str, ChallengerSeal] = field(default_factory=dict)
+    silent: int = 0
+    writer: str | None = None
+    counted: OnCounted | None = None
+    told: OnEvent | None = None
+
+    @property
+    def opened(self) -> GateState:
+        """Return the gate; Damaged before it was opened."""
+        if self.gate is None:
+            raise StoreDamaged("the journal of a gate begins with 'opened'")
+        return self.gate
+
+    def apply(self, record: JournalRecord) -> None:
+        """Go on by one record."""
+        body, kind = record.body, record.kind
+        if kind == OPENED:
+            event = event_from_plain(body["event"])
+            if self.gate is not None or not isinstance(event, GateOpened):
+                raise StoreDamaged(f"record {record.seq}: a gate is opened once, before anything else")
+            self.gate, self.seed = replay_events([event]), int(body["seed"])
+        elif kind == WRITER:
+            self.writer = str(body["writer"])
+        elif kind == EPISODE:
+            self.trees[body["id"]] = LiveEpisode(body["id"], record.at, body.get("time"), last=record.at)
+        elif kind == DECISION:
+            self._decision(body, record.at)
+        elif kind == OVERRULED:
+            self._overruled(body, record.at)
+        elif kind == RESULTS:
+            for item in body["items"]:
+                tree = self.trees[item["episode"]]
+                tree.results[item["decision"]], tree.last = result_from_plain(item), record.at
+        elif kind == CLOSED:
+            self._closed(body, record.at)
+        elif kind == CUT:
+            self._cut(self.trees[body["episode"]])
+        elif kind == EVENT:
+            self._event(event_from_plain(body["event"]), record)
+
+    # ---- episodes ----------------------------------------------------------------------------------------------------------
+
+    def _decision(self, body: Mapping[str, Any], at: str) -> None:
+        tree = self.trees[body["episode"]]
+        tree.last = at
+        if tree.number is None:
+            tree.number, tree.arm, tree.policies = int(body["number"]), body["arm"], body["policies"]
+            self.numbers[tree.number] = tree.id
+            self.started = tree.number
+        tree.decisions[body["id"]] = decision_from_plain(body)
+
+    def _overruled(self, body: Mapping[str, Any], at: str) -> None:
+        self._decision(body, at)
+        if body["mixed"]:
+            self.trees[body["episode"]].arm = "mixed"
+
+    def _closed(self, body: Mapping[str, Any], at: str) -> None:
+        tree = self.trees[body["episode"]]
+        tree.closed, tree.last = True, at
+        if body.get("incomplete"):
+            self._cut(tree)
+        for name in body["missing"]:
+            tree.results.setdefault(name, DecisionResult(None))
+        if tree.number is None:
+            del self.trees[tree.id]  # nothing was decided in it
+
+    def _cut(self, tree: LiveEpisode) -> None:
+        tree.cut, tree.arm = True, "mixed"
+
+    def starting(self) -> tuple[int, str, dict[str, str]]:
+        """Return number, arm and policies in control of an episode that takes its first decision now."""
+        gate, number = self.opened, self.started + 1
+        arm = draw_arm(gate.settings, gate, self.seed, number)
+        policies = {item.level: item.challenge for item in gate.deployed}
+        if arm == BEFORE:
+            latest = max(gate.deployed, key=lambda item: item.since).level
+            before = {item.level: item.challenge for item in gate.retired if item.level == latest}
+            policies = {name: held for name, held in policies.items() if name != latest} | before
+        return number, arm, policies if arm in (AGENT, BEFORE) else {}
+
+    def settled(self, most: int) -> list[LiveEpisode]:
+        """Return the next episodes to be counted, in the order in which they started: up to the first that is still going on."""
+        found: list[LiveEpisode] = []
+        number = self.opened.episode
+        while len(found) < most:
+            number += 1
+            tree = self.trees.get(self.numbers.get(number, ""))
+            if tree is None or not tree.settled(self.problem):
+                break
+            found.append(tree)
+        return found
+
+    def waiting(self) -> int:
+        """Return how many episodes are settled and not counted yet."""
+        return sum(tree.settled(self.problem) for tree in self.trees.values())
+
+    def holding(self) -> CountingDelay | None:
+        """Return what counting waits for; None if the next episode can be counted, or none has started."""
+        tree = self.trees.get(self.numbers.get(self.opened.episode + 1, ""))
+        if tree is None or tree.settled(self.problem):
+            return None
+        return CountingDelay(tree.id, tree.at, tree.closed, len(tree.missing(self.problem)), self.waiting())
+
+    def _give_back(self, level: str) -> None:
+        """Let the legacy decide at a level at once, in episodes that are going on as well; those are no evidence then."""
+        for tree in self.trees.values():
+            if level in tree.policies:
+                tree.policies = {name: held for name, held in tree.policies.items() if name != level}
+                tree.arm = "mixed"
+
+    # ---- the gate ----------------------------------------------------------------------------------------------------------
+
+    def _event(self, event: Event, record: JournalRecord) -> None:
+        self.gate = apply_event(self.opened, event)
+        if isinstance(event, Frozen):
+            self.sealed |= seals_of_freeze(event, record.body)
+        if isinstance(event, Flipped):
+            self.changed[event.level] = self.changed.get(event.level, 0) + 1
+        if isinstance(event, Reverted):
+            self.changed.pop(event.level, None)
+            self._give_back(event.level)
+        if isinstance(event, Restarted):
+            self.silent = 0
+        if isinstance(event, UnitCounted):
+            self.silent = 0 if event.reward is not None else self.silent + 1
+            tree = self.trees.pop(self.numbers.pop(event.episode))
+            if self.counted is not None:
+                self.counted(tree, event)
+        if self.told is not None:
+            self.told(event, record)
+
+
+def decision_from_plain(body: Mapping[str, Any]) -> LiveDecision:
+    """Return a decision from plain data."""
+    available, incumbent = body["available"], body.get("incumbent")
+    return LiveDecision(
+        body["id"],
+        body["level"],
+        body["parent"],
+        body["context"],
+        None if available is None else tuple(available),
+        tuple(body["legacy"]),
+        tuple(body["chances"]),
+        int(body["action"]),
+        body["by"],
+        bool(body.get("overruled", False)),
+        bool(body.get("drawn", not body.get("mixed", False))),
+        None if incumbent is None else tuple(incumbent),
+    )
+
+
+def result_from_plain(body: Mapping[str, Any]) -> DecisionResult:
+    """Return a result from plain data."""
+    return DecisionResult(body["reward"], body["outcome"], body["guards"])
+
+
+KEPT_KEY = "kept"  # beside the event of a freeze, by challenge: digests of what was kept with it
+
+
+def seals_of_freeze(event: Frozen, body: Mapping[str, Any]) -> dict[str, ChallengerSeal]:
+    """Return the seals of a freeze, by challenge. body: of its record."""
+    pieces = body.get(KEPT_KEY, {})
+    return {item.name: ChallengerSeal(item.policy, pieces.get(item.name), item.seal) for item in event.challenges}

@@ -1,0 +1,264 @@
+"""The trainer, in a process of its own: what episodes contribute to challenges, the audit of the stream, and new challengers.
+
+Decisions never wait for learning.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import multiprocessing
+import signal
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
+from typing import Any
+
+from aegis.engine import exit_with_parent, limit_blas_threads
+from aegis.errors import AegisError
+from aegis.handover import (
+    AGENT,
+    NO_RESPONSE,
+    AuditResponse,
+    Challenger,
+    GateState,
+    History,
+    Host,
+    Logs,
+    ProposedChallenge,
+    StreamAudit,
+    UnitCounted,
+    acting_policy,
+    freeze_challengers,
+    join_batches,
+    pack_challenger,
+    scaled_episode_rewards,
+    unpack_challenger,
+    unpack_policy,
+)
+from aegis.ope import Comparator
+from aegis.problem import Batch, Policy, Problem
+from aegis.service.gate_problem import is_legacy_known, legacy_columns, live_legacy
+from aegis.service.live_episodes import LiveEpisode, episodes_to_batch
+from aegis.service.live_state import LiveState
+from aegis.service.store.database import Database
+from aegis.service.store.journal import Journal
+
+UnitEvidence = dict[str, dict[str, tuple[Logs, ...]]]  # by challenge and claim
+
+
+@dataclass(slots=True)
+class EpisodeJudgement:
+    """What an episode says: its scaled mean reward, None if it is missing, and its evidence for every challenge asked about."""
+
+    reward: float | None
+    evidence: UnitEvidence
+
+
+@dataclass(slots=True)
+class Trainer:
+    """Holds what has been counted, and the challengers that are being tested. `fetch` gets a kept challenger by name."""
+
+    problem: Problem
+    host: Host
+    seed: int
+    batches: tuple[Batch, ...] = field(default=(), init=False)
+    arms: list[str] = field(default_factory=list, init=False)
+    columns: dict[str, tuple[str, ...]] = field(init=False)
+    legacy: Policy = field(init=False)
+    _challengers: dict[str, Challenger] = field(default_factory=dict, init=False)
+    _unjoined: list[LiveEpisode] = field(default_factory=list, init=False)
+    _audit: StreamAudit = field(init=False)
+    _unaudited: list[LiveEpisode] = field(default_factory=list, init=False)
+
+    def __post_init__(self) -> None:
+        self._audit = StreamAudit(self.problem)
+        self.columns = {} if is_legacy_known(self.problem) else legacy_columns(self.problem)
+        self.legacy = live_legacy(self.problem)
+
+    def counted(self, tree: LiveEpisode, unit: UnitCounted) -> None:
+        """Take up an episode that was counted. One that is not whole cannot be learned from, but keeps its place."""
+        if len(self.arms) >= unit.episode:
+            return  # told twice
+        self.arms.append(tree.arm if tree.whole(self.problem) else "broken")
+        if tree.whole(self.problem):
+            self._unjoined.append(tree)
+        if tree.whole(self.problem) and tree.arm == AGENT:
+            self._unaudited.append(tree)
+
+    def audit(self, state: GateState, tree: LiveEpisode | None, deciding: bool) -> tuple[bool, AuditResponse]:
+        """Return whether all units are known here that are evidence in a state, and what their audit asks for.
+
+        tree: the next unit, which is audited with them. deciding: something is to be decided by them.
+        """
+        if self._audit.segment != state.phases:
+            self._audit.start(state.phases)
+        fresh = [item for item in self._unaudited if (item.number or 0) > state.start]
+        self._unaudited.clear()
+        if fresh:
+            batch = episodes_to_batch(self.problem, fresh, self.columns)
+            for place in range(len(fresh)):
+                self._audit.add(batch, place)
+        if self._audit.episodes != state.audited:
+            return False, NO_RESPONSE
+        latest = None if tree is None else episodes_to_batch(self.problem, [tree], self.columns)
+        return True, self._audit.asked(latest, 0, deciding, state.put_off)
+
+    def judge(self, trees: Sequence[LiveEpisode], state: GateState, kept: Mapping[str, bytes]) -> list[EpisodeJudgement]:
+        """Return what whole episodes say, in their order, about the challenges of `state` that count the last of them."""
+        batch = episodes_to_batch(self.problem, trees, self.columns)
+        rewards = scaled_episode_rewards(self.problem, batch)
+        last = max(tree.number or 0 for tree in trees)
+        known: dict[tuple[str, bool], Batch] = {}
+        found = {item.name: self._challenger(item.name, state, kept).evidence(batch, known) for item in state.counting(last)}
+        self._challengers = {name: item for name, item in self._challengers.items() if name in found}
+        return [
+            EpisodeJudgement(
+                None if math.isnan(rewards[place]) else float(rewards[place]),
+                {name: units[place] for name, units in found.items()},
+            )
+            for place in range(len(trees))
+        ]
+
+    def unknown(self, state: GateState) -> list[str]:
+        """Return the challenges of a state whose challengers have to be sent along."""
+        return [item.name for item in state.challenges if item.name not in self._challengers]
+
+    def freeze(
+        self, state: GateState, changed: Mapping[str, int], deployed: Mapping[str, bytes]
+    ) -> list[tuple[ProposedChallenge, str, bytes]]:
+        """Return new challengers: what the gate is told, the digest of the policy, and the challenger as one piece.
+
+        deployed: kept challengers in control, by level.
+        """
+        policies = {level: unpack_policy(piece, self.problem) for level, piece in deployed.items()}
+        acting = acting_policy(self.problem, self.legacy, policies)
+        if self._unjoined:
+            self.batches = join_batches([*self.batches, episodes_to_batch(self.problem, self._unjoined, self.columns)])
+            self._unjoined.clear()
+        # Episodes that are not whole have no rows: places are counted among those that have.
+        whole = [arm for arm in self.arms if arm != "broken"]
+        start = sum(arm != "broken" for arm in self.arms[: state.start])
+        history = History(
+            problem=self.problem,
+            legacy=self.legacy,
+            acting=acting,
+            batches=self.batches,
+            arms=tuple(whole),
+            start=start,
+            everywhere=not self.columns,
+            comparator=Comparator.of(self.problem),
+        )
+        made = freeze_challengers(self.host, history, state, changed, self.seed)
+        return [(item.proposed, item.digest, pack_challenger(item)) for item in made]
+
+    def _challenger(self, name: str, state: GateState, kept: Mapping[str, bytes]) -> Challenger:
+        if name not in self._challengers:
+            self._challengers[name] = unpack_challenger(kept[name], self.problem, state.challenge(name))
+        return self._challengers[name]
+
+
+class TrainerGone(Exception):
+    """The process ended: it is started again, and nothing is lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainerSetup:
+    """What a worker needs to take up its work: where the journal is, and who proposes challengers."""
+
+    store: str
+    gate: str
+    problem: Problem
+    host: Host
+    seed: int
+
+
+@dataclass(slots=True)
+class TrainerProcess:
+    """Calls methods of a `Workshop` in another process, which is started when it is needed. Callers take turns."""
+
+    order: TrainerSetup
+    _process: Any = field(default=None, init=False)
+    _pipe: Connection | None = field(default=None, init=False)
+    _calling: threading.Lock = field(default_factory=threading.Lock, init=False)
+    seen: int = field(default=0, init=False)  # the newest record that the workshop has taken up
+
+    def call(self, method: str, *arguments: Any) -> Any:
+        """Return what a method of the workshop returns; AegisError if it raised one, WorkerGone if the process ended."""
+        with self._calling:
+            pipe = self._ready()
+            try:
+                pipe.send((method, arguments))
+                worked, answer = pipe.recv()
+            except (EOFError, OSError, BrokenPipeError) as error:
+                self.stop()
+                raise TrainerGone("the process that learns and judges has ended") from error
+        if not worked:
+            raise answer
+        return answer
+
+    def stop(self) -> None:
+        """End the process."""
+        pipe, process = self._pipe, self._process  # another thread may do the same now
+        self._process = self._pipe = None
+        if pipe is not None:
+            with contextlib.suppress(OSError):
+                pipe.close()
+        if process is not None:
+            process.terminate()
+            process.join(5)
+
+    def _ready(self) -> Connection:
+        pipe, running = self._pipe, self._process
+        if pipe is not None and running is not None and running.is_alive():
+            return pipe
+        self.stop()
+        context = multiprocessing.get_context("spawn")
+        here, there = context.Pipe()
+        process = context.Process(target=_work, args=(there, self.order), name="aegis-workshop", daemon=True)
+        process.start()
+        self._process = process
+        there.close()
+        try:
+            self.seen = here.recv()
+        except EOFError as error:
+            self.stop()
+            raise TrainerGone("the process that learns and judges did not start") from error
+        self._pipe = here
+        return here
+
+
+def _work(pipe: Connection, order: TrainerSetup) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started it says when to stop
+    limit_blas_threads()
+    exit_with_parent()
+    workshop, seen = _resume_trainer(order)
+    pipe.send(seen)
+    while True:
+        try:
+            method, arguments = pipe.recv()
+        except (EOFError, OSError):
+            return
+        try:
+            answer = True, getattr(workshop, method)(*arguments)
+        except AegisError as error:
+            answer = False, error
+        except Exception as error:  # whatever a user's own host raises
+            answer = False, AegisError(f"{type(error).__name__}: {error}")
+        pipe.send(answer)
+
+
+def _resume_trainer(order: TrainerSetup) -> tuple[Trainer, int]:
+    """Return the workshop with everything that has been counted so far, and the newest record it knows."""
+    workshop = Trainer(order.problem, order.host, order.seed)
+    database = Database.at(order.store)
+    state = LiveState(order.problem, counted=workshop.counted)
+    seen = 0
+    try:
+        for record in Journal(database, order.gate).read():
+            state.apply(record)
+            seen = record.seq
+    finally:
+        database.close()
+    return workshop, seen

@@ -1,0 +1,225 @@
+"""`plan`: how much exploration and how many episodes it takes until a gain is certified, and what this forecast assumes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from aegis.certificate import Candidate, LearnedPolicy
+from aegis.errors import LogError, SettingError
+from aegis.ope import Measure, reward_measure, unit_word
+from aegis.problem import Batch, Policy, Problem, concat
+from aegis.validation.planner.guess import PRIOR_UNITS, KnownLevel, exploration_rates, plan_from_guess
+from aegis.validation.planner.pilot_level import first_decisions
+from aegis.validation.planner.pilot_plan import Pilot
+from aegis.validation.planner.plan_result import LevelPlan, Plan, better_by, earning_verb, levels_named
+from aegis.validation.planner.plan_settings import ALLOWANCE, CAPS, RATES, SPREAD_SHARE, PlanGuess, PlanSettings
+
+
+def assumption_sentences(
+    problem: Problem, measure: Measure, guess: PlanGuess, levels: Sequence[LevelPlan], pilot: bool
+) -> tuple[str, ...]:
+    """Return the sentences that hold for the levels of a plan; none if nothing is forecast of any. pilot: a log was read."""
+    if all(problem.level(level.level).actions.continuous for level in levels):
+        return ()  # there is no planner for intervals
+    found = [
+        f"counted are the {unit_word(problem)} that are certified; those that the policy is learned from come on top ('aegis "
+        "learn' takes half of a log, unless told otherwise, and a pilot log may serve)",
+        "the exploring legacy logs the probabilities of all actions, nothing drifts, and the gain stays what it is here",
+    ]
+    guessed = tuple(level.level for level in levels if level.source == "guess" and level.rows)
+    if guessed:
+        where = levels_named(guessed)
+        found += [f"{where}, {sentence}" for sentence in _guessed(problem, measure, guess, pilot)]
+    shown = tuple(level.level for level in levels if level.source == "pilot" and level.rows)
+    if shown:
+        where = levels_named(shown)
+        found += [
+            f"{where}, from the pilot: a candidate learned on one half is played in the contexts of the other half, with what "
+            "that half says about rewards; where it shows a smaller gain than its model, less half a standard error, that one "
+            "counts",
+            f"{where}: rows that explore more than the log did rest on what the model says about actions that were rarely tried",
+        ]
+    return tuple(found)
+
+
+def _guessed(problem: Problem, measure: Measure, guess: PlanGuess, pilot: bool) -> tuple[str, ...]:
+    goal = measure.goal
+    best = "" if guess.gain is None else better_by(guess.gain, goal)
+    random = f"{earning_verb(goal)} as much (nothing was said)" if guess.loss is None else better_by(-guess.loss, goal)
+    spaced = f"what actions {earning_verb(goal).removesuffix('s')} is evenly spaced"
+    placed = f"the {unit_word(problem)} of the pilot" if pilot else f"{PRIOR_UNITS} {unit_word(problem)}"
+    return (
+        f"from a guess: the best action {best} than the legacy's own, a random one {random}, and {spaced}, which the reward "
+        f"model gets right; bets are placed on {placed}",
+        _logged(guess, goal) if pilot else _said(guess, measure),
+    )
+
+
+def _said(guess: PlanGuess, measure: Measure) -> str:
+    """Return what stands for the rest of a guess without a log."""
+    spread = f"{SPREAD_SHARE * measure.width:g} (a tenth of the range)" if guess.spread is None else f"{guess.spread:g}"
+    typical = "the middle of the range" if guess.typical is None else f"{guess.typical:g}"
+    decisions = "one decision" if guess.decisions is None else f"{guess.decisions} decisions"
+    things = "costs" if measure.goal == "minimise" else "rewards"
+    return (
+        f"from a guess: {things} vary by {spread} around that, {_allowed()}; the legacy {earning_verb(measure.goal)} {typical}, and an "
+        f"episode has {decisions} of the level"
+    )
+
+
+def _logged(guess: PlanGuess, goal: str) -> str:
+    """Return what a log adds to a guess."""
+    given = {
+        f"spread of {'costs' if goal == 'minimise' else 'rewards'}, differences between contexts included": guess.spread,
+        f"what the legacy {earning_verb(goal)}": guess.typical,
+        "decisions in an episode": guess.decisions,
+    }
+    taken = [words for words, value in given.items() if value is None]
+    told = "" if guess.spread is None else f"; the spread of the guess is {_allowed()}"
+    return f"taken from the log: {', '.join(taken) or 'what the legacy does, the rest is the guess'}{told}"
+
+
+def _allowed() -> str:
+    return f"taken {ALLOWANCE:g} times as large because contexts differ"
+
+
+LEAST_UNITS = 20  # of a pilot: below, two halves of it tell next to nothing
+
+MOST_ROWS = 40_000  # innermost decisions of a pilot that are looked at
+
+
+PlanProgress = Callable[[int, int], None]
+
+
+class BatchSource(Protocol):
+    """Something that gives batches of whole episodes, such as `aegis.Source`."""
+
+    def batches(self, columns: Sequence[str] = ..., rows: int = ..., side: str | None = ..., split: Any = ...) -> Iterator[Batch]:
+        """Yield the batches, of one side of a split if there is one; columns: further ones that are read."""
+        ...
+
+
+def plan(
+    problem: Problem,
+    log: BatchSource | Batch | None = None,
+    *,
+    gain: float | None = None,
+    loss: float | None = None,
+    spread: float | None = None,
+    typical: float | None = None,
+    decisions: int | None = None,
+    levels: Sequence[str] | None = None,
+    explore: Sequence[float] = RATES,
+    caps: Sequence[float] = CAPS,
+    delta: float = 0.05,
+    tests: int | None = None,
+    within: int | None = None,
+    policy: Policy | LearnedPolicy | Candidate | None = None,
+    split: Any = None,
+    seed: int = 1,
+    report: PlanProgress | None = None,
+) -> Plan:
+    """Return after how many certified episodes a gain is certified, for every exploration rate and cap, level by level.
+
+    Without a log from a guess, in the reward's units per decision: gain of the best action over the one the legacy takes when it
+    does not explore; loss: what a random action earns less than that one (None: not known; 0 is supposed, and costs are bounded
+    by the range); spread: standard deviation of a reward given context and action (a tenth of the declared range if None);
+    typical: what the legacy earns (the middle of the range if None); decisions: of the level in an episode (1 if None, which is
+    careful). With a pilot log all of that comes from the log, and the guess is used only where the legacy leaves nothing to
+    chance or the pilot shows no gain. policy: the candidate; None stands for capped ones learned from the pilot. split: an
+    `aegis.Split` whose prior side is all that is read, so that the other side may be certified afterwards; None reads the whole
+    log, which then has been seen.
+
+    levels: their names, all if None. explore: probabilities of a uniform choice, mixed into the legacy. caps: W, the most by
+    which a candidate raises a probability. delta: the risk; tests: how many claims share it (None: the gain and each guard).
+    within: the number of episodes that is wanted. report: told the rows done and about how many there are. A plan is a forecast,
+    not a certificate.
+    Raises SettingError, ProblemError, PolicyError or LogError for what does not fit, RefusedError without a range of the reward.
+    """
+    guess, settings = (
+        PlanGuess(gain, loss, spread, typical, decisions),
+        PlanSettings(tuple(explore), tuple(caps), delta, tests, within, seed),
+    )
+    measure = reward_measure(problem)
+    shared = tests if tests is not None else 1 + len(problem.guards)
+    given = None if policy is None else Candidate.of(policy)
+    chosen = _chosen(problem, levels, given)
+    told = _row_counter(
+        report, sum(len(settings.caps) * (len(exploration_rates(problem.level(name), settings)) + 1) for name in chosen)
+    )
+    found: list[LevelPlan] = []
+    batch: Batch | None = None
+    if log is None:
+        if given is not None:
+            raise SettingError("a policy is judged by a pilot log: give one, or leave the policy out and guess its gain")
+        found = [
+            plan_from_guess(problem.level(name), guess, KnownLevel(), settings, delta / shared, measure, told=told)
+            for name in chosen
+        ]
+    else:
+        batch = _pilot(problem, log, given, split)
+        pilot = Pilot.of(problem, measure, batch, given, seed)
+        found = [pilot.level(problem.level(name), guess, settings, delta / shared, told) for name in chosen]
+    return Plan(
+        tuple(found),
+        measure.unit,
+        unit_word(problem),
+        delta / shared,
+        shared,
+        within,
+        None if batch is None else len(batch),
+        assumption_sentences(problem, measure, guess, found, batch is not None),
+        problem.reward.goal,
+    )
+
+
+def _chosen(problem: Problem, levels: Sequence[str] | None, given: Candidate | None) -> tuple[str, ...]:
+    named = problem.scope(levels)
+    if not named:
+        raise SettingError(f"name at least one level of {', '.join(problem.names)}, or none for all of them")
+    acts = problem.names if given is None else given.levels(problem)
+    chosen = tuple(name for name in problem.names if name in named and name in acts)
+    if not chosen:
+        raise SettingError(
+            f"the policy acts at {', '.join(acts)}, not at {', '.join(sorted(named))}; plan for a level it acts at"
+        )
+    return chosen
+
+
+def _pilot(problem: Problem, log: BatchSource | Batch, given: Candidate | None, split: Any) -> Batch:
+    """Return the first episodes of a log, or of the prior side of a split of it, as one batch."""
+    parts: list[Batch] = []
+    rows = 0
+    columns = () if given is None else given.columns
+    if isinstance(log, Batch):
+        stream = iter([log] if split is None else [log.take_episodes(split.on_side("prior", problem, log))])
+    else:
+        stream = log.batches(columns) if split is None else log.batches(columns, side="prior", split=split)
+    for batch in stream:
+        parts.append(batch)
+        rows += len(batch.levels[problem.innermost.name])
+        if rows >= MOST_ROWS:
+            break
+    whole = parts[0] if len(parts) == 1 else concat(parts) if parts else None
+    units = 0 if whole is None else len(np.unique(whole.episode if whole.cluster is None else whole.cluster))
+    if whole is None or units < LEAST_UNITS:
+        raise LogError(
+            f"the pilot has {units} {unit_word(problem)}{'' if split is None else ' on the prior side'}, a plan needs "
+            f"{LEAST_UNITS} or more: one half is learned from and the other judges it; log more of them, or plan from a guess"
+        )
+    return first_decisions(whole, problem.innermost.name, MOST_ROWS)
+
+
+def _row_counter(report: PlanProgress | None, total: int) -> Callable[[], None]:
+    done = 0
+
+    def told() -> None:
+        nonlocal done
+        done += 1
+        if report is not None:
+            report(done, max(done, total))
+
+    return told

@@ -1,0 +1,222 @@
+"""Replications that survive an interruption: runs in a folder, one line each; missing ones are run in parallel.
+
+A run depends on its task and its number alone. A line that was cut off is dropped and run again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import pickle
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
+
+from aegis.engine import IN_PROCESS, Engine, map_in_order
+from aegis.errors import InputError, OutputError, SettingError
+from aegis.files import folder_lock, write_text
+
+SHORT = 40  # characters of a setting that are shown; of longer ones it is said only that they differ
+
+
+@runtime_checkable
+class DescribedTask(Protocol):
+    """A task that can say what it is made of."""
+
+    @property
+    def parts(self) -> Mapping[str, str]:
+        """Return everything that its key is a digest of, by name."""
+        ...
+
+
+def write_description(task: object, path: Path) -> None:
+    """Write down what a task is made of beside the file of its runs, if it can tell."""
+    if isinstance(task, DescribedTask):
+        write_text(_description_path(path), json.dumps(dict(task.parts), indent=1) + "\n")
+
+
+def describe_task_differences(task: object, path: Path) -> str:
+    """Return in words what differs between a task and the one whose runs are in a file; empty if nobody can tell."""
+    try:
+        there = json.loads(_description_path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return ""
+    if not isinstance(task, DescribedTask) or not isinstance(there, dict):
+        return ""
+    return ", ".join(
+        _describe_difference(name, there.get(name, "-"), part) for name, part in task.parts.items() if there.get(name) != part
+    )
+
+
+def _describe_difference(name: str, there: str, here: str) -> str:
+    return f"{name} ({there} there, {here} now)" if max(len(str(there)), len(here)) <= SHORT else name
+
+
+def _description_path(path: Path) -> Path:
+    return path.with_suffix(".study.json")
+
+
+RunRecords = list[dict[str, Any]]  # what one run gives: plain data
+
+Run = Callable[[int], RunRecords]
+
+RunProgress = Callable[[int, int, str], None]  # runs done, runs to do, name of the task
+
+
+class Task(Protocol):
+    """What is replicated. With more than one worker it must be picklable."""
+
+    @property
+    def key(self) -> str:
+        """Return what tells the task from another one whose runs must not be mixed with its own."""
+        ...
+
+    def prepare(self) -> Run:
+        """Return the function that does one run, by its number; what all runs share is computed here, once per process."""
+        ...
+
+
+def run_tasks(
+    tasks: Mapping[str, Task],
+    runs: int,
+    folder: Path | None = None,
+    engine: Engine = IN_PROCESS,
+    report: RunProgress | None = None,
+) -> dict[str, dict[int, RunRecords]]:
+    """Do runs `0 .. runs - 1` of every task that are missing in the folder and return all of them, by task and run.
+
+    Without a folder nothing is kept. Raises InputError if the folder holds runs of another task under the same name, OutputError
+    if another process writes into it. Interrupted, it leaves every run that was done.
+    """
+    if isinstance(runs, bool) or not isinstance(runs, int) or runs < 1:
+        raise SettingError(f"'runs' is a whole number from 1, found {runs!r}")
+    with contextlib.nullcontext() if folder is None else folder_lock(folder):
+        found = {name: _resumed(name, task, folder) for name, task in tasks.items()}
+        missing = [(name, run) for name in tasks for run in range(runs) if run not in found[name]]
+        if report is not None and missing:
+            report(0, len(missing), missing[0][0])
+        for place, (name, run, result) in enumerate(_performed(tasks, missing, engine), 1):
+            found[name][run] = result
+            if folder is not None:
+                append_runs(name, tasks[name].key, {run: result}, folder)
+            if report is not None:
+                report(place, len(missing), name)
+    return {name: {run: done[run] for run in sorted(done) if run < runs} for name, done in found.items()}
+
+
+def timed_progress(say: Callable[[str], None], every: float = 5.0) -> RunProgress:
+    """Return a report that says, every few seconds, how many runs are done and how long the others will take."""
+    started = last = time.monotonic()
+
+    def report(done: int, total: int, name: str) -> None:
+        nonlocal last
+        now = time.monotonic()
+        if done and (done == total or now - last >= every):
+            last = now
+            say(f"{name}: {done}/{total} runs, {(now - started) / done * (total - done) / 60:.1f} min left")
+
+    return report
+
+
+def stored_runs(name: str, key: str, folder: Path | None, differs: str = "") -> dict[int, RunRecords]:
+    """Return the runs of a task that are in the folder, in the order of their numbers.
+
+    differs: what is to be said if they belong to another one.
+    """
+    found: dict[int, RunRecords] = {}
+    path = None if folder is None else folder / runs_file_name(name)
+    for text in path.read_text(encoding="utf-8").splitlines() if path is not None and path.exists() else []:
+        try:
+            line = json.loads(text)
+            study, run, outcomes = line["study"], line["run"], line["outcomes"]
+        except (ValueError, KeyError, TypeError):
+            continue
+        if study != key:
+            what = f": {differs}" if differs else ""
+            raise InputError(f"{path}: holds runs of a study with other settings{what}; move it away and start anew")
+        found[run] = outcomes
+    return {run: found[run] for run in sorted(found)}
+
+
+def _resumed(name: str, task: Task, folder: Path | None) -> dict[int, RunRecords]:
+    """Return the runs of a task in the folder, without what was cut off; of another task, InputError says what differs."""
+    if folder is None:
+        return {}
+    path = folder / runs_file_name(name)
+    drop_cut_line(path)
+    found = stored_runs(name, task.key, folder, describe_task_differences(task, path))
+    write_description(task, path)
+    return found
+
+
+def drop_cut_line(path: Path) -> None:
+    """Take a last line that was cut off out of a file of runs; one that only lacks its end gets it."""
+    text = path.read_bytes() if path.is_file() else b""
+    if not text or text.endswith(b"\n"):
+        return
+    start = text.rfind(b"\n") + 1
+    try:
+        json.loads(text[start:])
+    except ValueError:
+        text = text[:start]
+    else:
+        text += b"\n"
+    write_text(path, text.decode())
+
+
+def append_runs(name: str, key: str, found: Mapping[int, RunRecords], folder: Path) -> None:
+    """Add runs to the file of a task, one line each."""
+    path = folder / runs_file_name(name)
+    lines = "".join(json.dumps({"study": key, "run": run, "outcomes": result}) + "\n" for run, result in found.items())
+    try:
+        with path.open("ab+") as file:
+            file.seek(0, 2)
+            whole = file.tell() == 0 or (file.seek(-1, 2) >= 0 and file.read(1) == b"\n")
+            # A line that was cut off must not swallow this one.
+            file.write((lines if whole else "\n" + lines).encode())
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror or error}") from error
+
+
+def runs_file_name(name: str) -> str:
+    """Return the name of the file that a task's runs are kept in."""
+    return name.replace(",", "").replace(" ", "-") + ".jsonl"
+
+
+def _performed(
+    tasks: Mapping[str, Task], missing: Iterable[tuple[str, int]], engine: Engine
+) -> Iterator[tuple[str, int, RunRecords]]:
+    parts = [(name, tasks[name], run) for name, run in missing]
+    if engine != IN_PROCESS:
+        _check_picklable(tasks)
+    results = map_in_order(engine, _perform, parts)
+    try:
+        yield from results
+    finally:
+        _ready.clear()
+        results.close()  # stops the processes now, not when somebody collects the garbage
+
+
+_ready: dict[str, Run] = {}  # the task this process is at, prepared
+
+
+def _perform(part: tuple[str, Task, int]) -> tuple[str, int, RunRecords]:
+    """Do one run."""
+    name, task, run = part
+    key = task.key
+    if key not in _ready:
+        _ready.clear()
+        _ready[key] = task.prepare()
+    return name, run, _ready[key](run)
+
+
+def _check_picklable(tasks: Mapping[str, Task]) -> None:
+    for name, task in tasks.items():
+        try:
+            pickle.dumps(task)
+        except Exception as error:  # whatever the user's objects raise
+            raise SettingError(
+                f"{name}: cannot be sent to other processes ({type(error).__name__}: {error}); define plant, legacy and "
+                "candidate at the top of a module, or use one worker"
+            ) from error
