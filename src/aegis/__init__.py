@@ -1,13 +1,13 @@
 """AEGIS: certified handover of control.
 
-The public names of every room, imported when first used, so that `import aegis` costs nothing.
+The public names of every package are imported when first used, so that `import aegis` is fast.
 """
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from aegis.lazy import import_on_use
 from aegis.version import __version__
 
 if TYPE_CHECKING:
@@ -34,28 +34,27 @@ if TYPE_CHECKING:
     )
     from aegis.problem import Batch, Incumbent, Level, Problem, Scope, load_problem, save_problem
     from aegis.report import write_report
-    from aegis.service.client.gate_client import Client
+    from aegis.service import Client
     from aegis.validation import Plan, Validation, plan, validate
     from aegis.worlds import WORLDS, OraclePolicy, make_world, oracle_value, true_value
 
-_ROOMS = {
-    "agents": ("AGENTS", "Agent", "CandidateSettings", "Learned", "Online", "learn", "make_online", "run", "run_to"),
-    "audit": ("audit_log",),
-    "certificate": ("Candidate", "Certificate", "certificate_schema", "certify", "load_certificate", "register", "verify"),
-    "api": ("load_candidate",),
-    "comparison": ("Comparison", "ComparisonSettings", "compare"),
-    "logs": ("Source", "Split", "draft_problem", "write_log"),
-    "mechanisms": ("Belief", "LevelRewards", "ModelSettings", "build_belief", "fit_scalings"),
-    "planning": ("Integration", "Planned", "load_policy", "load_rewards"),
-    "policies": ("Capped", "FullColumns", "Function", "Hybrid", "Legacy", "Logged", "Mixture", "StatedIncumbent",
-                 "TargetColumns", "save_policy", "with_incumbent"),
-    "problem": ("Batch", "Incumbent", "Level", "Problem", "Scope", "load_problem", "save_problem"),
-    "report": ("write_report",),
-    "service.client": ("Client",),
-    "validation": ("Plan", "Validation", "plan", "validate"),
-    "worlds": ("WORLDS", "OraclePolicy", "make_world", "oracle_value", "true_value"),
-}  # fmt: skip
-_HOME = {name: f"aegis.{room}" for room, names in _ROOMS.items() for name in names}
+_PACKAGES = {
+    "agents": "AGENTS Agent CandidateSettings Learned Online learn make_online run run_to",
+    "audit": "audit_log",
+    "certificate": "Candidate Certificate certificate_schema certify load_certificate register verify",
+    "api": "load_candidate",
+    "comparison": "Comparison ComparisonSettings compare",
+    "logs": "Source Split draft_problem write_log",
+    "mechanisms": "Belief LevelRewards ModelSettings build_belief fit_scalings",
+    "planning": "Integration Planned load_policy load_rewards",
+    "policies": "Capped FullColumns Function Hybrid Legacy Logged Mixture StatedIncumbent "
+    "TargetColumns save_policy with_incumbent",
+    "problem": "Batch Incumbent Level Problem Scope load_problem save_problem",
+    "report": "write_report",
+    "service": "Client",
+    "validation": "Plan Validation plan validate",
+    "worlds": "WORLDS OraclePolicy make_world oracle_value true_value",
+}
 
 __all__ = [
     "AGENTS",
@@ -124,11 +123,7 @@ __all__ = [
     "write_report",
 ]  # fmt: skip
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'aegis' has no attribute '{name}'")
-    return getattr(importlib.import_module(_HOME[name]), name)
+__getattr__ = import_on_use("aegis", _PACKAGES)
 
 
 def __dir__() -> list[str]:

@@ -113,7 +113,7 @@ def test_a_model_that_has_seen_the_certified_rows_is_refused_where_it_can_be_tol
 MODULE = """
 import aegis
 from aegis.adapters.estimator_policies import classifier_policy
-from aegis.adapters.estimator_data import fitted, training_rows
+from aegis.adapters import record_fit, training_rows
 from sklearn.linear_model import LogisticRegression
 
 source = aegis.Source("log.parquet", aegis.load_problem("problem.yaml"))
@@ -121,7 +121,7 @@ split = aegis.Split(fraction=0.4)
 rows = training_rows(source, split, features=["age"])
 good = rows.rewards > 0.5
 model = LogisticRegression().fit(rows.inputs[good], rows.actions[good], sample_weight=1 / rows.propensities[good])
-policy = fitted(source, split, classifier_policy(source.problem, model, {"drug": ["age"]}, temperature=0.5, explore=0.05))
+policy = record_fit(source, split, classifier_policy(source.problem, model, {"drug": ["age"]}, temperature=0.5, explore=0.05))
 """
 
 

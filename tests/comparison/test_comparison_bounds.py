@@ -150,7 +150,9 @@ def test_what_the_theorem_allows_is_called_a_certificate():
     evidence_bounds(case, found)
     good = {item.method for item in found.bounds if item.bound.certificate}
     assert good == {
-        "PRISM: 1/sqrt(K), B declared", "PRISM: prior lam, B declared", SHARP_ONE, BETTING_METHOD, SHARP_METHOD, REWEIGHED, SMOOTHING, *RANGED,
+        "PRISM: 1/sqrt(K), B declared", "PRISM: prior lam, B declared", SHARP_ONE, BETTING_METHOD, SHARP_METHOD, REWEIGHED,
+        SMOOTHING,
+        *RANGED,
     }  # fmt: skip
     pairs = {(item.method, item.what) for item in found.bounds if item.bound.certificate}
     assert {

@@ -266,7 +266,8 @@ def _class_actions(estimator: Any, actions: Actions, level: str, allow_missing: 
     where = f"level '{level}'"
     if not callable(getattr(estimator, "predict_proba", None)):
         raise PolicyError(
-            f"{where}: a {estimator_name(estimator)} has no method 'predict_proba'; give a classifier that tells probabilities (for "
+            f"{where}: a {estimator_name(estimator)} has no method 'predict_proba'; give a classifier that tells "
+            "probabilities (for "
             "an SVC: CalibratedClassifierCV around it), or a regressor to regressor_policy"
         )
     classes = getattr(estimator, "classes_", None)

@@ -302,6 +302,6 @@ def load_feedback(path: str | Path) -> dict[str, Any]:
     except Exception as error:  # damaged archives raise what they like
         raise LogError(
             f"{path}: cannot be read as an .npz file of plain arrays: {error}; write it with "
-            "aegis.adapters.obp_feedback.save_feedback, which needs no pickle"
+            "aegis.adapters.save_feedback, which needs no pickle"
         ) from error
     return {name: value.item() if value.ndim == 0 else value for name, value in arrays.items()}

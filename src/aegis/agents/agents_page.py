@@ -85,7 +85,7 @@ def _row(agent: Agent) -> list[str]:
 
 def _rule(name: str) -> list[str]:
     made = RULES[name]
-    about = (sys.modules[made.__module__].__doc__ or "").splitlines()[0].rstrip(".")
+    about = (made.__doc__ or "").splitlines()[0].rstrip(".")
     settings = ", ".join(f"`{key}={found.default}`" for key, found in inspect.signature(made).parameters.items())
     return [f"`{name}`", about, settings or "none"]
 

@@ -204,7 +204,8 @@ def _warnings(problem: Problem, fitted: FittedModels) -> list[str]:
     found = []
     if fitted.episodes < FEW_EPISODES:
         found.append(
-            f"the prior side has {fitted.episodes} episodes only; below {FEW_EPISODES} a policy follows chance more than the log: "
+            f"the prior side has {fitted.episodes} episodes only; below {FEW_EPISODES} a policy follows chance more "
+            "than the log: "
             "give a longer log, or a larger fraction"
         )
     if problem.carry_over == "within":

@@ -328,7 +328,8 @@ def _barred(request: Request) -> Finding:
     return make_finding(
         "no-propensity",
         "warning",
-        f"there is no propensity of {join_words([repr(name) for name in missing])}: how likely was each action that was taken? Not "
+        f"there is no propensity of {join_words([repr(name) for name in missing])}: how likely was each action "
+        "that was taken? Not "
         f"certified: {scopes}. The other scopes leave the legacy in charge there, and need no propensity of it",
         missing[0] if len(missing) == 1 else None,
         fix=NO_DENSITY if all(request.problem.level(name).actions.continuous for name in missing) else None,

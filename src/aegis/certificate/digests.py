@@ -87,7 +87,8 @@ def changed_rows(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[st
     if before["rows"] != after["rows"]:
         first = differ[0] if differ else min(len(was), len(now))
         return [
-            f"{before['rows']} rows before, {after['rows']} now; the first difference is in {_row_range(first, size, after['rows'])}"
+            f"{before['rows']} rows before, {after['rows']} now; the first difference is in "
+            f"{_row_range(first, size, after['rows'])}"
         ]
     return [_changed_words(was[place], now[place], place, size, after["rows"]) for place in differ]
 

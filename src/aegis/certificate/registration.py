@@ -118,7 +118,8 @@ def register(
         fixed = family.has(declared)
         if not fixed and not declaration and not family.declaration(declared):
             raise RefusedError(
-                f"cannot be registered: {describe_first_result(family)}, and a request that is chosen after a result is no certificate "
+                f"cannot be registered: {describe_first_result(family)}, and a request that is chosen after a result is no "
+                "certificate "
                 "[chosen-after-results]; register it on fresh data, or declare in writing that it was fixed before: "
                 '--fixed-before "reason"'
             )

@@ -1,4 +1,4 @@
-"""What a certificate is requested for: candidates, scopes, risk and method, fixed before the data are opened; and the claims that follow from it."""
+"""The request of a certificate: candidates, scopes, risk and method, fixed before the data are opened, and its claims."""
 
 from __future__ import annotations
 

@@ -125,7 +125,8 @@ def _refuse_gaps(problem: Problem, batch: Batch, kept: npt.NDArray[np.bool_]) ->
     wrong = np.flatnonzero(gaps & kept)
     if wrong.size:
         raise RefusedError(
-            f"column '{GAP_COLUMN}': the live gate that wrote this log was told at episode {batch.episode[wrong[0]]} that actions were "
+            f"column '{GAP_COLUMN}': the live gate that wrote this log was told at episode {batch.episode[wrong[0]]} "
+            "that actions were "
             "not drawn as it logs them, or that not all of them are known. Whether that happens may depend on how an episode "
             "goes, so that nothing can be certified on a log with such episodes, nor without them. What the gate has certified "
             "itself does not use them: certify its challenges (export/challenges)"

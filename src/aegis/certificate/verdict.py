@@ -100,7 +100,8 @@ def _interfering(sentence: str, step: str, warned: Collection[str]) -> tuple[str
     signs, untested = ([code for code in codes if code in warned] for codes in (INTERFERENCE, NOT_TESTED))
     if signs:
         sentence += (
-            f" But the audit warns that decisions or episodes act on each other ({join_words(signs)}): if they do, this gain need "
+            f" But the audit warns that decisions or episodes act on each other ({join_words(signs)}): if they do, "
+            "this gain need "
             "not be there."
         )
         step = (
@@ -133,12 +134,14 @@ def _without_exploring(problem: Problem, best: LevelResult) -> str:
     if best.exploration is None or best.estimate is None:
         return ""
     unit, whole, part = problem.reward.unit, best.estimate + best.exploration, best.exploration
-    over = f" Estimated over the log as it was written{', exploration included' if best.explored else ''}: {format_amount(whole, unit)}"
+    included = ", exploration included" if best.explored else ""
+    over = f" Estimated over the log as it was written{included}: {format_amount(whole, unit)}"
     most = "; the incumbent counts as earning the most where the log never acts" if best.unreached > 0 else ""
     if format_amount(abs(part), "") == "0" or abs(part) < NEGLIGIBLE_SHARE * max(abs(whole), abs(best.estimate)):
         return f"{over}; the incumbent earns as much as the log did{most}."
     if not 0 < part <= whole:
-        return f"{over}; the incumbent earns {format_amount(abs(part), unit)} {'more' if part > 0 else 'less'} than the log did{most}."
+        more = "more" if part > 0 else "less"
+        return f"{over}; the incumbent earns {format_amount(abs(part), unit)} {more} than the log did{most}."
     why = "comes from no longer exploring" if best.explored else "is the difference between the incumbent and the log"
     return f"{over}, of which {format_amount(part, unit)} {why}{most}."
 
@@ -265,7 +268,8 @@ def _certified(problem: Problem, best: LevelResult, word: str, share: RiskShare)
     all_hold = f"{share.words} hold; " if share.requests > 1 else ""
     sentence = (
         f"Certified: with probability at least {_percent(1 - share.total)}, {all_hold}{best.candidate} at {_scope(best)} "
-        f"{earns} at least {format_at_least(best.gain_lower, problem.reward.unit)} {more} per {_per(problem)} than {_compared(best)} "
+        f"{earns} at least {format_at_least(best.gain_lower, problem.reward.unit)} {more} per {_per(problem)} than "
+        f"{_compared(best)} "
         f"({_estimate(best, problem.reward.unit)}), on {pluralise(best.units, word)}."
     )
     return sentence, _deploy(best)
@@ -310,20 +314,23 @@ def _not_yet(problem: Problem, best: LevelResult, word: str, share: RiskShare, c
     if hardly_overlaps(best):
         effective = best.weights["effective_units"]
         return sentence, (
-            f"Keep the incumbent. The log hardly contains decisions like those of {best.candidate}: {pluralise(best.units, word)} "
+            f"Keep the incumbent. The log hardly contains decisions like those of {best.candidate}: "
+            f"{pluralise(best.units, word)} "
             f"tell as much of it as about {effective:.2g} of its own would, too few to foresee how many more it would take. Take "
             f"a candidate closer to the legacy ({closer}), or let the legacy explore more."
         )
     if best.further_units is not None:
         return sentence, (
-            f"Keep the incumbent. Log {format_forecast(best.units + best.further_units, word, 'new ')} as before, if evidence goes "
+            f"Keep the incumbent. Log {format_forecast(best.units + best.further_units, word, 'new ')} as before, if "
+            "evidence goes "
             "on growing as it did, and certify the same candidate on them alone, in a file of their own: that costs no further "
             f"risk. The whole log again takes {format_forecast(best.further_units, word, 'further ')}, but it is a second "
             f"look at these data: ask for the sum of both risks (--delta {_more_risk(share)})."
         )
     if best.units < FORESEEABLE:
         return sentence, (
-            f"Keep the incumbent. {pluralise(best.units, word)} {'is' if best.units == 1 else 'are'} too few to foresee anything: "
+            f"Keep the incumbent. {pluralise(best.units, word)} {'is' if best.units == 1 else 'are'} too few to "
+            "foresee anything: "
             f"log at least {FORESEEABLE} new ones, and certify on them alone, in a file of their own."
         )
     return sentence, (

@@ -1,5 +1,6 @@
-"""Checks of candidate and incumbent over the certified units: do their weights average one, where do they differ, and does the log
-reach what the incumbent does?
+"""Checks of candidate and incumbent over the certified units.
+
+Do their weights average one, where do they differ, and does the log reach what the incumbent does?
 
 They cost no part of the risk, like the audit. Target probabilities that belong to other rows, or that do not sum to one over
 the actions, give weights that average more than one, and a gain that is not there. Weights below one on average only make a

@@ -54,7 +54,8 @@ def run_handover_part(folder: Path, episodes: int, seed: int, screen: Console | 
     if screen is not None:
         screen.print("[bold]AEGIS[/bold]  a simulated plant with two timescales: meta (slow) sets the context of inner (fast)")
         screen.print(
-            f"The legacy ({HANDOVER_LEGACY}) acts. Beside it a causal agent learns from its log; a level changes hands once a gain is "
+            f"The legacy ({HANDOVER_LEGACY}) acts. Beside it a causal agent learns from its log; a level changes hands "
+            "once a gain is "
             "certified there, and everything handed over wrongly has a probability of at most 0.05 together.\n"
         )
         screen.print(
@@ -182,7 +183,8 @@ def run_certificate_part(folder: Path, seed: int, screen: Console | None) -> Cer
     )
     _print_command(
         screen,
-        f"aegis certify {log} --problem {place} --policy {folder / POLICY_FOLDER} --by quality --report {folder / CERTIFICATE_PAGE}",
+        f"aegis certify {log} --problem {place} --policy {folder / POLICY_FOLDER} --by quality --report "
+        f"{folder / CERTIFICATE_PAGE}",
         "",
     )
     candidate = Candidate(

@@ -102,13 +102,13 @@ def check_setting_names(asked: HandoverRequest) -> None:
     register_gates()
     gate = GATES.get(asked.gate)
     kinds: dict[str, Any] = {"set": ALL_WORLDS.get(asked.world), "gate-set": None if gate is None else gate.settings}
-    for table, kind in kinds.items():
+    for option, kind in kinds.items():
         known = [] if kind is None else [part.name for part in fields(kind) if part.init]
         for place, where in asked.places.items():
             within, _, key = place.partition(" ")
-            if known and within == table and key not in (*known, "preset", "shift"):
+            if known and within == option and key not in (*known, "preset", "shift"):
                 raise InputError(
-                    f"{where}: unknown key '{key}' in '{table}'{did_you_mean(key, known)}; allowed: {', '.join(known)}"
+                    f"{where}: unknown key '{key}' in '{option}'{did_you_mean(key, known)}; allowed: {', '.join(known)}"
                 )
 
 
@@ -133,7 +133,8 @@ def load_host(name: str, problem: Problem) -> Any:
         raise SettingError("host 'external' is a policy or a learner of your own: write --host module:object, or a policy folder")
     if name not in own:
         raise SettingError(
-            f"unknown host '{name}'{did_you_mean(name, own)}; allowed: {', '.join(own)}, or your own module:object or policy folder"
+            f"unknown host '{name}'{did_you_mean(name, own)}; allowed: {', '.join(own)}, or your own module:object or "
+            "policy folder"
         )
     return HOSTS[name]()
 

@@ -1,4 +1,4 @@
-"""A comparison: its settings, estimates, bounds with what each may be called, what could not be computed and why; as an Arrow table.
+"""A comparison: its settings, estimates, bounds with their validity, and the methods that could not be computed.
 
 Numbers are in the user's units. A gain above 0 is better whatever the goal; a `value` with goal minimise is a cost, of which a
 lower bound of the scaled value is an upper one.

@@ -99,6 +99,7 @@ def list_estimates(
     modelled: ActionPredictions | None,
     found: BoundCollection,
 ) -> tuple[Estimate, ...]:
+    """Return every estimate of the value and the gain; a method that cannot be computed is recorded with its reason."""
     made, missing = scaled_estimates(units, problem.cluster_most is not None)
     for method, reason in missing.items():
         found.lacks(method, reason)
@@ -117,11 +118,13 @@ def list_estimates(
 
 
 def legacy_estimate(measure: Measure, units: UnitSeries) -> Estimate:
+    """Return the mean reward of the logged actions."""
     found = mean_estimate(units["legacy"])
     return Estimate("legacy", "value", measure.value(found.value), measure.gain(found.error), units.count)
 
 
 def incumbent_estimate(measure: Measure, units: UnitSeries) -> Estimate:
+    """Return the estimated value of the incumbent, within the range of the reward."""
     found = mean_estimate(units["compared best"])
     value = min(max(found.value, 0.0), 1.0)  # an estimate may leave the range, the value cannot
     return Estimate("incumbent", "value", measure.value(value), measure.gain(found.error), units.count)

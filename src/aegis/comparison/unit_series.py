@@ -1,4 +1,4 @@
-"""What each method makes of an episode, and the pass over the certified and prior units, split exactly as `certify` does, that gathers it."""
+"""The numbers of each method for every unit, from one pass over the log that splits it as `certify` does."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class GateRun(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class GateKind:
-    """A kind of gate. make: builds a run from (plant, legacy, host, settings, seed). settings: the class of its settings, with `of`."""
+    """A kind of gate: `make(plant, legacy, host, settings, seed)` builds a run, `settings` is the class of its settings."""
 
     make: Callable[..., GateRun]
     settings: type[Any]

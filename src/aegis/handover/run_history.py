@@ -1,4 +1,4 @@
-"""The history of a run: closed episodes with their arms and rewards, turns of the agent at each level, events as an Arrow table."""
+"""The history of a run: closed episodes with arms and rewards, turns of the agent at each level, events as a table."""
 
 from __future__ import annotations
 

@@ -159,7 +159,8 @@ def level_columns(level: Level) -> list[Column]:
     if given.policy is not None and given.policy not in KNOWN_POLICIES:
         raise LogError(
             f"level '{name}': the propensities of the policy '{given.policy}' are not known"
-            f"{did_you_mean(given.policy, KNOWN_POLICIES)}; known: {', '.join(KNOWN_POLICIES)}. Log the probability of the action "
+            f"{did_you_mean(given.policy, KNOWN_POLICIES)}; known: {', '.join(KNOWN_POLICIES)}. Log the probability of "
+            "the action "
             "taken and name it under propensity 'column'"
         )
     if given.base is not None and (own is None or own.base != given.base):

@@ -286,7 +286,8 @@ def _single_rows(column: pa.ChunkedArray | None, level: Level, above: RowGroups,
         def text(index: int) -> str:
             other = findings.places.at(int(np.flatnonzero(joint == joint[index])[0]))
             return (
-                f"found {show_value(column[index].as_py())} again, after {other}, below the same parent; the decision id of level "
+                f"found {show_value(column[index].as_py())} again, after {other}, below the same parent; the decision id "
+                "of level "
                 f"'{level.name}' is unique there: remove the repeated row, or name ids that tell the decisions (and the "
                 "episodes) apart"
             )

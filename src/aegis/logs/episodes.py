@@ -236,7 +236,8 @@ def _check_closed(batch: Batch, problem: Problem, report: RowReport) -> None:
             early,
             problem.reward.column,
             lambda row: (
-                f"found {show_value(float(rewards[row]))}, but '{problem.reward.closed}' is false: the reward is still awaited; leave "
+                f"found {show_value(float(rewards[row]))}, but '{problem.reward.closed}' is false: the reward is still "
+                "awaited; leave "
                 "the field empty until it is final"
             ),
         )

@@ -223,7 +223,8 @@ def _instead(missing: Path) -> str:
     with contextlib.suppress(OSError):  # a folder that may not be listed
         tables = sorted(entry.name for entry in folder.iterdir() if is_log(entry.name))
     if tables:
-        return f"{did_you_mean(missing.name, tables)}; in that folder: {', '.join(tables[:_SHOWN])}{' ...' if tables[_SHOWN:] else ''}"
+        more = " ..." if tables[_SHOWN:] else ""
+        return f"{did_you_mean(missing.name, tables)}; in that folder: {', '.join(tables[:_SHOWN])}{more}"
     return (
         f", and {folder.resolve()} has no table; check the path, or try things on a log that `aegis simulate --out log/` writes"
     )

@@ -21,7 +21,6 @@ from aegis.mechanisms.regression import Regression, RegressionDraw
 from aegis.mechanisms.reward_models import LevelRewards
 from aegis.mechanisms.run_stacks import FourierStack, StackedBelief, StackedDraw, StackedNIG, StackedRegression, has_equal_counts
 from aegis.mechanisms.serialisation import MECHANISM_CLASSES, Packed, pack_value, unpack_value
-from aegis.problem import subtree_means
 
 __all__ = [
     "FEATURES",

@@ -133,6 +133,7 @@ def incumbent_error(level: str, batch: Batch, decision: int, why: str) -> Refuse
 
 
 def incumbent_message(level: str, batch: Batch, decision: int, why: str) -> str:
+    """Return the message of a decision that an incumbent does not fit."""
     row = int(batch.first_rows(level)[decision])
     return (
         f"{batch.where(row)}, level '{level}': under the stated incumbent the logged action cannot have the logged probability: "

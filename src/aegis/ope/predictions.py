@@ -24,6 +24,7 @@ def with_measure_as_reward(batch: Batch, measure: Measure) -> Batch:
 
 
 def constant_prediction(measure: Measure, prior: Batch | None) -> float:
+    """Return one prediction for every unit: the mean of the measure over the prior side, 0.5 without one."""
     if prior is None:
         return 0.5
     found = with_measure_as_reward(prior, measure)

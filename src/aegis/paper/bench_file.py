@@ -125,7 +125,8 @@ class Bench(_Section):
 
 
 _SECTIONS: dict[str, type[BaseModel]] = {
-    "base": UnitSettings, "arms": Arm, "sweep": Sweep, "presets": Preset, "claims": BenchClaim, "figures": BenchFigure, "paper": PaperNumber,
+    "base": UnitSettings, "arms": Arm, "sweep": Sweep, "presets": Preset, "claims": BenchClaim,
+    "figures": BenchFigure, "paper": PaperNumber,
 }  # fmt: skip
 
 

@@ -166,7 +166,8 @@ def differing_results(archive: Archive) -> list[dict[str, str]]:
 
 
 DIFFERING_TEXT = (
-    f"Numbers further from the paper's than {FAR_DEVIATIONS:g} standard deviations of both together, or a tenth where it gives none; and "
+    f"Numbers further from the paper's than {FAR_DEVIATIONS:g} standard deviations of both together, or a "
+    "tenth where it gives none; and "
     "claims of the paper that do not hold."
 )
 

@@ -14,9 +14,9 @@ from aegis.files import json_digest
 from aegis.paper.bench_file import BENCH_PRESETS, Bench, UnitSettings, merge_settings
 
 # What decides numbers; the rest of the package only shows them.
-NUMERIC_PACKAGES = (
-    *("agents", "audit", "certificate", "evidence", "handover", "logs", "mechanisms", "planning", "policies", "problem"),
-    *("validation", "worlds", "experiments/measures"),
+NUMERIC_SOURCES = (
+    *("agents", "audit", "certificate", "evidence", "handover", "logs", "mechanisms", "ope", "planning", "policies", "problem"),
+    *("validation", "worlds", "paper/*measures.py", "paper/*gate*.py", "paper/counter_example.py"),
 )
 
 
@@ -141,7 +141,7 @@ def code_version() -> str:
     """Return a digest of the source of everything that decides numbers."""
     package = Path(__file__).parents[1]
     found = sha256()
-    for room in sorted(NUMERIC_PACKAGES):
-        for path in sorted((package / room).rglob("*.py")):
+    for source in sorted(NUMERIC_SOURCES):
+        for path in sorted(package.glob(source if source.endswith(".py") else f"{source}/**/*.py")):
             found.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return found.hexdigest()[:16]

@@ -51,7 +51,9 @@ class MixChoice:
 
 @dataclass(frozen=True, slots=True)
 class BernoulliMix:
-    """Maximise information (as DOptimal) with probability p, the planned value under one draw (as Thompson) otherwise.
+    """The coin: D-optimal design in some episodes, Thompson sampling in the others.
+
+    Maximise information (as DOptimal) with probability p, the planned value under one draw (as Thompson) otherwise.
 
     The coin is thrown once per episode: it is part of the particle that acts, so that the logged probabilities are those of the
     mixture, exactly. `particles` as in Thompson, `samples` as in DOptimal.

@@ -150,7 +150,9 @@ class DOptimalChoice(OneParticle):
 
 @dataclass(frozen=True, slots=True)
 class DOptimal:
-    """Maximise the information gained about the mechanisms directly below (Chaloner and Verdinelli 1995; the paper's D-optimal
+    """D-optimal design: take the action that tells most about the mechanisms below, whatever it earns.
+
+    Maximise the information gained about the mechanisms directly below (Chaloner and Verdinelli 1995; the paper's D-optimal
     alternative, Option B).
 
     At a level above the innermost: the log-determinant gained by the posterior precisions of the contexts directly below,
@@ -205,7 +207,9 @@ class TopKChoice(EachDraw):
 
 @dataclass(frozen=True, slots=True)
 class TopK:
-    """Maximise the planned value under one draw among the k actions that DOptimal ranks highest (the paper's top-k hybrid with
+    """The hybrid: Thompson sampling among the most informative actions.
+
+    Maximise the planned value under one draw among the k actions that DOptimal ranks highest (the paper's top-k hybrid with
     Thompson as the tie-break).
 
     The shortlist is made per decision among the available actions; with fewer than k of them all are on it. Informative
@@ -263,7 +267,9 @@ class IdsChoice(OneParticle):
 
 @dataclass(frozen=True, slots=True)
 class Ids:
-    """Minimise (expected regret)^2 / information gain over distributions on the actions of a decision: variance-based
+    """Information-directed sampling: trade the regret of an action against what it tells about which action is best.
+
+    Minimise (expected regret)^2 / information gain over distributions on the actions of a decision: variance-based
     information-directed sampling (Russo and Van Roy 2014, 2018; the paper's host AEGIS-IDS).
 
     Over `draws` posterior draws of the planned values v, with A* the best action under a draw: the regret of an action is

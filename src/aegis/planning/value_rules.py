@@ -29,7 +29,9 @@ class ThompsonChoice(EachDraw):
 
 @dataclass(frozen=True, slots=True)
 class Thompson:
-    """Maximise the planned value under one draw of the belief, held for the whole episode (Thompson 1933; the paper's
+    """Thompson sampling: act as if one draw of the belief were true.
+
+    Maximise the planned value under one draw of the belief, held for the whole episode (Thompson 1933; the paper's
     ts-policy and ck-ts).
 
     An action is played with the posterior probability that it is best. `particles` draws are taken and one index is picked per
@@ -67,7 +69,9 @@ class GreedyChoice(OneParticle):
 
 @dataclass(frozen=True, slots=True)
 class Greedy:
-    """Maximise the planned value under the posterior mean of every mechanism (the paper's Option C, greedy posterior mean).
+    """Greedy: act as if the posterior mean were true.
+
+    Maximise the planned value under the posterior mean of every mechanism (the paper's Option C, greedy posterior mean).
 
     Deterministic, so that its log allows no certificate of a gain.
     """
@@ -105,7 +109,9 @@ class SpreadChoice(OneParticle):
 
 @dataclass(frozen=True, slots=True)
 class Ucb:
-    """Maximise the posterior mean + kappa posterior standard deviations of the planned value (Auer 2002; Kaufmann, Cappe and
+    """Upper confidence bound: act on the mean planned value plus a multiple of its posterior spread.
+
+    Maximise the posterior mean + kappa posterior standard deviations of the planned value (Auer 2002; Kaufmann, Cappe and
     Garivier 2012 for the Bayesian form; the paper's host AEGIS-UCB).
 
     The value is that of the recursion, so that uncertainty about every mechanism below a decision counts. Mean and standard
@@ -146,7 +152,9 @@ def pessimism(divergence: float, delta: float, episode: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Lcb:
-    """Maximise the posterior mean - kappa_k posterior standard deviations of the planned value (the paper's ra-inner).
+    """Lower confidence bound: act on the mean planned value minus a multiple of its posterior spread.
+
+    Maximise the posterior mean - kappa_k posterior standard deviations of the planned value (the paper's ra-inner).
 
     `kappa_k = sqrt(2 (KL(p_(k-1) || p_0) + log(1/delta)) / k)`, KL over the mechanisms of the scope, unless a fixed `kappa` is
     given. Mean and standard deviation are taken over `draws` posterior draws. Deterministic given the draws.

@@ -58,7 +58,6 @@ from aegis.policies.stated_incumbent import (
     without_exploration,
 )
 from aegis.policies.target_columns import FullColumns, TargetColumns, policy_columns
-from aegis.problem import State, Storable
 
 __all__ = [
     "INCUMBENT_ROUND_OFF",

@@ -218,7 +218,8 @@ def _read(folder: Path) -> dict[str, Any]:
         content = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise PolicyError(
-            f"there is no policy in {folder}: cannot read {POLICY_FILE}: {error.strerror or error}; `aegis learn` writes such folders"
+            f"there is no policy in {folder}: cannot read {POLICY_FILE}: {error.strerror or error}; `aegis learn` "
+            "writes such folders"
         ) from error
     except ValueError as error:
         raise PolicyError(f"{path} is not a policy file: {error}") from error
@@ -227,7 +228,8 @@ def _read(folder: Path) -> dict[str, Any]:
         raise PolicyError(f"{path} is not a policy file: it has no format version")
     if version > POLICY_FORMAT:
         raise PolicyError(
-            f"{path} was written by a newer version of AEGIS (format {version}; this version reads up to {POLICY_FORMAT}); update AEGIS"
+            f"{path} was written by a newer version of AEGIS (format {version}; this version reads up to "
+            f"{POLICY_FORMAT}); update AEGIS"
         )
     seal = content.pop("seal", None)
     if seal != json_digest(content):

@@ -241,7 +241,8 @@ class Shares:
     def _fits(self, level: Level) -> None:
         if len(self.shares[0]) != level.actions.count:
             raise PolicyError(
-                f"{level_label(level)}: a row of shares has one number per action, {level.actions.count}; found {len(self.shares[0])}"
+                f"{level_label(level)}: a row of shares has one number per action, {level.actions.count}; found "
+                f"{len(self.shares[0])}"
             )
 
 
@@ -304,7 +305,8 @@ class Softmax:
     def _fits(self, level: Level) -> None:
         if len(self.intercepts) != level.actions.count:
             raise PolicyError(
-                f"{level_label(level)}: softmax needs one intercept per action, {level.actions.count}; found {len(self.intercepts)}"
+                f"{level_label(level)}: softmax needs one intercept per action, {level.actions.count}; found "
+                f"{len(self.intercepts)}"
             )
 
 

@@ -28,7 +28,8 @@ class Graph:
                 if parent not in self.parents:
                     known = ", ".join(self.parents)
                     raise GraphError(
-                        f"graph: '{child}' has the unknown parent '{parent}'{did_you_mean(parent, self.parents)}; variables: {known}"
+                        f"graph: '{child}' has the unknown parent '{parent}'{did_you_mean(parent, self.parents)}; variables: "
+                        f"{known}"
                     )
             if len(set(parents)) != len(parents):
                 raise GraphError(f"graph: '{child}' lists a parent twice: {list(parents)}")

@@ -58,7 +58,8 @@ class Incumbent:
             )
         if isinstance(self.policy, str) and self.policy not in NAMED_INCUMBENTS:
             raise ProblemError(
-                f"incumbent: 'policy' is {', '.join(map(repr, NAMED_INCUMBENTS))} or a rule such as {{kind: constant, value: 3}}, found "
+                f"incumbent: 'policy' is {', '.join(map(repr, NAMED_INCUMBENTS))} or a rule such as "
+                f"{{kind: constant, value: 3}}, found "
                 f"{self.policy!r}"
             )
         if isinstance(self.policy, Mapping) and not isinstance(self.policy.get("kind"), str):

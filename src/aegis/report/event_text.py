@@ -84,8 +84,10 @@ def describe_held_back(summary: Mapping[str, Any]) -> str:
     if legacy is None or agent is None:
         return ""
     return (
-        f"Held back for comparison: the legacy earned {format_brief(legacy)}{unit} in {format_count(rewards['held_back_episodes'])} episodes, "
-        f"the policies in control {format_brief(agent)}{unit} in {format_count(rewards['beside_episodes'])} beside them: a difference of "
+        f"Held back for comparison: the legacy earned {format_brief(legacy)}{unit} in "
+        f"{format_count(rewards['held_back_episodes'])} episodes, "
+        f"the policies in control {format_brief(agent)}{unit} in {format_count(rewards['beside_episodes'])} beside "
+        "them: a difference of "
         f"{format_brief(agent - legacy, sign=True)}{unit}. Plain averages, not a certificate."
     )
 

@@ -221,7 +221,7 @@ def replay_trajectory(events: Sequence[Event], measure: Measure, stations: int =
     chosen, early = _even_episodes(len(episodes), stations), _early_episodes(len(episodes))
     looked = 0
     for event in events[1:]:
-        if isinstance(event, Flipped) and look_trajectory != state.episode:
+        if isinstance(event, Flipped) and looked != state.episode:
             seen.look(state)
             looked = state.episode
         before = state.start

@@ -189,7 +189,8 @@ def _next_step(summary: Mapping[str, Any], found: Sequence[LevelStanding], setti
     if summary["untested"]:
         levels, others = list(summary["untested"]), sorted({name for names in summary["untested"].values() for name in names})
         return (
-            f"The gain at {_quoted_names(levels)} was certified beside the agent at {_quoted_names(others)}, which was given back: nothing was "
+            f"The gain at {_quoted_names(levels)} was certified beside the agent at {_quoted_names(others)}, which was "
+            "given back: nothing was "
             f"tested about what acts now. Give {_quoted_names(levels)} back too, or compare the reward with that of the legacy."
         )
     waiting = sorted(item["level"] for item in summary["waiting"])
@@ -213,7 +214,8 @@ def _missing_evidence(item: LevelStanding) -> str:
             "better host."
         )
     return (
-        f"At \u2018{item.level}\u2019 about {format_count(max(lead.further, 1))} more episodes like these would do (an estimate, not a "
+        f"At \u2018{item.level}\u2019 about {format_count(max(lead.further, 1))} more episodes like these would do "
+        "(an estimate, not a "
         "certificate): run it again with more of them."
     )
 

@@ -1,17 +1,39 @@
 """The live gate: decisions over HTTP beside a running controller, a store that loses nothing, a dashboard, a client."""
 
-from aegis.service.app import Service, make_app
-from aegis.service.auth import list_tokens, make_token, revoke_token
-from aegis.service.client.gate_client import ActionChoice, Client, Episode
-from aegis.service.episode_counter import EpisodeCounter
-from aegis.service.gate_problem import live_problem, problem_as_opened, sends_incumbent
-from aegis.service.integrity import check_gate
-from aegis.service.journal_export import export_gate
-from aegis.service.live_gate import LiveGate
-from aegis.service.store.backup import restore_backup, write_backup
-from aegis.service.store.database import Database
-from aegis.service.store.journal import Journal, JournalRecord, list_gates
-from aegis.service.trainer import TrainerProcess, TrainerSetup
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from aegis.lazy import import_on_use
+
+if TYPE_CHECKING:
+    from aegis.service.app import Service, make_app
+    from aegis.service.auth import list_tokens, make_token, revoke_token
+    from aegis.service.client.gate_client import ActionChoice, Client, Episode
+    from aegis.service.episode_counter import EpisodeCounter
+    from aegis.service.gate_problem import live_problem, problem_as_opened, sends_incumbent
+    from aegis.service.integrity import check_gate
+    from aegis.service.journal_export import export_gate
+    from aegis.service.live_gate import LiveGate
+    from aegis.service.store.backup import restore_backup, write_backup
+    from aegis.service.store.database import Database
+    from aegis.service.store.journal import Journal, JournalRecord, list_gates
+    from aegis.service.trainer import TrainerProcess, TrainerSetup
+
+_MODULES = {
+    "app": "Service make_app",
+    "auth": "list_tokens make_token revoke_token",
+    "client.gate_client": "ActionChoice Client Episode",
+    "episode_counter": "EpisodeCounter",
+    "gate_problem": "live_problem problem_as_opened sends_incumbent",
+    "integrity": "check_gate",
+    "journal_export": "export_gate",
+    "live_gate": "LiveGate",
+    "store.backup": "restore_backup write_backup",
+    "store.database": "Database",
+    "store.journal": "Journal JournalRecord list_gates",
+    "trainer": "TrainerProcess TrainerSetup",
+}
 
 __all__ = [
     "ActionChoice",
@@ -38,3 +60,5 @@ __all__ = [
     "sends_incumbent",
     "write_backup",
 ]
+
+__getattr__ = import_on_use("aegis.service", _MODULES)

@@ -132,7 +132,8 @@ def build_legacy(world: str, problem: Problem, offers: Mapping[str, LegacyOffer]
     name, settings = parse_legacy(spec)
     if name not in offers:
         raise SettingError(
-            f"world '{world}' has no legacy '{name}'{did_you_mean(name, offers)}; choose one that it offers: {describe_offers(offers)}"
+            f"world '{world}' has no legacy '{name}'{did_you_mean(name, offers)}; choose one that it offers: "
+            f"{describe_offers(offers)}"
         )
     offer = offers[name]
     for key in settings:

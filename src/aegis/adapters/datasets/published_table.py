@@ -117,7 +117,8 @@ def _place(name: str, header: list[str], file: str) -> int:
     if header.count(name) != 1:
         how = "twice" if name in header else "not at all"
         raise LogError(
-            f"{file}: the column '{name}' is there {how}{'' if name in header else did_you_mean(name, header)}; expected the file as "
+            f"{file}: the column '{name}' is there {how}{'' if name in header else did_you_mean(name, header)}; "
+            "expected the file as "
             "it was published, whose header has it once"
         )
     return header.index(name)

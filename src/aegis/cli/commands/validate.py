@@ -134,7 +134,8 @@ def print_validation(result: Any) -> None:
     good = [row for row in result.rows if row.certificate]
     bad = [row for row in good if row.verdict == "violated"]
     screen.print(
-        f"{_verdict(result, good, bad)}: {count_noun(result.runs, 'run')} on '{about['plant']}' under {about['legacy']}, candidate "
+        f"{_verdict(result, good, bad)}: {count_noun(result.runs, 'run')} on '{about['plant']}' under "
+        f"{about['legacy']}, candidate "
         f"{about['candidate']} at {' + '.join(about['scope'])}, {about['episodes']} episodes each, risk {result.delta:g}"
         f"{_worst(result)}",
         style="bold red" if bad else "bold green" if result.holds else "bold yellow",

@@ -142,7 +142,8 @@ def _check_named(search: _Search, paired: Sequence[str]) -> None:
             found += f", and {describe_missing(look)}" if look.missing else ""
             whole = "; put so many whole numbers into classes, to the nearest ten, say" if look.whole and not look.missing else ""
             raise InputError(
-                f"column '{name}' cannot be an action: found {found}; an action has 2 to {MOST_LISTED_ACTIONS} values or is any number "
+                f"column '{name}' cannot be an action: found {found}; an action has 2 to {MOST_LISTED_ACTIONS} values or "
+                "is any number "
                 f"of an interval, and there is one in every row{whole}"
             )
 

@@ -197,7 +197,8 @@ def _about_actions(sheet: LogProfile, actions: list[ActionGuess]) -> list[str]:
             found.append(f"Is '{look.name}' a probability? It is not a number from 0 to 1 in every row.")
         elif at is not None and at < len(ACTION_WORDS) and look.count > MOST_LISTED_ACTIONS:
             found.append(
-                f"Is '{look.name}' an action? It has {look.count} values, and only up to {MOST_LISTED_ACTIONS} are taken for actions: "
+                f"Is '{look.name}' an action? It has {look.count} values, and only up to {MOST_LISTED_ACTIONS} are taken "
+                "for actions: "
                 f"round it to a grid, and log the probability of the point{_or_named(look)}."
             )
     if not actions:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from aegis.comparison import Comparison, Quantity
 from aegis.files import write_text
 from aegis.report.svg import Axis, diamond, label, line, tag
+
+if TYPE_CHECKING:
+    from aegis.comparison import Comparison, Quantity
 
 WIDTH, LEFT, RIGHT = 980.0, 400.0, 850.0
 HEAD, STEP, FOOT = 56.0, 19.0, 40.0  # of a panel: above its lines, between two of them, below

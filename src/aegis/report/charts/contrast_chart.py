@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aegis.files import atomic_write
-from aegis.policies import LevelContrast
-from aegis.problem import Problem
+
+if TYPE_CHECKING:
+    from aegis.policies import LevelContrast
+    from aegis.problem import Problem
 
 SHOWN_BINS = 12  # bins drawn for each level
 

@@ -144,5 +144,6 @@ def range_strip(name: str, title: str, low: float, high: float, seen: tuple[floa
         label(across(low), 42, format_brief(low), anchor="start"),
         label(across(high), 42, format_brief(high), anchor="end"),
     ]
-    told = f"Declared from {format_brief(low)} to {format_brief(high)}; seen from {format_brief(seen[0])} to {format_brief(seen[1])}."
-    return picture(name, (STRIP_WIDTH, STRIP_HEIGHT), title, told, *shapes)
+    declared, observed = (" to ".join(map(format_brief, limits)) for limits in ((low, high), seen))
+    caption = f"Declared from {declared}; seen from {observed}."
+    return picture(name, (STRIP_WIDTH, STRIP_HEIGHT), title, caption, *shapes)

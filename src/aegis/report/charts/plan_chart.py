@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
 from aegis.files import write_text
 from aegis.report.svg import Axis, label, line, polyline, tag
-from aegis.validation import LevelPlan, Plan, PlanRow
+
+if TYPE_CHECKING:
+    from aegis.validation import LevelPlan, Plan, PlanRow
 
 WIDTH, HEIGHT = 460.0, 300.0  # of a panel
 LEFT, RIGHT, TOP, BOTTOM = 64.0, 380.0, 44.0, 246.0

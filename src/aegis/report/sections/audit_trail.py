@@ -73,7 +73,8 @@ def ledger_looks(document: Document) -> LedgerLooks | None:
     share = RiskShare.of(document.verdict["delta"], document.content["settings"].get("risk"))
     words = ""
     if share.requests > 1 and not document.refused:
-        words = f"This request was tested at risk {format_risk(share.risk)}; the risk of {share.words} is at most {format_risk(share.total)}."
+        total = format_risk(share.total)
+        words = f"This request was tested at risk {format_risk(share.risk)}; the risk of {share.words} is at most {total}."
     others = sum(not look.same for look in earlier)
     return LedgerLooks(found.get("number", 1), earlier, others, str(found.get("ledger") or ""), words, share.fixed_before)
 
@@ -138,7 +139,8 @@ def _sensitivity_line(document: Document, level: Plain, item: Plain) -> Sensitiv
         return SensitivityLine(f"{place}: {text}.", note, False)
     text = (
         f"it stays certified even if every logged probability is wrong by a factor of up to {format_brief(gamma)}; a logged "
-        f"{format_percent(EXAMPLE_PROPENSITY)} may then in truth have been anything from {format_percent(EXAMPLE_PROPENSITY / gamma, UP)} to "
+        f"{format_percent(EXAMPLE_PROPENSITY)} may then in truth have been anything from "
+        f"{format_percent(EXAMPLE_PROPENSITY / gamma, UP)} to "
         f"{format_percent(min(1.0, EXAMPLE_PROPENSITY * gamma), DOWN)}"
     )
     return SensitivityLine(f"{place}: {text}.", note, True)

@@ -99,7 +99,8 @@ def _rewards(document: Document) -> RewardFigures | None:
     low, high, least, most = (found.get(key) for key in ("low", "high", "smallest", "largest"))
     if low is None or high is None or least is None or most is None:
         return None
-    text = f"Rewards from {format_brief(least)} to {format_brief(most)} were seen; the declared range is {format_brief(low)} to {format_brief(high)}."
+    seen, declared = (" to ".join(map(format_brief, limits)) for limits in ((least, most), (low, high)))
+    text = f"Rewards from {seen} were seen; the declared range is {declared}."
     if most > least and (high - low) / (most - least) >= WIDE:
         text += (
             f" It is {format_brief((high - low) / (most - least))} times as wide as the rewards: evidence grows more slowly in "

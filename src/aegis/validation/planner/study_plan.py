@@ -65,7 +65,8 @@ def _said(guess: PlanGuess, measure: Measure) -> str:
     decisions = "one decision" if guess.decisions is None else f"{guess.decisions} decisions"
     things = "costs" if measure.goal == "minimise" else "rewards"
     return (
-        f"from a guess: {things} vary by {spread} around that, {_allowed()}; the legacy {earning_verb(measure.goal)} {typical}, and an "
+        f"from a guess: {things} vary by {spread} around that, {_allowed()}; the legacy "
+        f"{earning_verb(measure.goal)} {typical}, and an "
         f"episode has {decisions} of the level"
     )
 

@@ -1,5 +1,0 @@
-"""`python -m aegis.cli`."""
-
-from aegis.cli import main
-
-main()
