@@ -1,80 +1,128 @@
-"""The arrows between rooms: what each room may import, in one place."""
+"""The architecture: what each package may import, and how large folders and modules may be."""
 
 from __future__ import annotations
 
 import ast
 import subprocess
 import sys
+from collections import Counter
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[1] / "src" / "aegis"
-LEAVES = {"errors", "rng", "engine", "files", "version"}
+LEAVES = {"errors", "rng", "engine", "files", "lazy", "version"}
 ARROWS: dict[str, set[str]] = {
     "problem": set(),
     "evidence": set(),
     "policies": {"problem"},
     "logs": {"problem"},
     "mechanisms": {"problem"},
+    "ope": {"problem", "policies", "evidence", "mechanisms"},
     "planning": {"problem", "policies", "mechanisms"},
-    "agents": {"audit", "problem", "policies", "logs", "mechanisms", "planning"},
-    "audit": {"problem", "logs", "policies", "evidence"},
-    "certificate": {"audit", "problem", "logs", "policies", "evidence", "mechanisms"},
-    "comparison": {"certificate", "agents", "audit", "problem", "logs", "policies", "evidence", "mechanisms"},
-    "handover": {"agents", "certificate", "problem", "policies", "logs", "mechanisms", "planning", "audit", "evidence"},
     "worlds": {"problem", "policies"},
-    "validation": {"agents", "certificate", "handover", "worlds", "problem", "policies", "logs", "mechanisms", "evidence"},
-    "report": {"certificate", "handover"},
-    "paper": {"handover"},
-    "experiments": {
-        *("paper", "validation", "report", "worlds", "agents", "handover", "certificate", "problem", "policies"),
-        *("mechanisms", "planning", "evidence"),
+    "adapters": {"problem", "policies", "logs"},
+    "audit": {"problem", "logs", "policies", "evidence", "ope"},
+    "agents": {"problem", "policies", "logs", "mechanisms", "planning", "audit"},
+    "certificate": {"problem", "logs", "policies", "evidence", "ope", "audit"},
+    "comparison": {"problem", "logs", "policies", "evidence", "mechanisms", "ope", "audit", "agents", "certificate"},
+    "handover": {"problem", "logs", "policies", "evidence", "mechanisms", "ope", "planning", "audit", "agents", "certificate"},
+    "validation": {"problem", "logs", "policies", "evidence", "mechanisms", "ope", "agents", "certificate", "worlds"},
+    "report": {"problem", "policies", "ope", "certificate", "handover", "comparison", "validation"},
+    "service": {"problem", "policies", "logs", "ope", "agents", "certificate", "handover", "report"},
+    "api": {"problem", "policies", "planning", "certificate", "handover", "worlds"},
+    "paper": {
+        *("problem", "policies", "evidence", "mechanisms", "ope", "planning", "agents", "certificate", "handover"),
+        *("validation", "worlds"),
     },
-    "adapters": {"policies", "logs", "problem"},
-    "service": {"handover", "report", "problem", "policies", "logs", "agents", "certificate"},
 }
-OPEN = {"cli", "__init__", "__main__"}  # the command line and the public namespace see everything
+OPEN = {"cli", "__init__", "__main__"}  # the command line and the public namespace may import every package
+MOST_MODULES = 21  # of a folder
+MOST_LINES = 520  # of a module
 
 
-def room_of(path: Path) -> str:
+def package_of(path: Path) -> str:
     return path.relative_to(SOURCE).parts[0].removesuffix(".py")
 
 
-def imports(path: Path) -> set[str]:
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(path.read_text())):
-        names: list[str] = []
+def module_of(path: Path) -> str:
+    parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports(tree: ast.Module) -> set[str]:
+    """The modules of AEGIS that a module imports, at its top or within functions."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
         if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
+            names |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module:
-            names = [node.module] if node.module != "aegis" else [f"aegis.{alias.name}" for alias in node.names]
-        found |= {name.split(".")[1] for name in names if name.startswith("aegis.")}
-    return found
+            names |= {node.module} if node.module != "aegis" else {f"aegis.{alias.name}" for alias in node.names}
+    return {name for name in names if name.startswith("aegis.")}
+
+
+FILES = sorted(SOURCE.rglob("*.py"))
+TREES = {path: ast.parse(path.read_text()) for path in FILES}
 
 
 def test_every_import_follows_the_arrows() -> None:
     wrong = []
-    for path in sorted(SOURCE.rglob("*.py")):
-        room = room_of(path)
-        if room in OPEN:
+    for path, tree in TREES.items():
+        package = package_of(path)
+        if package in OPEN:
             continue
-        allowed = LEAVES | ({room} | ARROWS[room] if room not in LEAVES else set())
-        wrong += [f"{path.relative_to(SOURCE)} imports aegis.{other}" for other in imports(path) - allowed]
+        allowed = LEAVES | ({package} | ARROWS[package] if package not in LEAVES else set())
+        others = {name.split(".")[1] for name in imports(tree)} - allowed
+        wrong += [f"{path.relative_to(SOURCE)} imports aegis.{other}" for other in others]
     assert not wrong, "\n".join(wrong)
 
 
-def test_every_room_is_in_the_table() -> None:
-    rooms = {room_of(path) for path in SOURCE.rglob("*.py")}
-    assert rooms <= LEAVES | OPEN | set(ARROWS)
+def test_every_package_is_in_the_table() -> None:
+    assert {package_of(path) for path in FILES} <= LEAVES | OPEN | set(ARROWS)
+
+
+def test_the_arrows_have_no_cycle() -> None:
+    list(TopologicalSorter(ARROWS).static_order())  # raises CycleError
+
+
+def test_no_package_imports_an_inner_module_of_another() -> None:
+    wrong = []
+    for path, tree in TREES.items():
+        package = package_of(path)
+        deep = {name for name in imports(tree) if name.count(".") > 1 and name.split(".")[1] != package}
+        wrong += [f"{path.relative_to(SOURCE)} imports {name}" for name in sorted(deep)]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_no_modules_import_each_other_when_they_are_loaded() -> None:
+    modules = {module_of(path) for path in FILES}
+    loaded: dict[str, set[str]] = {}
+    for path, tree in TREES.items():
+        at_top = ast.Module([node for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)], [])
+        own = f"aegis.{package_of(path)}"
+        if path.name != "__init__.py":
+            loaded[module_of(path)] = {name for name in imports(at_top) & modules if name.startswith(f"{own}.")} - {
+                module_of(path)
+            }
+    list(TopologicalSorter(loaded).static_order())
+
+
+def test_folders_and_modules_stay_small() -> None:
+    folders = Counter(path.parent for path in FILES if path.name != "__init__.py")
+    assert not {str(folder): count for folder, count in folders.items() if count > MOST_MODULES}
+    lines = {str(path): path.read_text().count("\n") for path in FILES}
+    assert not {path: count for path, count in lines.items() if count > MOST_LINES}
 
 
 def test_library_code_has_no_assert() -> None:
-    for path in SOURCE.rglob("*.py"):
-        assert not any(isinstance(node, ast.Assert) for node in ast.walk(ast.parse(path.read_text()))), path
+    for path, tree in TREES.items():
+        assert not any(isinstance(node, ast.Assert) for node in ast.walk(tree)), path
 
 
 def test_what_takes_long_to_import_is_not_imported_where_it_is_not_needed() -> None:
     """Every command, and every process it starts, would wait for it."""
-    rooms = ", ".join(f"aegis.{room}" for room in ("agents", "audit", "certificate", "handover", "logs", "worlds"))
-    program = f"import sys, {rooms}; print(sorted({{'scipy.stats', 'scipy.optimize', 'matplotlib', 'dask'}} & set(sys.modules)))"
+    packages = ", ".join(f"aegis.{name}" for name in ("agents", "audit", "certificate", "handover", "logs", "worlds"))
+    program = (
+        f"import sys, {packages}; print(sorted({{'scipy.stats', 'scipy.optimize', 'matplotlib', 'dask'}} & set(sys.modules)))"
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -17,14 +17,19 @@ from aegis.cli.handover_run import load_host
 from aegis.errors import SettingError
 from aegis.handover import GateOpened, GateSettings, event_from_plain
 from aegis.problem import Problem
-from aegis.service.app import Service, make_app
-from aegis.service.auth import list_tokens
-from aegis.service.episode_counter import EpisodeCounter
-from aegis.service.gate_problem import problem_as_opened
-from aegis.service.live_gate import LiveGate
-from aegis.service.store.database import Database
-from aegis.service.store.journal import Journal, JournalRecord
-from aegis.service.trainer import TrainerProcess, TrainerSetup
+from aegis.service import (
+    Database,
+    EpisodeCounter,
+    Journal,
+    JournalRecord,
+    LiveGate,
+    Service,
+    TrainerProcess,
+    TrainerSetup,
+    list_tokens,
+    make_app,
+    problem_as_opened,
+)
 
 LOG_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING}
 

@@ -14,8 +14,7 @@ import numpy as np
 from aegis.cli.output import console, print_json
 from aegis.policies import known_incumbent, one_hot, without_exploration
 from aegis.problem import Array, Batch, Policy, Problem, Scope
-from aegis.service.client.gate_client import Client, Episode
-from aegis.service.gate_problem import live_problem, sends_incumbent
+from aegis.service import Client, Episode, live_problem, sends_incumbent
 from aegis.worlds import World, make_world
 
 EPISODES_AHEAD = (

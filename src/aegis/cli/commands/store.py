@@ -22,7 +22,7 @@ def open_store(store: str, check: bool = True) -> Any:
     from aegis.errors import InputError
 
     require_service()
-    from aegis.service.store.database import Database
+    from aegis.service import Database
 
     database = Database.at(store)
     click.get_current_context().call_on_close(database.close)
@@ -67,8 +67,7 @@ def verify_store(store: str, as_json: bool) -> int:
     that was frozen.
     """
     database = open_store(store)
-    from aegis.service.integrity import check_gate
-    from aegis.service.store.journal import list_gates
+    from aegis.service import check_gate, list_gates
 
     found = []
     for gate in list_gates(database):
@@ -102,7 +101,7 @@ def export_store(store: str, name: str | None, out: Path, as_json: bool) -> int:
       aegis certify out/log.parquet --problem out/problem.yaml --policy out/challenges/1-dose-3
     """
     database = open_store(store)
-    from aegis.service.journal_export import export_gate as written
+    from aegis.service import export_gate as written
 
     found = written(database, choose_gate(database, name), out)
     if as_json:
@@ -118,7 +117,7 @@ def export_store(store: str, name: str | None, out: Path, as_json: bool) -> int:
 def choose_gate(database: Any, name: str | None) -> str:
     """Return the gate that is meant: the one that is named, or the only one."""
     from aegis.errors import SettingError, check_choice
-    from aegis.service.store.journal import list_gates
+    from aegis.service import list_gates
 
     found = list_gates(database)
     if name is not None:
@@ -138,7 +137,7 @@ def choose_gate(database: Any, name: str | None) -> str:
 def backup_store(store: str, out: Path, as_json: bool) -> int:
     """Write everything in a store into one file; the gate may go on meanwhile."""
     database = open_store(store)
-    from aegis.service.store.backup import write_backup as written
+    from aegis.service import write_backup as written
 
     rows = written(database, out)
     if as_json:
@@ -155,7 +154,7 @@ def backup_store(store: str, out: Path, as_json: bool) -> int:
 def restore_store(store: str, file: Path, as_json: bool) -> int:
     """Fill a new store from a backup; also the way from SQLite to PostgreSQL and back."""
     database = open_store(store, check=False)
-    from aegis.service.store.backup import restore_backup as filled
+    from aegis.service import restore_backup as filled
 
     rows = filled(database, file)
     if as_json:

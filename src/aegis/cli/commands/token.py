@@ -30,7 +30,7 @@ def make_token_command(name: str, role: str, store: str, as_json: bool) -> int:
     database = open_store(store, check=False)
     new = not database.file.exists() if database.file is not None else database.version() is None
     database.upgrade()
-    from aegis.service.auth import make_token
+    from aegis.service import make_token
 
     if new:  # a path that was mistyped makes one, too
         console(to_stderr=True).print(f"made a new store {database.file or database.shown}", soft_wrap=True)
@@ -49,7 +49,7 @@ def make_token_command(name: str, role: str, store: str, as_json: bool) -> int:
 def list_tokens_command(store: str, as_json: bool) -> int:
     """List all tokens, without their secrets."""
     database = open_store(store)
-    from aegis.service.auth import list_tokens
+    from aegis.service import list_tokens
 
     found = list_tokens(database)
     if as_json:
@@ -70,7 +70,7 @@ def list_tokens_command(store: str, as_json: bool) -> int:
 def revoke_token_command(name: str, store: str, as_json: bool) -> int:
     """Make a token worthless, within seconds."""
     database = open_store(store)
-    from aegis.service.auth import revoke_token
+    from aegis.service import revoke_token
 
     revoke_token(database, name)
     if as_json:
