@@ -164,7 +164,7 @@ def test_where_an_error_came_from_is_told() -> None:
 
 def test_workers_end_with_whoever_started_them() -> None:
     part = "print(__import__('os').getpid(), flush=True) or __import__('time').sleep(600)"
-    script = f"from aegis.engine import Crew\nwith Crew(eval, [{part!r}] * 2, 2) as crew: list(crew)"
+    script = f"from aegis.engine import ProcessPool\nwith ProcessPool(eval, [{part!r}] * 2, 2) as crew: list(crew)"
     parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
     workers: list[int] = []
     try:

@@ -175,8 +175,8 @@ def test_a_folder_has_one_holder_at_a_time(tmp_path: Path) -> None:
 
 HOLDER = """
 import sys, time
-from aegis.files import locked
-with locked(sys.argv[1]):
+from aegis.files import folder_lock
+with folder_lock(sys.argv[1]):
     print("held", flush=True)
     time.sleep(600)
 """

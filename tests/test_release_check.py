@@ -39,7 +39,7 @@ def test_a_file_that_a_wheel_lacks_is_named(check: ModuleType, tmp_path: Path) -
     files = [path.relative_to(sources).as_posix() for path in sources.rglob("*") if path.is_file() and path.suffix != ".pyc"]
     whole = packed(tmp_path / "whole.whl", files)
     assert check.left_out(whole, sources) == []
-    for lost in ("aegis/report/templates/certificate.html", "aegis/experiments/benches/1a.yaml", "aegis/service/pages/gate.js"):
+    for lost in ("aegis/report/templates/certificate.html", "aegis/paper/benches/1a.yaml", "aegis/service/pages/gate.js"):
         lacking = packed(tmp_path / "lacking.whl", [name for name in files if name != lost])
         assert check.left_out(lacking, sources) == [lost]
 

@@ -14,10 +14,12 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 import aegis
+from aegis.paper import register_gates
 
 SOURCE = Path(aegis.__file__).parent
 HIDDEN = {"__main__", "version"}
 LEAVES = ("errors", "rng")  # modules without a list of names, of use to whoever writes a plant or catches an error
+HOME = {name: package for package, names in aegis._PACKAGES.items() for name in names.split()}
 WIDE = 110
 START = """# Python
 
@@ -28,10 +30,11 @@ imported from `aegis.ROOM`, on a page of its own. What is not listed here is not
 
 def api_pages() -> dict[str, str]:
     """Return the pages by their place under docs/: the overview, and one for each room with public names."""
+    register_gates()  # so that the table of gates is whole
     rooms = {room: names for room in room_names() if (names := public(room))}
     lines = [START, "| name | what it is |", "|---|---|"]
     for name in sorted(set(aegis.__all__) - {"__version__"}, key=lambda name: (name.lower(), name)):
-        room = aegis._HOME[name].split(".")[1]
+        room = HOME[name]
         lines.append(
             f"| [`aegis.{name}`](api/{room}.md#{name.lower()}) | {_cell(_first(told(name, getattr(aegis, name), room)))} |"
         )
@@ -56,7 +59,7 @@ def public(room: str) -> dict[str, Any]:
     if room in LEAVES:
         names |= {name for name, item in vars(module).items() if _written_in(item, module) and not name.startswith("_")}
     found = {name: getattr(module, name) for name in names}
-    found |= {name: getattr(aegis, name) for name, home in aegis._HOME.items() if home.split(".")[1] == room}
+    found |= {name: getattr(aegis, name) for name, home in HOME.items() if home == room}
     return dict(sorted(found.items(), key=lambda pair: (pair[0].lower(), pair[0])))
 
 
@@ -71,7 +74,7 @@ def room_page(room: str, module: ModuleType, names: Mapping[str, Any]) -> str:
 def entry(name: str, item: Any, room: str) -> list[str]:
     """Return the lines about one name: how it is called, what its docstring says, and the methods of a class."""
     lines = []
-    if name in aegis._HOME and getattr(aegis, name) is item:
+    if name in HOME and getattr(aegis, name) is item:
         here = hasattr(importlib.import_module(f"aegis.{room}"), name)
         lines = [f"{'Also' if here else 'Only'} as `aegis.{name}`.", ""]
     if _called(item) and (shown := signature(name, item)):

@@ -64,8 +64,8 @@ def test_what_does_not_say_what_it_is_equals_nothing() -> None:
 
 def test_another_process_finds_the_same() -> None:
     code = (
-        "from aegis.agents.run_checkpoint import identity; from aegis.worlds import WORLDS, make_world\n"
-        "for world in map(make_world, WORLDS): print(identity([world, world.legacy('natural')]))"
+        "from aegis.agents import identity_digest; from aegis.worlds import WORLDS, make_world\n"
+        "for world in map(make_world, WORLDS): print(identity_digest([world, world.legacy('natural')]))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == [identity_digest([world, world.legacy("natural")]) for world in map(make_world, WORLDS)]

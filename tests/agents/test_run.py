@@ -288,7 +288,7 @@ def test_a_part_that_holds_more_than_the_checkpoint_is_cut(tmp_path: Path, monke
             raise KeyboardInterrupt  # after the part, before the checkpoint
         save_checkpoint(place, state)
 
-    monkeypatch.setattr(sys.modules["aegis.agents.execution"], "save", killed)
+    monkeypatch.setattr(sys.modules["aegis.agents.execution"], "save_checkpoint", killed)
     with pytest.raises(KeyboardInterrupt):
         run_to(tmp_path / "run", online, 20, {}, chunk=20, save_after=0.0)
     monkeypatch.undo()

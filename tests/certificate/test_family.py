@@ -247,7 +247,7 @@ def test_of_three_that_ask_at_once_only_one_is_the_first(tmp_path: Path) -> None
         books = [Book(tmp_path / str(day)) for _ in "abc"]
         with ThreadPoolExecutor(3) as pool:
             found = list(pool.map(lambda book, name: book.play(CERTIFY, declared(name)), books, "abc"))
-        assert sorted(type(share).__name__ for share in found) == ["Barred", "Barred", "Share"]
+        assert sorted(type(share).__name__ for share in found) == ["BarredRequest", "BarredRequest", "RiskShare"]
 
 
 COMMANDS = st.tuples(

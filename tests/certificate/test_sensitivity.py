@@ -156,7 +156,7 @@ def _with_sides(problem: Any, head: list[Batch], sides: UnitSplit) -> tuple[Any,
 
 
 def test_long_logs_are_looked_at_in_part(monkeypatch: pytest.MonkeyPatch, whole: Certificate) -> None:
-    monkeypatch.setattr("aegis.certificate.scan.MOST_ROWS", 90)
+    monkeypatch.setattr("aegis.certificate.scan.MOST_SENSITIVITY_ROWS", 90)
     found = issued().level("dose")
     assert found.sensitivity.units == 30 and found.units == whole.level("dose").units
     assert replace_sensitivity(found) == replace_sensitivity(whole.level("dose"))  # nothing else moves

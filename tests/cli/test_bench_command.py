@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from typed import run as aegis
 
-from aegis import experiments
+from aegis import paper
 from aegis.engine import engines
 from aegis.paper import bench_runs
 
@@ -130,6 +130,6 @@ def test_as_many_workers_as_cores_unless_told_otherwise(
 ) -> None:
     asked: list[engines.Engine] = []
     monkeypatch.setattr(engines, "usable_cores", lambda: 7)
-    monkeypatch.setattr(experiments, "run_plans", lambda plans, store, engine, say: asked.append(engine) or [])
+    monkeypatch.setattr(paper, "run_plans", lambda plans, store, engine, say: asked.append(engine) or [])
     assert aegis("bench", "run", "3a", *given, "--store", tmp_path, capsys=capsys)[0] == 0
     assert asked == [engines.Local(used)]

@@ -173,7 +173,7 @@ def test_the_time_left_is_that_of_what_is_left(
     clock = [0.0]
     monkeypatch.setattr("aegis.cli.live_view.time.monotonic", lambda: clock[0])
     monkeypatch.setattr("aegis.cli.live_view.EVERY", 0.0)
-    restore = run_in_folder.__globals__["_take_up"]
+    restore = run_in_folder.__globals__["_restore_run"]
 
     def slow(*given: Any) -> None:
         restore(*given)

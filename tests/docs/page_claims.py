@@ -52,8 +52,8 @@ RUN_BY = {
     ("README.md", "import aegis"): "tests/test_readme.py::test_python_example_runs",
     ("README.md", "aegis simulate"): _README,
     ("README.md", "aegis handover"): _README,
-    ("docs/bench.md", "title: Does standardising"): "tests/experiments/test_bench_page.py::test_the_file_on_the_page_is_a_bench",
-    ("docs/bench.md", "import aegis.paper"): "tests/experiments/test_bench_page.py::test_the_program_on_the_page_runs",
+    ("docs/bench.md", "title: Does standardising"): "tests/paper/test_bench_page.py::test_the_file_on_the_page_is_a_bench",
+    ("docs/bench.md", "from aegis import paper"): "tests/paper/test_bench_page.py::test_the_program_on_the_page_runs",
     (
         "docs/certify.md",
         '"sensitivity"',

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 from aegis.handover import HOSTS, GateSettings, Handover, run_folder, run_in_folder
+from aegis.handover.events import event_to_plain
 from aegis.worlds import make_world
 
 EPISODES = 56  # with freezes and a certificate before the handover, and freezes after it
@@ -33,7 +34,7 @@ def die_while_writing(place: Path, share: float) -> None:
     append = run_folder._append
 
     def deadly(path: Path, events) -> None:
-        lines = "".join(json.dumps(events.event_to_plain(event), allow_nan=False) + "\n" for event in events).encode()
+        lines = "".join(json.dumps(event_to_plain(event), allow_nan=False) + "\n" for event in events).encode()
         if written[0] + len(lines) >= most:
             with path.open("ab") as file:
                 file.write(lines[: most - written[0]])

@@ -15,6 +15,7 @@ from aegis.logs import Source
 from aegis.policies import save_policy
 from aegis.problem import Policy, Problem, save_problem
 
+# The files of a converted log.
 LOG_NAME, PROBLEM_NAME = "log.parquet", "problem.yaml"
 
 

@@ -327,8 +327,10 @@ def _value_words(value: Any) -> str:
     return f"found {text if len(text) <= 60 else text[:57] + '...'}"
 
 
+# The reward of a decision without an outcome: the default cost of the file, or none.
 UNOBSERVED = ("cost", "missing")
 
+# What becomes of events that were not learned from: rows without a reward, or no rows.
 SKIPPED = ("missing", "left out")
 
 

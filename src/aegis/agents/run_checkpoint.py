@@ -65,6 +65,7 @@ def _pickle_digest(value: object) -> str:
         return uuid.uuid4().hex
 
 
+# The files of a run folder.
 SETTINGS_FILE, PROBLEM_FILE, CHECKPOINT_FILE, PARTS_FOLDER, LOG_FILE, SUMMARY_FILE = (
     "settings.json",
     "problem.yaml",

@@ -58,6 +58,7 @@ def load_object(reference: str, what: str, example: str, wrong: type[AegisError]
         raise wrong(f"the module '{module}' has no '{path}'; check the name after the colon in '{reference}'") from error
 
 
+# How a reference names columns of the log as a policy: the probability of the action taken, or of every action.
 COLUMNS_PREFIX, FULL_COLUMNS_PREFIX = "columns:", "full-columns:"
 
 REWARDS_SUBFOLDER = "rewards"  # the folder, inside the policy's, in which `aegis learn` puts the reward models

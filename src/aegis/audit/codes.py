@@ -307,10 +307,12 @@ CODES: dict[str, Code] = {
     ),
 }
 
+# What a capped policy needs of a log.
 CAPPED_NEEDS = (
     "it needs the probabilities of all actions, logged in 'columns' or declared by 'shares', 'policy: uniform' or 'base'"
 )
 
+# What to do about an action on an interval without a logged density.
 NO_DENSITY = (
     "log the density with which the controller drew its action, per unit of the action, and name it: 'propensity: {column: ..., "
     "density: true}'; or certify a scope without this level"

@@ -84,6 +84,7 @@ def subgroups_of(problem: Problem, names: Sequence[str], prior: Batch | None) ->
     return tuple(groups)
 
 
+# What a claim bounds: the gain over the incumbent, or the value.
 CLAIMED_QUANTITIES = ("gain", "value")
 
 MOST_LEVELS = 4  # beyond, only scopes that go from the inside out

@@ -325,4 +325,5 @@ def _lifted_robust(
     return robust(view, scope, measure, limit) + offset
 
 
+# How evidence for a claim is gathered; auto takes the strongest that the log allows.
 CLAIM_METHODS = ("auto", "water-filled", "robust", "plain")

@@ -28,9 +28,8 @@ LEAST_PLACING = 20  # units, on average
 
 PLACING_KEY = "grid"
 
-GAP_COLUMN = (
-    "gate_gap"  # column of a log of a live gate: what an episode did was not drawn as logged, or the one before is left out
-)
+# The column of a live gate's log that marks episodes whose actions were not drawn as logged, or that follow one left out.
+GAP_COLUMN = "gate_gap"
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,6 +43,7 @@ class ComparisonSettings:
             raise SettingError(f"a posterior is drawn from once or more, found {self.particles!r} particles")
 
 
+# What an estimate or a bound is about.
 Quantity = Literal["gain", "value"]
 
 ESTIMATE_LABEL = "estimate, not a certificate"

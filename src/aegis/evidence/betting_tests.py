@@ -26,8 +26,10 @@ STAKES = np.array([2.0**-i for i in range(0, 8)])
 # Stakes of the forms that add up batch by batch: on surprises in [-1, 1], on weights above one, and on weights below one.
 BOUNDED_STAKES = np.array([2.0**-i for i in range(1, 9)])
 
+# Stakes of a betting test on importance weights.
 WEIGHT_STAKES = np.array([0.5, 0.125, 0.03125, 0.00390625])
 
+# Stakes of a betting test over few values.
 SHORT_STAKES = np.array([0.9, 0.45, 0.2, 0.05])
 
 

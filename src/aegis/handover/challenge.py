@@ -15,6 +15,7 @@ import numpy as np
 from aegis.errors import InputError, SettingError
 from aegis.evidence import Blend, Grid, Sketch
 
+# The claims about a challenger.
 GAIN, VALUE = "gain", "value"
 
 Logs = tuple[int | None, ...]  # one unit under each bet: the logarithm of its factor in units of 2^-32; None kills the bet

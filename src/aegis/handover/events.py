@@ -217,6 +217,7 @@ class OperatorAction:
     level: str | None = None
 
 
+# An event of a gate.
 Event = (
     GateOpened
     | Frozen
@@ -300,9 +301,11 @@ def unpack_logs(text: str) -> Logs:
     return tuple(None if value == DEAD else value for value in numbers)
 
 
+# Who acted in an episode: the policies in control, those before the last flip, or the legacy.
 AGENT, BEFORE, LEGACY = "agent", "before", "legacy"
 
 
+# The arm of an episode in which control changed hands.
 MIXED = "mixed"
 
 ARMS = (AGENT, BEFORE, LEGACY, MIXED)

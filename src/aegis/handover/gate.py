@@ -40,6 +40,7 @@ from aegis.handover.replay import apply_event
 from aegis.handover.risk_budget import challenge_share
 from aegis.policies import check_cap
 
+# What an operator may say to a gate.
 ACTIONS = ("approve", "pause", "resume", "revert", "live", "ask", "shadow")
 
 MODE_ACTIONS = {"live": "live", "ask": "approve", "shadow": "shadow"}  # what an operator says, and the mode that is meant
@@ -62,8 +63,10 @@ class ProposedChallenge:
     seal: str | None = None
 
 
+# What a gate takes in.
 GateInput = UnitCounted | Sequence[ProposedChallenge] | OperatorAction | Paused
 
+# Events that keep a gate from deciding.
 Interruption = Paused | Postponed
 
 

@@ -39,6 +39,7 @@ from aegis.problem import (
 )
 from aegis.version import __version__
 
+# The problem file with which a log of a handover is certified over policies that were in control.
 OTHERS_FILE = "problem-others.yaml"
 
 
@@ -77,6 +78,7 @@ def _unpromised(level: Level, legacy: Incumbent | None) -> Level:
     return replace(level, incumbent=replace(own, epsilon=None, max_ratio=None, max_product=None))
 
 
+# The events and the policies in a run folder.
 EVENTS_FILE, POLICIES_FOLDER = "events.jsonl", "policies"
 
 Watch = Callable[[Sequence[Event]], None]

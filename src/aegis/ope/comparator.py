@@ -124,6 +124,7 @@ class Comparator:
 INCUMBENT_IMPOSSIBLE = "incumbent-impossible"  # of a stated incumbent that the log contradicts
 
 
+# What to do about an incumbent that cannot have acted as the log says.
 INCUMBENT_FIX = "correct 'incumbent' in the problem file, or the propensities"
 
 

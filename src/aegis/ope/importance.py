@@ -86,6 +86,7 @@ def _ratios(view: CandidateView, scope: Scope) -> Array:
     return np.ones(1) if found is None else found.carrier_weights(scope)
 
 
+# The estimates of a scope.
 ESTIMATE_SERIES = ("gain", "value", "legacy", "incumbent")
 
 ESTIMATE_CUT, ESTIMATE_RANGE = 1.0, 2.0  # of the doubly robust terms

@@ -148,8 +148,10 @@ def _antithetic(rng: np.random.Generator, count: int, dimensions: int) -> Array:
 # them keep planning quick; on the plant eight nodes choose what thirty-two do, at a fiftieth of the cost.
 FINE = Integration(nodes=32, samples=256)
 
+# How problems with more levels than MOST_FINE are integrated.
 COARSE = Integration(nodes=8, samples=64)
 
+# The largest number of levels that is integrated finely.
 MOST_FINE = 2
 
 

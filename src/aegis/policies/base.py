@@ -31,6 +31,7 @@ def problem_of(policy: object) -> Problem:
     return problem
 
 
+# Which actions are available.
 Mask = npt.NDArray[np.bool_]
 
 

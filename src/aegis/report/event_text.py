@@ -24,6 +24,7 @@ from aegis.handover import (
 from aegis.ope import Measure
 from aegis.report.numbers import DOWN, format_brief, format_count
 
+# The mark of a gate whose bounds are not valid.
 NOT_A_CERTIFICATE = "not a certificate"
 
 

@@ -25,6 +25,7 @@ from aegis.evidence.bounds.pac_bayes import check_kl, check_lam, particle_weight
 from aegis.evidence.grid import Array
 from aegis.evidence.sketch import check_delta
 
+# The inverse temperature lam: a number, or how to choose it.
 Temperature = float | Literal["closed form", "root"]
 
 LAM_MARGIN = 0.05  # eta: how far below 1/B the closed form is kept
@@ -225,6 +226,7 @@ def _conditions(
     ]  # fmt: skip
 
 
+# A condition that the published gain does not meet.
 NO_LEGACY_BOUND = "the legacy's value is replaced by its empirical mean, without an upper bound"
 
 
