@@ -64,13 +64,23 @@ def _numbers(*values: Any) -> bool:
     return all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
 
 
+def one_line_each(document: Any) -> str:
+    """Return JSON with one line for each entry of the document."""
+    if not isinstance(document, dict | list):
+        return json.dumps(document) + "\n"
+    items = sorted(document.items()) if isinstance(document, dict) else [(None, item) for item in document]
+    lines = [f"{'' if name is None else json.dumps(name) + ': '}{json.dumps(item, sort_keys=True)}" for name, item in items]
+    start, end = "{}" if isinstance(document, dict) else "[]"
+    return f"{start}\n" + ",\n".join(lines) + f"\n{end}\n"
+
+
 def check(name: str, document: Any) -> None:
     """Compare a document with its golden file, or write that file."""
     path = FILES / f"{name}.json"
     now = json.loads(json.dumps(reduce(document)))
     if MODE == "write":
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(now, indent=1, sort_keys=True) + "\n")
+        path.write_text(one_line_each(now))
         return
     found = differences(json.loads(path.read_text()), now)
     assert not found, f"{len(found)} differences from {path.name}:\n" + "\n".join(found[:20])
