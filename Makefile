@@ -11,7 +11,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: demo test lint check format soak bench docs screenshots wheel release-check clean
+.PHONY: demo test lint check format soak soak-short bench docs screenshots wheel release-check clean
 
 demo: $(STAMP)
 	$(BIN)/aegis demo
@@ -32,6 +32,9 @@ format: $(STAMP)
 
 soak: $(STAMP)
 	$(BIN)/python -m pytest -m soak --durations=10
+
+soak-short: $(STAMP)
+	AEGIS_SOAK=short $(BIN)/python -m pytest -m soak tests/soak
 
 # Every comparison side by side, times last: needs two hours, a quiet machine, 20 GB of disk and, for the peers' environments, the network.
 bench: $(STAMP)

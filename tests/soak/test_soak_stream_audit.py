@@ -12,13 +12,14 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "handover"))
 
+from soak_size import choose
 from visits_plant import Visits, gate
 
 from aegis.handover import HOSTS, GateSettings, Handover
 from aegis.worlds import make_world
 
 pytestmark = pytest.mark.soak
-RUNS, EPISODES = 40, 400
+RUNS, EPISODES = choose(40, 8), 400
 ATTACKS = {
     "carry-over": {"later": 0.3},
     "weak carry-over": {"later": 0.2},
@@ -38,8 +39,8 @@ CLEAN = {
     "additive, sign": lambda seed: world_gate("additive", "sign:epsilon=0.3", seed, inner_steps=5),
     "clinic": lambda seed: world_gate("clinic", "uniform", seed),
 }
-OF_EACH = 40  # 200 runs of plants that are as declared
-MOST_PAUSES = 2  # of 200: one in a hundred
+OF_EACH = choose(40, 4)  # 200 runs of plants that are as declared
+MOST_PAUSES = OF_EACH // 20  # one in a hundred
 
 
 def world_gate(name: str, legacy: str, seed: int, **settings: object) -> Handover:
@@ -57,10 +58,10 @@ def ended(run: Handover, episodes: int = EPISODES) -> tuple[bool, bool]:
 
 
 @pytest.mark.parametrize("name", ATTACKS)
-def test_attacks_hand_over_in_at_most_five_of_forty_runs(name: str) -> None:
+def test_attacks_hand_over_in_at_most_one_of_eight_runs(name: str) -> None:
     found = [ended(gate(Visits(**ATTACKS[name]), seed)) for seed in range(RUNS)]  # type: ignore[arg-type]
-    assert sum(flipped for flipped, _ in found) <= 5
-    assert sum(paused for _, paused in found) >= 35
+    assert sum(flipped for flipped, _ in found) <= RUNS // 8
+    assert sum(paused for _, paused in found) >= RUNS - RUNS // 8
 
 
 def test_plants_that_are_as_declared_are_paused_in_at_most_one_of_a_hundred_runs() -> None:
