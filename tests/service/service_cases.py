@@ -113,6 +113,11 @@ def records(live: LiveGate, kind: str | None = None) -> list[JournalRecord]:
     return [item for item in Journal(live.database, live.name).read() if kind in (None, item.kind)]
 
 
+def count_records(database: Database, gate: str = GATE) -> int:
+    """Return how many records a gate has; StoreDamaged if one of them is missing or was altered."""
+    return sum(1 for _ in Journal(database, gate).read())
+
+
 # ---- who counts --------------------------------------------------------------------------------------------------------------
 
 

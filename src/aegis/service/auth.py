@@ -60,14 +60,14 @@ def revoke_token(database: Database, name: str) -> None:
 
 def list_tokens(database: Database) -> list[Token]:
     """Return all tokens, without their secrets."""
-    with database.answering(), database.engine.connect() as connection:
+    with database.reading() as connection:
         rows = connection.execute(tokens_table.select().order_by(tokens_table.c.made)).mappings().all()
     return [Token(row["name"], row["role"], row["made"], row["revoked"]) for row in rows]
 
 
 def find_token(database: Database, secret: str) -> Token | None:
     """Return whose token a secret is; None if nobody's, or revoked."""
-    with database.answering(), database.engine.connect() as connection:
+    with database.reading() as connection:
         row = connection.execute(tokens_table.select().where(tokens_table.c.hash == _hash(secret))).mappings().first()
     if row is None or row["revoked"] is not None:
         return None

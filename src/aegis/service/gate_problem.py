@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import replace
-from typing import Any
 
 from aegis.agents import uniform_legacy
 from aegis.errors import SettingError
 from aegis.ope import Comparator, describe_comparator, reward_measure
 from aegis.policies import FullColumns
-from aegis.problem import Incumbent, Level, Policy, Problem, Propensity, Scope, dump_problem
+from aegis.problem import Incumbent, Level, Policy, Problem, Propensity, Scope
 
 SENT = "as the control system sends it with each decision"
 
@@ -76,24 +74,6 @@ def comparators_by_level(problem: Problem, moving: Collection[str] = ()) -> dict
     words = {level.name: SENT for level in problem.levels if sends_incumbent(level)}
     shown = replace(comparator, words={**comparator.words, **words})
     return {name: describe_comparator(problem, shown, Scope(name), moving) for name in problem.names}
-
-
-def problem_as_opened(problem: Problem, opened: Mapping[str, Any]) -> Problem:
-    """Return the problem as a gate takes it that an earlier release opened. opened: the problem in the gate's journal.
-
-    Earlier releases compared with the policy that writes the log also where the problem file declares `base` with `epsilon`. A
-    gate keeps what it was opened with. Any other problem is returned unchanged.
-    """
-    earlier = replace(problem, levels=tuple(_without_base(level) for level in problem.levels))
-    if earlier == problem or any(level.incumbent is not None for level in problem.levels):
-        return problem
-    same = json.loads(json.dumps(dump_problem(live_problem(earlier)))) == opened
-    return earlier if same else problem
-
-
-def _without_base(level: Level) -> Level:
-    known = level.propensity is not None and level.propensity.base is not None
-    return replace(level, propensity=Propensity(columns=_columns("p", level))) if known else level
 
 
 def _exact(level: Level) -> Level:

@@ -245,7 +245,7 @@ class LiveGate:
 
     def decide(self, key: str, episode: str, ask: Ask) -> Answers:
         """Answer what is to be done at a decision."""
-        request = {"decide": episode, "ask": _plain_request(ask)}
+        request = {"decide": episode, "ask": ask.model_dump()}
         return self._answer(self._once(key, request, lambda: self._entries.decision(episode, ask)))
 
     def overrule(self, key: str, episode: str, ask: Ask, used: Any, explored: bool = False) -> Answers:
@@ -253,7 +253,7 @@ class LiveGate:
 
         explored: it was drawn with the probabilities that the legacy says.
         """
-        request = {"overrule": episode, "ask": _plain_request(ask), "used": used, "explored": explored}
+        request = {"overrule": episode, "ask": ask.model_dump(), "used": used, "explored": explored}
         return self._answer(self._once(key, request, lambda: self._entries.overruled(episode, ask, used, explored)))
 
     def report(self, key: str, items: Sequence[Report]) -> Answers:
@@ -376,15 +376,6 @@ class LiveGate:
         """Pause the gate; whoever is in control stays."""
         with self.changed:
             self.step(Paused(self.state.opened.episode, why))
-
-
-def _plain_request(ask: Ask) -> Answers:
-    """Return a question as plain data. A field that earlier releases did not have is left out where it is not used: a request
-    that is sent again after an upgrade is still the same."""
-    found = ask.model_dump()
-    if found["legacy"] is not None and found["legacy"]["incumbent"] is None:
-        del found["legacy"]["incumbent"]
-    return found
 
 
 def _digest(request: Mapping[str, Any]) -> str:

@@ -33,12 +33,9 @@ OPENED, WRITER, EPISODE, DECISION, OVERRULED, RESULTS, LATE, CLOSED, EVENT = (
     *("opened", "writer", "episode", "decision", "overruled", "results", "late", "closed", "event"),
 )
 
-KEYED = "keyed"  # under which key an episode was opened; it changes nothing, and journals of earlier releases have none
-
+KEYED = "keyed"  # under which key an episode was opened; it changes nothing
 CUT = "cut"  # an episode that was closed took decisions that are not known here
-
 OnCounted = Callable[[LiveEpisode, UnitCounted], None]
-
 OnEvent = Callable[[Event, JournalRecord], None]
 
 
@@ -60,13 +57,9 @@ class CountingDelay:
 
 @dataclass(frozen=True, slots=True)
 class ChallengerSeal:
-    """Digests of a challenger: of its policy, and of the piece that was kept; None in journals of earlier releases.
+    """Digests of a challenger. piece: of what was stored. code: of its answers and files at the freeze, if it is code."""
 
-    code: of what it answered and of its files when it was frozen, if it is code.
-    """
-
-    policy: str
-    piece: str | None
+    piece: str
     code: str | None = None
 
 
@@ -246,5 +239,4 @@ KEPT_KEY = "kept"  # beside the event of a freeze, by challenge: digests of what
 
 def seals_of_freeze(event: Frozen, body: Mapping[str, Any]) -> dict[str, ChallengerSeal]:
     """Return the seals of a freeze, by challenge. body: of its record."""
-    pieces = body.get(KEPT_KEY, {})
-    return {item.name: ChallengerSeal(item.policy, pieces.get(item.name), item.seal) for item in event.challenges}
+    return {item.name: ChallengerSeal(body[KEPT_KEY][item.name], item.seal) for item in event.challenges}

@@ -27,7 +27,7 @@ def write_backup(database: Database, path: str | Path) -> int:
     count = 0
     with atomic_write(path) as aside, gzip.open(aside, "wt", encoding="utf-8") as file:
         file.write(json.dumps({"aegis store": database.version()}) + "\n")
-        with database.answering(), database.engine.connect() as connection:
+        with database.reading() as connection:
             # All tables as they are at one moment; with SQLite every transaction sees that.
             level = {} if database.file is not None else {"isolation_level": "REPEATABLE READ"}
             rows = connection.execution_options(**level)
@@ -48,7 +48,7 @@ def restore_backup(database: Database, path: str | Path) -> int:
     Raises InputError if the file is not a backup, Damaged if something in it was altered or is missing.
     """
     database.upgrade()
-    with database.answering(), database.engine.connect() as connection:
+    with database.reading() as connection:
         for table in BACKUP_TABLES.values():
             if connection.execute(sa.select(sa.func.count()).select_from(table)).scalar():
                 raise SettingError(f"the store {database.shown} is not empty: restore into a new one")
@@ -60,9 +60,9 @@ def restore_backup(database: Database, path: str | Path) -> int:
             if name == journal_table.name:
                 last, head = heads.get(row["gate"], (0, START))
                 heads[row["gate"]] = last + 1, check_row(row, last + 1, head)
-                checking.setdefault(row["gate"], StoreCheck(row["gate"])).row(row["kind"], row["body"])
+                checking.setdefault(row["gate"], StoreCheck(row["gate"])).record(row["kind"], json.loads(row["body"]))
             elif name == challengers_table.name and row["gate"] in checking:
-                checking[row["gate"]].piece(row["name"], row["policy"], row["content"])
+                checking[row["gate"]].piece(row["name"], row["content"])
             try:
                 connection.execute(BACKUP_TABLES[name].insert(), row)
             except sa.exc.IntegrityError as error:

@@ -76,7 +76,7 @@ class Journal:
         self.doubtful = True
         try:
             with self.database.transaction() as connection:
-                connection.execute(_INSERT, rows)
+                connection.execute(journal_table.insert(), rows)
                 for name, (policy, content) in (kept or {}).items():
                     values = {"gate": self.gate, "name": name, "policy": policy, "content": content}
                     connection.execute(challengers_table.insert(), values)
@@ -101,9 +101,7 @@ class Journal:
         """Yield the records after a number, in order; Damaged if one is missing or was altered."""
         head = self.head if after == self.last else self._hash(after)
         while True:
-            with self.database.answering(), self.database.engine.connect() as connection:
-                query = journal_table.select().where(journal_table.c.gate == self.gate, journal_table.c.seq > after)
-                rows = connection.execute(query.order_by(journal_table.c.seq).limit(PAGE)).mappings().all()
+            rows = self._rows(after, PAGE)
             for row in rows:
                 head = check_row(row, after + 1, head)
                 after += 1
@@ -117,28 +115,24 @@ class Journal:
 
     def events(self, after: int, kind: str, limit: int) -> list[JournalRecord]:
         """Return records of one kind after a number, oldest first."""
-        with self.database.answering(), self.database.engine.connect() as connection:
-            query = journal_table.select().where(
-                journal_table.c.gate == self.gate, journal_table.c.seq > after, journal_table.c.kind == kind
-            )
-            return [_record(row) for row in connection.execute(query.order_by(journal_table.c.seq).limit(limit)).mappings()]
+        return [_record(row) for row in self._rows(after, limit, journal_table.c.kind == kind)]
 
-    def kept(self, name: str) -> tuple[str, bytes]:
-        """Return a challenger that was kept with its freeze: the digest of its policy, and the piece. Neither is checked."""
-        with self.database.answering(), self.database.engine.connect() as connection:
-            columns = sa.select(challengers_table.c.policy, challengers_table.c.content)
-            query = columns.where(challengers_table.c.gate == self.gate, challengers_table.c.name == name)
-            found = connection.execute(query).first()
-        if found is None:
+    def kept(self, name: str) -> bytes:
+        """Return a challenger that was stored with its freeze, unchecked."""
+        table = challengers_table.c
+        with self.database.reading() as connection:
+            query = sa.select(table.content).where(table.gate == self.gate, table.name == name)
+            content = connection.execute(query).scalar()
+        if content is None:
             raise StoreDamaged(f"gate '{self.gate}': the challenger of challenge '{name}' is not in the store; restore a backup")
-        return str(found[0]), bytes(found[1])
+        return bytes(content)
 
     def head_of_all(self) -> str:
         """Return the hash of the newest record in the store."""
         return self._hash(self._last())
 
     def _last(self) -> int:
-        with self.database.answering(), self.database.engine.connect() as connection:
+        with self.database.reading() as connection:
             query = sa.select(sa.func.max(journal_table.c.seq)).where(journal_table.c.gate == self.gate)
             return int(connection.execute(query).scalar() or 0)
 
@@ -150,9 +144,14 @@ class Journal:
             raise StoreDamaged(f"gate '{self.gate}': record {seq} is missing; restore a backup")
         return found.hash
 
+    def _rows(self, after: int, limit: int, *conditions: sa.ColumnElement[bool]) -> Sequence[Any]:
+        query = journal_table.select().where(journal_table.c.gate == self.gate, journal_table.c.seq > after, *conditions)
+        with self.database.reading() as connection:
+            return connection.execute(query.order_by(journal_table.c.seq).limit(limit)).mappings().all()
+
     def _one(self, condition: sa.ColumnElement[bool]) -> JournalRecord | None:
         try:
-            with self.database.answering(), self.database.engine.connect() as connection:
+            with self.database.reading() as connection:
                 query = journal_table.select().where(journal_table.c.gate == self.gate, condition)
                 row = connection.execute(query).mappings().first()
         except StoreUnavailable:
@@ -163,29 +162,14 @@ class Journal:
 
 def list_gates(database: Database) -> list[str]:
     """Return the names of the gates in a store."""
-    with database.answering(), database.engine.connect() as connection:
-        return list(
-            connection.execute(
-                sa.select(journal_table.c.gate).where(journal_table.c.seq == 1).order_by(journal_table.c.gate)
-            ).scalars()
-        )
+    return sorted(name for name, _ in list_openings(database))
 
 
 def list_openings(database: Database) -> list[tuple[str, dict[str, Any]]]:
     """Return the gates in a store in the order in which they were opened, each with what it was opened with."""
-    with database.answering(), database.engine.connect() as connection:
-        rows = connection.execute(
-            journal_table.select().where(journal_table.c.seq == 1).order_by(journal_table.c.at, journal_table.c.gate)
-        ).mappings()
-        return [(row["gate"], json.loads(row["body"])) for row in rows]
-
-
-def verify_chain(database: Database, gate: str) -> int:
-    """Return how many records a gate has; Damaged if one of them is missing or was altered."""
-    return sum(1 for _ in Journal(database, gate).read())
-
-
-_INSERT = journal_table.insert()
+    query = journal_table.select().where(journal_table.c.seq == 1).order_by(journal_table.c.at, journal_table.c.gate)
+    with database.reading() as connection:
+        return [(row["gate"], json.loads(row["body"])) for row in connection.execute(query).mappings()]
 
 
 def _chained(head: str, *fields: object) -> str:
