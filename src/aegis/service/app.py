@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -18,11 +16,13 @@ from starlette.types import ASGIApp
 from aegis.errors import AegisError
 from aegis.service.auth import AccessControl
 from aegis.service.episode_counter import EpisodeCounter
-from aegis.service.http_errors import NotWriter, ServiceError, StoreUnavailable
+from aegis.service.http_errors import NotWriter, ServiceError, StoreUnavailable, error_answer
 from aegis.service.live_gate import LiveGate
-from aegis.service.middleware import GuardMiddleware, RateLimit, ServiceMetrics, describe_validation_errors
+from aegis.service.metrics import ServiceMetrics
+from aegis.service.middleware import GuardMiddleware, RateLimit
 from aegis.service.routes import control, dashboard, monitoring
 from aegis.service.status import GateStatus
+from aegis.service.validation_errors import describe_validation_errors
 from aegis.version import __version__
 
 LARGEST = 1_000_000  # bytes of a body
@@ -120,17 +120,10 @@ def make_app(service: Service) -> ASGIApp:
 
 
 async def _service_error(_: Request, error: Exception) -> Response:
-    status = error.status if isinstance(error, ServiceError) else 500
-    return _json_answer(str(error), status, {"retry-after": "1"} if status == 503 else None)
+    return error_answer(str(error), error.status if isinstance(error, ServiceError) else 500)
 
 
 async def _invalid(_: Request, error: Exception) -> Response:
     """Answer what does not have the right form, without sending back what was in it."""
-    return _json_answer(
-        describe_validation_errors(error.errors(), error.body) if isinstance(error, RequestValidationError) else [], 422
-    )
-
-
-def _json_answer(detail: Any, status: int, headers: dict[str, str] | None = None) -> Response:
-    """Return an answer in plain ASCII: what was sent, and is named in it, may not be proper text."""
-    return Response(json.dumps({"detail": detail}), status, headers, "application/json")
+    described = describe_validation_errors(error.errors(), error.body) if isinstance(error, RequestValidationError) else []
+    return error_answer(described, 422)

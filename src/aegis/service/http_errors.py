@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
+from starlette.responses import Response
+
 from aegis.errors import AegisError
 
 
@@ -49,3 +54,9 @@ class NotWriter(StoreUnavailable):
 
 class StoreDamaged(ServiceError):
     """The store holds something that was not written there by a gate."""
+
+
+def error_answer(detail: Any, status: int) -> Response:
+    """Return an error as an answer in plain ASCII: what was sent, and is named in it, may not be proper text."""
+    headers = {"retry-after": "1"} if status in (429, 503) else None
+    return Response(json.dumps({"detail": detail}), status, headers, "application/json")
