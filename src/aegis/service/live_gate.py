@@ -43,7 +43,8 @@ from aegis.service.http_errors import Conflict, LateRequest, NotWriter, ServiceE
 from aegis.service.integrity import ChallengerKeeper, piece_digest
 from aegis.service.journal_entries import EntryFactory
 from aegis.service.live_state import CUT, EVENT, KEPT_KEY, KEYED, LATE, OPENED, WRITER, LiveState
-from aegis.service.schemas import Ask, Report, check_operator
+from aegis.service.request_checks import LegacyChecks, check_operator
+from aegis.service.schemas import Ask, Report
 from aegis.service.store.database import Database
 from aegis.service.store.journal import Journal, JournalEntry, JournalRecord, list_openings
 from aegis.service.store.lease import Lease
@@ -95,8 +96,15 @@ class LiveGate:
         self.journal = Journal(self.database, self.name)
         self.lease = Lease(self.database, self.name)
         self.keeper = ChallengerKeeper(self.journal, self.state, self.problem)
-        rates = uniform_rates(self.given)
-        self._entries = EntryFactory(self.problem, self.state, self.columns, self._policy, self._known, rates)
+        checks = LegacyChecks(uniform=not self.columns, rates=uniform_rates(self.given))
+        self._entries = EntryFactory(
+            problem=self.problem,
+            state=self.state,
+            columns=self.columns,
+            legacy_checks=checks,
+            policy=self._policy,
+            known=self._known,
+        )
 
     # ---- starting and stopping ---------------------------------------------------------------------------------------------
 

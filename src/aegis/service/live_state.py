@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from aegis.handover import (
     AGENT,
     BEFORE,
@@ -35,6 +37,7 @@ OPENED, WRITER, EPISODE, DECISION, OVERRULED, RESULTS, LATE, CLOSED, EVENT = (
 
 KEYED = "keyed"  # under which key an episode was opened; it changes nothing
 CUT = "cut"  # an episode that was closed took decisions that are not known here
+DECISIONS = TypeAdapter(LiveDecision)  # reads them from the bodies of records
 OnCounted = Callable[[LiveEpisode, UnitCounted], None]
 OnEvent = Callable[[Event, JournalRecord], None]
 
@@ -110,7 +113,8 @@ class LiveState:
         elif kind == RESULTS:
             for item in body["items"]:
                 tree = self.trees[item["episode"]]
-                tree.results[item["decision"]], tree.last = result_from_plain(item), record.at
+                result = DecisionResult(item["reward"], item["outcome"], item["guards"])
+                tree.results[item["decision"]], tree.last = result, record.at
         elif kind == CLOSED:
             self._closed(body, record.at)
         elif kind == CUT:
@@ -127,7 +131,7 @@ class LiveState:
             tree.number, tree.arm, tree.policies = int(body["number"]), body["arm"], body["policies"]
             self.numbers[tree.number] = tree.id
             self.started = tree.number
-        tree.decisions[body["id"]] = decision_from_plain(body)
+        tree.decisions[body["id"]] = DECISIONS.validate_python(body)
 
     def _overruled(self, body: Mapping[str, Any], at: str) -> None:
         self._decision(body, at)
@@ -208,30 +212,6 @@ class LiveState:
                 self.counted(tree, event)
         if self.told is not None:
             self.told(event, record)
-
-
-def decision_from_plain(body: Mapping[str, Any]) -> LiveDecision:
-    """Return a decision from plain data."""
-    available, incumbent = body["available"], body.get("incumbent")
-    return LiveDecision(
-        body["id"],
-        body["level"],
-        body["parent"],
-        body["context"],
-        None if available is None else tuple(available),
-        tuple(body["legacy"]),
-        tuple(body["chances"]),
-        int(body["action"]),
-        body["by"],
-        bool(body.get("overruled", False)),
-        bool(body.get("drawn", not body.get("mixed", False))),
-        None if incumbent is None else tuple(incumbent),
-    )
-
-
-def result_from_plain(body: Mapping[str, Any]) -> DecisionResult:
-    """Return a result from plain data."""
-    return DecisionResult(body["reward"], body["outcome"], body["guards"])
 
 
 KEPT_KEY = "kept"  # beside the event of a freeze, by challenge: digests of what was kept with it
