@@ -31,18 +31,16 @@ def live_problem(problem: Problem) -> Problem:
 
 
 def legacy_columns(problem: Problem) -> dict[str, tuple[str, ...]]:
-    """Return the columns that hold what the legacy would have done, by level."""
+    """Return by level the columns that hold the legacy's probabilities; none if the problem file says that it draws uniformly."""
+    if all(level.propensity is not None and level.propensity.policy == "uniform" for level in problem.levels):
+        return {}
     return {level.name: _columns("legacy", level) for level in problem.levels}
-
-
-def is_legacy_known(problem: Problem) -> bool:
-    """Say whether the problem file says what the legacy does in every state, so that it need not be sent."""
-    return all(level.propensity is not None and level.propensity.policy == "uniform" for level in problem.levels)
 
 
 def live_legacy(problem: Problem) -> Policy:
     """Return the legacy: as the problem file says, or as it is sent with each decision."""
-    return uniform_legacy(problem) if is_legacy_known(problem) else FullColumns(problem, legacy_columns(problem))
+    columns = legacy_columns(problem)
+    return FullColumns(problem, columns) if columns else uniform_legacy(problem)
 
 
 def sends_incumbent(level: Level) -> bool:

@@ -32,7 +32,7 @@ from aegis.handover import (
 )
 from aegis.logs import write_log
 from aegis.problem import Batch, Incumbent, Problem, concat, parse_problem, save_problem, write_yaml
-from aegis.service.gate_problem import is_legacy_known, legacy_columns
+from aegis.service.gate_problem import legacy_columns
 from aegis.service.integrity import ChallengerKeeper
 from aegis.service.live_episodes import LiveEpisode, episodes_to_batch
 from aegis.service.live_state import LiveState
@@ -98,7 +98,7 @@ def export_gate(database: Database, gate: str, folder: str | Path) -> dict[str, 
     told.end()
     if not told.trees:
         raise InputError(f"gate '{gate}' has counted no whole episode yet: there is nothing to export")
-    columns = {} if is_legacy_known(problem) else legacy_columns(problem)
+    columns = legacy_columns(problem)
     batch = _batch(problem, told, columns)
     with folder_lock(place):
         write_log(batch, problem, place / LOG)

@@ -38,7 +38,7 @@ from aegis.handover import (
     without_margins,
 )
 from aegis.problem import Policy, Problem, dump_problem
-from aegis.service.gate_problem import is_legacy_known, legacy_columns, live_legacy, live_problem, uniform_rates
+from aegis.service.gate_problem import legacy_columns, live_legacy, live_problem, uniform_rates
 from aegis.service.http_errors import Conflict, LateRequest, NotWriter, ServiceError, StoreDamaged, StoreUnavailable
 from aegis.service.integrity import ChallengerKeeper, piece_digest
 from aegis.service.journal_entries import EntryFactory
@@ -90,7 +90,7 @@ class LiveGate:
             raise SettingError(f"the name of a gate has up to 64 letters, digits, spaces and ._:-, found {self.name!r}")
         refuse_interval_actions(self.given)
         self.problem = live_problem(self.given)
-        self.columns = {} if is_legacy_known(self.problem) else legacy_columns(self.problem)
+        self.columns = legacy_columns(self.problem)
         self.legacy = live_legacy(self.problem)
         self.state = LiveState(self.problem, self.seed)
         self.journal = Journal(self.database, self.name)

@@ -39,12 +39,13 @@ from aegis.handover import (
 )
 from aegis.ope import Comparator
 from aegis.problem import Batch, Policy, Problem
-from aegis.service.gate_problem import is_legacy_known, legacy_columns, live_legacy
+from aegis.service.gate_problem import legacy_columns, live_legacy
 from aegis.service.live_episodes import LiveEpisode, episodes_to_batch
 from aegis.service.live_state import LiveState
 from aegis.service.store.database import Database
 from aegis.service.store.journal import Journal
 
+BROKEN = "broken"  # the arm of an episode that is not whole
 UnitEvidence = dict[str, dict[str, tuple[Logs, ...]]]  # by challenge and claim
 
 
@@ -74,18 +75,19 @@ class Trainer:
 
     def __post_init__(self) -> None:
         self._audit = StreamAudit(self.problem)
-        self.columns = {} if is_legacy_known(self.problem) else legacy_columns(self.problem)
+        self.columns = legacy_columns(self.problem)
         self.legacy = live_legacy(self.problem)
 
     def counted(self, tree: LiveEpisode, unit: UnitCounted) -> None:
         """Take up an episode that was counted. One that is not whole cannot be learned from, but keeps its place."""
         if len(self.arms) >= unit.episode:
-            return  # told twice
-        self.arms.append(tree.arm if tree.whole(self.problem) else "broken")
-        if tree.whole(self.problem):
+            return  # known already
+        whole = tree.whole(self.problem)
+        self.arms.append(tree.arm if whole else BROKEN)
+        if whole:
             self._unjoined.append(tree)
-        if tree.whole(self.problem) and tree.arm == AGENT:
-            self._unaudited.append(tree)
+            if tree.arm == AGENT:
+                self._unaudited.append(tree)
 
     def audit(self, state: GateState, tree: LiveEpisode | None, deciding: bool) -> tuple[bool, AuditResponse]:
         """Return whether all units are known here that are evidence in a state, and what their audit asks for.
@@ -133,25 +135,22 @@ class Trainer:
         deployed: kept challengers in control, by level.
         """
         policies = {level: unpack_policy(piece, self.problem) for level, piece in deployed.items()}
-        acting = acting_policy(self.problem, self.legacy, policies)
         if self._unjoined:
             self.batches = join_batches([*self.batches, episodes_to_batch(self.problem, self._unjoined, self.columns)])
             self._unjoined.clear()
         # Episodes that are not whole have no rows: places are counted among those that have.
-        whole = [arm for arm in self.arms if arm != "broken"]
-        start = sum(arm != "broken" for arm in self.arms[: state.start])
         history = History(
             problem=self.problem,
             legacy=self.legacy,
-            acting=acting,
+            acting=acting_policy(self.problem, self.legacy, policies),
             batches=self.batches,
-            arms=tuple(whole),
-            start=start,
+            arms=tuple(arm for arm in self.arms if arm != BROKEN),
+            start=sum(arm != BROKEN for arm in self.arms[: state.start]),
             everywhere=not self.columns,
             comparator=Comparator.of(self.problem),
         )
-        made = freeze_challengers(self.host, history, state, changed, self.seed)
-        return [(item.proposed, item.digest, pack_challenger(item)) for item in made]
+        challengers = freeze_challengers(self.host, history, state, changed, self.seed)
+        return [(item.proposed, item.digest, pack_challenger(item)) for item in challengers]
 
     def _challenger(self, name: str, state: GateState, kept: Mapping[str, bytes]) -> Challenger:
         if name not in self._challengers:
@@ -182,7 +181,6 @@ class TrainerProcess:
     _process: Any = field(default=None, init=False)
     _pipe: Connection | None = field(default=None, init=False)
     _calling: threading.Lock = field(default_factory=threading.Lock, init=False)
-    seen: int = field(default=0, init=False)  # the newest record that the workshop has taken up
 
     def call(self, method: str, *arguments: Any) -> Any:
         """Return what a method of the workshop returns; AegisError if it raised one, WorkerGone if the process ended."""
@@ -221,7 +219,7 @@ class TrainerProcess:
         self._process = process
         there.close()
         try:
-            self.seen = here.recv()
+            here.recv()
         except EOFError as error:
             self.stop()
             raise TrainerGone("the process that learns and judges did not start") from error
@@ -233,15 +231,15 @@ def _work(pipe: Connection, order: TrainerSetup) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started it says when to stop
     limit_blas_threads()
     exit_with_parent()
-    workshop, seen = _resume_trainer(order)
-    pipe.send(seen)
+    trainer = _resume_trainer(order)
+    pipe.send("ready")
     while True:
         try:
             method, arguments = pipe.recv()
         except (EOFError, OSError):
             return
         try:
-            answer = True, getattr(workshop, method)(*arguments)
+            answer = True, getattr(trainer, method)(*arguments)
         except AegisError as error:
             answer = False, error
         except Exception as error:  # whatever a user's own host raises
@@ -249,16 +247,11 @@ def _work(pipe: Connection, order: TrainerSetup) -> None:
         pipe.send(answer)
 
 
-def _resume_trainer(order: TrainerSetup) -> tuple[Trainer, int]:
-    """Return the workshop with everything that has been counted so far, and the newest record it knows."""
-    workshop = Trainer(order.problem, order.host, order.seed)
-    database = Database.at(order.store)
-    state = LiveState(order.problem, counted=workshop.counted)
-    seen = 0
-    try:
+def _resume_trainer(order: TrainerSetup) -> Trainer:
+    """Return the trainer with everything that has been counted so far."""
+    trainer = Trainer(order.problem, order.host, order.seed)
+    state = LiveState(order.problem, counted=trainer.counted)
+    with contextlib.closing(Database.at(order.store)) as database:
         for record in Journal(database, order.gate).read():
             state.apply(record)
-            seen = record.seq
-    finally:
-        database.close()
-    return workshop, seen
+    return trainer
