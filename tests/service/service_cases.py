@@ -138,7 +138,7 @@ class Here:
 def counting_here(live: LiveGate, host: str = "greedy", **more: Any) -> EpisodeCounter:
     """Return who counts, without a process or a thread: call `once` until it says that nothing is left."""
     workshop = Trainer(live.problem, HOSTS[host](), live.seed)
-    state = LiveState(live.problem, counted=workshop.counted)
+    state = LiveState(live.problem, on_counted=workshop.counted)
     for record in records(live):
         state.apply(record)
     return EpisodeCounter(live, Here(workshop), **more)  # type: ignore[arg-type]

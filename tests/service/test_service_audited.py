@@ -94,7 +94,7 @@ def serve(store: Path, later: float = 0.0, again: bool = False, name: str = "vis
 def _workshop(live: LiveGate) -> Trainer:
     """Return a workshop that has taken up the journal, as that of a process that was started again."""
     found = Trainer(live.problem, HOSTS["greedy"](), 3)
-    state = LiveState(live.problem, counted=found.counted)
+    state = LiveState(live.problem, on_counted=found.counted)
     for record in live.journal.read():
         state.apply(record)
     return found

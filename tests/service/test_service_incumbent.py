@@ -386,7 +386,7 @@ def test_the_export_certifies_to_the_numbers_of_the_gate(file_database: Database
     problem = plant.problem if form == "rule" else base_form(plant.problem)
     with started(file_database, problem, mode="live", **QUICK) as live:
         reading, counting, number = GateStatus(live), counting_here(live), 0
-        live.state.told = reading._told
+        live.state.on_event = reading._follow
         while not live.state.opened.deployed:
             run_plant(plant, live, number, 1, counting)
             number += 1

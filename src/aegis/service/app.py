@@ -33,7 +33,7 @@ log = logging.getLogger("aegis.service")
 
 @dataclass(slots=True)
 class Service:
-    """A live gate with what serves it. standby: wait until whoever is the writer lets go."""
+    """A live gate and the parts that serve it. standby: wait until the present writer lets go."""
 
     live: LiveGate
     counting: EpisodeCounter
@@ -42,7 +42,7 @@ class Service:
     hosts: Sequence[str] = ()
     reading: GateStatus = field(init=False)
     metrics: ServiceMetrics = field(default_factory=ServiceMetrics, init=False)
-    ending: Callable[[], bool] = field(default=lambda: False, init=False)  # whether whoever runs the service wants it to end
+    ending: Callable[[], bool] = field(default=lambda: False, init=False)  # whether the web server is about to end
     _begun: bool = field(default=False, init=False)
     _stopping: threading.Event = field(default_factory=threading.Event, init=False)
 
@@ -50,7 +50,7 @@ class Service:
         self.reading = GateStatus(self.live)
 
     def start(self) -> None:
-        """Become the writer now, or in the background if somebody else still is it. Started twice it is started once."""
+        """Become the writer now, or in the background once the present one lets go. A second call does nothing."""
         if self._begun:
             return
         self._begun = True
@@ -75,16 +75,16 @@ class Service:
         log.info("writer of gate '%s' in %s", self.live.name, self.live.database.shown)
 
     def _wait(self) -> None:
-        said = ""
+        logged = ""
         while not self._stopping.wait(TRY):
             try:
                 self._take_over()
                 return
             except StoreUnavailable:
-                continue  # somebody else is still the writer, or the store is away
+                continue  # another process is still the writer, or the store is away
             except AegisError as error:
-                if str(error) != said:
-                    said = str(error)
+                if str(error) != logged:
+                    logged = str(error)
                     log.error("cannot take over gate '%s': %s", self.live.name, error)
 
 
@@ -102,7 +102,7 @@ def make_app(service: Service) -> ASGIApp:
     app = FastAPI(
         title="AEGIS live gate",
         version=__version__,
-        description="Asks for decisions, reports what came of them, reads who controls what and why. See docs/serve.md.",
+        description="Asks for decisions, reports their results, reads who controls what and why. See docs/serve.md.",
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,

@@ -17,25 +17,25 @@ class ServiceError(AegisError):
 
 
 class WrongRequest(ServiceError):
-    """What was sent does not fit the problem."""
+    """A request does not fit the problem."""
 
     status = 422
 
 
 class NotFound(ServiceError):
-    """An episode or a decision that is not there."""
+    """There is no such episode or decision."""
 
     status = 404
 
 
 class Conflict(ServiceError):
-    """It contradicts what was written before: another request under one key, another reward, a closed episode."""
+    """A request contradicts the journal: another request under one key, another reward, a closed episode."""
 
     status = 409
 
 
 class LateRequest(Conflict):
-    """Something about an episode that is closed or counted: a decision, or that not all of them were told."""
+    """A request about an episode that is closed or counted: a decision, or that not all of them are known."""
 
     def __init__(self, why: str, episode: str) -> None:
         super().__init__(why)
@@ -43,7 +43,7 @@ class LateRequest(Conflict):
 
 
 class StoreUnavailable(ServiceError):
-    """The store does not answer, or somebody else writes to it: nothing was acknowledged, try again."""
+    """The store does not answer, or another process writes to it: nothing was acknowledged, try again."""
 
     status = 503
 
@@ -53,7 +53,7 @@ class NotWriter(StoreUnavailable):
 
 
 class StoreDamaged(ServiceError):
-    """The store holds something that was not written there by a gate."""
+    """The store holds something that no gate has written."""
 
 
 def error_answer(detail: Any, status: int) -> Response:

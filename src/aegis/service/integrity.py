@@ -43,7 +43,7 @@ def check_stored_policy(gate: str, challenge: str, seal: ChallengerSeal | None, 
 
 @dataclass(slots=True)
 class ChallengerKeeper:
-    """Finds stored challengers of a gate by the names of their challenges; StoreDamaged if one is gone or was altered."""
+    """Loads stored challengers of a gate by the names of their challenges; StoreDamaged if one is gone or was altered."""
 
     journal: Journal
     state: LiveState

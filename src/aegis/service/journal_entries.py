@@ -12,7 +12,7 @@ from aegis.policies import StatedIncumbent, path_full
 from aegis.problem import Batch, Level, LevelTable, Policy, Problem
 from aegis.rng import stream
 from aegis.service.http_errors import Conflict, LateRequest, NotFound, ServiceError, WrongRequest
-from aegis.service.live_episodes import DecisionResult, LiveDecision, LiveEpisode, legacy_extra_columns
+from aegis.service.live_episodes import DecisionResult, LiveDecision, LiveEpisode, legacy_extra_columns, rewarded_level
 from aegis.service.live_state import CLOSED, DECISION, EPISODE, LATE, OVERRULED, RESULTS, LiveState
 from aegis.service.request_checks import (
     LegacyChecks,
@@ -28,41 +28,40 @@ from aegis.service.store.journal import JournalEntry
 
 
 def decision_probabilities(
-    problem: Problem, policy: Policy, path: Sequence[LiveDecision], asked: LiveDecision, columns: Mapping[str, Sequence[str]]
+    problem: Problem, policy: Policy, path: Sequence[LiveDecision], item: LiveDecision, columns: Mapping[str, Sequence[str]]
 ) -> tuple[float, ...]:
     """Return a policy's probabilities at a decision below `path`. columns: in which the policy finds the legacy's."""
-    found = path_full(policy, asked.level, _known_batch(problem, path, asked, columns))[0]
-    return tuple(found.tolist())
+    return tuple(path_full(policy, item.level, _known_batch(problem, path, item, columns))[0].tolist())
 
 
 def draw_action(chances: Sequence[float], seed: int, number: int, place: int) -> int:
     """Return the action drawn at the `place`-th decision of an episode: the same again if the same is asked again."""
     edges = np.cumsum(chances)
     point = stream(seed, "live decision", number, place).random() * edges[-1]
-    found = int(np.searchsorted(edges, point, side="right"))
-    return min(found, int(np.flatnonzero(np.asarray(chances) > 0)[-1]))
+    action = int(np.searchsorted(edges, point, side="right"))
+    return min(action, int(np.flatnonzero(np.asarray(chances) > 0)[-1]))
 
 
 def _known_batch(
-    problem: Problem, path: Sequence[LiveDecision], asked: LiveDecision, columns: Mapping[str, Sequence[str]]
+    problem: Problem, path: Sequence[LiveDecision], item: LiveDecision, columns: Mapping[str, Sequence[str]]
 ) -> Batch:
     """Return what is known when a decision is taken, as a batch of one path."""
     levels: dict[str, LevelTable] = {}
-    decisions = [*path, asked]
+    decisions = [*path, item]
     for place, spec in enumerate(problem.levels):
         if place >= len(decisions):
             levels[spec.name] = LevelTable.undecided([0], {})  # nothing is known below; columns have a row per innermost one
             continue
-        item = decisions[place]
+        decision = decisions[place]
         kinds = {variable.name: np.int32 if variable.kind == "categorical" else np.float64 for variable in spec.context}
-        context: dict[str, Any] = {name: np.array([item.context[name]], dtype=kind) for name, kind in kinds.items()}
-        available = None if item.available is None else np.array([item.available])
+        context: dict[str, Any] = {name: np.array([decision.context[name]], dtype=kind) for name, kind in kinds.items()}
+        available = None if decision.available is None else np.array([decision.available])
         table = LevelTable.undecided([0], context, available)
-        if item.incumbent is not None:
-            table = replace(table, incumbent=np.array([item.incumbent]))
-        if item is not asked:
-            full = np.array([item.chances])
-            table = table.decided([item.action], full[:, item.action], full)
+        if decision.incumbent is not None:
+            table = replace(table, incumbent=np.array([decision.incumbent]))
+        if decision is not item:
+            full = np.array([decision.chances])
+            table = table.decided([decision.action], full[:, decision.action], full)
         levels[spec.name] = table
     return Batch(np.array(["now"]), levels, extra=legacy_extra_columns([decisions], columns))
 
@@ -238,16 +237,15 @@ class EntryFactory:
 
     def _target(self, item: Report) -> tuple[LiveEpisode | None, str]:
         """Return the episode of a result and the decision it belongs to; no episode if that has been counted already."""
-        tree, per, target = self.state.trees.get(item.episode), self.problem.reward.per, item.decision or ""
+        tree, level, target = self.state.trees.get(item.episode), rewarded_level(self.problem), item.decision or ""
         if tree is None:
             if not self.known(item.episode):
                 raise NotFound(f"there is no episode '{item.episode}'")
             return None, target
-        if per == "episode":
+        if level is None:
             if target:
                 raise WrongRequest("decision: in this problem a reward belongs to the whole episode; leave it out")
             return tree, ""
-        level = self.problem.innermost.name if per == "decision" else per
         if target not in tree.decisions:
             raise NotFound(f"episode '{item.episode}' has no decision '{target}'")
         if tree.decisions[target].level != level:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import takewhile
 from typing import Any
 
 from pydantic import TypeAdapter
@@ -12,6 +13,7 @@ from pydantic import TypeAdapter
 from aegis.handover import (
     AGENT,
     BEFORE,
+    MIXED,
     Event,
     Flipped,
     Frozen,
@@ -44,8 +46,7 @@ OnEvent = Callable[[Event, JournalRecord], None]
 
 @dataclass(frozen=True, slots=True)
 class CountingDelay:
-    """The episode that counting waits for. since: when it was opened. missing: rewards that have not come. behind: settled
-    episodes that cannot be counted before it."""
+    """The episode that counting waits for. missing: rewards that have not come. behind: settled episodes that wait for it."""
 
     episode: str
     since: str
@@ -68,11 +69,12 @@ class ChallengerSeal:
 
 @dataclass(slots=True)
 class LiveState:
-    """The state. gate: None before the gate was opened. trees: episodes that are not counted yet, by id; numbers: their ids by
-    number. started: how many episodes have a number. changed: flips of each level since the legacy had it last. sealed:
-    what the journal says of kept challengers, by challenge. silent: episodes counted since the last reward, or since the gate
-    was resumed. writer: who wrote last. counted, told: called with every episode that is counted, and with every event of the
-    gate."""
+    """The state. gate: None before the gate was opened. trees: episodes that are not counted yet, by id.
+
+    numbers: their ids by number. started: how many episodes have a number. changed: flips of each level since the legacy had it
+    last. sealed: seals of stored challengers, by challenge. silent: episodes counted since the last reward, or since the gate was
+    resumed. writer: the last one. on_counted, on_event: called with every episode that is counted, and with every event.
+    """
 
     problem: Problem
     seed: int = 0
@@ -84,12 +86,12 @@ class LiveState:
     sealed: dict[str, ChallengerSeal] = field(default_factory=dict)
     silent: int = 0
     writer: str | None = None
-    counted: OnCounted | None = None
-    told: OnEvent | None = None
+    on_counted: OnCounted | None = None
+    on_event: OnEvent | None = None
 
     @property
     def opened(self) -> GateState:
-        """Return the gate; Damaged before it was opened."""
+        """Return the gate; StoreDamaged before it was opened."""
         if self.gate is None:
             raise StoreDamaged("the journal of a gate begins with 'opened'")
         return self.gate
@@ -106,10 +108,8 @@ class LiveState:
             self.writer = str(body["writer"])
         elif kind == EPISODE:
             self.trees[body["id"]] = LiveEpisode(body["id"], record.at, body.get("time"), last=record.at)
-        elif kind == DECISION:
+        elif kind in (DECISION, OVERRULED):
             self._decision(body, record.at)
-        elif kind == OVERRULED:
-            self._overruled(body, record.at)
         elif kind == RESULTS:
             for item in body["items"]:
                 tree = self.trees[item["episode"]]
@@ -118,7 +118,7 @@ class LiveState:
         elif kind == CLOSED:
             self._closed(body, record.at)
         elif kind == CUT:
-            self._cut(self.trees[body["episode"]])
+            self.trees[body["episode"]].cut_off()
         elif kind == EVENT:
             self._event(event_from_plain(body["event"]), record)
 
@@ -132,24 +132,18 @@ class LiveState:
             self.numbers[tree.number] = tree.id
             self.started = tree.number
         tree.decisions[body["id"]] = DECISIONS.validate_python(body)
-
-    def _overruled(self, body: Mapping[str, Any], at: str) -> None:
-        self._decision(body, at)
-        if body["mixed"]:
-            self.trees[body["episode"]].arm = "mixed"
+        if body.get("mixed"):
+            tree.arm = MIXED
 
     def _closed(self, body: Mapping[str, Any], at: str) -> None:
         tree = self.trees[body["episode"]]
         tree.closed, tree.last = True, at
         if body.get("incomplete"):
-            self._cut(tree)
+            tree.cut_off()
         for name in body["missing"]:
             tree.results.setdefault(name, DecisionResult(None))
         if tree.number is None:
             del self.trees[tree.id]  # nothing was decided in it
-
-    def _cut(self, tree: LiveEpisode) -> None:
-        tree.cut, tree.arm = True, "mixed"
 
     def starting(self) -> tuple[int, str, dict[str, str]]:
         """Return number, arm and policies in control of an episode that takes its first decision now."""
@@ -164,15 +158,10 @@ class LiveState:
 
     def settled(self, most: int) -> list[LiveEpisode]:
         """Return the next episodes to be counted, in the order in which they started: up to the first that is still going on."""
-        found: list[LiveEpisode] = []
-        number = self.opened.episode
-        while len(found) < most:
-            number += 1
-            tree = self.trees.get(self.numbers.get(number, ""))
-            if tree is None or not tree.settled(self.problem):
-                break
-            found.append(tree)
-        return found
+        first = self.opened.episode + 1
+        numbers = takewhile(lambda number: number in self.numbers, range(first, first + most))
+        trees = (self.trees[self.numbers[number]] for number in numbers)
+        return list(takewhile(lambda tree: tree.settled(self.problem), trees))
 
     def waiting(self) -> int:
         """Return how many episodes are settled and not counted yet."""
@@ -190,7 +179,7 @@ class LiveState:
         for tree in self.trees.values():
             if level in tree.policies:
                 tree.policies = {name: held for name, held in tree.policies.items() if name != level}
-                tree.arm = "mixed"
+                tree.arm = MIXED
 
     # ---- the gate ----------------------------------------------------------------------------------------------------------
 
@@ -208,13 +197,13 @@ class LiveState:
         if isinstance(event, UnitCounted):
             self.silent = 0 if event.reward is not None else self.silent + 1
             tree = self.trees.pop(self.numbers.pop(event.episode))
-            if self.counted is not None:
-                self.counted(tree, event)
-        if self.told is not None:
-            self.told(event, record)
+            if self.on_counted is not None:
+                self.on_counted(tree, event)
+        if self.on_event is not None:
+            self.on_event(event, record)
 
 
-KEPT_KEY = "kept"  # beside the event of a freeze, by challenge: digests of what was kept with it
+KEPT_KEY = "kept"  # beside the event of a freeze: digests of the stored challengers, by challenge
 
 
 def seals_of_freeze(event: Frozen, body: Mapping[str, Any]) -> dict[str, ChallengerSeal]:

@@ -84,10 +84,10 @@ class GuardMiddleware:
                 message["headers"] = [*message.get("headers", []), *HEADERS, (b"cache-control", b"no-store")]
             await send(message)
 
-        refused = self._refused(scope)
+        refusal = self._refusal(scope)
         try:
-            if refused is not None:
-                await refused(scope, receive, sending)
+            if refusal is not None:
+                await refusal(scope, receive, sending)
             else:
                 await self.app(scope, _limited(receive, self.largest), sending)
         except TooLarge as error:
@@ -95,7 +95,7 @@ class GuardMiddleware:
         finally:
             self._note(scope, answered["status"], time.perf_counter() - started)
 
-    def _refused(self, scope: Scope) -> Response | None:
+    def _refusal(self, scope: Scope) -> Response | None:
         request = Request(scope)
         host = _host(request.headers.get("host", ""))
         if self.hosts and host not in [name.lower() for name in self.hosts]:
@@ -105,7 +105,7 @@ class GuardMiddleware:
         length = request.headers.get("content-length", "0")
         if not (length.isascii() and length.isdigit()) or int(length) > self.largest:
             return error_answer(f"a body has at most {self.largest} bytes", 413)
-        # By address until a token has been verified: whoever makes tokens up has no more than anybody else.
+        # By address until a token has been verified: invented tokens share the rate of their address.
         token = self.verified(request.headers.get("authorization", ""))
         caller = f"token {token}" if token is not None else f"address {request.client.host if request.client else ''}"
         if not self.rates.allow(caller):
@@ -125,23 +125,23 @@ class GuardMiddleware:
 
 def _limited(receive: Receive, largest: int) -> Receive:
     """Return a receiver that stops bodies which are sent in pieces, too."""
-    seen = 0
+    size = 0
 
     async def receiving() -> Message:
-        nonlocal seen
+        nonlocal size
         message = await receive()
         if message["type"] == "http.request":
-            seen += len(message.get("body", b""))
-            if seen > largest:
+            size += len(message.get("body", b""))
+            if size > largest:
                 raise TooLarge(413, f"a body has at most {largest} bytes")
         return message
 
     return receiving
 
 
-def _host(given: str) -> str:
+def _host(header: str) -> str:
     """Return the name of a host without its port, in small letters; what cannot be a name stays as it is."""
     try:
-        return urlsplit(f"//{given}").hostname or ""
+        return urlsplit(f"//{header}").hostname or ""
     except ValueError:
-        return given
+        return header

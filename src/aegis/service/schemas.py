@@ -69,7 +69,7 @@ class Overrule(Body):
 
 
 class Report(Body):
-    """What came of a decision."""
+    """The result of a decision."""
 
     episode: Name
     decision: Name | None = Field(None, description="Left out where rewards belong to whole episodes.")
@@ -89,11 +89,11 @@ class Close(Body):
     """Closes an episode."""
 
     abandoned: bool = Field(False, description="Rewards that have not come are missing for good.")
-    incomplete: bool = Field(False, description="Some of its decisions could not be told: it is no evidence of anything.")
+    incomplete: bool = Field(False, description="Some of its decisions are not known: it is no evidence of anything.")
 
 
 class Say(Body):
-    """What an operator says."""
+    """An action of an operator."""
 
     action: Annotated[str, Field(max_length=16)] = Field(description="What to do.", json_schema_extra={"enum": list(ACTIONS)})
     why: Annotated[str, Field(max_length=1000)] = Field(
@@ -143,7 +143,7 @@ class Closed(BaseModel):
 
 
 class Done(BaseModel):
-    """What an operator said was done. instead: what came in its place, if the audit of the stream did not let it happen."""
+    """An operator's action was done. instead: what was done if the audit of the stream did not let it happen."""
 
     done: str
     at: str

@@ -51,7 +51,7 @@ UnitEvidence = dict[str, dict[str, tuple[Logs, ...]]]  # by challenge and claim
 
 @dataclass(slots=True)
 class EpisodeJudgement:
-    """What an episode says: its scaled mean reward, None if it is missing, and its evidence for every challenge asked about."""
+    """The scaled mean reward of an episode, None if it is missing, and its evidence for every challenge that counts it."""
 
     reward: float | None
     evidence: UnitEvidence
@@ -59,7 +59,7 @@ class EpisodeJudgement:
 
 @dataclass(slots=True)
 class Trainer:
-    """Holds what has been counted, and the challengers that are being tested. `fetch` gets a kept challenger by name."""
+    """Holds the counted episodes and the challengers that are being tested."""
 
     problem: Problem
     host: Host
@@ -107,18 +107,21 @@ class Trainer:
         latest = None if tree is None else episodes_to_batch(self.problem, [tree], self.columns)
         return True, self._audit.asked(latest, 0, deciding, state.put_off)
 
-    def judge(self, trees: Sequence[LiveEpisode], state: GateState, kept: Mapping[str, bytes]) -> list[EpisodeJudgement]:
-        """Return what whole episodes say, in their order, about the challenges of `state` that count the last of them."""
+    def judge(self, trees: Sequence[LiveEpisode], state: GateState, pieces: Mapping[str, bytes]) -> list[EpisodeJudgement]:
+        """Return what whole episodes contribute, in their order, to the challenges of `state` that count the last of them.
+
+        pieces: stored challengers that are not known here (`unknown`), by challenge.
+        """
         batch = episodes_to_batch(self.problem, trees, self.columns)
         rewards = scaled_episode_rewards(self.problem, batch)
         last = max(tree.number or 0 for tree in trees)
         known: dict[tuple[str, bool], Batch] = {}
-        found = {item.name: self._challenger(item.name, state, kept).evidence(batch, known) for item in state.counting(last)}
-        self._challengers = {name: item for name, item in self._challengers.items() if name in found}
+        evidence = {item.name: self._challenger(item.name, state, pieces).evidence(batch, known) for item in state.counting(last)}
+        self._challengers = {name: item for name, item in self._challengers.items() if name in evidence}
         return [
             EpisodeJudgement(
                 None if math.isnan(rewards[place]) else float(rewards[place]),
-                {name: units[place] for name, units in found.items()},
+                {name: units[place] for name, units in evidence.items()},
             )
             for place in range(len(trees))
         ]
@@ -130,7 +133,7 @@ class Trainer:
     def freeze(
         self, state: GateState, changed: Mapping[str, int], deployed: Mapping[str, bytes]
     ) -> list[tuple[ProposedChallenge, str, bytes]]:
-        """Return new challengers: what the gate is told, the digest of the policy, and the challenger as one piece.
+        """Return new challengers: the proposal for the gate, the digest of the policy, and the challenger as one piece.
 
         deployed: kept challengers in control, by level.
         """
@@ -152,9 +155,9 @@ class Trainer:
         challengers = freeze_challengers(self.host, history, state, changed, self.seed)
         return [(item.proposed, item.digest, pack_challenger(item)) for item in challengers]
 
-    def _challenger(self, name: str, state: GateState, kept: Mapping[str, bytes]) -> Challenger:
+    def _challenger(self, name: str, state: GateState, pieces: Mapping[str, bytes]) -> Challenger:
         if name not in self._challengers:
-            self._challengers[name] = unpack_challenger(kept[name], self.problem, state.challenge(name))
+            self._challengers[name] = unpack_challenger(pieces[name], self.problem, state.challenge(name))
         return self._challengers[name]
 
 
@@ -164,7 +167,7 @@ class TrainerGone(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TrainerSetup:
-    """What a worker needs to take up its work: where the journal is, and who proposes challengers."""
+    """What a trainer needs to resume its work: where the journal is, and which host proposes challengers."""
 
     store: str
     gate: str
@@ -175,7 +178,7 @@ class TrainerSetup:
 
 @dataclass(slots=True)
 class TrainerProcess:
-    """Calls methods of a `Workshop` in another process, which is started when it is needed. Callers take turns."""
+    """Calls methods of a `Trainer` in another process, which is started when it is needed. Callers take turns."""
 
     order: TrainerSetup
     _process: Any = field(default=None, init=False)
@@ -183,7 +186,7 @@ class TrainerProcess:
     _calling: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def call(self, method: str, *arguments: Any) -> Any:
-        """Return what a method of the workshop returns; AegisError if it raised one, WorkerGone if the process ended."""
+        """Return what a method of the trainer returns; AegisError if it raised one, TrainerGone if the process ended."""
         with self._calling:
             pipe = self._ready()
             try:
@@ -214,7 +217,7 @@ class TrainerProcess:
         self.stop()
         context = multiprocessing.get_context("spawn")
         here, there = context.Pipe()
-        process = context.Process(target=_work, args=(there, self.order), name="aegis-workshop", daemon=True)
+        process = context.Process(target=_work, args=(there, self.order), name="aegis-trainer", daemon=True)
         process.start()
         self._process = process
         there.close()
@@ -228,7 +231,7 @@ class TrainerProcess:
 
 
 def _work(pipe: Connection, order: TrainerSetup) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started it says when to stop
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process says when to stop
     limit_blas_threads()
     exit_with_parent()
     trainer = _resume_trainer(order)
@@ -242,7 +245,7 @@ def _work(pipe: Connection, order: TrainerSetup) -> None:
             answer = True, getattr(trainer, method)(*arguments)
         except AegisError as error:
             answer = False, error
-        except Exception as error:  # whatever a user's own host raises
+        except Exception as error:  # any that a user's own host raises
             answer = False, AegisError(f"{type(error).__name__}: {error}")
         pipe.send(answer)
 
@@ -250,7 +253,7 @@ def _work(pipe: Connection, order: TrainerSetup) -> None:
 def _resume_trainer(order: TrainerSetup) -> Trainer:
     """Return the trainer with everything that has been counted so far."""
     trainer = Trainer(order.problem, order.host, order.seed)
-    state = LiveState(order.problem, counted=trainer.counted)
+    state = LiveState(order.problem, on_counted=trainer.counted)
     with contextlib.closing(Database.at(order.store)) as database:
         for record in Journal(database, order.gate).read():
             state.apply(record)

@@ -99,7 +99,7 @@ def events(
 
 @router.get("/health", responses={503: {"description": "Not the writer, or nothing is counted."}})
 def health(request: Request) -> JSONResponse:
-    """Say whether the gate answers; open to everybody, for load balancers."""
+    """Say whether the gate answers; open to all, for load balancers."""
     service = service_of(request)
     health = {"writer": service.live.started, "counting": service.counting.failure}
     return JSONResponse(health, 200 if service.live.started else 503)
@@ -122,7 +122,7 @@ def stream(request: Request, _: Reader) -> StreamingResponse:
 
 async def _changes(request: Request) -> AsyncIterator[str]:
     service, seen, quiet = service_of(request), -1, 0.0
-    # In a thread: the store may be asked about the token, and everybody else would wait for it.
+    # In a thread: the store may be asked about the token, and all other requests would wait for it.
     while not service.ending() and await asyncio.to_thread(_may_read, request) and not await request.is_disconnected():
         last = service.live.journal.last
         if last != seen and service.live.state.gate is not None:
@@ -137,7 +137,7 @@ async def _changes(request: Request) -> AsyncIterator[str]:
 
 
 def _may_read(request: Request) -> bool:
-    """Say whether whoever listens still may: a token may be revoked meanwhile. If the store is away, the next request is told."""
+    """Say whether the listener may still read: a token may be revoked. If the store is away, the next request gets an error."""
     try:
         request.app.state.access.caller(request, "read")
     except (HTTPException, StoreUnavailable):

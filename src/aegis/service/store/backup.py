@@ -45,7 +45,7 @@ def restore_backup(database: Database, path: str | Path) -> int:
     """Fill an empty store from a backup, and return how many rows that is: all of it, if its chains are whole and its challengers
     are those that were frozen, or nothing.
 
-    Raises InputError if the file is not a backup, Damaged if something in it was altered or is missing.
+    Raises InputError if the file is not a backup, StoreDamaged if something in it was altered or is missing.
     """
     database.upgrade()
     with database.reading() as connection:
@@ -84,19 +84,19 @@ def _rows(path: str | Path, version: str) -> Iterator[tuple[str, dict[str, Any]]
                     f"{path} was made with the schema {head['aegis store']}, this release writes {version}: restore it with the "
                     "release that made it, then run 'aegis store upgrade'"
                 )
-            count, said = 0, None
+            count, stated = 0, None
             for line in file:
-                found = json.loads(line)
-                if isinstance(found, dict):
-                    said = found["rows"]
+                entry = json.loads(line)
+                if isinstance(entry, dict):
+                    stated = entry["rows"]
                     continue
-                name, row = found
+                name, row = entry
                 count += 1
                 if set(row) != set(BACKUP_TABLES[name].c.keys()):
                     raise ValueError(f"a row of '{name}' has other columns than this release")
                 yield name, {key: _value(value) for key, value in row.items()}
-            if said != count:
-                raise ValueError(f"it has {count} rows, and says that there are {said}")
+            if stated != count:
+                raise ValueError(f"it has {count} rows, and says that there are {stated}")
     except (OSError, EOFError, ValueError, TypeError, KeyError, zlib.error) as error:
         raise InputError(f"cannot read the backup {path}: {error}") from error
 

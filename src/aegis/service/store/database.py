@@ -107,7 +107,7 @@ class Database:
 
     @contextlib.contextmanager
     def answering(self) -> Iterator[None]:
-        """Turn what a database says when it is gone into StoreUnavailable."""
+        """Turn errors of a database that is gone into StoreUnavailable."""
         try:
             yield
         except sa.exc.IntegrityError:
@@ -146,9 +146,9 @@ class Database:
 
     def check(self) -> None:
         """Raise SettingError unless the schema is that of this release."""
-        found, expected = self.version(), self.newest()
-        if found != expected:
-            what = "holds no gate yet" if found is None else f"has the schema {found}, this release needs {expected}"
+        version, expected = self.version(), self.newest()
+        if version != expected:
+            what = "holds no gate yet" if version is None else f"has the schema {version}, this release needs {expected}"
             raise SettingError(f"the store {self.shown} {what}: run 'aegis store upgrade --store ...' (after a backup)")
 
     def close(self) -> None:
@@ -187,7 +187,7 @@ def _engine(url: URL) -> Engine:
 
 def _careful(connection: Any, _: Any) -> None:
     """Readers do not wait for the writer, and what was committed survives a power cut."""
-    connection.isolation_level = None  # transactions begin when they are told to, see below
+    connection.isolation_level = None  # transactions begin explicitly, see below
     cursor = connection.cursor()
     cursor.execute("PRAGMA journal_mode=WAL")
     cursor.execute("PRAGMA synchronous=FULL")

@@ -25,7 +25,7 @@ PAGE = 2000  # records that are read at a time
 
 @dataclass(frozen=True, slots=True)
 class JournalEntry:
-    """Something to be written. episode: the number it belongs to, if any. key, request: of whoever asked for it."""
+    """Something to be written. episode: the number it belongs to, if any. key, request: of the request behind it."""
 
     kind: str
     body: Mapping[str, Any]
@@ -82,7 +82,7 @@ class Journal:
                     connection.execute(challengers_table.insert(), values)
         except IntegrityError as error:
             if self.last == self._last():
-                self.doubtful = False  # it was refused, and nobody else has written
+                self.doubtful = False  # it was refused, and no other process has written
                 raise Conflict("this key was used before") from error
             raise StoreUnavailable(f"another process writes to gate '{self.gate}'") from error
         self.doubtful = False
@@ -91,14 +91,14 @@ class Journal:
 
     def news(self) -> list[JournalRecord]:
         """Return what is in the store and was not known here, and go on from there."""
-        found = list(self.read(self.last))
-        if found:
-            self.last, self.head = found[-1].seq, found[-1].hash
+        records = list(self.read(self.last))
+        if records:
+            self.last, self.head = records[-1].seq, records[-1].hash
         self.doubtful = False
-        return found
+        return records
 
     def read(self, after: int = 0) -> Iterator[JournalRecord]:
-        """Yield the records after a number, in order; Damaged if one is missing or was altered."""
+        """Yield the records after a number, in order; StoreDamaged if one is missing or was altered."""
         head = self.head if after == self.last else self._hash(after)
         while True:
             rows = self._rows(after, PAGE)
@@ -139,10 +139,10 @@ class Journal:
     def _hash(self, seq: int) -> str:
         if seq == 0:
             return START
-        found = self._one(journal_table.c.seq == seq)
-        if found is None:
+        record = self._one(journal_table.c.seq == seq)
+        if record is None:
             raise StoreDamaged(f"gate '{self.gate}': record {seq} is missing; restore a backup")
-        return found.hash
+        return record.hash
 
     def _rows(self, after: int, limit: int, *conditions: sa.ColumnElement[bool]) -> Sequence[Any]:
         query = journal_table.select().where(journal_table.c.gate == self.gate, journal_table.c.seq > after, *conditions)
@@ -181,10 +181,10 @@ def check_row(row: Any, expected: int, head: str) -> str:
     if row["seq"] != expected:
         raise StoreDamaged(f"gate '{row['gate']}': record {expected} is missing; restore a backup")
     names = ("seq", "at", "kind", "episode", "key", "request", "body")
-    found = _chained(head, *(row[name] for name in names))
-    if found != row["hash"]:
+    chained = _chained(head, *(row[name] for name in names))
+    if chained != row["hash"]:
         raise StoreDamaged(f"gate '{row['gate']}': record {expected} was altered, or one before it; restore a backup")
-    return found
+    return chained
 
 
 def _record(row: Any) -> JournalRecord:
