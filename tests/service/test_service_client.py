@@ -191,7 +191,7 @@ def test_a_gate_that_is_not_there(tmp_path: Path) -> None:
         assert asked(gate).by == "fallback"
         own = asked(gate, {"action": "slow", "epsilon": 0.1})
         assert (own.action, own.propensity) == ("slow", None)
-        with pytest.raises(InputError, match="cannot be told"):
+        with pytest.raises(InputError, match="does not follow"):
             gate.open_episode().decide("recipe", RECIPE, {}, available=ALL)
         assert gate.fallbacks == 3
         gate.close(0.0)

@@ -141,7 +141,7 @@ def test_a_legacy_that_cannot_be_drawn_from_gives_its_action() -> None:
 def test_nothing_is_made_up_for_a_plant(wrong: dict[str, Any]) -> None:
     import random
 
-    with pytest.raises(InputError, match="cannot be told"):
+    with pytest.raises(InputError, match="does not follow"):
         draw_legacy_action("dose", wrong, None, ProblemFacts({"dose": [0, 1]}), random.Random(1))
     if not wrong:
         uniform = {
