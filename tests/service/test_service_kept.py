@@ -49,7 +49,7 @@ def other(database: Database, challenge: str) -> bytes:
     """Return another challenger of the same level."""
     level = challenge.split("-")[1]
     name = next(item for item in names(database) if item != challenge and item.split("-")[1] == level)
-    return Journal(database, GATE).kept(name)
+    return Journal(database, GATE).challenger(name)
 
 
 def _another_policy(database: Database, challenge: str) -> None:
@@ -58,7 +58,7 @@ def _another_policy(database: Database, challenge: str) -> None:
 
 def _other_terms(database: Database, challenge: str) -> None:
     """Alter what the claims are made by, and leave the policy."""
-    found = policy_from_bytes(Journal(database, GATE).kept(challenge), live_problem(small_plant().problem), STORED_KINDS)
+    found = policy_from_bytes(Journal(database, GATE).challenger(challenge), live_problem(small_plant().problem), STORED_KINDS)
     assert isinstance(found, StoredChallenger)
     change(database, challenge, content=policy_to_bytes(replace(found, terms=replace(found.terms, allowed=0.5))))
 
@@ -170,7 +170,7 @@ def test_an_altered_challenger_is_not_exported(waiting: Database, alter: Alters,
 
 def test_a_piece_is_checked_by_its_seal(waiting: Database) -> None:
     name, problem = names(waiting)[0], live_problem(small_plant().problem)
-    piece = Journal(waiting, GATE).kept(name)
+    piece = Journal(waiting, GATE).challenger(name)
     check_stored_policy(GATE, name, ChallengerSeal(piece_digest(piece)), piece, problem)
     for seal, content in (
         (ChallengerSeal("0" * 64), piece),
@@ -194,7 +194,7 @@ def test_the_seal_is_of_every_byte(waiting: Database) -> None:
     # A piece that says the same in other bytes was not written by the gate.
     name = names(waiting)[0]
     packed = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(Journal(waiting, GATE).kept(name))) as old, zipfile.ZipFile(packed, "w") as new:
+    with zipfile.ZipFile(io.BytesIO(Journal(waiting, GATE).challenger(name))) as old, zipfile.ZipFile(packed, "w") as new:
         for item in reversed(old.namelist()):
             new.writestr(item, old.read(item))
     change(waiting, name, content=packed.getvalue())
@@ -229,7 +229,7 @@ def test_a_policy_that_cannot_be_fetched_now_pauses_nothing(waiting: Database, m
         live.open_episode(key(), "e")
         live.decide(key(), "e", meta())
         with monkeypatch.context() as patched:
-            patched.setattr(Journal, "kept", away)
+            patched.setattr(Journal, "challenger", away)
             with pytest.raises(StoreUnavailable, match="does not answer"):
                 live.decide(key(), "e", inner("i1"))
         assert live.state.opened.paused is None

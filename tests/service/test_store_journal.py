@@ -128,9 +128,9 @@ def test_a_write_is_all_or_nothing(filled: Journal) -> None:
     assert count_records(filled.database, GATE) == 10
     assert filled.under("new") is None
     with pytest.raises(StoreDamaged, match="1-dose-2"):
-        filled.kept("1-dose-2")
+        filled.challenger("1-dose-2")
     filled.append(entries[:1], {"1-dose-2": ("digest", b"content")})
-    assert (count_records(filled.database, GATE), filled.kept("1-dose-2")) == (11, b"content")
+    assert (count_records(filled.database, GATE), filled.challenger("1-dose-2")) == (11, b"content")
 
 
 def test_what_does_not_fit_in_json_writes_nothing(filled: Journal) -> None:
@@ -203,4 +203,4 @@ def test_a_kept_challenger_that_is_gone_is_named(filled: Journal) -> None:
     filled.append([JournalEntry("event", {})], {"1-dose-2": ("digest", b"content")})
     change(filled.database, challengers_table.delete())
     with pytest.raises(StoreDamaged, match="1-dose-2"):
-        filled.kept("1-dose-2")
+        filled.challenger("1-dose-2")

@@ -123,7 +123,7 @@ def test_a_backup_goes_into_another_store(database: Database, kept: Path, other_
         assert restore_backup(other, kept) == 24
         for gate in (GATE, "other"):
             assert list(Journal(other, gate).read()) == list(Journal(database, gate).read())
-        assert Journal(other, "other").kept("1-dose-2") == bytes(range(256))
+        assert Journal(other, "other").challenger("1-dose-2") == bytes(range(256))
         found = find_token(other, secret)
         assert found is not None
         assert found.name == "late"

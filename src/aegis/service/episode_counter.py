@@ -179,7 +179,7 @@ class EpisodeCounter:
             if (now.start, now.freeze) != (gate.start, gate.freeze) or not now.freeze_is_due:
                 return
             pieces = [(digest, piece) for _, digest, piece in challengers]
-            self.live.step([item for item, _, _ in challengers], kept=lambda names: dict(zip(names, pieces, strict=True)))
+            self.live.step([item for item, _, _ in challengers], challengers=lambda names: dict(zip(names, pieces, strict=True)))
 
     def _abandon(self) -> None:
         """Close episodes of which nothing was heard for too long. One that was still open is no evidence: it was cut off.

@@ -55,11 +55,11 @@ def uniform_rates(problem: Problem) -> dict[str, float]:
     """
     rates: dict[str, float] = {}
     for level in problem.levels:
-        given, own = level.propensity, level.comparator
-        if given is None or own is None or given.base is None or own.base != given.base:
+        logged, own = level.propensity, level.comparator
+        if logged is None or own is None or logged.base is None or own.base != logged.base:
             continue
-        if given.epsilon is not None and given.epsilon < 1.0:  # at rate 1 the legacy says nothing about the incumbent
-            rates[level.name] = given.epsilon
+        if logged.epsilon is not None and logged.epsilon < 1.0:  # at rate 1 the legacy says nothing about the incumbent
+            rates[level.name] = logged.epsilon
     return rates
 
 
@@ -76,10 +76,10 @@ def comparators_by_level(problem: Problem, moving: Collection[str] = ()) -> dict
 
 def _exact(level: Level) -> Level:
     level = replace(level, incumbent=_incumbent(level))
-    given = level.propensity
-    if given is not None and given.columns:
-        return replace(level, propensity=Propensity(columns=given.columns))
-    if given is not None and given.policy == "uniform":
+    logged = level.propensity
+    if logged is not None and logged.columns:
+        return replace(level, propensity=Propensity(columns=logged.columns))
+    if logged is not None and logged.policy == "uniform":
         return level
     return replace(level, propensity=Propensity(columns=_columns("p", level)))
 
@@ -92,8 +92,8 @@ def _incumbent(level: Level) -> Incumbent | None:
     rate = level.exploration
     if rate == 1.0:
         rate = None
-    found = replace(own, epsilon=rate, max_ratio=level.ratio_bound if rate is None else None)
-    return replace(found, base=None, columns=_columns("incumbent", level)) if own.log_columns else found
+    stated = replace(own, epsilon=rate, max_ratio=level.ratio_bound if rate is None else None)
+    return replace(stated, base=None, columns=_columns("incumbent", level)) if own.log_columns else stated
 
 
 def _columns(prefix: str, level: Level) -> tuple[str, ...]:

@@ -61,7 +61,7 @@ class ChallengerKeeper:
         return self._load(challenge)[1]
 
     def _load(self, challenge: str) -> tuple[Policy, bytes]:
-        piece, seal = self.journal.kept(challenge), self.state.sealed.get(challenge)
+        piece, seal = self.journal.challenger(challenge), self.state.sealed.get(challenge)
         return check_stored_policy(self.journal.gate, challenge, seal, piece, self.problem), piece
 
 
@@ -108,5 +108,5 @@ def check_gate(database: Database, gate: str) -> tuple[int, int]:
         checking.record(record.kind, record.body)
         records += 1
     for challenge in checking.seals:
-        checking.piece(challenge, journal.kept(challenge))
+        checking.piece(challenge, journal.challenger(challenge))
     return records, checking.done()

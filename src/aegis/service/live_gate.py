@@ -166,9 +166,9 @@ class LiveGate:
 
     # ---- writing -----------------------------------------------------------------------------------------------------------
 
-    def _write(self, entries: Sequence[JournalEntry], kept: StoredPieces | None = None) -> list[JournalRecord]:
+    def _write(self, entries: Sequence[JournalEntry], challengers: StoredPieces | None = None) -> list[JournalRecord]:
         """Write entries and apply them. The caller holds `changed`."""
-        records = self.journal.append(entries, kept)
+        records = self.journal.append(entries, challengers)
         for record in records:
             self.state.apply(record)
         self.changed.notify_all()
@@ -349,10 +349,10 @@ class LiveGate:
         gate_input: GateInput,
         key: str | None = None,
         request: str | None = None,
-        kept: Callable[[Sequence[str]], StoredPieces] | None = None,
+        challengers: Callable[[Sequence[str]], StoredPieces] | None = None,
         audited: AuditResponse = NO_RESPONSE,
     ) -> list[JournalRecord]:
-        """Take the gate one step and write what follows. kept: returns the challengers to be stored, by the names of challenges.
+        """Take the gate one step and write what follows. challengers: returns those to be stored, by challenge.
 
         audited: what the audit of the episodes so far asks for.
         """
@@ -363,7 +363,7 @@ class LiveGate:
             if not events:
                 return []
             names = [item.name for event in events if isinstance(event, Frozen) for item in event.challenges]
-            pieces = {} if kept is None else kept(names)
+            pieces = {} if challengers is None else challengers(names)
             seals = {KEPT_KEY: {name: piece_digest(piece) for name, (_, piece) in pieces.items()}}
             entries = [
                 JournalEntry(EVENT, {"event": event_to_plain(event), **(seals if isinstance(event, Frozen) else {})})

@@ -60,14 +60,14 @@ class ControlChanges:
         if isinstance(event, OperatorAction):
             self._operator = event  # what it leads to follows at once, in the same step
             return
-        said = {} if self._operator is None else {"who": self._operator.who, "said": self._operator.why}
+        reason = {} if self._operator is None else {"who": self._operator.who, "said": self._operator.why}
         self._operator = None
         if isinstance(event, Alarm):
             self.alarm = dict(shown)
         if isinstance(event, Reverted | Restarted):
             self.alarm = None
         if isinstance(event, Flipped | Reverted | Restarted):
-            change = {**shown, **said}
+            change = {**shown, **reason}
             self.changes = [*self.changes[-MOST_CHANGES + 1 :], change]
         if isinstance(event, Flipped | Reverted):
             before = self._control.get(event.level)

@@ -42,8 +42,8 @@ def gate(request: Request, _: Reader) -> dict[str, Any]:
 @router.get("/problem", responses=answers(503))
 def problem(request: Request, _: Reader) -> dict[str, Any]:
     """Return the levels with their actions and contexts, over whom gains are, and how rewards are reported."""
-    found = service_of(request).live.problem
-    comparators = comparators_by_level(found)
+    live = service_of(request).live
+    comparators = comparators_by_level(live.problem)
     return {
         "levels": [
             {
@@ -54,12 +54,12 @@ def problem(request: Request, _: Reader) -> dict[str, Any]:
                 "incumbent": "sent" if sends_incumbent(level) else "stated" if level.incumbent is not None else None,
                 "comparator": comparators[level.name],
             }
-            for level in found.levels
+            for level in live.problem.levels
         ],
-        "reward": {"per": found.reward.per, "range": found.reward.range, "unit": found.reward.unit, "goal": found.reward.goal},
-        "legacy": "uniform" if not service_of(request).live.columns else "told",
-        "outcome": None if found.outcome is None else found.outcome.name,
-        "guards": [guard.column for guard in found.guards],
+        "reward": {name: getattr(live.problem.reward, name) for name in ("per", "range", "unit", "goal")},
+        "legacy": "uniform" if not live.columns else "told",
+        "outcome": None if live.problem.outcome is None else live.problem.outcome.name,
+        "guards": [guard.column for guard in live.problem.guards],
     }
 
 
@@ -121,12 +121,12 @@ def stream(request: Request, _: Reader) -> StreamingResponse:
 
 
 async def _changes(request: Request) -> AsyncIterator[str]:
-    service, seen, quiet = service_of(request), -1, 0.0
+    service, shown_until, quiet = service_of(request), -1, 0.0
     # In a thread: the store may be asked about the token, and all other requests would wait for it.
     while not service.ending() and await asyncio.to_thread(_may_read, request) and not await request.is_disconnected():
         last = service.live.journal.last
-        if last != seen and service.live.state.gate is not None:
-            seen, quiet = last, 0.0
+        if last != shown_until and service.live.state.gate is not None:
+            shown_until, quiet = last, 0.0
             shown = await asyncio.to_thread(_shown, request)
             yield f"event: gate\ndata: {json.dumps(shown)}\n\n"
         elif quiet >= QUIET:

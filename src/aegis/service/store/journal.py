@@ -58,10 +58,12 @@ class Journal:
     head: str = START
     doubtful: bool = field(default=False, init=False)  # the store was away: it has to be looked at before the next write
 
-    def append(self, entries: Sequence[JournalEntry], kept: Mapping[str, tuple[str, bytes]] | None = None) -> list[JournalRecord]:
+    def append(
+        self, entries: Sequence[JournalEntry], challengers: Mapping[str, tuple[str, bytes]] | None = None
+    ) -> list[JournalRecord]:
         """Write entries in one transaction and return them as records.
 
-        kept: challengers to be kept with them, by name, each with the digest of its policy. Raises Conflict if a key was used
+        challengers: to be stored with them, by challenge, each with the digest of its policy. Raises Conflict if a key was used
         before, StoreUnavailable if they could not be written: nothing is acknowledged then.
         """
         if self.doubtful:
@@ -77,7 +79,7 @@ class Journal:
         try:
             with self.database.transaction() as connection:
                 connection.execute(journal_table.insert(), rows)
-                for name, (policy, content) in (kept or {}).items():
+                for name, (policy, content) in (challengers or {}).items():
                     values = {"gate": self.gate, "name": name, "policy": policy, "content": content}
                     connection.execute(challengers_table.insert(), values)
         except IntegrityError as error:
@@ -117,7 +119,7 @@ class Journal:
         """Return records of one kind after a number, oldest first."""
         return [_record(row) for row in self._rows(after, limit, journal_table.c.kind == kind)]
 
-    def kept(self, name: str) -> bytes:
+    def challenger(self, name: str) -> bytes:
         """Return a challenger that was stored with its freeze, unchecked."""
         table = challengers_table.c
         with self.database.reading() as connection:
