@@ -253,6 +253,11 @@ def post(client: httpx.Client, path: str, body: Any, name: str | None = None, **
     return client.post(path, json=body, headers={"idempotency-key": name or key(), **headers})
 
 
+def bearer(token: str) -> dict[str, str]:
+    """Return the headers of the holder of a token."""
+    return {"authorization": f"Bearer {token}"}
+
+
 def said(answer: httpx.Response) -> str:
     """Return why something was refused."""
     detail = answer.json()["detail"]
@@ -308,3 +313,17 @@ def inner(name: str, parent: str = "m", **legacy: Any) -> Ask:
     """Return a question about its inner level."""
     told = {"distribution": [0.2, 0.2, 0.2, 0.2, 0.2], **legacy}
     return Ask(level="inner", id=name, parent=parent, context={"Q": 0.3}, legacy=told)
+
+
+ME = "me"
+
+
+def say(live: LiveGate, action: str, level: str | None = None) -> None:
+    """Say something as an operator."""
+    live.say(key(), action, ME, "for a test", level)
+
+
+def begin(live: LiveGate, name: str) -> None:
+    """Open an episode with its outer decision."""
+    live.open_episode(key(), name)
+    live.decide(key(), name, meta())
