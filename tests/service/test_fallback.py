@@ -174,13 +174,13 @@ from aegis.service.client.gate_client import Client
 gate = Client(sys.argv[1], timeout=10, spool=sys.argv[2])
 episode = gate.open_episode("e")
 outer = episode.decide("recipe", {"task": "easy"}, {"distribution": [0.5, 0.3, 0.2]}, available=[True] * 3)
-real = gate._asked
+real = gate._request
 def asked(*given):
     real(*given)
     print("asked", flush=True)
     import time
     time.sleep(600)
-gate._asked = asked
+gate._request = asked
 episode.decide("dose", {"temperature": 1.0}, {"distribution": [0.5, 0.3, 0.2]}, outer)
 """
 

@@ -361,7 +361,7 @@ def test_live_and_batch_gate_have_the_same_numbers(file_database: Database, form
     with started(file_database, problem, **settings) as live:
         host = ExternalHost(uniform_legacy(live.problem), ("inner",))
         counting = host_here(live, host)
-        live.state.counted = lambda tree, unit: trees.append(tree)
+        live.state.on_counted = lambda tree, unit: trees.append(tree)
         run_plant(plant, live, 0, 60, counting)
         batch = Handover(
             Recorded(live.problem, episodes_to_batch(live.problem, trees, live.columns)),  # type: ignore[arg-type]

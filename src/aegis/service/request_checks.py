@@ -17,6 +17,7 @@ from aegis.errors import did_you_mean
 from aegis.handover import ACTIONS
 from aegis.policies import INCUMBENT_ROUND_OFF
 from aegis.problem import Level, Problem, Variable
+from aegis.service.client.fallback import explore_uniformly
 from aegis.service.gate_problem import sends_incumbent
 from aegis.service.http_errors import WrongRequest
 from aegis.service.live_episodes import DecisionResult
@@ -140,10 +141,8 @@ class LegacyChecks:
                 f"legacy.epsilon: a rate of exploration above 0 and at most 1, found {sent.epsilon}; a legacy that never "
                 "explores cannot be compared with anything"
             )
-        chosen = _check_certain(level, sent.action, mask, "legacy.action")
-        available = mask or (True,) * level.actions.count
-        share = sent.epsilon / sum(available)
-        return tuple(share * can + (1.0 - sent.epsilon) * meant for can, meant in zip(available, chosen, strict=True))
+        chosen = _check_certain(level, sent.action, mask, "legacy.action").index(1.0)
+        return tuple(explore_uniformly(chosen, sent.epsilon, _available(level, mask)))
 
     def incumbent(self, level: Level, sent: Legacy | None, legacy: Probabilities, mask: Mask) -> Probabilities | None:
         """Return the incumbent's probabilities at a decision; None at a level where the control system does not send them."""
@@ -161,7 +160,7 @@ class LegacyChecks:
         if own is not None:
             return _check_certain(level, own, mask, "legacy.incumbent")
         if level.name in self.rates:
-            return _without_exploration(legacy, self.rates[level.name], mask)
+            return _without_exploration(level, legacy, self.rates[level.name], mask)
         beside = "" if self.uniform else " beside 'distribution'; or send 'action' with 'epsilon' instead of both"
         raise WrongRequest(
             f"legacy.incumbent: gains at level '{level.name}' are over the incumbent, the legacy without its exploration: send "
@@ -192,14 +191,13 @@ def _source(sent: Legacy | None) -> str:
     return "legacy"
 
 
-def _uniform(level: Level, mask: Mask) -> Probabilities:
-    available = mask or (True,) * level.actions.count
-    return tuple(can / sum(available) for can in available)
+def _available(level: Level, mask: Mask) -> tuple[bool, ...]:
+    return mask or (True,) * level.actions.count
 
 
 def _check_uniform(level: Level, sent: Legacy | None, mask: Mask) -> Probabilities:
     """Return the probabilities of a legacy that draws uniformly; WrongRequest if it is sent as another one."""
-    known = _uniform(level, mask)
+    known = tuple(explore_uniformly(0, 1.0, _available(level, mask)))
     if sent is not None and sent.distribution is not None:
         own = _check_distribution(level, sent.distribution, mask)
         if max(abs(one - other) for one, other in zip(known, own, strict=True)) > SUM_TOLERANCE:
@@ -234,9 +232,9 @@ def _check_certain(level: Level, sent: Any, mask: Mask, where: str) -> Probabili
     return tuple(float(place == chosen) for place in range(level.actions.count))
 
 
-def _without_exploration(legacy: Probabilities, rate: float, mask: Mask) -> Probabilities:
+def _without_exploration(level: Level, legacy: Probabilities, rate: float, mask: Mask) -> Probabilities:
     """Return the incumbent's probabilities mu from those of a legacy nu = (1 - rate) mu + rate uniform over what is available."""
-    available = mask or (True,) * len(legacy)
+    available = _available(level, mask)
     share = rate / sum(available)
     values = [(chance - share * can) / (1.0 - rate) for chance, can in zip(legacy, available, strict=True)]
     if min(values) < -SUM_TOLERANCE:

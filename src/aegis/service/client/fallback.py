@@ -48,6 +48,15 @@ class LegacyAction:
     explored: bool
 
 
+def explore_uniformly(chosen: int, epsilon: float, available: Sequence[bool]) -> list[float]:
+    """Return the probabilities of a controller that means one action and draws uniformly instead at the rate `epsilon`.
+
+    At the rate 1 these are uniform over what is available.
+    """
+    count = sum(available)
+    return [epsilon * can / count + (1.0 - epsilon) * (place == chosen) for place, can in enumerate(available)]
+
+
 def draw_legacy_action(
     level: str,
     legacy: Mapping[str, Any],
@@ -94,14 +103,13 @@ def _chances(
     if legacy.get("action") is None:
         if not uniform:
             raise ValueError("it holds neither a distribution nor an action")
-        return [can / sum(mask) for can in mask]
+        return explore_uniformly(0, 1.0, mask)
     epsilon = float(legacy["epsilon"])
     if not 0.0 <= epsilon <= 1.0 or legacy["action"] not in actions:
         raise ValueError(f"no action {legacy['action']!r} with a rate of exploration of {epsilon:g}")
-    return [
-        epsilon * can / sum(mask) + (1.0 - epsilon) * (value == legacy["action"])
-        for value, can in zip(actions, mask, strict=True)
-    ]
+    if len(mask) != len(actions):
+        raise ValueError(f"{len(mask)} flags for {len(actions)} actions")
+    return explore_uniformly(actions.index(legacy["action"]), epsilon, mask)
 
 
 def _place(actions: Sequence[Any] | None, value: Any) -> int | None:

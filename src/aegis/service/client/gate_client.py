@@ -116,11 +116,32 @@ class Episode:
 
 
 class Client:
-    """A connection to a live gate. `with Client(...) as gate:` delivers what is left, for a while, when it ends.
+    """Connect a control system to a live gate. `with Client(...) as gate:` delivers what is left, for a while, when it ends.
 
-    problem: the problem, or its file, so that the actions of each level are known also if the gate is away at the start.
-    spool: a file of this control system alone; a client that takes it up after a restart delivers what is in it, and goes on
-    with open episodes. strict: raise where the gate refuses a decision, for trying things out; otherwise the legacy acts.
+    Parameters
+    ----------
+    url
+        The address of the gate.
+    token
+        A token of the role 'controller'; None for a gate on this machine without tokens.
+    timeout
+        Seconds within which a decision is answered, by the gate or by the legacy.
+    spool
+        A file of this control system alone. A client that opens it after a restart delivers the requests in it and goes on with
+        open episodes.
+    seed
+        Of the legacy's draws while the gate is away; None for a random one.
+    problem
+        The problem, or its file, so that the actions of each level are known also if the gate is away at the start.
+    strict
+        Raise where the gate refuses a decision, for trying things out; otherwise the legacy acts.
+
+    Raises
+    ------
+    SettingError
+        If `url` is no address of a gate.
+    OutputError
+        If `spool` cannot be written.
     """
 
     def __init__(
