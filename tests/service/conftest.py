@@ -12,7 +12,7 @@ import pytest
 from client_cases import HOW, Fake
 from postgres_server import Server, server_folder
 from served_gate import Helper
-from service_cases import made_waiting, make_live, make_service
+from service_cases import made_waiting, make_live, make_service, quick_database
 
 from aegis.service.app import Service
 from aegis.service.auth import ROLES, make_token
@@ -78,8 +78,7 @@ def database(store: str) -> Iterator[Database]:
 @pytest.fixture
 def file_database(tmp_path: Path) -> Iterator[Database]:
     """Return an empty SQLite store with its schema, where one kind is enough."""
-    found = Database.at(tmp_path / "gate.sqlite")
-    found.upgrade()
+    found = quick_database(tmp_path / "gate.sqlite")
     yield found
     found.close()
 
@@ -94,7 +93,7 @@ def waiting_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def waiting(waiting_store: Path, tmp_path: Path) -> Iterator[Database]:
     """Return a copy of that store."""
     shutil.copy(waiting_store, tmp_path / "waiting.sqlite")
-    found = Database.at(tmp_path / "waiting.sqlite")
+    found = quick_database(tmp_path / "waiting.sqlite")
     yield found
     found.close()
 

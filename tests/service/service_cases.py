@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import sqlalchemy as sa
 import uvicorn
 from postgres_server import free_port
 
@@ -74,6 +75,14 @@ def dose(**changed: Any) -> dict[str, Any]:
 def result(episode: str, decision: str = "d", reward: float = 4.0, **changed: Any) -> dict[str, Any]:
     """Return what came of a dose."""
     return {"episode": episode, "decision": decision, "reward": reward, "guards": {"scrap": 0.5}, **changed}
+
+
+def quick_database(path: str | Path) -> Database:
+    """Return a store in a file with its schema. It does not wait for the disk: a power cut is not what these tests are about."""
+    database = Database.at(path)
+    sa.event.listen(database.engine, "connect", lambda connection, _: connection.execute("PRAGMA synchronous=OFF").close())
+    database.upgrade()
+    return database
 
 
 def make_live(database: Database, problem: Problem | None = None, seed: int = SEED, **settings: Any) -> LiveGate:
@@ -283,8 +292,7 @@ QUICK: dict[str, Any] = {
 
 def made_waiting(path: Path) -> Path:
     """Make a store in which the inner level of the small plant waits for approval, and nothing is open."""
-    database = Database.at(path)
-    database.upgrade()
+    database = quick_database(path)
     plant = small_plant()
     with started(database, plant.problem, mode="approve", **QUICK) as live:
         counting, number = counting_here(live), 0
