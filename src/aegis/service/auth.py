@@ -163,7 +163,7 @@ class AccessControl:
 
     @staticmethod
     def proof(session: str) -> str:
-        """Return what a page of a session sends along with everything that changes something."""
+        """Return the value that a page of a session sends with every request that changes something."""
         return sha256(f"aegis page {session}".encode()).hexdigest()
 
     def _proved(self, request: Request, session: str) -> bool:

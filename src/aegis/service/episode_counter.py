@@ -26,7 +26,7 @@ log = logging.getLogger("aegis.service")
 class EpisodeCounter:
     """Counts settled episodes in the order in which they started, and freezes challengers when that is due.
 
-    abandon: seconds after which an episode of which nothing is heard is closed, its rewards missing for good; None: never.
+    abandon: seconds without a request after which an episode is closed, its rewards missing for good; None: never.
     """
 
     live: LiveGate
@@ -108,7 +108,7 @@ class EpisodeCounter:
         return True
 
     def _count(self, gate: GateState, trees: Sequence[LiveEpisode]) -> None:
-        """Judge whole episodes and take the gate on by them, one by one, until something changes what is tested."""
+        """Judge whole episodes and count them one by one, until something changes what is tested."""
         tested = gate if gate.paused is None else replace(gate, challenges=())  # while it is paused nothing is evidence
         try:
             pieces = {name: self.live.keeper.piece(name) for name in self.worker.call("unknown", tested)}
@@ -150,7 +150,7 @@ class EpisodeCounter:
             self.live.pause(f"no reward has come for {SILENT} episodes")
 
     def _broken(self, tree: LiveEpisode) -> None:
-        """Count an episode that broke off above the innermost level: nothing can be said about it, and it cannot be left out."""
+        """Count an episode that broke off above the innermost level: it is no evidence, and it cannot be left out."""
         if tree.arm != "mixed":  # one of those ends every test that would count it anyway
             self.live.pause(
                 f"episode '{tree.id}' was closed before every decision had one below it: what it would have earned is not known"
@@ -182,7 +182,7 @@ class EpisodeCounter:
             self.live.step([item for item, _, _ in challengers], challengers=lambda names: dict(zip(names, pieces, strict=True)))
 
     def _abandon(self) -> None:
-        """Close episodes of which nothing was heard for too long. One that was still open is no evidence: it was cut off.
+        """Close episodes without a request for too long. One that was still open is no evidence: it was cut off.
 
         The time starts again with this process, since no request could arrive before.
         """

@@ -56,7 +56,7 @@ class ControlChanges:
     _operator: OperatorAction | None = None
 
     def follow(self, event: Event, shown: Mapping[str, Any]) -> None:
-        """Go on by an event; shown: the same as plain data, in units of the reward."""
+        """Follow an event. shown: the same as plain data, in units of the reward."""
         if isinstance(event, OperatorAction):
             self._operator = event  # what it leads to follows at once, in the same step
             return
@@ -76,7 +76,7 @@ class ControlChanges:
             self._control[event.level] = {"since": since, "last": change}
 
     def held(self, level: str) -> dict[str, Any] | None:
-        """Return since when a level is in the hands it is in, and the change that led to it; None if it never changed hands."""
+        """Return since when a level is controlled as it is now, and the last change; None if there was no change."""
         return self._control.get(level)
 
 
@@ -100,7 +100,7 @@ class GatePaths:
     _first: int = 1
 
     def unit(self, state: GateState, unit: UnitCounted, who: str) -> None:
-        """Go on by a unit; state: after it. who: acted in it, which need not be who is in control by now."""
+        """Follow a unit. state: after it. who: acted in it, which need not be who is in control by now."""
         if unit.episode % self._every == 0:
             for level in state.levels:
                 ahead = leading_challenge(state, level, self.measure)
@@ -167,7 +167,7 @@ class GateStatus:
     events: list[dict[str, Any]] = field(default_factory=list, init=False)
     certificates: list[dict[str, Any]] = field(default_factory=list, init=False)
     ledger: list[dict[str, Any]] = field(default_factory=list, init=False)
-    earned: dict[str, list[float]] = field(default_factory=dict, init=False)  # by `Tree.who`: sum of rewards, episodes
+    earned: dict[str, list[float]] = field(default_factory=dict, init=False)  # by `LiveEpisode.who`: sum of rewards, episodes
     overruled: int = field(default=0, init=False)
     aborted: int = field(default=0, init=False)  # episodes that were counted and not whole: cut off, or with rewards missing
     changes: ControlChanges = field(default_factory=ControlChanges, init=False)
@@ -374,7 +374,7 @@ def _caps(event: Frozen) -> dict[str, list[float | None]]:
 
 
 def _without_infinities(plain: dict[str, Any]) -> dict[str, Any]:
-    """Return plain data without infinities, which JSON has not."""
+    """Return plain data with None for infinities, which JSON lacks."""
 
     def one(value: Any) -> Any:
         if isinstance(value, float) and not math.isfinite(value):

@@ -194,7 +194,7 @@ class Client:
 
     @property
     def refused(self) -> list[Refusal]:
-        """Return what the gate refused, and why: these are not part of what it knows. Each was also logged as a warning."""
+        """Return the requests that the gate refused, and why. Each was also logged as a warning."""
         return self.spool.refused()
 
     def flush(self, seconds: float = PATIENCE) -> bool:
@@ -292,7 +292,7 @@ class Client:
         self._delivering.work.set()
 
     def _keep(self, episode: str, name: str, choice: ActionChoice | None) -> None:
-        """Keep a choice for the case of a restart; a disk that is full stops no plant."""
+        """Keep a choice for a restart; a full disk stops no plant."""
         try:
             self.spool.choose(episode, name, None if choice is None else asdict(choice))
         except sqlite3.Error as error:
@@ -306,5 +306,5 @@ class Client:
 
 
 def _path(episode: str) -> str:
-    """Return where an episode is found; a name that the gate will not have is asked about all the same."""
+    """Return the path of an episode, also for a name that the gate will refuse."""
     return f"/v1/episodes/{quote(episode, safe='')}"

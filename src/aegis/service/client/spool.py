@@ -37,7 +37,7 @@ log = logging.getLogger("aegis.client")
 
 @dataclass(frozen=True, slots=True)
 class Parcel:
-    """A request that is to be delivered: where to, under which key, with which body. episode: it is about."""
+    """A request to be delivered. episode: that it is about."""
 
     number: int
     path: str
@@ -48,7 +48,7 @@ class Parcel:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A request that the gate refuses: it would be refused for ever. why: what the gate said."""
+    """A request that the gate refuses for good. why: the gate's reason."""
 
     path: str
     episode: str
@@ -153,20 +153,20 @@ class Spool:
             return self._safe.execute(f"{query} AND path LIKE '%/close'", (episode,)).fetchone() is not None
 
     def forget(self, episode: str) -> None:
-        """Forget an episode that is closed: it is not gone on with."""
+        """Forget a closed episode."""
         with self._lock, self._writing(self._quick) as connection:
             connection.execute("DELETE FROM opened WHERE episode = ?", (episode,))
             connection.execute("DELETE FROM choices WHERE episode = ?", (episode,))
 
     def choose(self, episode: str, name: str, choice: Mapping[str, Any] | None) -> None:
-        """Keep a choice; None before the answer is there. This one may be lost with the power: a restart is what it is for."""
+        """Keep a choice for a restart; None before its answer. A power cut may lose it."""
         with self._lock, self._writing(self._quick) as connection:
             connection.execute("DELETE FROM choices WHERE episode = ? AND id = ?", (episode, name))
             values = (episode, name, None if choice is None else json.dumps(choice))
             connection.execute("INSERT INTO choices (episode, id, choice) VALUES (?, ?, ?)", values)
 
     def choices(self, episode: str) -> dict[str, dict[str, Any] | None]:
-        """Return the choices in an episode by their names; None for one whose answer never came to be kept."""
+        """Return the choices in an episode by their names; None for one without an answer."""
         with self._lock:
             rows = self._safe.execute("SELECT id, choice FROM choices WHERE episode = ? ORDER BY number", (episode,)).fetchall()
         return {row[0]: None if row[1] is None else json.loads(row[1]) for row in rows}
@@ -301,7 +301,7 @@ class DeliveryThread:
         self.spool.arrived(parcel, self._after(parcel))
 
     def _completed(self, parcel: Parcel) -> Parcel:
-        """Return a request with what was not known when it was kept: the value of an action, whether decisions were refused."""
+        """Return a request with what was not known before: the value of an action, whether decisions were refused."""
         body = dict(parcel.body)
         if parcel.path.endswith("/overruled") and "index" in body:
             place = body.pop("index")
@@ -319,7 +319,7 @@ class DeliveryThread:
             self.spool.arrived(parcel)  # there is another result by now, or no such decision
             return
         items = parcel.body.get("items", [])
-        if parcel.path == RESULTS and len(items) > 1:  # all or none: so that one that is wrong does not take the others along
+        if parcel.path == RESULTS and len(items) > 1:  # all or none: a wrong one must not take the others along
             singly: list[NewParcel] = [
                 (RESULTS, f"{parcel.key}-{i}", {"items": [item]}, parcel.episode) for i, item in enumerate(items)
             ]
@@ -330,7 +330,7 @@ class DeliveryThread:
         self.spool.refuse(parcel, why, more)
 
     def _after(self, parcel: Parcel) -> list[NewParcel]:
-        """Return what is to be said after a request: at the end of an episode, that refused rewards will not come."""
+        """Return the requests that follow one: at the end of an episode, that refused rewards will not come."""
         if not parcel.path.endswith("/close"):
             return []
         wrong = [item for item in self.spool.refused(parcel.episode) if item.path == RESULTS]

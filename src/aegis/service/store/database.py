@@ -186,7 +186,7 @@ def _engine(url: URL) -> Engine:
 
 
 def _careful(connection: Any, _: Any) -> None:
-    """Readers do not wait for the writer, and what was committed survives a power cut."""
+    """Let readers not wait for the writer, and commits survive a power cut."""
     connection.isolation_level = None  # transactions begin explicitly, see below
     cursor = connection.cursor()
     cursor.execute("PRAGMA journal_mode=WAL")
@@ -195,5 +195,5 @@ def _careful(connection: Any, _: Any) -> None:
 
 
 def _begun(connection: Connection) -> None:
-    """Begin in so many words: left to itself, the driver makes tables outside of it, and every query sees another moment."""
+    """Begin explicitly: otherwise the driver creates tables outside of the transaction, and queries see different moments."""
     connection.exec_driver_sql("BEGIN")

@@ -56,7 +56,7 @@ class Journal:
     gate: str
     last: int = 0
     head: str = START
-    doubtful: bool = field(default=False, init=False)  # the store was away: it has to be looked at before the next write
+    doubtful: bool = field(default=False, init=False)  # the store was away: it has to be read before the next write
 
     def append(
         self, entries: Sequence[JournalEntry], challengers: Mapping[str, tuple[str, bytes]] | None = None
@@ -92,7 +92,7 @@ class Journal:
         return [_record(row) for row in rows]
 
     def news(self) -> list[JournalRecord]:
-        """Return what is in the store and was not known here, and go on from there."""
+        """Return the records in the store that were not known here."""
         records = list(self.read(self.last))
         if records:
             self.last, self.head = records[-1].seq, records[-1].hash
@@ -168,7 +168,7 @@ def list_gates(database: Database) -> list[str]:
 
 
 def list_openings(database: Database) -> list[tuple[str, dict[str, Any]]]:
-    """Return the gates in a store in the order in which they were opened, each with what it was opened with."""
+    """Return the gates in a store in the order in which they were opened, each with the body of its first record."""
     query = journal_table.select().where(journal_table.c.seq == 1).order_by(journal_table.c.at, journal_table.c.gate)
     with database.reading() as connection:
         return [(row["gate"], json.loads(row["body"])) for row in connection.execute(query).mappings()]
