@@ -59,7 +59,7 @@ def test_only_what_follows_from_an_operator_bears_their_name() -> None:
         ModeChanged(71, "live"),
         flip(90, "upgrade"),
     )
-    assert [item.get("who") for item in changes.changes] == ["Ada", None, None]
+    assert [item.get("who") for item in changes.history] == ["Ada", None, None]
 
 
 def test_an_alarm_stays_until_an_operator_gives_a_level_back_or_resumes() -> None:
@@ -73,4 +73,4 @@ def test_an_alarm_stays_until_an_operator_gives_a_level_back_or_resumes() -> Non
 
 def test_so_many_changes_are_kept_and_the_newest_are() -> None:
     changes = followed(*(flip(since, "upgrade") for since in range(2, MOST_CHANGES + 30)))
-    assert len(changes.changes) == MOST_CHANGES and changes.changes[-1]["since"] == MOST_CHANGES + 29
+    assert len(changes.history) == MOST_CHANGES and changes.history[-1]["since"] == MOST_CHANGES + 29

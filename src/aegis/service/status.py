@@ -45,12 +45,12 @@ MOST_CHANGES = 200  # changes that are kept to be drawn; the journal has all of 
 class ControlChanges:
     """Follows the events of a gate.
 
-    changes: flips, levels given back and restarts, as plain data; where an operator wanted them, with `who` and `said`. alarm:
+    history: flips, levels given back and restarts, as plain data; where an operator wanted them, with `who` and `said`. alarm:
     the last one, until an operator gives a level back or resumes a paused gate. That is never done by the gate itself, so an
     alarm cannot pass unseen.
     """
 
-    changes: list[dict[str, Any]] = field(default_factory=list)
+    history: list[dict[str, Any]] = field(default_factory=list)
     alarm: dict[str, Any] | None = None
     _control: dict[str, dict[str, Any]] = field(default_factory=dict)  # by level, since when it is controlled so, and why
     _operator: OperatorAction | None = None
@@ -68,7 +68,7 @@ class ControlChanges:
             self.alarm = None
         if isinstance(event, Flipped | Reverted | Restarted):
             change = {**shown, **reason}
-            self.changes = [*self.changes[-MOST_CHANGES + 1 :], change]
+            self.history = [*self.history[-MOST_CHANGES + 1 :], change]
         if isinstance(event, Flipped | Reverted):
             before = self._control.get(event.level)
             upgraded = isinstance(event, Flipped) and event.action == "upgrade"
@@ -261,7 +261,7 @@ class GateStatus:
             "levels": self.levels(),
             "never": [name for name in self.live.problem.names if name not in state.levels],
             "leaves": {name: getattr(state.settings, name) for name in ("floor", "holdback", "share", "stage")},
-            "changes": self.changes.changes,
+            "changes": self.changes.history,
             "ledger": {
                 "delta": state.settings.delta,
                 "spent": state.spent,
