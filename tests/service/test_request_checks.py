@@ -104,9 +104,7 @@ def test_an_incumbent_follows_from_the_legacy_and_its_rate() -> None:
     checks = LegacyChecks(uniform=False, rates={"dose": rate})
     legacy = tuple((1 - rate) * own + rate / 3)
     assert checks.incumbent(level, None, legacy, None) == pytest.approx(own)
-    with pytest.raises(
-        WrongRequest, match=r"^legacy\.distribution: the problem file declares uniform exploration at the rate"
-    ):
+    with pytest.raises(WrongRequest, match=r"^legacy\.distribution: the problem file declares uniform exploration at the rate"):
         checks.incumbent(level, None, (0.9, 0.1, 0.0), None)
 
 
