@@ -95,7 +95,7 @@ LIKE = {
     ("docs/index.md", "aegis demo"): "tests/cli/test_handover_demo.py",
     ("docs/logs.md", "aegis certify s3://"): "tests/logs/test_store_commands.py",
     ("docs/scale.md", "aegis certify log/"): "tests/cli/test_engine_option.py",
-    ("docs/serve.md", "aegis certify export/"): "tests/service/test_service_export.py",
+    ("docs/serve.md", "aegis certify export/"): "tests/service/test_journal_export.py",
 }
 
 # Blocks that nothing runs, with the reason.

@@ -37,7 +37,7 @@ from aegis.handover.hosts.external import ExternalHost
 from aegis.policies import Floored, Function, path_full
 from aegis.problem import Array, Batch, Problem, State
 from aegis.service.http_errors import StoreDamaged
-from aegis.service.integrity import check_stored_policy
+from aegis.service.integrity import check_stored_policy, piece_digest
 from aegis.service.live_state import ChallengerSeal
 from aegis.worlds import make_world
 
@@ -127,15 +127,15 @@ def test_a_kept_challenger_whose_file_was_edited_is_refused(own: ModuleType) -> 
     until(run, Frozen)
     kept = {name: pack_challenger(item) for name, item in run.challengers.items()}
     name = next(iter(kept))
-    sealed = ChallengerSeal(run.state.challenge(name).policy, None, run.state.challenge(name).seal)
+    sealed = ChallengerSeal(piece_digest(kept[name]), run.state.challenge(name).seal)
     unpack_challenger(kept[name], WORLD.problem, run.state.challenge(name))
-    check_stored_policy("plant", name, sealed, (sealed.policy, kept[name]), WORLD.problem)
+    check_stored_policy("plant", name, sealed, kept[name], WORLD.problem)
     Path(str(own.__file__)).write_text(CODE.replace("0.8", "0.7"))
     says = f"challenge '{name}': the code of its policy was altered after it was frozen"
     with pytest.raises(PolicyError, match=says):
         unpack_challenger(kept[name], WORLD.problem, run.state.challenge(name))
     with pytest.raises(StoreDamaged, match=f"gate 'plant', {says}"):
-        check_stored_policy("plant", name, sealed, (sealed.policy, kept[name]), WORLD.problem)
+        check_stored_policy("plant", name, sealed, kept[name], WORLD.problem)
 
 
 def test_seals_are_kept_with_the_freeze_and_only_code_has_one(own: ModuleType) -> None:

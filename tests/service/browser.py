@@ -149,14 +149,14 @@ def running_gate(
 
 def _workshop(service: Service) -> Trainer:
     """Return a workshop that takes up what the journal holds, as a worker's process does."""
-    workshop, followed = Trainer(service.live.problem, HOSTS["greedy"](), SEED), service.live.state.counted
+    workshop, followed = Trainer(service.live.problem, HOSTS["greedy"](), SEED), service.live.state.on_counted
 
     def counted(*given: Any) -> None:
         workshop.counted(*given)
         if followed is not None:
             followed(*given)
 
-    service.live.state.counted = counted
+    service.live.state.on_counted = counted
     return workshop
 
 

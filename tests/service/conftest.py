@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from collections.abc import Iterator
+from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
+from client_cases import HOW, Fake
 from postgres_server import Server, server_folder
 from served_gate import Helper
-from service_cases import made_waiting, make_live, make_service
+from service_cases import made_waiting, make_live, make_service, quick_database
 
 from aegis.service.app import Service
+from aegis.service.auth import ROLES, make_token
 from aegis.service.client import gate_client
 from aegis.service.store.database import Database
 
@@ -74,8 +78,7 @@ def database(store: str) -> Iterator[Database]:
 @pytest.fixture
 def file_database(tmp_path: Path) -> Iterator[Database]:
     """Return an empty SQLite store with its schema, where one kind is enough."""
-    found = Database.at(tmp_path / "gate.sqlite")
-    found.upgrade()
+    found = quick_database(tmp_path / "gate.sqlite")
     yield found
     found.close()
 
@@ -90,7 +93,7 @@ def waiting_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def waiting(waiting_store: Path, tmp_path: Path) -> Iterator[Database]:
     """Return a copy of that store."""
     shutil.copy(waiting_store, tmp_path / "waiting.sqlite")
-    found = Database.at(tmp_path / "waiting.sqlite")
+    found = quick_database(tmp_path / "waiting.sqlite")
     yield found
     found.close()
 
@@ -105,3 +108,23 @@ def service(file_database: Database) -> Service:
 def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ask a gate that was away again after a moment."""
     monkeypatch.setattr(gate_client, "RETRY", 0.1)
+
+
+@pytest.fixture
+def tokens(file_database: Database) -> dict[str, str]:
+    """Return a token of each role."""
+    return {role: make_token(file_database, f"the {role}", role) for role in ROLES}
+
+
+@pytest.fixture
+def fake(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Return the address of a gate that does not do its work."""
+    handler = type("Chosen", (Fake,), {"how": staticmethod(HOW[request.param])})
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    server.daemon_threads, server.block_on_close = True, False
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_address[1]}"
+    server.shutdown()
+    server.server_close()
+    thread.join()

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from service_cases import quick_database
 
 from aegis.handover import HOSTS, GateSettings
 from aegis.policies import one_hot
@@ -14,7 +15,6 @@ from aegis.problem import Batch
 from aegis.service.episode_counter import EpisodeCounter
 from aegis.service.live_gate import LiveGate
 from aegis.service.schemas import Ask, Legacy, Report
-from aegis.service.store.database import Database
 from aegis.service.trainer import Trainer
 from aegis.worlds import World, make_world
 
@@ -93,8 +93,7 @@ def make_plant(
 ) -> Plant:
     """Return a plant at a live gate in a store, which is made if it is not there."""
     world = world or small_world()
-    database = Database.at(store)
-    database.upgrade()
+    database = quick_database(store)
     live = LiveGate(database, name, world.problem, GateSettings.of({"first": 8, **settings}), 3)
     live.start()
     workshop = Trainer(live.problem, HOSTS[host](), 3)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import sqlalchemy as sa
 import uvicorn
 from postgres_server import free_port
 
@@ -76,6 +77,14 @@ def result(episode: str, decision: str = "d", reward: float = 4.0, **changed: An
     return {"episode": episode, "decision": decision, "reward": reward, "guards": {"scrap": 0.5}, **changed}
 
 
+def quick_database(path: str | Path) -> Database:
+    """Return a store in a file with its schema. It does not wait for the disk: a power cut is not what these tests are about."""
+    database = Database.at(path)
+    sa.event.listen(database.engine, "connect", lambda connection, _: connection.execute("PRAGMA synchronous=OFF").close())
+    database.upgrade()
+    return database
+
+
 def make_live(database: Database, problem: Problem | None = None, seed: int = SEED, **settings: Any) -> LiveGate:
     """Return a gate that is not started yet."""
     return LiveGate(database, GATE, problem or small_problem(), GateSettings(**settings), seed)
@@ -113,6 +122,11 @@ def records(live: LiveGate, kind: str | None = None) -> list[JournalRecord]:
     return [item for item in Journal(live.database, live.name).read() if kind in (None, item.kind)]
 
 
+def count_records(database: Database, gate: str = GATE) -> int:
+    """Return how many records a gate has; StoreDamaged if one of them is missing or was altered."""
+    return sum(1 for _ in Journal(database, gate).read())
+
+
 # ---- who counts --------------------------------------------------------------------------------------------------------------
 
 
@@ -133,7 +147,7 @@ class Here:
 def counting_here(live: LiveGate, host: str = "greedy", **more: Any) -> EpisodeCounter:
     """Return who counts, without a process or a thread: call `once` until it says that nothing is left."""
     workshop = Trainer(live.problem, HOSTS[host](), live.seed)
-    state = LiveState(live.problem, counted=workshop.counted)
+    state = LiveState(live.problem, on_counted=workshop.counted)
     for record in records(live):
         state.apply(record)
     return EpisodeCounter(live, Here(workshop), **more)  # type: ignore[arg-type]
@@ -248,6 +262,11 @@ def post(client: httpx.Client, path: str, body: Any, name: str | None = None, **
     return client.post(path, json=body, headers={"idempotency-key": name or key(), **headers})
 
 
+def bearer(token: str) -> dict[str, str]:
+    """Return the headers of the holder of a token."""
+    return {"authorization": f"Bearer {token}"}
+
+
 def said(answer: httpx.Response) -> str:
     """Return why something was refused."""
     detail = answer.json()["detail"]
@@ -273,8 +292,7 @@ QUICK: dict[str, Any] = {
 
 def made_waiting(path: Path) -> Path:
     """Make a store in which the inner level of the small plant waits for approval, and nothing is open."""
-    database = Database.at(path)
-    database.upgrade()
+    database = quick_database(path)
     plant = small_plant()
     with started(database, plant.problem, mode="approve", **QUICK) as live:
         counting, number = counting_here(live), 0
@@ -303,3 +321,17 @@ def inner(name: str, parent: str = "m", **legacy: Any) -> Ask:
     """Return a question about its inner level."""
     told = {"distribution": [0.2, 0.2, 0.2, 0.2, 0.2], **legacy}
     return Ask(level="inner", id=name, parent=parent, context={"Q": 0.3}, legacy=told)
+
+
+ME = "me"
+
+
+def say(live: LiveGate, action: str, level: str | None = None) -> None:
+    """Say something as an operator."""
+    live.say(key(), action, ME, "for a test", level)
+
+
+def begin(live: LiveGate, name: str) -> None:
+    """Open an episode with its outer decision."""
+    live.open_episode(key(), name)
+    live.decide(key(), name, meta())

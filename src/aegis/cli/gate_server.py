@@ -28,7 +28,6 @@ from aegis.service import (
     TrainerSetup,
     list_tokens,
     make_app,
-    problem_as_opened,
 )
 
 LOG_LEVELS = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING}
@@ -67,8 +66,6 @@ def log_json_lines(level: str) -> None:
         speaker.setLevel(LOG_LEVELS[level])
 
 
-log = logging.getLogger("aegis.service")
-
 START_SECONDS = 60.0  # seconds that a server has to come up
 
 
@@ -103,7 +100,7 @@ def make_service(
         )
     first = next(iter(Journal(database, name).read()), None)
     settings, kept = _gate_settings(database, name, first, given, seed)
-    live = LiveGate(database, name, _gate_problem(name, first, problem), settings, kept)
+    live = LiveGate(database, name, problem, settings, kept)
     worker = TrainerProcess(TrainerSetup(store, name, live.problem, load_host(learner, live.problem), kept))
     service = Service(live, EpisodeCounter(live, worker, None if abandon is None else abandon * 3600.0), standby, rate, hosts)
     config = uvicorn.Config(
@@ -131,18 +128,6 @@ def start_service(service: Service) -> None:
     except BaseException:
         service.stop()
         raise
-
-
-def _gate_problem(name: str, first: JournalRecord | None, problem: Problem) -> Problem:
-    """Return the problem as a gate takes it: one of an earlier release goes on comparing with the policy that writes the log."""
-    found = problem if first is None else problem_as_opened(problem, first.body["problem"])
-    if found is not problem:
-        log.warning(
-            "gate '%s' was opened by an earlier release: its gains are over the policy that writes the log, exploration "
-            "included, as they were. A new gate (--name) compares with the incumbent, which the problem file declares ('base')",
-            name,
-        )
-    return found
 
 
 def _gate_settings(

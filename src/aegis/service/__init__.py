@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from aegis.service.auth import list_tokens, make_token, revoke_token
     from aegis.service.client.gate_client import ActionChoice, Client, Episode
     from aegis.service.episode_counter import EpisodeCounter
-    from aegis.service.gate_problem import live_problem, problem_as_opened, sends_incumbent
+    from aegis.service.gate_problem import live_problem, sends_incumbent
     from aegis.service.integrity import check_gate
     from aegis.service.journal_export import export_gate
     from aegis.service.live_gate import LiveGate
@@ -25,7 +25,7 @@ _MODULES = {
     "auth": "list_tokens make_token revoke_token",
     "client.gate_client": "ActionChoice Client Episode",
     "episode_counter": "EpisodeCounter",
-    "gate_problem": "live_problem problem_as_opened sends_incumbent",
+    "gate_problem": "live_problem sends_incumbent",
     "integrity": "check_gate",
     "journal_export": "export_gate",
     "live_gate": "LiveGate",
@@ -54,7 +54,6 @@ __all__ = [
     "live_problem",
     "make_app",
     "make_token",
-    "problem_as_opened",
     "restore_backup",
     "revoke_token",
     "sends_incumbent",

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
 import threading
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -18,11 +16,13 @@ from starlette.types import ASGIApp
 from aegis.errors import AegisError
 from aegis.service.auth import AccessControl
 from aegis.service.episode_counter import EpisodeCounter
-from aegis.service.http_errors import NotWriter, ServiceError, StoreUnavailable
+from aegis.service.http_errors import NotWriter, ServiceError, StoreUnavailable, error_answer
 from aegis.service.live_gate import LiveGate
-from aegis.service.middleware import GuardMiddleware, RateLimit, ServiceMetrics, describe_validation_errors
+from aegis.service.metrics import ServiceMetrics
+from aegis.service.middleware import GuardMiddleware, RateLimit
 from aegis.service.routes import control, dashboard, monitoring
 from aegis.service.status import GateStatus
+from aegis.service.validation_errors import describe_validation_errors
 from aegis.version import __version__
 
 LARGEST = 1_000_000  # bytes of a body
@@ -33,7 +33,7 @@ log = logging.getLogger("aegis.service")
 
 @dataclass(slots=True)
 class Service:
-    """A live gate with what serves it. standby: wait until whoever is the writer lets go."""
+    """A live gate and the parts that serve it. standby: wait until the present writer lets go."""
 
     live: LiveGate
     counting: EpisodeCounter
@@ -42,7 +42,7 @@ class Service:
     hosts: Sequence[str] = ()
     reading: GateStatus = field(init=False)
     metrics: ServiceMetrics = field(default_factory=ServiceMetrics, init=False)
-    ending: Callable[[], bool] = field(default=lambda: False, init=False)  # whether whoever runs the service wants it to end
+    ending: Callable[[], bool] = field(default=lambda: False, init=False)  # whether the web server is about to end
     _begun: bool = field(default=False, init=False)
     _stopping: threading.Event = field(default_factory=threading.Event, init=False)
 
@@ -50,7 +50,7 @@ class Service:
         self.reading = GateStatus(self.live)
 
     def start(self) -> None:
-        """Become the writer now, or in the background if somebody else still is it. Started twice it is started once."""
+        """Become the writer now, or in the background once the present one lets go. A second call does nothing."""
         if self._begun:
             return
         self._begun = True
@@ -75,16 +75,16 @@ class Service:
         log.info("writer of gate '%s' in %s", self.live.name, self.live.database.shown)
 
     def _wait(self) -> None:
-        said = ""
+        logged = ""
         while not self._stopping.wait(TRY):
             try:
                 self._take_over()
                 return
             except StoreUnavailable:
-                continue  # somebody else is still the writer, or the store is away
+                continue  # another process is still the writer, or the store is away
             except AegisError as error:
-                if str(error) != said:
-                    said = str(error)
+                if str(error) != logged:
+                    logged = str(error)
                     log.error("cannot take over gate '%s': %s", self.live.name, error)
 
 
@@ -102,7 +102,7 @@ def make_app(service: Service) -> ASGIApp:
     app = FastAPI(
         title="AEGIS live gate",
         version=__version__,
-        description="Asks for decisions, reports what came of them, reads who controls what and why. See docs/serve.md.",
+        description="Asks for decisions, reports their results, reads who controls what and why. See docs/serve.md.",
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
@@ -120,17 +120,10 @@ def make_app(service: Service) -> ASGIApp:
 
 
 async def _service_error(_: Request, error: Exception) -> Response:
-    status = error.status if isinstance(error, ServiceError) else 500
-    return _json_answer(str(error), status, {"retry-after": "1"} if status == 503 else None)
+    return error_answer(str(error), error.status if isinstance(error, ServiceError) else 500)
 
 
 async def _invalid(_: Request, error: Exception) -> Response:
     """Answer what does not have the right form, without sending back what was in it."""
-    return _json_answer(
-        describe_validation_errors(error.errors(), error.body) if isinstance(error, RequestValidationError) else [], 422
-    )
-
-
-def _json_answer(detail: Any, status: int, headers: dict[str, str] | None = None) -> Response:
-    """Return an answer in plain ASCII: what was sent, and is named in it, may not be proper text."""
-    return Response(json.dumps({"detail": detail}), status, headers, "application/json")
+    described = describe_validation_errors(error.errors(), error.body) if isinstance(error, RequestValidationError) else []
+    return error_answer(described, 422)

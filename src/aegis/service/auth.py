@@ -22,13 +22,12 @@ from aegis.errors import SettingError, check_choice
 from aegis.service.store.database import Database, tokens_table
 
 ROLES = ("controller", "viewer", "operator")
-
 PREFIX = "aegis_"
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """Who a token belongs to, and what it allows."""
+    """The holder of a token, and what it allows."""
 
     name: str
     role: str
@@ -51,7 +50,7 @@ def make_token(database: Database, name: str, role: str) -> str:
 
 
 def revoke_token(database: Database, name: str) -> None:
-    """Make a token worthless; SettingError if there is none of that name."""
+    """Revoke a token; SettingError if there is no such token."""
     with database.transaction() as connection:
         query = tokens_table.update().where(tokens_table.c.name == name, tokens_table.c.revoked.is_(None)).values(revoked=_now())
         if connection.execute(query).rowcount == 0:
@@ -60,14 +59,14 @@ def revoke_token(database: Database, name: str) -> None:
 
 def list_tokens(database: Database) -> list[Token]:
     """Return all tokens, without their secrets."""
-    with database.answering(), database.engine.connect() as connection:
-        rows = connection.execute(tokens_table.select().order_by(tokens_table.c.made)).mappings().all()
-    return [Token(row["name"], row["role"], row["made"], row["revoked"]) for row in rows]
+    with database.reading() as connection:
+        rows = connection.execute(tokens_table.select().order_by(tokens_table.c.made)).mappings()
+        return [Token(row["name"], row["role"], row["made"], row["revoked"]) for row in rows]
 
 
 def find_token(database: Database, secret: str) -> Token | None:
-    """Return whose token a secret is; None if nobody's, or revoked."""
-    with database.answering(), database.engine.connect() as connection:
+    """Return the token of a secret; None if it is unknown or revoked."""
+    with database.reading() as connection:
         row = connection.execute(tokens_table.select().where(tokens_table.c.hash == _hash(secret))).mappings().first()
     if row is None or row["revoked"] is not None:
         return None
@@ -84,11 +83,8 @@ def _now() -> str:
 
 
 COOKIE, FORGERY = "aegis_session", "x-aegis-csrf"
-
 REMEMBERED = 5.0  # seconds for which a token is believed without asking the store again: a revoked one works no longer than that
-
 MOST = 1000  # tokens and sessions that are remembered
-
 SESSION_SECONDS = 12 * 3600.0  # seconds of a session
 
 MAY = {
@@ -97,16 +93,16 @@ MAY = {
     "operate": ("operator",),
 }
 
-NOBODY = Token("", "", "")
+ANONYMOUS = Token("", "", "")  # the caller of a store without tokens
 
 
 @dataclass(slots=True)
 class AccessControl:
-    """Checks requests against the tokens of a store. Without any token everybody on this machine may do everything."""
+    """Checks requests against the tokens of a store. Without any token, every process on this machine may do everything."""
 
     database: Database
-    # By hash, when it was asked for and what was found; apart, so that tokens which are made up do not push out real ones.
-    _seen: OrderedDict[str, tuple[float, Token | None]] = field(default_factory=OrderedDict)
+    # By hash, when the store was asked and its answer; apart, so that invented tokens do not push out real ones.
+    _known: OrderedDict[str, tuple[float, Token | None]] = field(default_factory=OrderedDict)
     _unknown: OrderedDict[str, tuple[float, Token | None]] = field(default_factory=OrderedDict)
     _sessions: OrderedDict[str, tuple[float, str]] = field(default_factory=OrderedDict)
     _any: tuple[float, bool] = (-math.inf, False)
@@ -121,7 +117,7 @@ class AccessControl:
     def caller(self, request: Request, what: str) -> Token:
         """Return whose request it is; HTTPException if they may not do `what`."""
         if not self.protected():
-            return NOBODY
+            return ANONYMOUS
         secret = self._secret(request)
         if secret is None:
             raise HTTPException(
@@ -135,12 +131,12 @@ class AccessControl:
         return token
 
     def token(self, secret: str) -> Token | None:
-        """Return whose token a secret is, asked of the store from time to time only."""
-        name, now = sha256(secret.encode()).hexdigest(), time.monotonic()
-        at, token = self._seen.get(name) or self._unknown.get(name, (-math.inf, None))
+        """Return the token of a secret; the store is asked from time to time only."""
+        name, now = _hash(secret), time.monotonic()
+        at, token = self._known.get(name) or self._unknown.get(name, (-math.inf, None))
         if now - at > REMEMBERED:
             token = find_token(self.database, secret)
-            here, there = (self._unknown, self._seen) if token is None else (self._seen, self._unknown)
+            here, there = (self._unknown, self._known) if token is None else (self._known, self._unknown)
             here[name] = now, token
             there.pop(name, None)
             if len(here) > MOST:
@@ -150,11 +146,11 @@ class AccessControl:
     def verified(self, header: str) -> str | None:
         """Return the hash of the token in an 'Authorization' header if it was found in the store before; asks memory alone."""
         secret = _bearer(header)
-        name = None if secret is None else sha256(secret.encode()).hexdigest()
-        return name if name in self._seen else None
+        name = None if secret is None else _hash(secret)
+        return name if name in self._known else None
 
     def open_session(self, secret: str) -> str:
-        """Return the name of a new session for whoever holds a token."""
+        """Return the name of a new session for the holder of a token."""
         name = secrets.token_urlsafe(32)
         self._sessions[name] = time.monotonic(), secret
         if len(self._sessions) > MOST:
@@ -167,12 +163,12 @@ class AccessControl:
 
     @staticmethod
     def proof(session: str) -> str:
-        """Return what a page of a session sends along with everything that changes something."""
+        """Return the value that a page of a session sends with every request that changes something."""
         return sha256(f"aegis page {session}".encode()).hexdigest()
 
     def _proved(self, request: Request, session: str) -> bool:
-        found = request.headers.get(FORGERY, "")
-        return hmac.compare_digest(found.encode(), self.proof(session).encode())  # as bytes: a header may hold any letter
+        sent = request.headers.get(FORGERY, "")
+        return hmac.compare_digest(sent.encode(), self.proof(session).encode())  # as bytes: a header may hold any letter
 
     def _secret(self, request: Request) -> str | None:
         secret = _bearer(request.headers.get("authorization", ""))

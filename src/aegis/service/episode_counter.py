@@ -18,7 +18,7 @@ from aegis.service.trainer import EpisodeJudgement, TrainerGone, TrainerProcess
 
 BLOCK = 64  # episodes that are judged at a time
 SILENT = 32  # episodes without a reward after which the gate pauses
-REST = 1.0  # seconds after which a thread looks again, whatever happens
+REST = 1.0  # seconds after which a thread looks again, even if nothing has changed
 log = logging.getLogger("aegis.service")
 
 
@@ -26,7 +26,7 @@ log = logging.getLogger("aegis.service")
 class EpisodeCounter:
     """Counts settled episodes in the order in which they started, and freezes challengers when that is due.
 
-    abandon: seconds after which an episode of which nothing is heard is closed, its rewards missing for good; None: never.
+    abandon: seconds without a request after which an episode is closed, its rewards missing for good; None: never.
     """
 
     live: LiveGate
@@ -43,10 +43,10 @@ class EpisodeCounter:
     def _audited(self, gate: GateState) -> tuple[bool, AuditResponse]:
         """Return whether all units of a state could be audited, and what their audit asks for before a handover."""
         try:
-            known, audited = self.worker.call("audit", gate, None, True)
+            answer: tuple[bool, AuditResponse] = self.worker.call("audit", gate, None, True)
         except TrainerGone:
             return False, NO_RESPONSE
-        return known, audited
+        return answer
 
     def start(self) -> None:
         """Start the thread."""
@@ -69,14 +69,12 @@ class EpisodeCounter:
             try:
                 busy = self.once()
                 self.failure = None
-            except StoreUnavailable as error:
+            except (StoreUnavailable, TrainerGone) as error:
                 self.failure, busy = str(error), False
-                time.sleep(REST)
-            except TrainerGone as error:
-                self.failure, busy = str(error), False
-                if self._going:
+                if isinstance(error, TrainerGone) and self._going:
                     log.warning("%s; it is started again", error)
-                    time.sleep(REST)  # one that cannot start at all would keep the machine busy
+                if self._going:
+                    time.sleep(REST)  # a trainer that cannot start at all would keep the machine busy
             except Exception as error:
                 self.failure, busy = f"{type(error).__name__}: {error}", False
                 log.exception("counting failed; decisions go on")
@@ -110,11 +108,11 @@ class EpisodeCounter:
         return True
 
     def _count(self, gate: GateState, trees: Sequence[LiveEpisode]) -> None:
-        """Judge whole episodes and take the gate on by them, one by one, until something changes what is tested."""
+        """Judge whole episodes and count them one by one, until something changes what is tested."""
         tested = gate if gate.paused is None else replace(gate, challenges=())  # while it is paused nothing is evidence
         try:
-            kept = {name: self.live.keeper.piece(name) for name in self.worker.call("unknown", tested)}
-            judged: list[EpisodeJudgement] = self.worker.call("judge", trees, tested, kept)
+            pieces = {name: self.live.keeper.piece(name) for name in self.worker.call("unknown", tested)}
+            judgements: list[EpisodeJudgement] = self.worker.call("judge", trees, tested, pieces)
         except StoreDamaged as error:  # these episodes are counted next, for what they earned alone
             self.live.pause(str(error))
             return
@@ -122,26 +120,26 @@ class EpisodeCounter:
             raise
         except AegisError as error:
             self.live.pause(f"episode {trees[0].number} and following cannot be judged: {error}")
-            judged = [EpisodeJudgement(None, {}) for _ in trees]
-        for tree, found in zip(trees, judged, strict=True):
+            judgements = [EpisodeJudgement(None, {}) for _ in trees]
+        for tree, judgement in zip(trees, judgements, strict=True):
             with self.live.changed:
                 now = self.live.state.opened
                 if now.freeze_is_due:
                     return  # nothing is put off until a block is through
                 if now.challenges and [item.name for item in now.challenges] != [item.name for item in gate.challenges]:
-                    return  # something was frozen or given up meanwhile: what was judged is not what counts now
+                    return  # something was frozen or given up meanwhile: these judgements do not count now
                 counting = {item.name for item in now.counting(tree.number or 0)} if now.paused is None else set()
-                evidence = {name: found.evidence[name] for name in counting} if tree.arm == "agent" else {}
-                unit = UnitCounted(tree.number or 0, found.reward, tree.arm, evidence)
+                evidence = {name: judgement.evidence[name] for name in counting} if tree.arm == "agent" else {}
+                unit = UnitCounted(tree.number or 0, judgement.reward, tree.arm, evidence)
                 events = self.live.after(unit)
-                asked, audited = is_audit_due(now, unit, events), standing_postponement(now, unit, events)
-                if not asked:
+                due, audited = is_audit_due(now, unit, events), standing_postponement(now, unit, events)
+                if not due:
                     self.live.step(unit, audited=audited)
-            if asked:
+            if due:
                 known, audited = self.worker.call("audit", now, tree, is_decision(events))
                 with self.live.changed:
                     if not known or self.live.state.opened is not now:
-                        return  # an operator has spoken meanwhile: what was audited is not what counts now
+                        return  # an operator has acted meanwhile: this audit does not count now
                     self.live.step(unit, audited=audited)
             self._counted(tree, unit)
 
@@ -152,7 +150,7 @@ class EpisodeCounter:
             self.live.pause(f"no reward has come for {SILENT} episodes")
 
     def _broken(self, tree: LiveEpisode) -> None:
-        """Count an episode that broke off above the innermost level: nothing can be said about it, and it cannot be left out."""
+        """Count an episode that broke off above the innermost level: it is no evidence, and it cannot be left out."""
         if tree.arm != "mixed":  # one of those ends every test that would count it anyway
             self.live.pause(
                 f"episode '{tree.id}' was closed before every decision had one below it: what it would have earned is not known"
@@ -167,7 +165,7 @@ class EpisodeCounter:
             deployed = {item.level: self.live.keeper.piece(item.challenge) for item in gate.deployed}
             with self.live.changed:
                 changed = dict(self.live.state.changed)
-            made = self.worker.call("freeze", gate, changed, deployed)
+            challengers = self.worker.call("freeze", gate, changed, deployed)
         except StoreDamaged as error:
             self.live.pause(str(error))
             return
@@ -180,13 +178,13 @@ class EpisodeCounter:
             now = self.live.state.opened
             if (now.start, now.freeze) != (gate.start, gate.freeze) or not now.freeze_is_due:
                 return
-            pieces = [(digest, piece) for _, digest, piece in made]
-            self.live.step([item for item, _, _ in made], kept=lambda names: dict(zip(names, pieces, strict=True)))
+            pieces = [(digest, piece) for _, digest, piece in challengers]
+            self.live.step([item for item, _, _ in challengers], challengers=lambda names: dict(zip(names, pieces, strict=True)))
 
     def _abandon(self) -> None:
-        """Close episodes of which nothing was heard for too long. One that was still open is no evidence: it was cut off.
+        """Close episodes without a request for too long. One that was still open is no evidence: it was cut off.
 
-        While nobody listened nothing could be heard: the time starts again with this process.
+        The time starts again with this process, since no request could arrive before.
         """
         if self.abandon is None:
             return

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import replace
-from typing import Any
 
 from aegis.agents import uniform_legacy
 from aegis.errors import SettingError
 from aegis.ope import Comparator, describe_comparator, reward_measure
 from aegis.policies import FullColumns
-from aegis.problem import Incumbent, Level, Policy, Problem, Propensity, Scope, dump_problem
+from aegis.problem import Incumbent, Level, Policy, Problem, Propensity, Scope
 
 SENT = "as the control system sends it with each decision"
 
@@ -33,18 +31,16 @@ def live_problem(problem: Problem) -> Problem:
 
 
 def legacy_columns(problem: Problem) -> dict[str, tuple[str, ...]]:
-    """Return the columns that hold what the legacy would have done, by level."""
+    """Return by level the columns that hold the legacy's probabilities; none if the problem file says that it draws uniformly."""
+    if all(level.propensity is not None and level.propensity.policy == "uniform" for level in problem.levels):
+        return {}
     return {level.name: _columns("legacy", level) for level in problem.levels}
-
-
-def is_legacy_known(problem: Problem) -> bool:
-    """Say whether the problem file says what the legacy does in every state, so that it need not be sent."""
-    return all(level.propensity is not None and level.propensity.policy == "uniform" for level in problem.levels)
 
 
 def live_legacy(problem: Problem) -> Policy:
     """Return the legacy: as the problem file says, or as it is sent with each decision."""
-    return uniform_legacy(problem) if is_legacy_known(problem) else FullColumns(problem, legacy_columns(problem))
+    columns = legacy_columns(problem)
+    return FullColumns(problem, columns) if columns else uniform_legacy(problem)
 
 
 def sends_incumbent(level: Level) -> bool:
@@ -59,11 +55,11 @@ def uniform_rates(problem: Problem) -> dict[str, float]:
     """
     rates: dict[str, float] = {}
     for level in problem.levels:
-        given, own = level.propensity, level.comparator
-        if given is None or own is None or given.base is None or own.base != given.base:
+        logged, own = level.propensity, level.comparator
+        if logged is None or own is None or logged.base is None or own.base != logged.base:
             continue
-        if given.epsilon is not None and given.epsilon < 1.0:  # at rate 1 the legacy says nothing about the incumbent
-            rates[level.name] = given.epsilon
+        if logged.epsilon is not None and logged.epsilon < 1.0:  # at rate 1 the legacy says nothing about the incumbent
+            rates[level.name] = logged.epsilon
     return rates
 
 
@@ -78,30 +74,12 @@ def comparators_by_level(problem: Problem, moving: Collection[str] = ()) -> dict
     return {name: describe_comparator(problem, shown, Scope(name), moving) for name in problem.names}
 
 
-def problem_as_opened(problem: Problem, opened: Mapping[str, Any]) -> Problem:
-    """Return the problem as a gate takes it that an earlier release opened. opened: the problem in the gate's journal.
-
-    Earlier releases compared with the policy that writes the log also where the problem file declares `base` with `epsilon`. A
-    gate keeps what it was opened with. Any other problem is returned unchanged.
-    """
-    earlier = replace(problem, levels=tuple(_without_base(level) for level in problem.levels))
-    if earlier == problem or any(level.incumbent is not None for level in problem.levels):
-        return problem
-    same = json.loads(json.dumps(dump_problem(live_problem(earlier)))) == opened
-    return earlier if same else problem
-
-
-def _without_base(level: Level) -> Level:
-    known = level.propensity is not None and level.propensity.base is not None
-    return replace(level, propensity=Propensity(columns=_columns("p", level))) if known else level
-
-
 def _exact(level: Level) -> Level:
     level = replace(level, incumbent=_incumbent(level))
-    given = level.propensity
-    if given is not None and given.columns:
-        return replace(level, propensity=Propensity(columns=given.columns))
-    if given is not None and given.policy == "uniform":
+    logged = level.propensity
+    if logged is not None and logged.columns:
+        return replace(level, propensity=Propensity(columns=logged.columns))
+    if logged is not None and logged.policy == "uniform":
         return level
     return replace(level, propensity=Propensity(columns=_columns("p", level)))
 
@@ -114,8 +92,8 @@ def _incumbent(level: Level) -> Incumbent | None:
     rate = level.exploration
     if rate == 1.0:
         rate = None
-    found = replace(own, epsilon=rate, max_ratio=level.ratio_bound if rate is None else None)
-    return replace(found, base=None, columns=_columns("incumbent", level)) if own.log_columns else found
+    stated = replace(own, epsilon=rate, max_ratio=level.ratio_bound if rate is None else None)
+    return replace(stated, base=None, columns=_columns("incumbent", level)) if own.log_columns else stated
 
 
 def _columns(prefix: str, level: Level) -> tuple[str, ...]:

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
+from starlette.responses import Response
+
 from aegis.errors import AegisError
 
 
@@ -12,25 +17,25 @@ class ServiceError(AegisError):
 
 
 class WrongRequest(ServiceError):
-    """What was sent does not fit the problem."""
+    """A request does not fit the problem."""
 
     status = 422
 
 
 class NotFound(ServiceError):
-    """An episode or a decision that is not there."""
+    """There is no such episode or decision."""
 
     status = 404
 
 
 class Conflict(ServiceError):
-    """It contradicts what was written before: another request under one key, another reward, a closed episode."""
+    """A request contradicts the journal: another request under one key, another reward, a closed episode."""
 
     status = 409
 
 
 class LateRequest(Conflict):
-    """Something about an episode that is closed or counted: a decision, or that not all of them were told."""
+    """A request about an episode that is closed or counted: a decision, or that not all of them are known."""
 
     def __init__(self, why: str, episode: str) -> None:
         super().__init__(why)
@@ -38,7 +43,7 @@ class LateRequest(Conflict):
 
 
 class StoreUnavailable(ServiceError):
-    """The store does not answer, or somebody else writes to it: nothing was acknowledged, try again."""
+    """The store does not answer, or another process writes to it: nothing was acknowledged, try again."""
 
     status = 503
 
@@ -48,4 +53,10 @@ class NotWriter(StoreUnavailable):
 
 
 class StoreDamaged(ServiceError):
-    """The store holds something that was not written there by a gate."""
+    """The store holds something that no gate has written."""
+
+
+def error_answer(detail: Any, status: int) -> Response:
+    """Return an error as an answer in plain ASCII: what was sent, and is named in it, may not be proper text."""
+    headers = {"retry-after": "1"} if status in (429, 503) else None
+    return Response(json.dumps({"detail": detail}), status, headers, "application/json")

@@ -32,7 +32,7 @@ from aegis.handover import (
 )
 from aegis.logs import write_log
 from aegis.problem import Batch, Incumbent, Problem, concat, parse_problem, save_problem, write_yaml
-from aegis.service.gate_problem import is_legacy_known, legacy_columns
+from aegis.service.gate_problem import legacy_columns
 from aegis.service.integrity import ChallengerKeeper
 from aegis.service.live_episodes import LiveEpisode, episodes_to_batch
 from aegis.service.live_state import LiveState
@@ -45,7 +45,7 @@ BLOCK = 512  # episodes that become a batch at a time
 
 @dataclass(slots=True)
 class _JournalFacts:
-    """What the journal tells on the way: whole episodes, challenges by name, and what was certified of those in control."""
+    """The facts of a journal: whole episodes, challenges by name, and what was certified of those in control."""
 
     problem: Problem
     trees: list[tuple[int, LiveEpisode]] = field(default_factory=list)
@@ -67,7 +67,7 @@ class _JournalFacts:
         self._left_out = False
 
     def end(self) -> None:
-        """An episode that was left out at the end is told by the last one."""
+        """Mark the last episode if one after it was left out."""
         if self._left_out and self.trees:
             self.gaps.add(self.trees[-1][0])
 
@@ -91,56 +91,57 @@ def export_gate(database: Database, gate: str, folder: str | Path) -> dict[str, 
     if first is None:
         raise InputError(f"there is no gate '{gate}' in {database.shown}")
     problem = parse_problem(write_yaml(first.body["problem"]), gate)
-    told = _JournalFacts(problem)
-    state = LiveState(problem, counted=told.counted, told=told.event)
+    facts = _JournalFacts(problem)
+    state = LiveState(problem, on_counted=facts.counted, on_event=facts.event)
     for record in journal.read():
         state.apply(record)
-    told.end()
-    if not told.trees:
+    facts.end()
+    if not facts.trees:
         raise InputError(f"gate '{gate}' has counted no whole episode yet: there is nothing to export")
-    columns = {} if is_legacy_known(problem) else legacy_columns(problem)
-    batch = _batch(problem, told, columns)
+    columns = legacy_columns(problem)
+    batch = _batch(problem, facts, columns)
     with folder_lock(place):
         write_log(batch, problem, place / LOG)
         save_problem(problem, place / PROBLEM)
         legacy = {name: Incumbent(columns=names) for name, names in columns.items()}
         uniform = {name: Incumbent(policy="uniform") for name in problem.names}
-        written = problem_as_logged(problem, told.acted(), legacy or uniform, NUMBER_COLUMN)
+        written = problem_as_logged(problem, facts.acted(), legacy or uniform, NUMBER_COLUMN)
         if written != problem:
             save_problem(written, place / OTHERS_FILE)
-        numbers = np.array([number for number, _ in told.trees])
+        numbers = np.array([number for number, _ in facts.trees])
         keeper = ChallengerKeeper(journal, state, problem)
-        certificates = [_certificate(place, keeper, problem, told, batch, numbers, flip) for flip in told.flips]
+        certificates = [_certificate(place, keeper, problem, facts, batch, numbers, flip) for flip in facts.flips]
         about = {
             "gate": gate,
-            "episodes": len(told.trees),
-            "broken": told.broken,
-            "gaps": len(told.gaps),
+            "episodes": len(facts.trees),
+            "broken": facts.broken,
+            "gaps": len(facts.gaps),
             "head": journal.head_of_all(),
+            "certificates": certificates,
         }
-        write_text(place / GATE, json.dumps({**about, "certificates": certificates}, indent=2, allow_nan=False) + "\n")
-    return {**about, "certificates": certificates}
+        write_text(place / GATE, json.dumps(about, indent=2, allow_nan=False) + "\n")
+    return about
 
 
-def _batch(problem: Problem, told: _JournalFacts, columns: dict[str, tuple[str, ...]]) -> Batch:
-    found = []
-    for start in range(0, len(told.trees), BLOCK):
-        part = told.trees[start : start + BLOCK]
+def _batch(problem: Problem, facts: _JournalFacts, columns: dict[str, tuple[str, ...]]) -> Batch:
+    batches = []
+    for start in range(0, len(facts.trees), BLOCK):
+        part = facts.trees[start : start + BLOCK]
         batch = episodes_to_batch(problem, [tree for _, tree in part], columns)
         owner = batch.episode_of(problem.innermost.name)
         batch.extra[NUMBER_COLUMN] = np.array([number for number, _ in part])[owner]  # type: ignore[index]  # a dict of our own
         batch.extra[ARM_COLUMN] = np.array([tree.arm for _, tree in part])[owner]  # type: ignore[index]
-        batch.extra[GAP_COLUMN] = np.array([number in told.gaps for number, _ in part])[owner]  # type: ignore[index]
-        found.append(batch)
-    return concat(found)
+        batch.extra[GAP_COLUMN] = np.array([number in facts.gaps for number, _ in part])[owner]  # type: ignore[index]
+        batches.append(batch)
+    return concat(batches)
 
 
 def _certificate(
-    place: Path, keeper: ChallengerKeeper, problem: Problem, told: _JournalFacts, batch: Batch, numbers: Any, flip: Flipped
+    place: Path, keeper: ChallengerKeeper, problem: Problem, facts: _JournalFacts, batch: Batch, numbers: Any, flip: Flipped
 ) -> dict[str, Any]:
     """Write the challenge that a flip put in control, and return where its certificate can be recounted."""
-    challenge, frozen_at = told.frozen[flip.challenge]
-    crossing = told.certified[flip.challenge]
+    challenge, frozen_at = facts.frozen[flip.challenge]
+    crossing = facts.certified[flip.challenge]
     # The bound holds at all units at once: the flip states the better of that at the crossing and that at the flip.
     until = crossing.episode if crossing.gain_lower >= flip.gain_lower else flip.episode
     learned = batch.take_episodes(np.flatnonzero(numbers <= frozen_at))

@@ -18,7 +18,7 @@ class LiveDecision:
     """A decision that was answered. context: by variable, numbers or codes. legacy, chances, incumbent: of all actions.
 
     by: 'agent' or 'legacy'. overruled: the plant did something else, since the gate did not answer in time. drawn: with these
-    chances, as far as the gate was told. incumbent: None at a level where the control system does not send it.
+    chances, as far as the gate knows. incumbent: None at a level where the control system does not send it.
     """
 
     id: str
@@ -37,18 +37,26 @@ class LiveDecision:
 
 @dataclass(frozen=True, slots=True)
 class DecisionResult:
-    """What came of a decision; reward None: it is missing for good."""
+    """The outcome of a decision; reward None: it is missing for good."""
 
     reward: float | None
     outcome: Any = None
     guards: Mapping[str, float] = field(default_factory=dict)
 
 
+def rewarded_level(problem: Problem) -> str | None:
+    """Return the level whose decisions get rewards; None if whole episodes do."""
+    per = problem.reward.per
+    return None if per == "episode" else problem.innermost.name if per == "decision" else per
+
+
 @dataclass(slots=True)
 class LiveEpisode:
-    """An episode. number: in the order of first decisions, None before. arm: who acts. policies: challenges by level, of those
-    in control when it started. results: by decision; that of the whole episode under an empty id. last: when something was heard
-    of it. cut: not all of its decisions are known."""
+    """An episode. number: in the order of first decisions, None before. arm: who acts. last: time of the latest request about it.
+
+    policies: challenges by level, of those in control when it started. results: by decision; that of the whole episode under an
+    empty id. cut: not all of its decisions are known.
+    """
 
     id: str
     at: str
@@ -61,6 +69,10 @@ class LiveEpisode:
     closed: bool = False
     last: str = ""
     cut: bool = False
+
+    def cut_off(self) -> None:
+        """Take note that not all of its decisions are known: it is no evidence."""
+        self.cut, self.arm = True, MIXED
 
     @property
     def gap(self) -> bool:
@@ -77,23 +89,19 @@ class LiveEpisode:
 
     def path(self, decision: str | None) -> list[LiveDecision]:
         """Return the decisions from the outermost one down to one of them."""
-        found: list[LiveDecision] = []
+        path: list[LiveDecision] = []
         while decision is not None:
-            item = self.decisions[decision]
-            found.insert(0, item)
-            decision = item.parent
-        return found
+            path.insert(0, self.decisions[decision])
+            decision = path[0].parent
+        return path
 
     def rewarded(self, problem: Problem) -> list[str]:
         """Return the decisions that get a reward, or an empty id for the episode as a whole."""
-        per = problem.reward.per
-        if per == "episode":
-            return [""]
-        level = problem.innermost.name if per == "decision" else per
-        return [item.id for item in self.decisions.values() if item.level == level]
+        level = rewarded_level(problem)
+        return [""] if level is None else [item.id for item in self.decisions.values() if item.level == level]
 
     def missing(self, problem: Problem) -> list[str]:
-        """Return the decisions whose reward has not come, and of which nobody said that it never will."""
+        """Return the decisions whose reward has not come and was not reported as missing."""
         return [name for name in self.rewarded(problem) if name not in self.results]
 
     def settled(self, problem: Problem) -> bool:
@@ -113,36 +121,37 @@ def episodes_to_batch(problem: Problem, trees: Sequence[LiveEpisode], columns: M
     levels: dict[str, LevelTable] = {}
     above: list[tuple[LiveEpisode, LiveDecision | None]] = [(tree, None) for tree in trees]
     for spec in problem.levels:
-        found: list[tuple[int, LiveEpisode, LiveDecision]] = []
-        for place, (tree, parent) in enumerate(above):
-            found += [(place, tree, item) for item in tree.below(None if parent is None else parent.id, spec.name)]
-        levels[spec.name] = _table(spec, [(place, item) for place, _, item in found])
-        above = [(tree, item) for _, tree, item in found]
+        below = [
+            (place, tree, item)
+            for place, (tree, parent) in enumerate(above)
+            for item in tree.below(None if parent is None else parent.id, spec.name)
+        ]
+        levels[spec.name] = _table(spec, [(place, item) for place, _, item in below])
+        above = [(tree, item) for _, tree, item in below]
     rows = [(tree, tree.path(item.id)) for tree, item in above if item is not None]
     results = [_result(problem, tree, path) for tree, path in rows]
     reward = np.array([np.nan if item.reward is None else item.reward for item in results])
     time = None if problem.time is None else np.array([tree.time for tree in trees])
     return Batch(
-        np.array([tree.id for tree in trees]),
-        levels,
-        reward,
-        np.isfinite(reward),
-        _outcomes(problem.outcome, results),
-        {guard.column: np.array([item.guards.get(guard.column, np.nan) for item in results]) for guard in problem.guards},
-        None,
-        time,
-        legacy_extra_columns([path for _, path in rows], columns),
+        episode=np.array([tree.id for tree in trees]),
+        levels=levels,
+        reward=reward,
+        observed=np.isfinite(reward),
+        outcome=_outcomes(problem.outcome, results),
+        guards={guard.column: np.array([item.guards.get(guard.column, np.nan) for item in results]) for guard in problem.guards},
+        time=time,
+        extra=legacy_extra_columns([path for _, path in rows], columns),
     )
 
 
 def legacy_extra_columns(paths: Sequence[Sequence[LiveDecision]], columns: Mapping[str, Sequence[str]]) -> dict[str, Array]:
     """Return the legacy's probabilities as columns, one value per innermost decision; a level not reached yet has none."""
-    found: dict[str, Array] = {}
-    for place, (_, listed) in enumerate(columns.items()):
-        values = np.array([path[place].legacy for path in paths if place < len(path)]).reshape(-1, len(listed))
+    extra: dict[str, Array] = {}
+    for place, names in enumerate(columns.values()):
+        values = np.array([path[place].legacy for path in paths if place < len(path)]).reshape(-1, len(names))
         if len(values) == len(paths):
-            found |= {column: values[:, action] for action, column in enumerate(listed)}
-    return found
+            extra |= {column: values[:, action] for action, column in enumerate(names)}
+    return extra
 
 
 def _table(level: Level, rows: Sequence[tuple[int, LiveDecision]]) -> LevelTable:
@@ -170,12 +179,9 @@ def _incumbents(level: Level, items: Sequence[LiveDecision]) -> Array | None:
 
 
 def _result(problem: Problem, tree: LiveEpisode, path: Sequence[LiveDecision]) -> DecisionResult:
-    per = problem.reward.per
-    if per == "episode":
-        return tree.results.get("", DecisionResult(None))
-    level = problem.innermost.name if per == "decision" else per
-    owner = next(item for item in path if item.level == level)
-    return tree.results.get(owner.id, DecisionResult(None))
+    level = rewarded_level(problem)
+    owner = "" if level is None else next(item.id for item in path if item.level == level)
+    return tree.results.get(owner, DecisionResult(None))
 
 
 def _outcomes(outcome: Variable | None, results: Sequence[DecisionResult]) -> Any:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import takewhile
 from typing import Any
+
+from pydantic import TypeAdapter
 
 from aegis.handover import (
     AGENT,
     BEFORE,
+    MIXED,
     Event,
     Flipped,
     Frozen,
@@ -33,19 +37,16 @@ OPENED, WRITER, EPISODE, DECISION, OVERRULED, RESULTS, LATE, CLOSED, EVENT = (
     *("opened", "writer", "episode", "decision", "overruled", "results", "late", "closed", "event"),
 )
 
-KEYED = "keyed"  # under which key an episode was opened; it changes nothing, and journals of earlier releases have none
-
+KEYED = "keyed"  # under which key an episode was opened; it changes nothing
 CUT = "cut"  # an episode that was closed took decisions that are not known here
-
+DECISIONS = TypeAdapter(LiveDecision)  # reads them from the bodies of records
 OnCounted = Callable[[LiveEpisode, UnitCounted], None]
-
 OnEvent = Callable[[Event, JournalRecord], None]
 
 
 @dataclass(frozen=True, slots=True)
 class CountingDelay:
-    """The episode that counting waits for. since: when it was opened. missing: rewards that have not come. behind: settled
-    episodes that cannot be counted before it."""
+    """The episode that counting waits for. missing: rewards that have not come. behind: settled episodes that wait for it."""
 
     episode: str
     since: str
@@ -60,23 +61,20 @@ class CountingDelay:
 
 @dataclass(frozen=True, slots=True)
 class ChallengerSeal:
-    """Digests of a challenger: of its policy, and of the piece that was kept; None in journals of earlier releases.
+    """Digests of a challenger. piece: of what was stored. code: of its answers and files at the freeze, if it is code."""
 
-    code: of what it answered and of its files when it was frozen, if it is code.
-    """
-
-    policy: str
-    piece: str | None
+    piece: str
     code: str | None = None
 
 
 @dataclass(slots=True)
 class LiveState:
-    """The state. gate: None before the gate was opened. trees: episodes that are not counted yet, by id; numbers: their ids by
-    number. started: how many episodes have a number. changed: flips of each level since the legacy had it last. sealed:
-    what the journal says of kept challengers, by challenge. silent: episodes counted since the last reward, or since the gate
-    was resumed. writer: who wrote last. counted, told: called with every episode that is counted, and with every event of the
-    gate."""
+    """The state. gate: None before the gate was opened. trees: episodes that are not counted yet, by id.
+
+    numbers: their ids by number. started: how many episodes have a number. changed: flips of each level since the legacy had it
+    last. sealed: seals of stored challengers, by challenge. silent: episodes counted since the last reward, or since the gate was
+    resumed. writer: the last one. on_counted, on_event: called with every episode that is counted, and with every event.
+    """
 
     problem: Problem
     seed: int = 0
@@ -88,12 +86,12 @@ class LiveState:
     sealed: dict[str, ChallengerSeal] = field(default_factory=dict)
     silent: int = 0
     writer: str | None = None
-    counted: OnCounted | None = None
-    told: OnEvent | None = None
+    on_counted: OnCounted | None = None
+    on_event: OnEvent | None = None
 
     @property
     def opened(self) -> GateState:
-        """Return the gate; Damaged before it was opened."""
+        """Return the gate; StoreDamaged before it was opened."""
         if self.gate is None:
             raise StoreDamaged("the journal of a gate begins with 'opened'")
         return self.gate
@@ -110,18 +108,17 @@ class LiveState:
             self.writer = str(body["writer"])
         elif kind == EPISODE:
             self.trees[body["id"]] = LiveEpisode(body["id"], record.at, body.get("time"), last=record.at)
-        elif kind == DECISION:
+        elif kind in (DECISION, OVERRULED):
             self._decision(body, record.at)
-        elif kind == OVERRULED:
-            self._overruled(body, record.at)
         elif kind == RESULTS:
             for item in body["items"]:
                 tree = self.trees[item["episode"]]
-                tree.results[item["decision"]], tree.last = result_from_plain(item), record.at
+                result = DecisionResult(item["reward"], item["outcome"], item["guards"])
+                tree.results[item["decision"]], tree.last = result, record.at
         elif kind == CLOSED:
             self._closed(body, record.at)
         elif kind == CUT:
-            self._cut(self.trees[body["episode"]])
+            self.trees[body["episode"]].cut_off()
         elif kind == EVENT:
             self._event(event_from_plain(body["event"]), record)
 
@@ -134,25 +131,19 @@ class LiveState:
             tree.number, tree.arm, tree.policies = int(body["number"]), body["arm"], body["policies"]
             self.numbers[tree.number] = tree.id
             self.started = tree.number
-        tree.decisions[body["id"]] = decision_from_plain(body)
-
-    def _overruled(self, body: Mapping[str, Any], at: str) -> None:
-        self._decision(body, at)
-        if body["mixed"]:
-            self.trees[body["episode"]].arm = "mixed"
+        tree.decisions[body["id"]] = DECISIONS.validate_python(body)
+        if body.get("mixed"):
+            tree.arm = MIXED
 
     def _closed(self, body: Mapping[str, Any], at: str) -> None:
         tree = self.trees[body["episode"]]
         tree.closed, tree.last = True, at
         if body.get("incomplete"):
-            self._cut(tree)
+            tree.cut_off()
         for name in body["missing"]:
             tree.results.setdefault(name, DecisionResult(None))
         if tree.number is None:
             del self.trees[tree.id]  # nothing was decided in it
-
-    def _cut(self, tree: LiveEpisode) -> None:
-        tree.cut, tree.arm = True, "mixed"
 
     def starting(self) -> tuple[int, str, dict[str, str]]:
         """Return number, arm and policies in control of an episode that takes its first decision now."""
@@ -167,15 +158,10 @@ class LiveState:
 
     def settled(self, most: int) -> list[LiveEpisode]:
         """Return the next episodes to be counted, in the order in which they started: up to the first that is still going on."""
-        found: list[LiveEpisode] = []
-        number = self.opened.episode
-        while len(found) < most:
-            number += 1
-            tree = self.trees.get(self.numbers.get(number, ""))
-            if tree is None or not tree.settled(self.problem):
-                break
-            found.append(tree)
-        return found
+        first = self.opened.episode + 1
+        numbers = takewhile(lambda number: number in self.numbers, range(first, first + most))
+        trees = (self.trees[self.numbers[number]] for number in numbers)
+        return list(takewhile(lambda tree: tree.settled(self.problem), trees))
 
     def waiting(self) -> int:
         """Return how many episodes are settled and not counted yet."""
@@ -193,7 +179,7 @@ class LiveState:
         for tree in self.trees.values():
             if level in tree.policies:
                 tree.policies = {name: held for name, held in tree.policies.items() if name != level}
-                tree.arm = "mixed"
+                tree.arm = MIXED
 
     # ---- the gate ----------------------------------------------------------------------------------------------------------
 
@@ -211,40 +197,15 @@ class LiveState:
         if isinstance(event, UnitCounted):
             self.silent = 0 if event.reward is not None else self.silent + 1
             tree = self.trees.pop(self.numbers.pop(event.episode))
-            if self.counted is not None:
-                self.counted(tree, event)
-        if self.told is not None:
-            self.told(event, record)
+            if self.on_counted is not None:
+                self.on_counted(tree, event)
+        if self.on_event is not None:
+            self.on_event(event, record)
 
 
-def decision_from_plain(body: Mapping[str, Any]) -> LiveDecision:
-    """Return a decision from plain data."""
-    available, incumbent = body["available"], body.get("incumbent")
-    return LiveDecision(
-        body["id"],
-        body["level"],
-        body["parent"],
-        body["context"],
-        None if available is None else tuple(available),
-        tuple(body["legacy"]),
-        tuple(body["chances"]),
-        int(body["action"]),
-        body["by"],
-        bool(body.get("overruled", False)),
-        bool(body.get("drawn", not body.get("mixed", False))),
-        None if incumbent is None else tuple(incumbent),
-    )
-
-
-def result_from_plain(body: Mapping[str, Any]) -> DecisionResult:
-    """Return a result from plain data."""
-    return DecisionResult(body["reward"], body["outcome"], body["guards"])
-
-
-KEPT_KEY = "kept"  # beside the event of a freeze, by challenge: digests of what was kept with it
+KEPT_KEY = "kept"  # beside the event of a freeze: digests of the stored challengers, by challenge
 
 
 def seals_of_freeze(event: Frozen, body: Mapping[str, Any]) -> dict[str, ChallengerSeal]:
     """Return the seals of a freeze, by challenge. body: of its record."""
-    pieces = body.get(KEPT_KEY, {})
-    return {item.name: ChallengerSeal(item.policy, pieces.get(item.name), item.seal) for item in event.challenges}
+    return {item.name: ChallengerSeal(body[KEPT_KEY][item.name], item.seal) for item in event.challenges}

@@ -26,10 +26,10 @@ from aegis.handover import (
     Reverted,
     UnitCounted,
     event_in_reward_units,
+    event_to_plain,
     legacy_change_warnings,
     risk_promise,
 )
-from aegis.handover import event_to_plain as event_plain
 from aegis.ope import Measure, reward_measure
 from aegis.policies import stated_levels
 from aegis.report import LevelStanding, challenge_bound, challenge_evidence, leading_challenge, level_standings
@@ -45,42 +45,39 @@ MOST_CHANGES = 200  # changes that are kept to be drawn; the journal has all of 
 class ControlChanges:
     """Follows the events of a gate.
 
-    kept: flips, levels given back and restarts, as plain data; where an operator wanted them, with `who` and `said`. alarm: the
-    last one, until an operator gives a level back or resumes a paused gate. That is never done by the gate itself, so an alarm
-    cannot pass unseen.
+    history: flips, levels given back and restarts, as plain data; where an operator wanted them, with `who` and `said`. alarm:
+    the last one, until an operator gives a level back or resumes a paused gate. That is never done by the gate itself, so an
+    alarm cannot pass unseen.
     """
 
-    kept: list[dict[str, Any]] = field(default_factory=list)
+    history: list[dict[str, Any]] = field(default_factory=list)
     alarm: dict[str, Any] | None = None
-    _held: dict[str, dict[str, Any]] = field(default_factory=dict)  # by level, since when and why who controls it does
-    _said: OperatorAction | None = None
+    _control: dict[str, dict[str, Any]] = field(default_factory=dict)  # by level, since when it is controlled so, and why
+    _operator: OperatorAction | None = None
 
-    def told(self, event: Event, shown: Mapping[str, Any]) -> None:
-        """Go on by an event; shown: the same as plain data, in units of the reward."""
+    def follow(self, event: Event, shown: Mapping[str, Any]) -> None:
+        """Follow an event. shown: the same as plain data, in units of the reward."""
         if isinstance(event, OperatorAction):
-            self._said = event  # what it leads to follows at once, in the same step
+            self._operator = event  # what it leads to follows at once, in the same step
             return
-        said = {} if self._said is None else {"who": self._said.who, "said": self._said.why}
-        self._said = None
+        reason = {} if self._operator is None else {"who": self._operator.who, "said": self._operator.why}
+        self._operator = None
         if isinstance(event, Alarm):
             self.alarm = dict(shown)
         if isinstance(event, Reverted | Restarted):
             self.alarm = None
         if isinstance(event, Flipped | Reverted | Restarted):
-            found = {**shown, **said}
-            self.kept = [*self.kept[-MOST_CHANGES + 1 :], found]
-            if not isinstance(event, Restarted):
-                self._control(event, found)
-
-    def _control(self, event: Flipped | Reverted, found: dict[str, Any]) -> None:
-        before = self._held.get(event.level)
-        upgraded = isinstance(event, Flipped) and event.action == "upgrade" and before is not None
-        since = before["since"] if upgraded and before is not None else {"episode": event.since, "at": found["at"]}
-        self._held[event.level] = {"since": since, "last": found}
+            change = {**shown, **reason}
+            self.history = [*self.history[-MOST_CHANGES + 1 :], change]
+        if isinstance(event, Flipped | Reverted):
+            before = self._control.get(event.level)
+            upgraded = isinstance(event, Flipped) and event.action == "upgrade"
+            since = before["since"] if upgraded and before is not None else {"episode": event.since, "at": change["at"]}
+            self._control[event.level] = {"since": since, "last": change}
 
     def held(self, level: str) -> dict[str, Any] | None:
-        """Return since when a level is in the hands it is in, and the change that led to it; None if it never changed hands."""
-        return self._held.get(level)
+        """Return since when a level is controlled as it is now, and the last change; None if there was no change."""
+        return self._control.get(level)
 
 
 MOST_POINTS = 240  # points that are kept of a path; beyond it every other one is dropped
@@ -88,8 +85,10 @@ MOST_POINTS = 240  # points that are kept of a path; beyond it every other one i
 
 @dataclass(slots=True)
 class GatePaths:
-    """bounds: by level, points (episode, bound of the leading challenge, margin) in units of the reward. rewards: means of blocks
-    (first episode, last, mean, who acted)."""
+    """Paths to be drawn, in units of the reward. rewards: means of blocks (first episode, last, mean, who acted).
+
+    bounds: by level, points (episode, bound of the leading challenge, margin).
+    """
 
     measure: Measure
     bounds: dict[str, list[tuple[int, float, float]]] = field(default_factory=dict)
@@ -101,7 +100,7 @@ class GatePaths:
     _first: int = 1
 
     def unit(self, state: GateState, unit: UnitCounted, who: str) -> None:
-        """Go on by a unit; state: after it. who: acted in it, which may be somebody else than who is in control by now."""
+        """Follow a unit. state: after it. who: acted in it, which need not be who is in control by now."""
         if unit.episode % self._every == 0:
             for level in state.levels:
                 ahead = leading_challenge(state, level, self.measure)
@@ -141,25 +140,20 @@ class GatePaths:
 
 def _halved(blocks: list[tuple[int, int, float, str]]) -> list[tuple[int, int, float, str]]:
     """Return blocks with neighbours of the same actor joined, two at a time."""
-    found: list[tuple[int, int, float, str]] = []
-    place = 0
-    while place < len(blocks):
-        one = blocks[place]
-        two = blocks[place + 1] if place + 1 < len(blocks) else None
-        if two is None or two[3] != one[3]:
-            found.append(one)
-            place += 1
-            continue
-        sizes = one[1] - one[0] + 1, two[1] - two[0] + 1
-        found.append((one[0], two[1], (one[2] * sizes[0] + two[2] * sizes[1]) / sum(sizes), one[3]))
-        place += 2
-    return found
+    joined: list[tuple[int, int, float, str]] = []
+    left = list(reversed(blocks))
+    while left:
+        first, last, mean, who = left.pop()
+        if left and left[-1][3] == who:
+            second, end, other, _ = left.pop()
+            sizes = last - first + 1, end - second + 1
+            last, mean = end, (mean * sizes[0] + other * sizes[1]) / sum(sizes)
+        joined.append((first, last, mean, who))
+    return joined
 
 
 MOST_EVENTS = 500  # that are kept to be shown; the journal has all of them
-
 BEFORE, NOW = "the policy in control before it", "the policy in control now"  # with which an upgrade is compared
-
 MOST_SHOWN = 60  # events and freezes that a page is sent
 
 
@@ -173,7 +167,7 @@ class GateStatus:
     events: list[dict[str, Any]] = field(default_factory=list, init=False)
     certificates: list[dict[str, Any]] = field(default_factory=list, init=False)
     ledger: list[dict[str, Any]] = field(default_factory=list, init=False)
-    earned: dict[str, list[float]] = field(default_factory=dict, init=False)  # by `Tree.who`: sum of rewards, episodes
+    earned: dict[str, list[float]] = field(default_factory=dict, init=False)  # by `LiveEpisode.who`: sum of rewards, episodes
     overruled: int = field(default=0, init=False)
     aborted: int = field(default=0, init=False)  # episodes that were counted and not whole: cut off, or with rewards missing
     changes: ControlChanges = field(default_factory=ControlChanges, init=False)
@@ -181,8 +175,8 @@ class GateStatus:
     def __post_init__(self) -> None:
         self.measure = reward_measure(self.live.problem)
         self.paths = GatePaths(self.measure)
-        self.live.state.told = self._told
-        self.live.state.counted = self._counted
+        self.live.state.on_event = self._follow
+        self.live.state.on_counted = self._count
 
     @property
     def comparators(self) -> dict[str, str]:
@@ -191,7 +185,7 @@ class GateStatus:
 
     # ---- following ---------------------------------------------------------------------------------------------------------
 
-    def _counted(self, tree: LiveEpisode, unit: UnitCounted) -> None:
+    def _count(self, tree: LiveEpisode, unit: UnitCounted) -> None:
         who = tree.who()
         self.paths.unit(self.live.state.opened, unit, who)
         self.overruled += sum(item.overruled for item in tree.decisions.values())
@@ -201,32 +195,34 @@ class GateStatus:
             total, count = self.earned.get(who, [0.0, 0])
             self.earned[who] = [total + unit.reward, count + 1]
 
-    def _told(self, event: Event, record: JournalRecord) -> None:
+    def _follow(self, event: Event, record: JournalRecord) -> None:
         if isinstance(event, UnitCounted | GateOpened):
             return
         shown = {"seq": record.seq, "at": record.at, **event_in_reward_units(event, self.measure), **self._over(event)}
         self.events = [*self.events[-MOST_EVENTS + 1 :], shown]
-        self.changes.told(event, shown)
+        self.changes.follow(event, shown)
         if isinstance(event, Flipped | Reverted):
             self.paths.changed(event)
         if isinstance(event, Flipped):
             self.certificates.append({**shown, "delta": self.live.state.opened.settings.delta})
         if isinstance(event, Frozen):
-            spent = sum(item.spent for item in event.challenges)
-            names = [item.name for item in event.challenges]
-            found = {"at": record.at, "freeze": event.freeze, "episode": event.episode, "spent": spent, "what": names}
-            self.ledger.append({**found, "caps": _caps(event)})
+            self.ledger.append(
+                {
+                    "at": record.at,
+                    "freeze": event.freeze,
+                    "episode": event.episode,
+                    "spent": sum(item.spent for item in event.challenges),
+                    "what": [item.name for item in event.challenges],
+                    "caps": _caps(event),
+                }
+            )
 
     def _over(self, event: Event) -> dict[str, str]:
         """Return over whom a certified gain is, beside its event."""
         if not isinstance(event, ChallengeCertified | Flipped):
             return {}
-        kind = event.action if isinstance(event, Flipped) else self._kind(event)
-        return {"comparator": BEFORE if kind == "upgrade" else self.comparators[event.level]}
-
-    def _kind(self, event: ChallengeCertified) -> str:
-        """Return whether what was certified is a handover or an upgrade."""
-        return "handover" if self.live.state.opened.at(event.level) is None else "upgrade"
+        upgrade = event.action == "upgrade" if isinstance(event, Flipped) else self.live.state.opened.at(event.level) is not None
+        return {"comparator": BEFORE if upgrade else self.comparators[event.level]}
 
     # ---- reading -----------------------------------------------------------------------------------------------------------
 
@@ -265,7 +261,7 @@ class GateStatus:
             "levels": self.levels(),
             "never": [name for name in self.live.problem.names if name not in state.levels],
             "leaves": {name: getattr(state.settings, name) for name in ("floor", "holdback", "share", "stage")},
-            "changes": self.changes.kept,
+            "changes": self.changes.history,
             "ledger": {
                 "delta": state.settings.delta,
                 "spent": state.spent,
@@ -286,15 +282,15 @@ class GateStatus:
         return [self._level(state, item) for item in reversed(level_standings(state, self.measure))]
 
     def _level(self, state: GateState, item: LevelStanding) -> dict[str, Any]:
-        held = state.at(item.level)
-        waiting = next((found for found in state.waiting if found.level == item.level), None)
-        found = {
+        deployed = state.at(item.level)
+        waiting = next((one for one in state.waiting if one.level == item.level), None)
+        level = {
             "level": item.level,
             "control": item.control,
             "since": item.since,
-            "version": "legacy" if held is None else held.challenge,
+            "version": "legacy" if deployed is None else deployed.challenge,
             "comparator": self.comparators[item.level],
-            "cap": None if held is None else held.cap,
+            "cap": None if deployed is None else deployed.cap,
             "gain_lower": item.gain_lower,
             "held": self.changes.held(item.level),
             "waiting": None
@@ -303,8 +299,7 @@ class GateStatus:
             "leading": None if item.leading is None else _without_infinities(asdict(item.leading)),
             "challengers": [self._challenger(one) for one in state.challenges if one.level == item.level],
         }
-        found["next"] = self._next(state, found)
-        return found
+        return {**level, "next": self._next(state, level)}
 
     def _challenger(self, item: Challenge) -> dict[str, Any]:
         evidence = challenge_evidence(item) if item.units else None
@@ -366,24 +361,24 @@ class GateStatus:
 
 
 def _finding(item: Paused | Postponed | AuditNote) -> dict[str, Any]:
-    """Return what the audit found, as plain data."""
-    return {name: value for name, value in event_plain(item).items() if name != "kind"}
+    """Return a finding of the audit as plain data."""
+    return {name: value for name, value in event_to_plain(item).items() if name != "kind"}
 
 
 def _caps(event: Frozen) -> dict[str, list[float | None]]:
     """Return the caps of what was frozen, by level; None for no cap."""
-    found: dict[str, list[float | None]] = {}
+    caps: dict[str, list[float | None]] = {}
     for item in event.challenges:
-        found.setdefault(item.level, []).append(None if math.isinf(item.cap) else item.cap)
-    return found
+        caps.setdefault(item.level, []).append(None if math.isinf(item.cap) else item.cap)
+    return caps
 
 
-def _without_infinities(found: dict[str, Any]) -> dict[str, Any]:
-    """Return plain data without infinities, which JSON has not."""
+def _without_infinities(plain: dict[str, Any]) -> dict[str, Any]:
+    """Return plain data with None for infinities, which JSON lacks."""
 
     def one(value: Any) -> Any:
         if isinstance(value, float) and not math.isfinite(value):
             return None
         return _without_infinities(value) if isinstance(value, dict) else value
 
-    return {name: one(value) for name, value in found.items()}
+    return {name: one(value) for name, value in plain.items()}

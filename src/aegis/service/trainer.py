@@ -39,18 +39,19 @@ from aegis.handover import (
 )
 from aegis.ope import Comparator
 from aegis.problem import Batch, Policy, Problem
-from aegis.service.gate_problem import is_legacy_known, legacy_columns, live_legacy
+from aegis.service.gate_problem import legacy_columns, live_legacy
 from aegis.service.live_episodes import LiveEpisode, episodes_to_batch
 from aegis.service.live_state import LiveState
 from aegis.service.store.database import Database
 from aegis.service.store.journal import Journal
 
+BROKEN = "broken"  # the arm of an episode that is not whole
 UnitEvidence = dict[str, dict[str, tuple[Logs, ...]]]  # by challenge and claim
 
 
 @dataclass(slots=True)
 class EpisodeJudgement:
-    """What an episode says: its scaled mean reward, None if it is missing, and its evidence for every challenge asked about."""
+    """The scaled mean reward of an episode, None if it is missing, and its evidence for every challenge that counts it."""
 
     reward: float | None
     evidence: UnitEvidence
@@ -58,7 +59,7 @@ class EpisodeJudgement:
 
 @dataclass(slots=True)
 class Trainer:
-    """Holds what has been counted, and the challengers that are being tested. `fetch` gets a kept challenger by name."""
+    """Holds the counted episodes and the challengers that are being tested."""
 
     problem: Problem
     host: Host
@@ -74,18 +75,19 @@ class Trainer:
 
     def __post_init__(self) -> None:
         self._audit = StreamAudit(self.problem)
-        self.columns = {} if is_legacy_known(self.problem) else legacy_columns(self.problem)
+        self.columns = legacy_columns(self.problem)
         self.legacy = live_legacy(self.problem)
 
     def counted(self, tree: LiveEpisode, unit: UnitCounted) -> None:
         """Take up an episode that was counted. One that is not whole cannot be learned from, but keeps its place."""
         if len(self.arms) >= unit.episode:
-            return  # told twice
-        self.arms.append(tree.arm if tree.whole(self.problem) else "broken")
-        if tree.whole(self.problem):
+            return  # known already
+        whole = tree.whole(self.problem)
+        self.arms.append(tree.arm if whole else BROKEN)
+        if whole:
             self._unjoined.append(tree)
-        if tree.whole(self.problem) and tree.arm == AGENT:
-            self._unaudited.append(tree)
+            if tree.arm == AGENT:
+                self._unaudited.append(tree)
 
     def audit(self, state: GateState, tree: LiveEpisode | None, deciding: bool) -> tuple[bool, AuditResponse]:
         """Return whether all units are known here that are evidence in a state, and what their audit asks for.
@@ -105,18 +107,21 @@ class Trainer:
         latest = None if tree is None else episodes_to_batch(self.problem, [tree], self.columns)
         return True, self._audit.asked(latest, 0, deciding, state.put_off)
 
-    def judge(self, trees: Sequence[LiveEpisode], state: GateState, kept: Mapping[str, bytes]) -> list[EpisodeJudgement]:
-        """Return what whole episodes say, in their order, about the challenges of `state` that count the last of them."""
+    def judge(self, trees: Sequence[LiveEpisode], state: GateState, pieces: Mapping[str, bytes]) -> list[EpisodeJudgement]:
+        """Return what whole episodes contribute, in their order, to the challenges of `state` that count the last of them.
+
+        pieces: stored challengers that are not known here (`unknown`), by challenge.
+        """
         batch = episodes_to_batch(self.problem, trees, self.columns)
         rewards = scaled_episode_rewards(self.problem, batch)
         last = max(tree.number or 0 for tree in trees)
         known: dict[tuple[str, bool], Batch] = {}
-        found = {item.name: self._challenger(item.name, state, kept).evidence(batch, known) for item in state.counting(last)}
-        self._challengers = {name: item for name, item in self._challengers.items() if name in found}
+        evidence = {item.name: self._challenger(item.name, state, pieces).evidence(batch, known) for item in state.counting(last)}
+        self._challengers = {name: item for name, item in self._challengers.items() if name in evidence}
         return [
             EpisodeJudgement(
                 None if math.isnan(rewards[place]) else float(rewards[place]),
-                {name: units[place] for name, units in found.items()},
+                {name: units[place] for name, units in evidence.items()},
             )
             for place in range(len(trees))
         ]
@@ -128,34 +133,31 @@ class Trainer:
     def freeze(
         self, state: GateState, changed: Mapping[str, int], deployed: Mapping[str, bytes]
     ) -> list[tuple[ProposedChallenge, str, bytes]]:
-        """Return new challengers: what the gate is told, the digest of the policy, and the challenger as one piece.
+        """Return new challengers: the proposal for the gate, the digest of the policy, and the challenger as one piece.
 
         deployed: kept challengers in control, by level.
         """
         policies = {level: unpack_policy(piece, self.problem) for level, piece in deployed.items()}
-        acting = acting_policy(self.problem, self.legacy, policies)
         if self._unjoined:
             self.batches = join_batches([*self.batches, episodes_to_batch(self.problem, self._unjoined, self.columns)])
             self._unjoined.clear()
         # Episodes that are not whole have no rows: places are counted among those that have.
-        whole = [arm for arm in self.arms if arm != "broken"]
-        start = sum(arm != "broken" for arm in self.arms[: state.start])
         history = History(
             problem=self.problem,
             legacy=self.legacy,
-            acting=acting,
+            acting=acting_policy(self.problem, self.legacy, policies),
             batches=self.batches,
-            arms=tuple(whole),
-            start=start,
+            arms=tuple(arm for arm in self.arms if arm != BROKEN),
+            start=sum(arm != BROKEN for arm in self.arms[: state.start]),
             everywhere=not self.columns,
             comparator=Comparator.of(self.problem),
         )
-        made = freeze_challengers(self.host, history, state, changed, self.seed)
-        return [(item.proposed, item.digest, pack_challenger(item)) for item in made]
+        challengers = freeze_challengers(self.host, history, state, changed, self.seed)
+        return [(item.proposed, item.digest, pack_challenger(item)) for item in challengers]
 
-    def _challenger(self, name: str, state: GateState, kept: Mapping[str, bytes]) -> Challenger:
+    def _challenger(self, name: str, state: GateState, pieces: Mapping[str, bytes]) -> Challenger:
         if name not in self._challengers:
-            self._challengers[name] = unpack_challenger(kept[name], self.problem, state.challenge(name))
+            self._challengers[name] = unpack_challenger(pieces[name], self.problem, state.challenge(name))
         return self._challengers[name]
 
 
@@ -165,7 +167,7 @@ class TrainerGone(Exception):
 
 @dataclass(frozen=True, slots=True)
 class TrainerSetup:
-    """What a worker needs to take up its work: where the journal is, and who proposes challengers."""
+    """What a trainer needs to resume its work: where the journal is, and which host proposes challengers."""
 
     store: str
     gate: str
@@ -176,16 +178,15 @@ class TrainerSetup:
 
 @dataclass(slots=True)
 class TrainerProcess:
-    """Calls methods of a `Workshop` in another process, which is started when it is needed. Callers take turns."""
+    """Calls methods of a `Trainer` in another process, which is started when it is needed. Callers take turns."""
 
     order: TrainerSetup
     _process: Any = field(default=None, init=False)
     _pipe: Connection | None = field(default=None, init=False)
     _calling: threading.Lock = field(default_factory=threading.Lock, init=False)
-    seen: int = field(default=0, init=False)  # the newest record that the workshop has taken up
 
     def call(self, method: str, *arguments: Any) -> Any:
-        """Return what a method of the workshop returns; AegisError if it raised one, WorkerGone if the process ended."""
+        """Return what a method of the trainer returns; AegisError if it raised one, TrainerGone if the process ended."""
         with self._calling:
             pipe = self._ready()
             try:
@@ -216,12 +217,12 @@ class TrainerProcess:
         self.stop()
         context = multiprocessing.get_context("spawn")
         here, there = context.Pipe()
-        process = context.Process(target=_work, args=(there, self.order), name="aegis-workshop", daemon=True)
+        process = context.Process(target=_work, args=(there, self.order), name="aegis-trainer", daemon=True)
         process.start()
         self._process = process
         there.close()
         try:
-            self.seen = here.recv()
+            here.recv()
         except EOFError as error:
             self.stop()
             raise TrainerGone("the process that learns and judges did not start") from error
@@ -230,35 +231,30 @@ class TrainerProcess:
 
 
 def _work(pipe: Connection, order: TrainerSetup) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started it says when to stop
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent process says when to stop
     limit_blas_threads()
     exit_with_parent()
-    workshop, seen = _resume_trainer(order)
-    pipe.send(seen)
+    trainer = _resume_trainer(order)
+    pipe.send("ready")
     while True:
         try:
             method, arguments = pipe.recv()
         except (EOFError, OSError):
             return
         try:
-            answer = True, getattr(workshop, method)(*arguments)
+            answer = True, getattr(trainer, method)(*arguments)
         except AegisError as error:
             answer = False, error
-        except Exception as error:  # whatever a user's own host raises
+        except Exception as error:  # any that a user's own host raises
             answer = False, AegisError(f"{type(error).__name__}: {error}")
         pipe.send(answer)
 
 
-def _resume_trainer(order: TrainerSetup) -> tuple[Trainer, int]:
-    """Return the workshop with everything that has been counted so far, and the newest record it knows."""
-    workshop = Trainer(order.problem, order.host, order.seed)
-    database = Database.at(order.store)
-    state = LiveState(order.problem, counted=workshop.counted)
-    seen = 0
-    try:
+def _resume_trainer(order: TrainerSetup) -> Trainer:
+    """Return the trainer with everything that has been counted so far."""
+    trainer = Trainer(order.problem, order.host, order.seed)
+    state = LiveState(order.problem, on_counted=trainer.counted)
+    with contextlib.closing(Database.at(order.store)) as database:
         for record in Journal(database, order.gate).read():
             state.apply(record)
-            seen = record.seq
-    finally:
-        database.close()
-    return workshop, seen
+    return trainer

@@ -15,27 +15,24 @@ KEYS = ("distribution", "action", "epsilon", "taken", "incumbent")
 
 @dataclass(frozen=True, slots=True)
 class ProblemFacts:
-    """What a client knows of the problem. actions: by level, in the order of the problem file. uniform: the legacy draws
-    uniformly everywhere, the problem file says, so that it need not be sent."""
+    """What a client knows of the problem. actions: by level, in the order of the problem file.
+
+    uniform: the problem file says that the legacy draws uniformly everywhere, so that it need not be sent.
+    """
 
     actions: Mapping[str, Sequence[Any]]
     uniform: bool = False
 
     @classmethod
     def of(cls, problem: Problem) -> ProblemFacts:
-        """Return what a problem says."""
+        """Return the facts of a problem."""
         uniform = all(level.propensity is not None and level.propensity.policy == "uniform" for level in problem.levels)
         return cls({level.name: list(level.actions.values) for level in problem.levels}, uniform)
 
     @classmethod
-    def told(cls, answer: Mapping[str, Any]) -> ProblemFacts:
-        """Return what a gate says."""
+    def from_answer(cls, answer: Mapping[str, Any]) -> ProblemFacts:
+        """Return the facts from a gate's answer to `/v1/problem`."""
         return cls({item["level"]: list(item["actions"]) for item in answer["levels"]}, answer["legacy"] == "uniform")
-
-    @classmethod
-    def plain(cls, kept: Mapping[str, Any] | None) -> ProblemFacts:
-        """Return what was kept; nothing is known if there is none."""
-        return cls({}) if kept is None else cls(**kept)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +48,15 @@ class LegacyAction:
     explored: bool
 
 
+def explore_uniformly(chosen: int, epsilon: float, available: Sequence[bool]) -> list[float]:
+    """Return the probabilities of a controller that means one action and draws uniformly instead at the rate `epsilon`.
+
+    At the rate 1 these are uniform over what is available.
+    """
+    count = sum(available)
+    return [epsilon * can / count + (1.0 - epsilon) * (place == chosen) for place, can in enumerate(available)]
+
+
 def draw_legacy_action(
     level: str,
     legacy: Mapping[str, Any],
@@ -58,7 +64,7 @@ def draw_legacy_action(
     facts: ProblemFacts,
     source: random.Random,
 ) -> LegacyAction:
-    """Return what the legacy does; InputError if `legacy` does not tell: nothing is made up for a plant."""
+    """Return what the legacy does; InputError if it does not follow from `legacy`: nothing is invented for a plant."""
     actions = facts.actions.get(level)
     if legacy.get("taken") is not None:
         return LegacyAction(legacy["taken"], _place(actions, legacy["taken"]), None, True)
@@ -72,7 +78,7 @@ def draw_legacy_action(
         if legacy.get("action") is not None:
             return LegacyAction(legacy["action"], _place(actions, legacy["action"]), None, False)
         raise InputError(
-            f"the gate does not help, and what the legacy does at level '{level}' cannot be told from {dict(legacy)}: give its "
+            f"the gate does not help, and what the legacy does at level '{level}' does not follow from {dict(legacy)}: give its "
             f"'distribution', its 'action' with 'epsilon', or the action it has 'taken' ({type(error).__name__}: {error})"
         ) from error
     return LegacyAction(value, place, chances[place], True)
@@ -85,26 +91,25 @@ def _chances(
     if unknown:
         raise ValueError(f"there is no '{unknown[0]}'")
     if legacy.get("distribution") is not None:
-        found = [float(value) for value in legacy["distribution"]]
-        if actions is not None and len(found) != len(actions):
-            raise ValueError(f"{len(found)} probabilities for {len(actions)} actions")
-        if min(found) < 0.0 or not abs(sum(found) - 1.0) < 1e-3:
-            raise ValueError(f"probabilities that sum to {sum(found):g}")
-        return found
+        chances = [float(value) for value in legacy["distribution"]]
+        if actions is not None and len(chances) != len(actions):
+            raise ValueError(f"{len(chances)} probabilities for {len(actions)} actions")
+        if min(chances) < 0.0 or not abs(sum(chances) - 1.0) < 1e-3:
+            raise ValueError(f"probabilities that sum to {sum(chances):g}")
+        return chances
     if actions is None:
         raise ValueError("the actions of the level are not known yet: give them to the client")
-    opened = list(available) if available is not None else [True] * len(actions)
+    mask = [True] * len(actions) if available is None else available
     if legacy.get("action") is None:
         if not uniform:
-            raise ValueError("nothing is said about it")
-        return [can / sum(opened) for can in opened]
+            raise ValueError("it holds neither a distribution nor an action")
+        return explore_uniformly(0, 1.0, mask)
     epsilon = float(legacy["epsilon"])
     if not 0.0 <= epsilon <= 1.0 or legacy["action"] not in actions:
         raise ValueError(f"no action {legacy['action']!r} with a rate of exploration of {epsilon:g}")
-    return [
-        epsilon * can / sum(opened) + (1.0 - epsilon) * (value == legacy["action"])
-        for value, can in zip(actions, opened, strict=True)
-    ]
+    if len(mask) != len(actions):
+        raise ValueError(f"{len(mask)} flags for {len(actions)} actions")
+    return explore_uniformly(actions.index(legacy["action"]), epsilon, mask)
 
 
 def _place(actions: Sequence[Any] | None, value: Any) -> int | None:

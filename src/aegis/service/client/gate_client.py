@@ -1,7 +1,7 @@
 """A small client for control systems: it asks the gate, and falls back to the legacy if the gate does not answer in time.
 
 What the gate has not confirmed is kept in a file and delivered later, in order, each request under its own key. A decision is
-answered within `timeout` seconds, whatever happens to the gate.
+answered within `timeout` seconds, also if the gate is away.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from urllib.parse import quote
 from aegis.errors import InputError
 from aegis.problem import Problem, load_problem
 from aegis.service.client.fallback import ProblemFacts, draw_legacy_action
-from aegis.service.client.spool import DeliveryThread, Refusal, Spool
+from aegis.service.client.spool import RESULTS, STANDS_IN, DeliveryThread, Refusal, Spool
 from aegis.service.client.transport import GateAway, GateConnection, GateRefusal, to_json_value
 
 PATIENCE = 10.0  # seconds that a delivery in the background may take
@@ -34,8 +34,8 @@ log = logging.getLogger("aegis.client")
 class ActionChoice:
     """What to do. by: 'agent', 'legacy', or 'fallback' if the gate did not help. propensity: its probability, None if not known.
 
-    action: None only if the gate has never been there, and nobody told the client which actions a level has; then `index` says
-    which one it is, in the order of the problem file.
+    action: None only if the gate has never answered and the client has no problem file; then `index` says which one it is, in
+    the order of the problem file.
     """
 
     id: str
@@ -73,9 +73,9 @@ class Episode:
         does not answer, or refuses the question, and `legacy` does not say what the legacy does; with a strict client also if
         the gate refuses the question.
         """
-        for given, name in ((context, "context"), (legacy, "legacy")):
-            if given is not None and not isinstance(given, Mapping):
-                raise InputError(f"'{name}' is a mapping from names to values, found {given!r}")
+        for name, value in (("context", context), ("legacy", legacy)):
+            if value is not None and not isinstance(value, Mapping):
+                raise InputError(f"'{name}' is a mapping from names to values, found {value!r}")
         self._count += 1
         again = f"{self._times}." if self._times else ""
         body: dict[str, Any] = {"level": level, "id": f"{level}-{again}{self._count}", "context": dict(context or {})}
@@ -94,21 +94,21 @@ class Episode:
         return next((choice for choice in reversed(self.choices) if choice.level == level), None)
 
     def report(self, choice: ActionChoice | str | None, reward: float | None, **more: Any) -> None:
-        """Report what came of a decision, or of the whole episode. reward None: it will never come. more: outcome, guards."""
+        """Report the result of a decision, or of the whole episode. reward None: it will never come. more: outcome, guards."""
         item: dict[str, Any] = {"episode": self.id, **more}
         if choice is not None:
             item["decision"] = choice.id if isinstance(choice, ActionChoice) else choice
         item |= {"missing": True} if reward is None else {"reward": reward}
-        self.client._send("/v1/results", {"items": [item]}, self.id)
+        self.client._send(RESULTS, {"items": [item]}, self.id)
 
     def report_all(self, results: Sequence[Mapping[str, Any]]) -> None:
         """Report several results at once; each has decision, reward, and outcome or guards where the problem has them."""
-        self.client._send("/v1/results", {"items": [{"episode": self.id, **item} for item in results]}, self.id)
+        self.client._send(RESULTS, {"items": [{"episode": self.id, **item} for item in results]}, self.id)
 
     def close(self, abandoned: bool = False, incomplete: bool = False) -> None:
         """Close the episode: it takes no more decisions. abandoned: rewards that have not come will never come.
 
-        incomplete: it broke off, or somebody else decided in it without the gate; it is no evidence then.
+        incomplete: it broke off, or the plant decided in it without the gate; it is no evidence then.
         """
         body = {"abandoned": abandoned, "incomplete": incomplete or self._incomplete}
         self.client._send(f"{_path(self.id)}/close", body, self.id)
@@ -116,11 +116,32 @@ class Episode:
 
 
 class Client:
-    """A connection to a live gate. `with Client(...) as gate:` delivers what is left, for a while, when it ends.
+    """Connect a control system to a live gate. `with Client(...) as gate:` delivers what is left, for a while, when it ends.
 
-    problem: the problem, or its file, so that the actions of each level are known also if the gate is away at the start.
-    spool: a file of this control system alone; a client that takes it up after a restart delivers what is in it, and goes on
-    with open episodes. strict: raise where the gate refuses a decision, for trying things out; otherwise the legacy acts.
+    Parameters
+    ----------
+    url
+        The address of the gate.
+    token
+        A token of the role 'controller'; None for a gate on this machine without tokens.
+    timeout
+        Seconds within which a decision is answered, by the gate or by the legacy.
+    spool
+        A file of this control system alone. A client that opens it after a restart delivers the requests in it and goes on with
+        open episodes.
+    seed
+        Of the legacy's draws while the gate is away; None for a random one.
+    problem
+        The problem, or its file, so that the actions of each level are known also if the gate is away at the start.
+    strict
+        Raise where the gate refuses a decision, for trying things out; otherwise the legacy acts.
+
+    Raises
+    ------
+    SettingError
+        If `url` is no address of a gate.
+    OutputError
+        If `spool` cannot be written.
     """
 
     def __init__(
@@ -136,7 +157,7 @@ class Client:
         self.timeout, self.strict, self.fallbacks = timeout, strict, 0
         self.spool, self._line = Spool(spool), GateConnection(url, token, timeout)
         known = problem if isinstance(problem, Problem) or problem is None else load_problem(problem)
-        facts = ProblemFacts.of(known) if known is not None else ProblemFacts.plain(self.spool.fact("problem"))
+        facts = ProblemFacts.of(known) if known is not None else ProblemFacts(**self.spool.fact("problem") or {"actions": {}})
         self._asking = ThreadPoolExecutor(1, "aegis-ask")
         self._random = random.Random(seed)
         self._away_until = 0.0
@@ -154,16 +175,17 @@ class Client:
         chosen = name or uuid.uuid4().hex
         try:
             times = self.spool.open(chosen)
-            kept = self.spool.choices(chosen) if times else {}
+            choices = self.spool.choices(chosen) if times else {}
         except sqlite3.Error as error:
             log.error("episode '%s' cannot be gone on with after a restart: %s", chosen, error)
-            times, kept = 0, {}
+            times, choices = 0, {}
         if not times:
             self._send("/v1/episodes", {"id": chosen} if time is None else {"id": chosen, "time": time}, chosen)
-        for asked in (name for name, choice in kept.items() if choice is None):  # nobody knows what was done there
-            self._send("/v1/results", {"items": [{"episode": chosen, "decision": asked, "missing": True}]}, chosen, "-missing")
-        choices = [ActionChoice(**choice) for choice in kept.values() if choice is not None]
-        return Episode(self, chosen, choices, times, len(choices) < len(kept))
+        for unanswered in (name for name, choice in choices.items() if choice is None):  # what was done there is not known
+            item = {"episode": chosen, "decision": unanswered, "missing": True}
+            self._send(RESULTS, {"items": [item]}, chosen, STANDS_IN)
+        answered = [ActionChoice(**choice) for choice in choices.values() if choice is not None]
+        return Episode(self, chosen, answered, times, len(answered) < len(choices))
 
     @property
     def undelivered(self) -> int:
@@ -172,7 +194,7 @@ class Client:
 
     @property
     def refused(self) -> list[Refusal]:
-        """Return what the gate refused, and why: these are not part of what it knows. Each was also logged as a warning."""
+        """Return the requests that the gate refused, and why. Each was also logged as a warning."""
         return self.spool.refused()
 
     def flush(self, seconds: float = PATIENCE) -> bool:
@@ -195,7 +217,7 @@ class Client:
         self.spool.close()
 
     def learn_actions(self) -> None:
-        """Ask the gate which actions each level has, so that the legacy's can be drawn without it. Away if it does not answer."""
+        """Ask the gate which actions each level has, to draw the legacy's without it. GateAway if it does not answer."""
         self._delivering.learn()
 
     # ---- deciding ----------------------------------------------------------------------------------------------------------
@@ -204,7 +226,7 @@ class Client:
         self._keep(episode, body["id"], None)
         end = time.monotonic() + self.timeout
         try:
-            choice = self._asked(episode, body, end)
+            choice = self._request(episode, body, end)
         except GateRefusal as error:
             if error.status in (401, 403):  # a token that was revoked stops no plant
                 self._away_until = time.monotonic() + RETRY
@@ -219,22 +241,22 @@ class Client:
         self._keep(episode, body["id"], choice)
         return choice
 
-    def _asked(self, episode: str, body: dict[str, Any], end: float) -> ActionChoice:
+    def _request(self, episode: str, body: dict[str, Any], end: float) -> ActionChoice:
         if self._delivering.answered.is_set():
             self._delivering.answered.clear()
             self._away_until = 0.0
         if time.monotonic() < self._away_until:
             raise GateAway("the gate was away a moment ago")
-        self._arrived(episode, end)
+        self._wait_for_deliveries(episode, end)
         answer = self._ask(f"{_path(episode)}/decisions", body, end)
         try:
-            found = {name: answer[name] for name in ("level", "action", "propensity", "by", "index")}
-            return ActionChoice(id=answer["decision"], **found)
+            fields = {name: answer[name] for name in ("level", "action", "propensity", "by", "index")}
+            return ActionChoice(id=answer["decision"], **fields)
         except (KeyError, TypeError) as error:
             raise GateAway("what answers is not a gate") from error
 
-    def _arrived(self, episode: str, end: float) -> None:
-        """Wait until what was said about an episode before has arrived; Away if that takes too long."""
+    def _wait_for_deliveries(self, episode: str, end: float) -> None:
+        """Wait until earlier requests about an episode have arrived; GateAway if that takes too long."""
         self._delivering.urgent = episode
         while self.spool.waits(episode):
             if time.monotonic() >= end:
@@ -261,7 +283,7 @@ class Client:
         self._send(f"{_path(episode)}/overruled", {"ask": body, "explored": own.explored, **used}, episode)
         if own.action is None:
             log.error("the gate was never there, and the actions of level '%s' are not known: give the client its problem", level)
-        return ActionChoice(body["id"], level, own.action, own.chance, "fallback", own.index)
+        return ActionChoice(id=body["id"], level=level, action=own.action, propensity=own.chance, by="fallback", index=own.index)
 
     # ---- keeping -----------------------------------------------------------------------------------------------------------
 
@@ -270,7 +292,7 @@ class Client:
         self._delivering.work.set()
 
     def _keep(self, episode: str, name: str, choice: ActionChoice | None) -> None:
-        """Keep a choice for the case of a restart; a disk that is full stops no plant."""
+        """Keep a choice for a restart; a full disk stops no plant."""
         try:
             self.spool.choose(episode, name, None if choice is None else asdict(choice))
         except sqlite3.Error as error:
@@ -284,5 +306,5 @@ class Client:
 
 
 def _path(episode: str) -> str:
-    """Return where an episode is found; a name that the gate will not have is asked about all the same."""
+    """Return the path of an episode, also for a name that the gate will refuse."""
     return f"/v1/episodes/{quote(episode, safe='')}"

@@ -32,13 +32,12 @@ SPOOL_TABLES = (
 )
 
 PUT = "INSERT INTO parcels (path, key, body, episode) VALUES (?, ?, ?, ?)"
-
 log = logging.getLogger("aegis.client")
 
 
 @dataclass(frozen=True, slots=True)
 class Parcel:
-    """A request that is to be delivered: where to, under which key, with which body. episode: it is about."""
+    """A request to be delivered. episode: that it is about."""
 
     number: int
     path: str
@@ -49,7 +48,7 @@ class Parcel:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A request that the gate refuses: it would be refused for ever. why: what the gate said."""
+    """A request that the gate refuses for good. why: the gate's reason."""
 
     path: str
     episode: str
@@ -61,8 +60,10 @@ NewParcel = tuple[str, str, Mapping[str, Any], str]  # path, key, body, episode
 
 
 class Spool:
-    """Parcels in the order in which they were put in; several threads may use it. A disk that is full loses nothing as long as
-    the process lives: what could not be written is tried again."""
+    """Parcels in the order in which they were put in; several threads may use it.
+
+    A full disk loses nothing as long as the process lives: a failed write is tried again.
+    """
 
     def __init__(self, path: str | Path) -> None:
         try:
@@ -107,24 +108,25 @@ class Spool:
         """Say whether something about an episode is still to be delivered."""
         with self._lock:
             query = "SELECT 1 FROM parcels WHERE refused IS NULL AND episode = ? LIMIT 1"
-            found = self._safe.execute(query, (episode,)).fetchone() is not None
-            return found or any(item[3] == episode for item in self._unsaved)
+            stored = self._safe.execute(query, (episode,)).fetchone() is not None
+            return stored or any(item[3] == episode for item in self._unsaved)
 
     def __len__(self) -> int:
         with self._lock:
-            found = self._safe.execute("SELECT count(*) FROM parcels WHERE refused IS NULL").fetchone()[0]
-            return int(found) + len(self._unsaved)
+            stored = self._safe.execute("SELECT count(*) FROM parcels WHERE refused IS NULL").fetchone()[0]
+            return int(stored) + len(self._unsaved)
 
     def arrived(self, parcel: Parcel, more: Sequence[NewParcel] = ()) -> None:
         """Remove a request that has arrived, or that others stand in for. more: what is to be delivered after it."""
-        with self._lock, self._writing() as connection:
-            connection.execute("DELETE FROM parcels WHERE number = ?", (parcel.number,))
-            connection.executemany(PUT, [(path, key, json.dumps(body), episode) for path, key, body, episode in more])
+        self._settle(("DELETE FROM parcels WHERE number = ?", (parcel.number,)), more)
 
     def refuse(self, parcel: Parcel, why: str, more: Sequence[NewParcel] = ()) -> None:
         """Set aside a request that the gate refuses. It stays in the file. more: what is to be delivered after it."""
+        self._settle(("UPDATE parcels SET refused = ? WHERE number = ?", (why, parcel.number)), more)
+
+    def _settle(self, statement: tuple[str, tuple[Any, ...]], more: Sequence[NewParcel]) -> None:
         with self._lock, self._writing() as connection:
-            connection.execute("UPDATE parcels SET refused = ? WHERE number = ?", (why, parcel.number))
+            connection.execute(*statement)
             connection.executemany(PUT, [(path, key, json.dumps(body), episode) for path, key, body, episode in more])
 
     def refused(self, episode: str | None = None) -> list[Refusal]:
@@ -151,20 +153,20 @@ class Spool:
             return self._safe.execute(f"{query} AND path LIKE '%/close'", (episode,)).fetchone() is not None
 
     def forget(self, episode: str) -> None:
-        """Forget an episode that is closed: it is not gone on with."""
+        """Forget a closed episode."""
         with self._lock, self._writing(self._quick) as connection:
             connection.execute("DELETE FROM opened WHERE episode = ?", (episode,))
             connection.execute("DELETE FROM choices WHERE episode = ?", (episode,))
 
     def choose(self, episode: str, name: str, choice: Mapping[str, Any] | None) -> None:
-        """Keep a choice; None before the answer is there. This one may be lost with the power: a restart is what it is for."""
+        """Keep a choice for a restart; None before its answer. A power cut may lose it."""
         with self._lock, self._writing(self._quick) as connection:
             connection.execute("DELETE FROM choices WHERE episode = ? AND id = ?", (episode, name))
             values = (episode, name, None if choice is None else json.dumps(choice))
             connection.execute("INSERT INTO choices (episode, id, choice) VALUES (?, ?, ?)", values)
 
     def choices(self, episode: str) -> dict[str, dict[str, Any] | None]:
-        """Return the choices in an episode by their names; None for one whose answer never came to be kept."""
+        """Return the choices in an episode by their names; None for one without an answer."""
         with self._lock:
             rows = self._safe.execute("SELECT id, choice FROM choices WHERE episode = ? ORDER BY number", (episode,)).fetchall()
         return {row[0]: None if row[1] is None else json.loads(row[1]) for row in rows}
@@ -205,23 +207,20 @@ class Spool:
 
 
 def _connection(path: str | Path, synchronous: str) -> sqlite3.Connection:
-    found = sqlite3.connect(str(path), check_same_thread=False, isolation_level=None, timeout=5.0)
-    found.execute("PRAGMA journal_mode=WAL")
-    found.execute(f"PRAGMA synchronous={synchronous}")
-    return found
+    connection = sqlite3.connect(str(path), check_same_thread=False, isolation_level=None, timeout=5.0)
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute(f"PRAGMA synchronous={synchronous}")
+    return connection
 
 
 RESULTS = "/v1/results"
-
 STANDS_IN = "-missing"  # ends the keys of reports that stand in for refused ones
-
-delivery_log = logging.getLogger("aegis.client")
 
 
 @dataclass(slots=True)
 class DeliveryThread:
-    """A thread that delivers. retry: seconds after which a gate that was away is asked again. urgent: the episode that somebody
-    waits for."""
+    """A thread that delivers. retry: seconds after which a gate that was away is asked again. urgent: the episode of a caller
+    that waits."""
 
     spool: Spool
     line: GateConnection
@@ -246,17 +245,17 @@ class DeliveryThread:
         self.line.hang_up()
 
     def learn(self) -> None:
-        """Ask the gate which actions each level has; Away if it does not answer, Refused if it does not tell."""
+        """Ask the gate which actions each level has; GateAway if it does not answer, GateRefusal if it refuses."""
         try:
-            found = ProblemFacts.told(self.line.ask("GET", "/v1/problem"))
+            facts = ProblemFacts.from_answer(self.line.ask("GET", "/v1/problem"))
         except (KeyError, TypeError) as error:
             raise GateAway("what answers is not a gate") from error
-        if found != self.facts:
-            self.facts = found
-            self.spool.learn("problem", asdict(found))
+        if facts != self.facts:
+            self.facts = facts
+            self.spool.learn("problem", asdict(facts))
 
     def _run(self) -> None:
-        asked = False
+        learned = False
         while self._going:
             try:
                 parcel = self.spool.first(self.urgent)
@@ -264,9 +263,9 @@ class DeliveryThread:
                     self.work.wait(self.retry)
                     self.work.clear()
                     continue
-                if not asked:
+                if not learned:
                     self._learn()
-                    asked = True
+                    learned = True
                 self._deliver(parcel)
                 self.answered.set()
             except GateAway:
@@ -274,7 +273,7 @@ class DeliveryThread:
             except Exception:
                 if not self._going:
                     return
-                delivery_log.exception("a delivery to the gate failed; it is tried again")
+                log.exception("a delivery to the gate failed; it is tried again")
                 self._rest()
 
     def _rest(self) -> None:
@@ -287,7 +286,7 @@ class DeliveryThread:
         except GateRefusal as error:  # it says nothing about what is to be delivered
             raise GateAway(str(error)) from error
         except sqlite3.Error as error:
-            delivery_log.error("the actions of the levels cannot be kept: %s", error)
+            log.error("the actions of the levels cannot be kept: %s", error)
 
     def _deliver(self, parcel: Parcel) -> None:
         """Deliver a request, or set it aside."""
@@ -302,7 +301,7 @@ class DeliveryThread:
         self.spool.arrived(parcel, self._after(parcel))
 
     def _completed(self, parcel: Parcel) -> Parcel:
-        """Return a request with what was not known when it was kept: the value of an action, whether decisions were refused."""
+        """Return a request with what was not known before: the value of an action, whether decisions were refused."""
         body = dict(parcel.body)
         if parcel.path.endswith("/overruled") and "index" in body:
             place = body.pop("index")
@@ -320,18 +319,18 @@ class DeliveryThread:
             self.spool.arrived(parcel)  # there is another result by now, or no such decision
             return
         items = parcel.body.get("items", [])
-        if parcel.path == RESULTS and len(items) > 1:  # all or none: so that one that is wrong does not take the others along
+        if parcel.path == RESULTS and len(items) > 1:  # all or none: a wrong one must not take the others along
             singly: list[NewParcel] = [
                 (RESULTS, f"{parcel.key}-{i}", {"items": [item]}, parcel.episode) for i, item in enumerate(items)
             ]
             self.spool.arrived(parcel, singly)
             return
-        delivery_log.warning("the gate refuses %s of episode '%s' (Client.refused): %s", parcel.path, parcel.episode, why)
+        log.warning("the gate refuses %s of episode '%s' (Client.refused): %s", parcel.path, parcel.episode, why)
         more = [] if parcel.path != RESULTS or self.spool.going(parcel.episode) else [_missing_report(parcel.key, items[0])]
         self.spool.refuse(parcel, why, more)
 
     def _after(self, parcel: Parcel) -> list[NewParcel]:
-        """Return what is to be said after a request: at the end of an episode, that refused rewards will not come."""
+        """Return the requests that follow one: at the end of an episode, that refused rewards will not come."""
         if not parcel.path.endswith("/close"):
             return []
         wrong = [item for item in self.spool.refused(parcel.episode) if item.path == RESULTS]

@@ -20,8 +20,10 @@ from aegis.errors import InputError, SettingError
 
 
 def to_json_value(value: Any, strict: bool = False) -> Any:
-    """Return a value that can be sent. What is no finite number and no text is sent as text, which the gate refuses with a reason
-    where it expects a number; InputError at once if strict."""
+    """Return a value that can be sent. Anything but finite numbers and text is sent as text; InputError at once if strict.
+
+    The gate refuses that text, with a reason, where it expects a number.
+    """
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, float) and math.isfinite(value):
@@ -72,7 +74,7 @@ class GateConnection:
             raise SettingError(f"the address of a gate looks like http://127.0.0.1:8741, found {self.url!r}")
 
     def ask(self, method: str, path: str, body: dict[str, Any] | None = None, key: str | None = None) -> Any:
-        """Return the answer; Away if there is none, Refused if it is a no."""
+        """Return the answer; GateAway if there is none, GateRefusal if the gate refuses."""
         headers = {"Content-Type": "application/json", "Accept": "application/json"}
         if key is not None:
             headers["Idempotency-Key"] = key
@@ -100,7 +102,7 @@ class GateConnection:
         return answer
 
     def cut(self) -> None:
-        """End the exchange that is going on, from another thread: whoever waits for it gets Away."""
+        """End the exchange that is going on, from another thread: its caller gets GateAway."""
         if self._wire is not None:
             with contextlib.suppress(OSError):
                 self._wire.shutdown(socket.SHUT_RDWR)

@@ -75,7 +75,7 @@ export function bar(share, certified) {
   );
 }
 
-/** Return what stands for a line or a dot in a legend. */
+/** Return the mark of a line or a dot in a legend. */
 export function swatch(kind) {
   const shape = kind.startsWith("dot-") ? mark(11, 6, kind.slice(4)) : s("line", { x1: 1, x2: 21, y1: 6, y2: 6, class: kind });
   return s("svg", { viewBox: "0 0 22 12", class: "swatch", "aria-hidden": "true" }, shape);
@@ -99,8 +99,8 @@ function phases(path, changes) {
 }
 
 function axes(width, height, [first, end], [low, high]) {
-  const room = (high - low || Math.abs(high) || 1) * 0.08;
-  const [bottom, top] = [low - room, high + room];
+  const space = (high - low || Math.abs(high) || 1) * 0.08;
+  const [bottom, top] = [low - space, high + space];
   const x = (value) => EDGE.left + ((value - first) / (end - first)) * (width - EDGE.left - EDGE.right);
   const y = (value) => height - EDGE.bottom - ((value - bottom) / (top - bottom)) * (height - EDGE.top - EDGE.bottom);
   return { width, height, x, y, first, end, bottom, top };

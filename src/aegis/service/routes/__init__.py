@@ -1,1 +1,1 @@
-"""The routes of the service, by who uses them: control systems, whoever reads, operators, browsers."""
+"""The routes of the service, by their users: control systems, operators, readers, browsers."""

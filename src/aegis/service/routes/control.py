@@ -35,7 +35,7 @@ def overrule(request: Request, episode: EpisodeName, body: Overrule, key: Key, _
 
 @router.post("/results", response_model=Accepted, responses=answers(404, 409, 422, 503))
 def report(request: Request, body: Reports, key: Key, _: Controller) -> Any:
-    """Report what came of decisions: one or many, late, out of order, or twice."""
+    """Report results of decisions: one or many, late, out of order, or twice."""
     return service_of(request).live.report(key, body.items)
 
 
@@ -50,6 +50,6 @@ operator_router = APIRouter(prefix="/v1", tags=["operate"])
 
 @operator_router.post("/operator", response_model=Done, responses=answers(409, 422, 503))
 def say(request: Request, body: Say, key: Key, token: OperatorToken) -> Any:
-    """Do what an operator says, and keep who said it, and why."""
+    """Do what an operator wants, and keep who wanted it, and why."""
     who = token.name or "an operator on this machine"
     return service_of(request).live.say(key, body.action, who, body.why, body.level, body.challenge)

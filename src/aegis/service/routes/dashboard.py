@@ -44,7 +44,7 @@ def dashboard(request: Request) -> Response:
 
 @router.post("/enter")
 async def enter(request: Request) -> Response:
-    """Open a session for whoever holds a token."""
+    """Open a session for the holder of a token."""
     _from_here(request)
     access: AccessControl = request.app.state.access
     form = parse_qs((await request.body()).decode("utf-8", "replace"))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, HTTPException, Query, Request
@@ -14,31 +15,35 @@ from aegis.service.gate_problem import comparators_by_level, sends_incumbent
 from aegis.service.http_errors import NotWriter, StoreUnavailable
 from aegis.service.live_state import EVENT
 from aegis.service.routes.base import Reader, answers, service_of
+from aegis.service.status import GateStatus
 
 router = APIRouter(prefix="/v1", tags=["read"])
 PULSE = 1.0  # seconds between two looks of a stream
 QUIET = 15.0  # seconds after which a stream says that it is still there
 
 
-def _following(service: Any) -> Any:
-    if service.live.state.gate is None:
-        raise NotWriter("the gate is not open yet in this process")
-    return service.reading
+@contextlib.contextmanager
+def _status(request: Request) -> Iterator[GateStatus]:
+    """Yield the status of the gate, which nothing changes meanwhile; NotWriter before it was opened."""
+    service = service_of(request)
+    with service.live.changed:
+        if service.live.state.gate is None:
+            raise NotWriter("the gate is not open yet in this process")
+        yield service.reading
 
 
 @router.get("/gate", responses=answers(503))
 def gate(request: Request, _: Reader) -> dict[str, Any]:
     """Return who controls what, why, and what happens next: everything that the page shows."""
-    service = service_of(request)
-    with service.live.changed:
-        return {**_following(service).gate(), "counting": service.counting.failure}
+    with _status(request) as status:
+        return {**status.gate(), "counting": service_of(request).counting.failure}
 
 
 @router.get("/problem", responses=answers(503))
 def problem(request: Request, _: Reader) -> dict[str, Any]:
     """Return the levels with their actions and contexts, over whom gains are, and how rewards are reported."""
-    found = service_of(request).live.problem
-    comparators = comparators_by_level(found)
+    live = service_of(request).live
+    comparators = comparators_by_level(live.problem)
     return {
         "levels": [
             {
@@ -49,39 +54,35 @@ def problem(request: Request, _: Reader) -> dict[str, Any]:
                 "incumbent": "sent" if sends_incumbent(level) else "stated" if level.incumbent is not None else None,
                 "comparator": comparators[level.name],
             }
-            for level in found.levels
+            for level in live.problem.levels
         ],
-        "reward": {"per": found.reward.per, "range": found.reward.range, "unit": found.reward.unit, "goal": found.reward.goal},
-        "legacy": "uniform" if not service_of(request).live.columns else "told",
-        "outcome": None if found.outcome is None else found.outcome.name,
-        "guards": [guard.column for guard in found.guards],
+        "reward": {name: getattr(live.problem.reward, name) for name in ("per", "range", "unit", "goal")},
+        "legacy": "uniform" if not live.columns else "told",
+        "outcome": None if live.problem.outcome is None else live.problem.outcome.name,
+        "guards": [guard.column for guard in live.problem.guards],
     }
 
 
 @router.get("/levels", responses=answers(503))
 def levels(request: Request, _: Reader) -> list[dict[str, Any]]:
     """Return every level, outermost first: who controls it, and who challenges that."""
-    service = service_of(request)
-    with service.live.changed:
-        found: list[dict[str, Any]] = _following(service).levels()
-        return found
+    with _status(request) as status:
+        return status.levels()
 
 
 @router.get("/certificates", responses=answers(503))
 def certificates(request: Request, _: Reader) -> list[dict[str, Any]]:
     """Return what was certified of every policy that was put in control."""
-    service = service_of(request)
-    with service.live.changed:
-        return list(_following(service).certificates)
+    with _status(request) as status:
+        return list(status.certificates)
 
 
 @router.get("/ledger", responses=answers(503))
 def ledger(request: Request, _: Reader) -> dict[str, Any]:
     """Return the risk that was promised, what is spent of it, and on what."""
-    service = service_of(request)
-    with service.live.changed:
-        reading, state = _following(service), service.live.state.opened
-        return {"delta": state.settings.delta, "spent": state.spent, "entries": list(reading.ledger)}
+    with _status(request) as status:
+        state = status.live.state.opened
+        return {"delta": state.settings.delta, "spent": state.spent, "entries": list(status.ledger)}
 
 
 @router.get("/events", responses=answers(422, 503))
@@ -92,18 +93,16 @@ def events(
     limit: Annotated[int, Query(ge=1, le=1000)] = 100,
 ) -> list[dict[str, Any]]:
     """Return events of the gate after a record, oldest first, with everything that they carry."""
-    journal, found = service_of(request).live.journal, []
-    for record in journal.events(after, EVENT, limit):
-        found.append({"seq": record.seq, "at": record.at, "hash": record.hash, **record.body["event"]})
-    return found
+    records = service_of(request).live.journal.events(after, EVENT, limit)
+    return [{"seq": item.seq, "at": item.at, "hash": item.hash, **item.body["event"]} for item in records]
 
 
 @router.get("/health", responses={503: {"description": "Not the writer, or nothing is counted."}})
 def health(request: Request) -> JSONResponse:
-    """Say whether the gate answers; open to everybody, for load balancers."""
+    """Say whether the gate answers; open to all, for load balancers."""
     service = service_of(request)
-    found = {"writer": service.live.started, "counting": service.counting.failure}
-    return JSONResponse(found, 200 if service.live.started else 503)
+    health = {"writer": service.live.started, "counting": service.counting.failure}
+    return JSONResponse(health, 200 if service.live.started else 503)
 
 
 @router.get("/metrics", response_class=PlainTextResponse, responses=answers(503))
@@ -122,13 +121,13 @@ def stream(request: Request, _: Reader) -> StreamingResponse:
 
 
 async def _changes(request: Request) -> AsyncIterator[str]:
-    service, seen, quiet = service_of(request), -1, 0.0
-    # In a thread: the store may be asked about the token, and everybody else would wait for it.
+    service, shown_until, quiet = service_of(request), -1, 0.0
+    # In a thread: the store may be asked about the token, and all other requests would wait for it.
     while not service.ending() and await asyncio.to_thread(_may_read, request) and not await request.is_disconnected():
         last = service.live.journal.last
-        if last != seen and service.live.state.gate is not None:
-            seen, quiet = last, 0.0
-            shown = await asyncio.to_thread(_shown, service)
+        if last != shown_until and service.live.state.gate is not None:
+            shown_until, quiet = last, 0.0
+            shown = await asyncio.to_thread(_shown, request)
             yield f"event: gate\ndata: {json.dumps(shown)}\n\n"
         elif quiet >= QUIET:
             quiet = 0.0
@@ -138,7 +137,7 @@ async def _changes(request: Request) -> AsyncIterator[str]:
 
 
 def _may_read(request: Request) -> bool:
-    """Say whether whoever listens still may: a token may be revoked meanwhile. If the store is away, the next request is told."""
+    """Say whether the listener may still read: a token may be revoked. If the store is away, the next request gets an error."""
     try:
         request.app.state.access.caller(request, "read")
     except (HTTPException, StoreUnavailable):
@@ -146,6 +145,6 @@ def _may_read(request: Request) -> bool:
     return True
 
 
-def _shown(service: Any) -> dict[str, Any]:
-    with service.live.changed:
-        return {**service.reading.gate(), "counting": service.counting.failure}
+def _shown(request: Request) -> dict[str, Any]:
+    with _status(request) as status:
+        return {**status.gate(), "counting": service_of(request).counting.failure}

@@ -27,7 +27,7 @@ def write_backup(database: Database, path: str | Path) -> int:
     count = 0
     with atomic_write(path) as aside, gzip.open(aside, "wt", encoding="utf-8") as file:
         file.write(json.dumps({"aegis store": database.version()}) + "\n")
-        with database.answering(), database.engine.connect() as connection:
+        with database.reading() as connection:
             # All tables as they are at one moment; with SQLite every transaction sees that.
             level = {} if database.file is not None else {"isolation_level": "REPEATABLE READ"}
             rows = connection.execution_options(**level)
@@ -45,10 +45,10 @@ def restore_backup(database: Database, path: str | Path) -> int:
     """Fill an empty store from a backup, and return how many rows that is: all of it, if its chains are whole and its challengers
     are those that were frozen, or nothing.
 
-    Raises InputError if the file is not a backup, Damaged if something in it was altered or is missing.
+    Raises InputError if the file is not a backup, StoreDamaged if something in it was altered or is missing.
     """
     database.upgrade()
-    with database.answering(), database.engine.connect() as connection:
+    with database.reading() as connection:
         for table in BACKUP_TABLES.values():
             if connection.execute(sa.select(sa.func.count()).select_from(table)).scalar():
                 raise SettingError(f"the store {database.shown} is not empty: restore into a new one")
@@ -60,9 +60,9 @@ def restore_backup(database: Database, path: str | Path) -> int:
             if name == journal_table.name:
                 last, head = heads.get(row["gate"], (0, START))
                 heads[row["gate"]] = last + 1, check_row(row, last + 1, head)
-                checking.setdefault(row["gate"], StoreCheck(row["gate"])).row(row["kind"], row["body"])
+                checking.setdefault(row["gate"], StoreCheck(row["gate"])).record(row["kind"], json.loads(row["body"]))
             elif name == challengers_table.name and row["gate"] in checking:
-                checking[row["gate"]].piece(row["name"], row["policy"], row["content"])
+                checking[row["gate"]].piece(row["name"], row["content"])
             try:
                 connection.execute(BACKUP_TABLES[name].insert(), row)
             except sa.exc.IntegrityError as error:
@@ -84,19 +84,19 @@ def _rows(path: str | Path, version: str) -> Iterator[tuple[str, dict[str, Any]]
                     f"{path} was made with the schema {head['aegis store']}, this release writes {version}: restore it with the "
                     "release that made it, then run 'aegis store upgrade'"
                 )
-            count, said = 0, None
+            count, stated = 0, None
             for line in file:
-                found = json.loads(line)
-                if isinstance(found, dict):
-                    said = found["rows"]
+                entry = json.loads(line)
+                if isinstance(entry, dict):
+                    stated = entry["rows"]
                     continue
-                name, row = found
+                name, row = entry
                 count += 1
                 if set(row) != set(BACKUP_TABLES[name].c.keys()):
                     raise ValueError(f"a row of '{name}' has other columns than this release")
                 yield name, {key: _value(value) for key, value in row.items()}
-            if said != count:
-                raise ValueError(f"it has {count} rows, and says that there are {said}")
+            if stated != count:
+                raise ValueError(f"it has {count} rows, and says that there are {stated}")
     except (OSError, EOFError, ValueError, TypeError, KeyError, zlib.error) as error:
         raise InputError(f"cannot read the backup {path}: {error}") from error
 

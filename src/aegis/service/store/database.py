@@ -19,16 +19,13 @@ from alembic.script import ScriptDirectory
 from alembic.util import CommandError
 from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, MetaData, String, Table, Text, UniqueConstraint
 from sqlalchemy.engine import URL, Connection, Engine, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, SQLAlchemyError
-from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 
 from aegis.errors import SettingError
 from aegis.service.http_errors import StoreUnavailable
 
 metadata = MetaData()
-
 Whole = BigInteger().with_variant(Integer, "sqlite")
-
 
 # Everything that ever happened to a gate, in order. hash: of this record and the one before it.
 journal_table = Table(
@@ -47,7 +44,6 @@ journal_table = Table(
     Index("by_episode", "gate", "episode"),
 )
 
-
 # Frozen challengers, by the name of their challenge.
 challengers_table = Table(
     "challengers",
@@ -57,7 +53,6 @@ challengers_table = Table(
     Column("policy", String(64), nullable=False),
     Column("content", LargeBinary, nullable=False),
 )
-
 
 # Who may do what. hash: of the token, which is shown once, when it is made.
 tokens_table = Table(
@@ -70,11 +65,8 @@ tokens_table = Table(
     Column("revoked", String(32), nullable=True),
 )
 
-
 SQLITE, POSTGRES = "sqlite", "postgresql"
-
 PATIENCE = 5.0  # seconds that a statement waits for a lock, and a connection for an answer
-
 MIGRATIONS = Path(__file__).parent / "migrations"
 
 
@@ -108,13 +100,19 @@ class Database:
             yield connection
 
     @contextlib.contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """Yield a connection to read from. StoreUnavailable if it cannot be had."""
+        with self.answering(), self.engine.connect() as connection:
+            yield connection
+
+    @contextlib.contextmanager
     def answering(self) -> Iterator[None]:
-        """Turn what a database says when it is gone into StoreUnavailable."""
+        """Turn errors of a database that is gone into StoreUnavailable."""
         try:
             yield
         except sa.exc.IntegrityError:
             raise
-        except (DBAPIError, PoolTimeout, SQLAlchemyError) as error:
+        except SQLAlchemyError as error:
             words = str(getattr(error, "orig", None) or error).strip().splitlines()
             raise StoreUnavailable(f"the store {self.shown} does not answer: {words[0] if words else error}") from error
 
@@ -122,7 +120,7 @@ class Database:
 
     def version(self) -> str | None:
         """Return the version of the schema; None if there is none yet."""
-        with self.answering(), self.engine.connect() as connection:
+        with self.reading() as connection:
             return MigrationContext.configure(connection).get_current_revision()
 
     @staticmethod
@@ -148,9 +146,9 @@ class Database:
 
     def check(self) -> None:
         """Raise SettingError unless the schema is that of this release."""
-        found, expected = self.version(), self.newest()
-        if found != expected:
-            what = "holds no gate yet" if found is None else f"has the schema {found}, this release needs {expected}"
+        version, expected = self.version(), self.newest()
+        if version != expected:
+            what = "holds no gate yet" if version is None else f"has the schema {version}, this release needs {expected}"
             raise SettingError(f"the store {self.shown} {what}: run 'aegis store upgrade --store ...' (after a backup)")
 
     def close(self) -> None:
@@ -188,8 +186,8 @@ def _engine(url: URL) -> Engine:
 
 
 def _careful(connection: Any, _: Any) -> None:
-    """Readers do not wait for the writer, and what was committed survives a power cut."""
-    connection.isolation_level = None  # transactions begin when they are told to, see below
+    """Let readers not wait for the writer, and commits survive a power cut."""
+    connection.isolation_level = None  # transactions begin explicitly, see below
     cursor = connection.cursor()
     cursor.execute("PRAGMA journal_mode=WAL")
     cursor.execute("PRAGMA synchronous=FULL")
@@ -197,5 +195,5 @@ def _careful(connection: Any, _: Any) -> None:
 
 
 def _begun(connection: Connection) -> None:
-    """Begin in so many words: left to itself, the driver makes tables outside of it, and every query sees another moment."""
+    """Begin explicitly: otherwise the driver creates tables outside of the transaction, and queries see different moments."""
     connection.exec_driver_sql("BEGIN")

@@ -25,7 +25,7 @@ PAGE = 2000  # records that are read at a time
 
 @dataclass(frozen=True, slots=True)
 class JournalEntry:
-    """Something to be written. episode: the number it belongs to, if any. key, request: of whoever asked for it."""
+    """Something to be written. episode: the number it belongs to, if any. key, request: of the request behind it."""
 
     kind: str
     body: Mapping[str, Any]
@@ -56,12 +56,14 @@ class Journal:
     gate: str
     last: int = 0
     head: str = START
-    doubtful: bool = field(default=False, init=False)  # the store was away: it has to be looked at before the next write
+    doubtful: bool = field(default=False, init=False)  # the store was away: it has to be read before the next write
 
-    def append(self, entries: Sequence[JournalEntry], kept: Mapping[str, tuple[str, bytes]] | None = None) -> list[JournalRecord]:
+    def append(
+        self, entries: Sequence[JournalEntry], challengers: Mapping[str, tuple[str, bytes]] | None = None
+    ) -> list[JournalRecord]:
         """Write entries in one transaction and return them as records.
 
-        kept: challengers to be kept with them, by name, each with the digest of its policy. Raises Conflict if a key was used
+        challengers: to be stored with them, by challenge, each with the digest of its policy. Raises Conflict if a key was used
         before, StoreUnavailable if they could not be written: nothing is acknowledged then.
         """
         if self.doubtful:
@@ -76,13 +78,13 @@ class Journal:
         self.doubtful = True
         try:
             with self.database.transaction() as connection:
-                connection.execute(_INSERT, rows)
-                for name, (policy, content) in (kept or {}).items():
+                connection.execute(journal_table.insert(), rows)
+                for name, (policy, content) in (challengers or {}).items():
                     values = {"gate": self.gate, "name": name, "policy": policy, "content": content}
                     connection.execute(challengers_table.insert(), values)
         except IntegrityError as error:
             if self.last == self._last():
-                self.doubtful = False  # it was refused, and nobody else has written
+                self.doubtful = False  # it was refused, and no other process has written
                 raise Conflict("this key was used before") from error
             raise StoreUnavailable(f"another process writes to gate '{self.gate}'") from error
         self.doubtful = False
@@ -90,20 +92,18 @@ class Journal:
         return [_record(row) for row in rows]
 
     def news(self) -> list[JournalRecord]:
-        """Return what is in the store and was not known here, and go on from there."""
-        found = list(self.read(self.last))
-        if found:
-            self.last, self.head = found[-1].seq, found[-1].hash
+        """Return the records in the store that were not known here."""
+        records = list(self.read(self.last))
+        if records:
+            self.last, self.head = records[-1].seq, records[-1].hash
         self.doubtful = False
-        return found
+        return records
 
     def read(self, after: int = 0) -> Iterator[JournalRecord]:
-        """Yield the records after a number, in order; Damaged if one is missing or was altered."""
+        """Yield the records after a number, in order; StoreDamaged if one is missing or was altered."""
         head = self.head if after == self.last else self._hash(after)
         while True:
-            with self.database.answering(), self.database.engine.connect() as connection:
-                query = journal_table.select().where(journal_table.c.gate == self.gate, journal_table.c.seq > after)
-                rows = connection.execute(query.order_by(journal_table.c.seq).limit(PAGE)).mappings().all()
+            rows = self._rows(after, PAGE)
             for row in rows:
                 head = check_row(row, after + 1, head)
                 after += 1
@@ -117,42 +117,43 @@ class Journal:
 
     def events(self, after: int, kind: str, limit: int) -> list[JournalRecord]:
         """Return records of one kind after a number, oldest first."""
-        with self.database.answering(), self.database.engine.connect() as connection:
-            query = journal_table.select().where(
-                journal_table.c.gate == self.gate, journal_table.c.seq > after, journal_table.c.kind == kind
-            )
-            return [_record(row) for row in connection.execute(query.order_by(journal_table.c.seq).limit(limit)).mappings()]
+        return [_record(row) for row in self._rows(after, limit, journal_table.c.kind == kind)]
 
-    def kept(self, name: str) -> tuple[str, bytes]:
-        """Return a challenger that was kept with its freeze: the digest of its policy, and the piece. Neither is checked."""
-        with self.database.answering(), self.database.engine.connect() as connection:
-            columns = sa.select(challengers_table.c.policy, challengers_table.c.content)
-            query = columns.where(challengers_table.c.gate == self.gate, challengers_table.c.name == name)
-            found = connection.execute(query).first()
-        if found is None:
+    def challenger(self, name: str) -> bytes:
+        """Return a challenger that was stored with its freeze, unchecked."""
+        table = challengers_table.c
+        with self.database.reading() as connection:
+            query = sa.select(table.content).where(table.gate == self.gate, table.name == name)
+            content = connection.execute(query).scalar()
+        if content is None:
             raise StoreDamaged(f"gate '{self.gate}': the challenger of challenge '{name}' is not in the store; restore a backup")
-        return str(found[0]), bytes(found[1])
+        return bytes(content)
 
     def head_of_all(self) -> str:
         """Return the hash of the newest record in the store."""
         return self._hash(self._last())
 
     def _last(self) -> int:
-        with self.database.answering(), self.database.engine.connect() as connection:
+        with self.database.reading() as connection:
             query = sa.select(sa.func.max(journal_table.c.seq)).where(journal_table.c.gate == self.gate)
             return int(connection.execute(query).scalar() or 0)
 
     def _hash(self, seq: int) -> str:
         if seq == 0:
             return START
-        found = self._one(journal_table.c.seq == seq)
-        if found is None:
+        record = self._one(journal_table.c.seq == seq)
+        if record is None:
             raise StoreDamaged(f"gate '{self.gate}': record {seq} is missing; restore a backup")
-        return found.hash
+        return record.hash
+
+    def _rows(self, after: int, limit: int, *conditions: sa.ColumnElement[bool]) -> Sequence[Any]:
+        query = journal_table.select().where(journal_table.c.gate == self.gate, journal_table.c.seq > after, *conditions)
+        with self.database.reading() as connection:
+            return connection.execute(query.order_by(journal_table.c.seq).limit(limit)).mappings().all()
 
     def _one(self, condition: sa.ColumnElement[bool]) -> JournalRecord | None:
         try:
-            with self.database.answering(), self.database.engine.connect() as connection:
+            with self.database.reading() as connection:
                 query = journal_table.select().where(journal_table.c.gate == self.gate, condition)
                 row = connection.execute(query).mappings().first()
         except StoreUnavailable:
@@ -163,29 +164,14 @@ class Journal:
 
 def list_gates(database: Database) -> list[str]:
     """Return the names of the gates in a store."""
-    with database.answering(), database.engine.connect() as connection:
-        return list(
-            connection.execute(
-                sa.select(journal_table.c.gate).where(journal_table.c.seq == 1).order_by(journal_table.c.gate)
-            ).scalars()
-        )
+    return sorted(name for name, _ in list_openings(database))
 
 
 def list_openings(database: Database) -> list[tuple[str, dict[str, Any]]]:
-    """Return the gates in a store in the order in which they were opened, each with what it was opened with."""
-    with database.answering(), database.engine.connect() as connection:
-        rows = connection.execute(
-            journal_table.select().where(journal_table.c.seq == 1).order_by(journal_table.c.at, journal_table.c.gate)
-        ).mappings()
-        return [(row["gate"], json.loads(row["body"])) for row in rows]
-
-
-def verify_chain(database: Database, gate: str) -> int:
-    """Return how many records a gate has; Damaged if one of them is missing or was altered."""
-    return sum(1 for _ in Journal(database, gate).read())
-
-
-_INSERT = journal_table.insert()
+    """Return the gates in a store in the order in which they were opened, each with the body of its first record."""
+    query = journal_table.select().where(journal_table.c.seq == 1).order_by(journal_table.c.at, journal_table.c.gate)
+    with database.reading() as connection:
+        return [(row["gate"], json.loads(row["body"])) for row in connection.execute(query).mappings()]
 
 
 def _chained(head: str, *fields: object) -> str:
@@ -197,10 +183,10 @@ def check_row(row: Any, expected: int, head: str) -> str:
     if row["seq"] != expected:
         raise StoreDamaged(f"gate '{row['gate']}': record {expected} is missing; restore a backup")
     names = ("seq", "at", "kind", "episode", "key", "request", "body")
-    found = _chained(head, *(row[name] for name in names))
-    if found != row["hash"]:
+    chained = _chained(head, *(row[name] for name in names))
+    if chained != row["hash"]:
         raise StoreDamaged(f"gate '{row['gate']}': record {expected} was altered, or one before it; restore a backup")
-    return found
+    return chained
 
 
 def _record(row: Any) -> JournalRecord:

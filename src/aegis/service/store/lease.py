@@ -32,7 +32,7 @@ class Lease:
     _connection: Connection | None = field(default=None, init=False)
 
     def take(self) -> bool:
-        """Take the lease if nobody else holds it; say whether it is held now."""
+        """Take the lease if no other process holds it; say whether it is held now."""
         if self.database.file is not None:
             return self._file is not None or self._take_file()
         return self._alive() or self._take_connection()
@@ -77,7 +77,7 @@ class Lease:
         with self.database.answering():
             connection = self.database.engine.connect().execution_options(isolation_level="AUTOCOMMIT")
             try:
-                connection.detach()  # never handed to anybody else
+                connection.detach()  # never handed out again
                 if connection.execute(sa.text("SELECT pg_try_advisory_lock(:number)"), {"number": number}).scalar():
                     self._connection = connection
             finally:

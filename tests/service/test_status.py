@@ -22,7 +22,7 @@ def said(action: str, why: str = "a reason", level: str | None = None) -> Operat
 def followed(*events: Event) -> ControlChanges:
     changes = ControlChanges()
     for place, event in enumerate(events):
-        changes.told(event, {"seq": place, "at": f"2030-01-01T00:00:{place % 60:02d}", **event_to_plain(event)})
+        changes.follow(event, {"seq": place, "at": f"2030-01-01T00:00:{place % 60:02d}", **event_to_plain(event)})
     return changes
 
 
@@ -59,7 +59,7 @@ def test_only_what_follows_from_an_operator_bears_their_name() -> None:
         ModeChanged(71, "live"),
         flip(90, "upgrade"),
     )
-    assert [item.get("who") for item in changes.kept] == ["Ada", None, None]
+    assert [item.get("who") for item in changes.history] == ["Ada", None, None]
 
 
 def test_an_alarm_stays_until_an_operator_gives_a_level_back_or_resumes() -> None:
@@ -73,4 +73,4 @@ def test_an_alarm_stays_until_an_operator_gives_a_level_back_or_resumes() -> Non
 
 def test_so_many_changes_are_kept_and_the_newest_are() -> None:
     changes = followed(*(flip(since, "upgrade") for since in range(2, MOST_CHANGES + 30)))
-    assert len(changes.kept) == MOST_CHANGES and changes.kept[-1]["since"] == MOST_CHANGES + 29
+    assert len(changes.history) == MOST_CHANGES and changes.history[-1]["since"] == MOST_CHANGES + 29

@@ -37,7 +37,6 @@ from aegis.agents import uniform_legacy
 from aegis.api import load_candidate
 from aegis.audit import audit_log
 from aegis.certificate import certify
-from aegis.cli.gate_server import make_service as service_of
 from aegis.handover import GateSettings, Handover, Host, event_to_plain
 from aegis.handover.hosts.external import ExternalHost
 from aegis.logs import Source
@@ -49,8 +48,8 @@ from aegis.service.client.gate_client import Client
 from aegis.service.episode_counter import EpisodeCounter
 from aegis.service.journal_export import export_gate
 from aegis.service.live_episodes import LiveEpisode, episodes_to_batch
-from aegis.service.live_gate import LiveGate, _digest
-from aegis.service.live_state import DECISION, EVENT, OVERRULED, decision_from_plain
+from aegis.service.live_gate import LiveGate
+from aegis.service.live_state import DECISION, EVENT, OVERRULED
 from aegis.service.schemas import Ask
 from aegis.service.status import GateStatus
 from aegis.service.store.database import Database
@@ -283,24 +282,6 @@ def test_a_gate_that_is_started_again_knows_the_incumbents(file_database: Databa
         assert found["d"].incumbent == (0.0, 1.0, 0.0)
 
 
-def test_journals_of_earlier_releases_hold_no_incumbent(file_database: Database) -> None:
-    with started(file_database) as live:
-        live.open_episode(key(), "e")
-        live.decide(key(), "e", Ask(**recipe()))
-        body = dict(records(live, DECISION)[0].body)
-    assert "incumbent" not in body
-    assert decision_from_plain(body).incumbent is None
-
-
-def test_a_request_without_an_incumbent_is_the_same_as_before_an_upgrade(file_database: Database) -> None:
-    with started(file_database) as live:
-        live.open_episode(key(), "e")
-        live.decide("mine", "e", Ask(**recipe()))
-        asked = Ask(**recipe()).model_dump()
-        assert asked["legacy"].pop("incumbent") is None
-        assert records(live, DECISION)[0].request == _digest({"decide": "e", "ask": asked})
-
-
 @pytest.mark.usefixtures("quick_retries")
 def test_a_client_without_its_gate_keeps_the_incumbent(service: Service, tmp_path: Path) -> None:
     port = free_port()
@@ -317,39 +298,6 @@ def test_a_client_without_its_gate_keeps_the_incumbent(service: Service, tmp_pat
     kept = [item.body["incumbent"] for item in records(service.live, OVERRULED)]
     assert kept == [[0.8, 0.2, 0.0], [0.0, 1.0, 0.0]]
     assert service.live.state.trees["e"].arm == "agent"
-
-
-# ---- gates of earlier releases -----------------------------------------------------------------------------------------------
-
-
-def made(database: Database, store: Path, problem: Problem) -> LiveGate:
-    """Return the gate that `aegis serve` makes."""
-    given = (str(store), GATE, {}, None, "greedy", ("127.0.0.1", free_port()), (), 0.0, False, None, None, None)
-    return service_of(problem, *given)[0].live
-
-
-def test_a_gate_that_an_earlier_release_opened_goes_on_as_it_was(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store, problem = tmp_path / "gate.sqlite", parse_problem(DRAWN)
-    database = Database.at(store)
-    database.upgrade()
-    earlier = replace(problem, levels=(problem.levels[0], replace(problem.levels[1], propensity=Propensity(column="p_dose"))))
-    with started(database, earlier, seed=7) as live:
-        live.open_episode(key(), "e")
-        live.decide(key(), "e", Ask(**recipe()))
-        live.decide(key(), "e", Ask(**dose(legacy={"distribution": [0.1, 0.1, 0.8]})))
-    monkeypatch.setattr("aegis.cli.gate_server.log.propagate", True)
-    again = made(database, store, problem)
-    assert "was opened by an earlier release" in caplog.text
-    again.start()
-    try:
-        again.decide(key(), "e", Ask(**dose(id="d2", legacy={"distribution": [0.2, 0.2, 0.6]})))
-        assert [item.incumbent for item in again.state.trees["e"].decisions.values()] == [None] * 3
-        assert GateStatus(again).comparators["dose"] == "the policy that wrote the log, exploration included"
-    finally:
-        again.stop()
-    database.close()
 
 
 # ---- what follows ------------------------------------------------------------------------------------------------------------
@@ -413,7 +361,7 @@ def test_live_and_batch_gate_have_the_same_numbers(file_database: Database, form
     with started(file_database, problem, **settings) as live:
         host = ExternalHost(uniform_legacy(live.problem), ("inner",))
         counting = host_here(live, host)
-        live.state.counted = lambda tree, unit: trees.append(tree)
+        live.state.on_counted = lambda tree, unit: trees.append(tree)
         run_plant(plant, live, 0, 60, counting)
         batch = Handover(
             Recorded(live.problem, episodes_to_batch(live.problem, trees, live.columns)),  # type: ignore[arg-type]
@@ -438,7 +386,7 @@ def test_the_export_certifies_to_the_numbers_of_the_gate(file_database: Database
     problem = plant.problem if form == "rule" else base_form(plant.problem)
     with started(file_database, problem, mode="live", **QUICK) as live:
         reading, counting, number = GateStatus(live), counting_here(live), 0
-        live.state.told = reading._told
+        live.state.on_event = reading._follow
         while not live.state.opened.deployed:
             run_plant(plant, live, number, 1, counting)
             number += 1

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from inline import Inline, make_plant
+from service_cases import quick_database
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "handover"))
 
@@ -33,7 +34,6 @@ from aegis.service.live_gate import LiveGate
 from aegis.service.live_state import EVENT, LiveState
 from aegis.service.schemas import Ask, Legacy, Report
 from aegis.service.status import GateStatus
-from aegis.service.store.database import Database
 from aegis.service.store.journal import JournalEntry
 from aegis.service.trainer import Trainer
 
@@ -82,8 +82,7 @@ class Served:
 
 
 def serve(store: Path, later: float = 0.0, again: bool = False, name: str = "visits", **settings: Any) -> Served:
-    database = Database.at(store)
-    database.upgrade()
+    database = quick_database(store)
     live = LiveGate(database, name, Visits().problem, GateSettings.of({"upgrades": False, **settings}), 3)
     reading = GateStatus(live)
     live.start()
@@ -94,7 +93,7 @@ def serve(store: Path, later: float = 0.0, again: bool = False, name: str = "vis
 def _workshop(live: LiveGate) -> Trainer:
     """Return a workshop that has taken up the journal, as that of a process that was started again."""
     found = Trainer(live.problem, HOSTS["greedy"](), 3)
-    state = LiveState(live.problem, counted=found.counted)
+    state = LiveState(live.problem, on_counted=found.counted)
     for record in live.journal.read():
         state.apply(record)
     return found

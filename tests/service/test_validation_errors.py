@@ -15,9 +15,9 @@ from service_cases import dose, key, make_live, make_service, post, recipe, reco
 
 from aegis.handover import ACTIONS
 from aegis.service.app import Service
-from aegis.service.middleware import describe_validation_errors
 from aegis.service.schemas import Ask, Say
 from aegis.service.store.database import Database
+from aegis.service.validation_errors import describe_validation_errors
 
 ODD = re.compile(r"function|partial|union|constrained|<|\[|Input|pydantic|None|True|False|\bint\b|\bfloat\b|\bstr\b|dict")
 LOST = "expected a finite number, found one that is not finite"

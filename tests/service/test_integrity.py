@@ -45,24 +45,20 @@ def names(database: Database) -> list[str]:
         return list(connection.execute(sa.select(challengers_table.c.name)).scalars())
 
 
-def other(database: Database, challenge: str) -> tuple[str, bytes]:
+def other(database: Database, challenge: str) -> bytes:
     """Return another challenger of the same level."""
     level = challenge.split("-")[1]
     name = next(item for item in names(database) if item != challenge and item.split("-")[1] == level)
-    return Journal(database, GATE).kept(name)
+    return Journal(database, GATE).challenger(name)
 
 
 def _another_policy(database: Database, challenge: str) -> None:
-    change(database, challenge, content=other(database, challenge)[1])
-
-
-def _another_digest(database: Database, challenge: str) -> None:
-    change(database, challenge, policy=other(database, challenge)[0])
+    change(database, challenge, content=other(database, challenge))
 
 
 def _other_terms(database: Database, challenge: str) -> None:
     """Alter what the claims are made by, and leave the policy."""
-    found = policy_from_bytes(Journal(database, GATE).kept(challenge)[1], live_problem(small_plant().problem), STORED_KINDS)
+    found = policy_from_bytes(Journal(database, GATE).challenger(challenge), live_problem(small_plant().problem), STORED_KINDS)
     assert isinstance(found, StoredChallenger)
     change(database, challenge, content=policy_to_bytes(replace(found, terms=replace(found.terms, allowed=0.5))))
 
@@ -78,7 +74,6 @@ def _removed(database: Database, challenge: str) -> None:
 
 ALTERED: dict[str, Alters] = {
     "another policy": _another_policy,
-    "another digest": _another_digest,
     "other terms": _other_terms,
     "noise": _noise,
     "removed": _removed,
@@ -173,17 +168,17 @@ def test_an_altered_challenger_is_not_exported(waiting: Database, alter: Alters,
         export_gate(waiting, GATE, tmp_path / "out")
 
 
-def test_journals_without_seals_of_pieces_are_checked_by_their_policies(waiting: Database) -> None:
-    digest, piece = Journal(waiting, GATE).kept(names(waiting)[0])
-    problem = live_problem(small_plant().problem)
-    check_stored_policy(GATE, "1", ChallengerSeal(digest, None), (digest, piece), problem)
-    check_stored_policy(GATE, "1", ChallengerSeal(digest, piece_digest(piece)), (digest, piece), problem)
-    name = names(waiting)[0]
-    for seal in (ChallengerSeal("0" * 64, None), ChallengerSeal(digest, "0" * 64), None):
+def test_a_piece_is_checked_by_its_seal(waiting: Database) -> None:
+    name, problem = names(waiting)[0], live_problem(small_plant().problem)
+    piece = Journal(waiting, GATE).challenger(name)
+    check_stored_policy(GATE, name, ChallengerSeal(piece_digest(piece)), piece, problem)
+    for seal, content in (
+        (ChallengerSeal("0" * 64), piece),
+        (ChallengerSeal(piece_digest(piece)), other(waiting, name)),
+        (None, piece),
+    ):
         with pytest.raises(StoreDamaged, match="restore a backup"):
-            check_stored_policy(GATE, name, seal, (digest, piece), problem)
-    with pytest.raises(StoreDamaged, match="its policy has the digest"):
-        check_stored_policy(GATE, name, ChallengerSeal(digest, None), (digest, other(waiting, name)[1]), problem)
+            check_stored_policy(GATE, name, seal, content, problem)
 
 
 def test_a_freeze_without_an_opening_is_damage(waiting: Database) -> None:
@@ -192,14 +187,14 @@ def test_a_freeze_without_an_opening_is_damage(waiting: Database) -> None:
         if record.kind != "opened":
             found.record(record.kind, record.body)
     with pytest.raises(StoreDamaged, match="opened"):
-        found.piece(names(waiting)[0], "digest", b"")
+        found.piece(names(waiting)[0], b"")
 
 
 def test_the_seal_is_of_every_byte(waiting: Database) -> None:
     # A piece that says the same in other bytes was not written by the gate.
     name = names(waiting)[0]
     packed = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(Journal(waiting, GATE).kept(name)[1])) as old, zipfile.ZipFile(packed, "w") as new:
+    with zipfile.ZipFile(io.BytesIO(Journal(waiting, GATE).challenger(name))) as old, zipfile.ZipFile(packed, "w") as new:
         for item in reversed(old.namelist()):
             new.writestr(item, old.read(item))
     change(waiting, name, content=packed.getvalue())
@@ -234,7 +229,7 @@ def test_a_policy_that_cannot_be_fetched_now_pauses_nothing(waiting: Database, m
         live.open_episode(key(), "e")
         live.decide(key(), "e", meta())
         with monkeypatch.context() as patched:
-            patched.setattr(Journal, "kept", away)
+            patched.setattr(Journal, "challenger", away)
             with pytest.raises(StoreUnavailable, match="does not answer"):
                 live.decide(key(), "e", inner("i1"))
         assert live.state.opened.paused is None

@@ -10,8 +10,8 @@ from service_cases import small_problem
 
 from aegis.handover import problem_as_logged
 from aegis.ope import Comparator
-from aegis.problem import Incumbent, Level, Problem, Propensity, dump_problem, parse_problem
-from aegis.service.gate_problem import comparators_by_level, live_problem, problem_as_opened, sends_incumbent, uniform_rates
+from aegis.problem import Incumbent, Level, Problem, Propensity
+from aegis.service.gate_problem import comparators_by_level, live_problem, sends_incumbent, uniform_rates
 
 COLUMNS = ("incumbent_dose_0", "incumbent_dose_1", "incumbent_dose_2")
 BASE = Propensity(base="meant", epsilon=0.2)
@@ -107,31 +107,6 @@ def test_only_declared_uniform_exploration_tells_the_incumbent() -> None:
 def test_words_say_over_whom_gains_are(changed: dict[str, Any], words: str) -> None:
     found = comparators_by_level(live_problem(with_dose(**changed)))
     assert found == {"recipe": WROTE, "dose": words}
-
-
-# ---- gates of earlier releases, and their logs -------------------------------------------------------------------------------
-
-EARLIER = """
-episode: batch
-reward: {column: margin, range: [0, 10], per: decision}
-levels:
-  - name: dose
-    context: [temperature]
-    action: {column: dose, grid: {low: -1, high: 1, points: 3}}
-    propensity: {columns: [p_dose_0, p_dose_1, p_dose_2]}
-"""
-
-
-def test_a_gate_of_an_earlier_release_keeps_its_comparator() -> None:
-    opened = dump_problem(parse_problem(EARLIER))
-    given = parse_problem(EARLIER.replace("{columns: [p_dose_0, p_dose_1, p_dose_2]}", "{base: meant, epsilon: 0.1}"))
-    found = problem_as_opened(given, opened)
-    assert dump_problem(live_problem(found)) == opened
-    assert problem_as_opened(given, dump_problem(live_problem(given))) is given
-    columns = parse_problem(EARLIER)
-    assert problem_as_opened(columns, opened) is columns
-    stated = replace(given, levels=(replace(given.levels[0], incumbent=Incumbent(action=0.0)),))
-    assert problem_as_opened(stated, opened) is stated  # what a file states is never left out in silence
 
 
 def test_a_log_keeps_no_promise_about_a_level_that_was_handed_over() -> None:

@@ -1,0 +1,51 @@
+"""The service as a whole: it becomes the writer once, stands by if it is asked to, and lets go."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from service_cases import make_live, make_service, played, started
+
+from aegis.errors import SettingError
+from aegis.service import app
+from aegis.service.http_errors import NotWriter
+from aegis.service.store.database import Database
+
+
+def test_a_second_start_does_nothing(file_database: Database) -> None:
+    service = make_service(make_live(file_database))
+    service.start()
+    writer, last = service.live.state.writer, service.live.journal.last
+    service.start()
+    assert (service.live.state.writer, service.live.journal.last) == (writer, last)
+    service.stop()
+    assert not service.live.started
+
+
+def test_without_standby_a_second_process_is_refused(file_database: Database) -> None:
+    with started(file_database), pytest.raises(NotWriter, match="--standby"):
+        make_service(make_live(file_database)).start()
+
+
+def test_a_service_that_stands_by_takes_over(file_database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "TRY", 0.01)
+    second = make_service(make_live(file_database), standby=True)
+    with started(file_database) as first:
+        second.start()
+        time.sleep(0.1)
+        assert first.started and not second.live.started
+    end = time.monotonic() + 10.0
+    while not second.live.started and time.monotonic() < end:
+        time.sleep(0.01)
+    assert second.live.started
+    second.stop()
+
+
+def test_a_gate_of_another_problem_does_not_start(file_database: Database) -> None:
+    played(file_database, 1)
+    service = make_service(make_live(file_database, delta=0.01))
+    with pytest.raises(SettingError, match="was opened with another settings"):
+        service.start()
+    with started(file_database):  # the lease was given back
+        pass
