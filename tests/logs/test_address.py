@@ -16,7 +16,7 @@ from log_samples import PROBLEMS
 from aegis.errors import LogError
 from aegis.logs import Source
 from aegis.logs.object_store import Address, filesystem_of, is_address, locate, parse_address
-from aegis.logs.storage import LocalFile, matches_pattern, split_pattern
+from aegis.logs.storage import LocalFile, matches_pattern
 
 FLAT = PROBLEMS["flat"]
 
@@ -133,8 +133,3 @@ def test_wildcards_mean_what_they_mean_in_files(paths: list[list[str]], pattern:
         here = {path.relative_to(place).parts for path in place.rglob("*")}
         found = {Path(path).parts for path in glob.glob("/".join(pattern), root_dir=folder, recursive=True)}
         assert {names for names in here if matches_pattern(names, pattern)} == found - {()}
-
-
-def test_a_pattern_begins_with_its_first_wildcard() -> None:
-    assert split_pattern("logs/day=*/x/*.csv") == (("logs",), ("day=*", "x", "*.csv"))
-    assert split_pattern("*.csv") == ((), ("*.csv",))

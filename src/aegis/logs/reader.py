@@ -62,7 +62,7 @@ def survey_log(files: Sequence[LogFile], columns: Sequence[Column], rows: int) -
     Where ids do not grow from row to row, keeps 8 bytes for each run of equal episode ids. Raises LogError if there are no rows,
     if an episode id is missing or if a column has types in two files that do not go together.
     """
-    spans = [FileRange(index, stretch) for index, file in enumerate(files) for stretch in file.stretches()]
+    spans = [FileRange(index, rows) for index, file in enumerate(files) for rows in file.row_ranges()]
     look = _RangeReader(tuple(files), tuple(columns), rows)
     found = list(_each(look, spans))
     count = sum(seen.rows for seen in found)
@@ -80,7 +80,7 @@ def survey_log(files: Sequence[LogFile], columns: Sequence[Column], rows: int) -
 
 def _each(look: _RangeReader, spans: Sequence[FileRange]) -> Iterator[RangeSurvey]:
     """Yield what is seen in each span, in threads if there is much to see."""
-    known = sum(span.stretch.rows or 0 for span in spans)
+    known = sum(span.row_range.rows or 0 for span in spans)
     if known < _FEW_ROWS:
         yield from map(look, spans)
     else:
@@ -109,10 +109,10 @@ class _RangeReader:
         seen.runs = IdRuns(hashed=self.hashed or file.types is None)
         guessed = [column.name for column in free] if file.types is None else []
         wanted = list(dict.fromkeys([*episode, *guessed]))
-        for block in file.blocks(wanted, self.rows, episode, span.stretch):
+        for block in file.blocks(wanted, self.rows, episode, span.row_range):
             for column in free if file.types is None else ():
                 seen.guesses[column.key].see(decode_column(block[column.name]), file.decimals.get(column.name, POINT))
-            places = functools.partial(RowOrigins.following, (file.name,), 0, span.stretch.first + seen.rows, block.num_rows)
+            places = functools.partial(RowOrigins.following, (file.name,), 0, span.row_range.first + seen.rows, block.num_rows)
             seen.runs.add([block[name] for name in episode], episode, file, places)
             seen.rows += block.num_rows
         return seen
@@ -167,8 +167,8 @@ class ReadPlan:
         repeated = [name for name in wanted if all(column.repeated for column in self.columns if column.name == name)]
         chosen = [FileRange(index) for index in range(len(self.files))] if spans is None else spans
         for span in chosen:
-            file, first = self.files[span.file], span.stretch.first
-            for block in file.blocks(wanted, rows, repeated, span.stretch):
+            file, first = self.files[span.file], span.row_range.first
+            for block in file.blocks(wanted, rows, repeated, span.row_range):
                 places = RowOrigins.following(self.names, span.file, first, block.num_rows)
                 yield convert_table(block, self.columns, self.survey.types, places, file.decimals)
                 first += block.num_rows

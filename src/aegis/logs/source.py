@@ -92,7 +92,7 @@ class Source:
     @property
     def long(self) -> bool:
         """Say whether the log will be read in pieces, as far as its files tell without being read."""
-        spans = [(FileRange(0, stretch), stretch.rows or 0) for part in self.files for stretch in part.open().stretches()]
+        spans = [(FileRange(0, rows), rows.rows or 0) for part in self.files for rows in part.open().row_ranges()]
         return len(bundle_ranges(spans, sum(rows for _, rows in spans))) > 1
 
     @property
