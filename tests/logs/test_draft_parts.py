@@ -19,7 +19,7 @@ from aegis.logs.draft.column_sets import align_values, find_column_sets, widen_c
 from aegis.logs.draft.effects import CLEAR_EFFECT, LIKELY_EFFECT, ActionDraws, action_draws
 from aegis.logs.draft.logging_policy import propensity_misfit
 from aegis.logs.draft.reward_column import wide_range
-from aegis.logs.draft.vocabulary import EPISODE_WORDS, id_word_rank, name_words, word_rank
+from aegis.logs.draft.vocabulary import EPISODE, id_word_rank, name_words, word_rank
 from aegis.logs.draft.yaml_text import comment_text, is_even_grid, yaml_list, yaml_scalar
 from aegis.problem import parse_problem, read_yaml
 
@@ -47,10 +47,10 @@ def test_words(name: str, found: tuple[str, ...]) -> None:
 
 
 def test_a_whole_name_counts_before_a_word_in_it_and_only_ids_are_ids() -> None:
-    assert word_rank("batch_id", EPISODE_WORDS) == EPISODE_WORDS.index("batch")
-    assert (word_rank("my_episode", EPISODE_WORDS) or 0) > (word_rank("experiment", EPISODE_WORDS) or 0)
-    assert id_word_rank("batch_run", EPISODE_WORDS) is not None
-    assert id_word_rank("batch_size", EPISODE_WORDS) is None
+    assert word_rank("batch_id", EPISODE) == EPISODE.index("batch")
+    assert (word_rank("my_episode", EPISODE) or 0) > (word_rank("experiment", EPISODE) or 0)
+    assert id_word_rank("batch_run", EPISODE) is not None
+    assert id_word_rank("batch_size", EPISODE) is None
 
 
 @given(st.one_of(names, st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False)))

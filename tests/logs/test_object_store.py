@@ -269,13 +269,16 @@ def test_a_log_that_is_written_between_two_passes_is_looked_at_again(store: Stor
 
 def test_an_object_that_is_written_while_it_is_recognised_is_refused(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     address = store.put("moving/first.csv.gz", FORMS["log.csv.gz"])
-    for method in ("open", "unpacked"):
 
-        def written(self: RemoteFile, stream: Callable[[RemoteFile], object] = getattr(RemoteFile, method)) -> object:
+    def writing(stream: Callable[[RemoteFile], object]) -> Callable[[RemoteFile], object]:
+        def opened(self: RemoteFile) -> object:
             store.put("moving/first.csv.gz", FORMS["log.csv.gz"][:-50])  # in the middle of an upload, say
             return stream(self)
 
-        monkeypatch.setattr(RemoteFile, method, written)
+        return opened
+
+    monkeypatch.setattr(RemoteFile, "open", writing(RemoteFile.open))
+    monkeypatch.setattr(RemoteFile, "unpacked", writing(RemoteFile.unpacked))
     with pytest.raises(LogError, match=r"s3://moving/first\.csv\.gz was written again while it was read"):
         Source(address, FLAT).read()
     store.put("moving/first.csv.gz", FORMS["log.csv.gz"])

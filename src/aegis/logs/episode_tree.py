@@ -274,11 +274,11 @@ def _from_runs(changed: AnyArray, starts: Longs, keys: Longs) -> RowGroups:
 def _single_rows(column: pa.ChunkedArray | None, level: Level, above: RowGroups, findings: Findings) -> RowGroups:
     if column is None or level.decision is None:
         if above.ordered:
-            return _every_row(above.of.size)
+            return every_row(above.of.size)
         return _arranged(np.argsort(above.of, kind="stable"))
     joint = _below(above.of, _places(column))
     if _increasing(joint):
-        return _every_row(joint.size)
+        return every_row(joint.size)
     order = np.argsort(joint, kind="stable")
     again = np.flatnonzero(joint[order][1:] == joint[order][:-1]) + 1
     if again.size:
@@ -296,7 +296,8 @@ def _single_rows(column: pa.ChunkedArray | None, level: Level, above: RowGroups,
     return _arranged(order)
 
 
-def _every_row(count: int) -> RowGroups:
+def every_row(count: int) -> RowGroups:
+    """Return each row as a group of its own."""
     rows = np.arange(count)
     return RowGroups(rows, rows, True)
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from aegis.errors import InputError, did_you_mean
 from aegis.logs.column_values import match_values
+from aegis.logs.draft import vocabulary as words
 from aegis.logs.draft.column_profile import ColumnProfile, LogProfile, describe_missing, stack_numbers
 from aegis.logs.draft.column_sets import ColumnSet, add_mask, align_values, find_column_sets, widen_column_set
 from aegis.logs.draft.guesses import ActionGuess
@@ -27,21 +28,7 @@ from aegis.logs.draft.logging_policy import (
     propensity_misfit,
     suspected_propensities,
 )
-from aegis.logs.draft.vocabulary import (
-    ACTION_WORDS,
-    BASE_WORDS,
-    DENSITY_WORDS,
-    EPISODE_WORDS,
-    ID_ENDING_WORDS,
-    LOGGER_WORDS,
-    MASK_WORDS,
-    PROPENSITY_WORDS,
-    TARGET_WORDS,
-    has_word,
-    name_words,
-    without_words,
-    word_rank,
-)
+from aegis.logs.draft.vocabulary import has_word, name_words, without_words, word_rank
 from aegis.logs.propensities import SUM_TOLERANCE
 
 _COUNTED = {"number": "numbers", "text": "texts", "date": "dates"}
@@ -80,11 +67,11 @@ class _Search:
     def wide(self) -> list[ColumnProfile]:
         """Return columns that may still be an action on an interval."""
         free = [look for look in self.sheet.but(self.used) if look.name and (not self.named or look.name in self.named)]
-        return [look for look in free if is_continuous(look) and not has_word(look.name, (*PROPENSITY_WORDS, *DENSITY_WORDS))]
+        return [look for look in free if is_continuous(look) and not has_word(look.name, (*words.PROPENSITY, *words.DENSITY))]
 
     def either(self) -> list[ColumnProfile]:
         """Return columns that may still be an action of either kind, in the order of the file; any number only if called so."""
-        called = [look for look in self.wide() if (at := _rank(self, look)) is not None and at < len(ACTION_WORDS)]
+        called = [look for look in self.wide() if (at := _rank(self, look)) is not None and at < len(words.ACTION)]
         listed = [look for look in self.candidates() if not is_continuous(look) or look in called]
         return sorted({look.name: look for look in (*listed, *called)}.values(), key=lambda look: look.position)
 
@@ -168,7 +155,7 @@ def _action_of(search: _Search, column: ColumnProfile) -> ColumnProfile:
     free = [look for look in search.either() if look.name != column.name]
     if not search.named:
         called = [look for look in free if not counts_decisions(look)]
-        ranked = [(at, look.position, look) for look in called if (at := word_rank(look.name, ACTION_WORDS)) is not None]
+        ranked = [(at, look.position, look) for look in called if (at := word_rank(look.name, words.ACTION)) is not None]
         free = [min(ranked, key=lambda entry: entry[:2])[2]] if ranked else []
     if len(free) != 1:
         known = f"; actions: {', '.join(look.name for look in free)}" if free else ""
@@ -190,8 +177,8 @@ def _with_full_distributions(search: _Search) -> None:
             complete = _complete(search.sheet, look, found, pool)
             score = 0 if complete is None else _closeness(look, complete, known)
             if complete is not None and score:
-                at = word_rank(look.name, ACTION_WORDS)
-                scored.append(((-score, len(ACTION_WORDS) * 2 if at is None else at, look.position), look, complete))
+                at = word_rank(look.name, words.ACTION)
+                scored.append(((-score, len(words.ACTION) * 2 if at is None else at, look.position), look, complete))
     for _, look, found in sorted(scored, key=lambda entry: entry[0]):
         if look.name in search.used or search.used & set(found.columns):
             continue
@@ -243,15 +230,15 @@ def _complete(sheet: LogProfile, look: ColumnProfile, found: ColumnSet, pool: Se
 
 def _closeness(look: ColumnProfile, found: ColumnSet, known: set[tuple[str, ...]]) -> int:
     """Return how well a set of columns is named after an action: 3 by its name, 2 as probabilities, 1 by its labels, 0 not."""
-    if any(word in TARGET_WORDS for word in found.stem):
+    if any(word in words.TARGET for word in found.stem):
         return 0
-    named = any(word in PROPENSITY_WORDS for word in found.stem)
-    rest = without_words(found.stem, PROPENSITY_WORDS)
+    named = any(word in words.PROPENSITY for word in found.stem)
+    rest = without_words(found.stem, words.PROPENSITY)
     if rest == name_words(look.name) or (named and rest and rest == without_words(name_words(look.name), ("id",))):
         return 3
     if rest in known:
         return 0
-    if named and not without_words(rest, LOGGER_WORDS):
+    if named and not without_words(rest, words.LOGGER):
         return 2
     return 1 if found.by == "value" and any(isinstance(value, str) for value in found.values) and (named or not rest) else 0
 
@@ -259,8 +246,8 @@ def _closeness(look: ColumnProfile, found: ColumnSet, known: set[tuple[str, ...]
 def _with_own_density(search: _Search) -> None:
     """Pair `dose`, which is any number, with `density_dose`, `p_dose` and the like."""
     for column in search.sheet.but(search.used):
-        named = has_word(column.name, (*PROPENSITY_WORDS, *DENSITY_WORDS)) and not has_word(column.name, TARGET_WORDS)
-        stem = without_words(name_words(column.name), (*PROPENSITY_WORDS, *DENSITY_WORDS, "score"))
+        named = has_word(column.name, (*words.PROPENSITY, *words.DENSITY)) and not has_word(column.name, words.TARGET)
+        stem = without_words(name_words(column.name), (*words.PROPENSITY, *words.DENSITY, "score"))
         if not (named and stem and is_positive(column)):
             continue
         look = next((look for look in search.wide() if name_words(look.name) == stem), None)
@@ -273,7 +260,7 @@ def _with_own_probability(search: _Search) -> None:
     """Pair `setting` with `p_setting`, `setting_prob` and the like."""
     by_words = {name_words(look.name): look for look in reversed(search.candidates())}
     for column in _probabilities(search):
-        look = by_words.get(without_words(name_words(column.name), (*PROPENSITY_WORDS, "score")))
+        look = by_words.get(without_words(name_words(column.name), (*words.PROPENSITY, "score")))
         if look is not None and look.name not in search.used:
             search.add(look, column, f"'{look.name}' is an action: '{column.name}' is named as its probability")
 
@@ -281,7 +268,7 @@ def _with_own_probability(search: _Search) -> None:
 def _with_general_probability(search: _Search) -> None:
     """Pair `pscore`, `action_prob` and the like with the column that is called most like an action, or behaves like one."""
     general = [
-        look for look in _probabilities(search) if not without_words(name_words(look.name), (*PROPENSITY_WORDS, *LOGGER_WORDS))
+        look for look in _probabilities(search) if not without_words(name_words(look.name), (*words.PROPENSITY, *words.LOGGER))
     ]
     for column in general:
         ranked = [(at, look) for look in search.either() if (at := _rank(search, look)) is not None]
@@ -292,7 +279,7 @@ def _with_general_probability(search: _Search) -> None:
             fitting = [
                 (propensity_misfit(entry, column), entry)
                 for entry in search.candidates()
-                if not has_word(entry.name, EPISODE_WORDS)
+                if not has_word(entry.name, words.EPISODE)
             ]
             best = min(fitting, key=lambda entry: entry[0], default=(np.inf, None))
             if best[1] is None or best[0] > 4:
@@ -306,13 +293,13 @@ def _with_general_probability(search: _Search) -> None:
 
 def _rank(search: _Search, look: ColumnProfile) -> int | None:
     """Return how much a column is called like an action, 0 most; what the user named is one."""
-    return 0 if look.name in search.named else word_rank(look.name, ACTION_WORDS)
+    return 0 if look.name in search.named else word_rank(look.name, words.ACTION)
 
 
 def _probabilities(search: _Search) -> list[ColumnProfile]:
     """Return the columns that may be the probability of an action taken: called so, above 0, and not another policy's."""
     free = search.sheet.but({*search.used, *search.named})
-    return [look for look in free if is_probability_column(look) and not has_word(look.name, TARGET_WORDS) and is_positive(look)]
+    return [look for look in free if is_probability_column(look) and not has_word(look.name, words.TARGET) and is_positive(look)]
 
 
 def _with_fitting_probability(search: _Search) -> None:
@@ -349,10 +336,10 @@ def _by_name_alone(search: _Search) -> None:
     ranked = [
         (at, look)
         for look in search.either()
-        if (at := word_rank(look.name, ACTION_WORDS)) is not None and not counts_decisions(look)
+        if (at := word_rank(look.name, words.ACTION)) is not None and not counts_decisions(look)
     ]
     ranked.sort(key=lambda entry: (entry[0], entry[1].position))
-    whole_names = [look for at, look in ranked if at < len(ACTION_WORDS)]
+    whole_names = [look for at, look in ranked if at < len(words.ACTION)]
     strong = [look for look in whole_names if any(word in _STRONG for word in name_words(look.name))]
     chosen = strong if search.found else strong or whole_names[:1] or [look for _, look in ranked[:1]]
     for look in chosen:
@@ -362,8 +349,8 @@ def _by_name_alone(search: _Search) -> None:
 def counts_decisions(look: ColumnProfile) -> bool:
     """Say whether a column counts or names decisions rather than holding them, or says something else about an action."""
     parts = name_words(look.name)
-    counts = not parts or parts[-1] in ID_ENDING_WORDS or ("decision" in parts and look.kind == "number")
-    return counts or has_word(look.name, (*PROPENSITY_WORDS, *MASK_WORDS, *BASE_WORDS))
+    counts = not parts or parts[-1] in words.ID_ENDING or ("decision" in parts and look.kind == "number")
+    return counts or has_word(look.name, (*words.PROPENSITY, *words.MASK, *words.BASE))
 
 
 def _in_file_order(guess: ActionGuess) -> ActionGuess:

@@ -15,13 +15,18 @@ from typing import Literal
 
 import numpy as np
 
-from aegis.logs.column_values import match_values
-from aegis.logs.draft.column_profile import CodeArray, ColumnProfile, LogProfile, stack_numbers
+from aegis.logs.column_values import all_numeric, match_values
+from aegis.logs.draft import vocabulary as words
+from aegis.logs.draft.column_profile import ColumnProfile, LogProfile, stack_numbers
 from aegis.logs.draft.guesses import ActionGuess
-from aegis.logs.draft.vocabulary import MASK_WORDS, name_words, without_words
+from aegis.logs.draft.vocabulary import name_words, without_words
 from aegis.problem import Array, Value
 
 _LONGEST = 1000  # columns of one set
+_CLEAR = (
+    30.0  # how much larger the log-likelihood of the best assignment must be than that of the next; rows may repeat a decision
+)
+_FINER = (1, 2, 3)  # the grid may have so many points between two neighbours that were taken
 
 _WRITTEN = re.compile(r"(?<![0-9.,])([-+−]?)([0-9]+(?:[.,_][0-9]+)?)(?![0-9.,])")
 
@@ -56,7 +61,7 @@ def find_column_sets(values: Sequence[Value], names: Iterable[str], places: bool
 def widen_column_set(found: ColumnSet, names: Iterable[str]) -> ColumnSet | None:
     """Return the set with further columns of the same pattern, for actions that were never taken; None if there are none.
 
-    Columns that are merely counted do not say which values they stand for: `values` is then empty, and `alignment` may find them.
+    Columns that are merely counted do not say which values they stand for: `values` is then empty.
     """
     inside = {}
     for lower, name in _by_lower_case(names).items():
@@ -70,7 +75,7 @@ def widen_column_set(found: ColumnSet, names: Iterable[str]) -> ColumnSet | None
         return ColumnSet(columns, (), found.head, found.tail, "place")
     if found.by == "place":
         return None
-    numeric = all(not isinstance(value, str | bool) for value in found.values)
+    numeric = all_numeric(found.values)
     known = dict(zip(found.columns, found.values, strict=True))
     values: dict[Value, str] = {}
     for label, name in inside.items():
@@ -99,7 +104,7 @@ def _by_text(values: Sequence[Value], known: Mapping[str, str]) -> Iterator[Colu
 
 def _by_number(values: Sequence[Value], known: Mapping[str, str]) -> Iterator[ColumnSet]:
     """Yield the sets whose labels are the values, however these numbers are written: `p_0,5` and `p_0.50` are both of 0.5."""
-    if any(isinstance(value, str | bool) for value in values):
+    if not all_numeric(values):
         return
     sets: dict[tuple[str, str], dict[float, str]] = {}
     for lower, name in known.items():
@@ -117,7 +122,7 @@ def _by_number(values: Sequence[Value], known: Mapping[str, str]) -> Iterator[Co
 
 def _by_place(values: Sequence[Value], known: Mapping[str, str]) -> Iterator[ColumnSet]:
     """Yield the sets that are counted from 0 or from 1; labels have no order, so that it is not for us to say which is which."""
-    if all(not isinstance(value, str | bool) for value in values):
+    if all_numeric(values):
         for first in (0, 1):
             yield from _with_labels(values, [str(first + place) for place in range(len(values))], known, "place")
 
@@ -166,66 +171,44 @@ def _number(label: str) -> Value | None:
     return int(number) if number.is_integer() else number
 
 
-_CLEAR = 6.0  # how much larger the log-likelihood of the best assignment must be than that of the next: 400 to 1
-
-_REPEATED = 50  # rows over which a decision may be repeated, where the distribution does not tell decisions apart
-
-_FINER = (1, 2, 3)  # the grid may have so many points between two neighbours that were taken
-
-
 def align_values(look: ColumnProfile, chances: Array) -> tuple[Value, ...] | None:
     """Return the values of the actions, one per column of `chances` `[n, A]`; None if the log does not tell.
 
-    The values are points of an even grid on which those of the column `look` lie; what is sought is where on it they lie.
+    The values are points of an even grid, perhaps a finer one, on which those of the column `look` lie.
     """
     if look.kind != "number" or look.count < 2:
         return None
-    values = np.asarray(look.values, dtype=np.float64)
-    ascending = np.argsort(np.argsort(look.distinct.to_numpy(zero_copy_only=False)))
-    codes = ascending[look.codes].astype(np.int64)
-    different = _different(codes, chances)
-    scored: list[tuple[float, float, tuple[Value, ...]]] = []
-    for places, grid in _assignments(values, chances.shape[1], look.whole):
-        with np.errstate(divide="ignore"):
-            each = np.log(chances[np.arange(codes.size), places[codes]])
-        scored.append((float(each.sum()), float(each[different].sum()), grid))
-    best, *others = sorted(scored, key=lambda entry: -entry[0]) or [(-np.inf, 0.0, ())]
-    if not np.isfinite(best[0]):
-        return None
-    clear = all(best[0] - other[0] > _CLEAR * _REPEATED or best[1] - other[1] > _CLEAR for other in others)
-    return best[2] if clear else None
-
-
-def _assignments(values: Array, count: int, whole: bool) -> Iterator[tuple[CodeArray, tuple[Value, ...]]]:
-    """Yield for each grid of `count` points the places of the values on it, and its points."""
+    values, count = np.asarray(look.values, dtype=np.float64), chances.shape[1]
+    codes = np.argsort(np.argsort(look.distinct.to_numpy(zero_copy_only=False)))[look.codes]
+    scored: list[tuple[float, tuple[Value, ...]]] = []
     for finer in _FINER:
         step = float(np.diff(values).min()) / finer
         places = np.rint((values - values[0]) / step).astype(np.int64)
         uneven = np.any(np.abs(values[0] + places * step - values) > 1e-9 * (values[-1] - values[0]))
-        if uneven or (whole and not step.is_integer()):
+        if uneven or (look.whole and not step.is_integer()):
             continue
         for before in range(count - int(places[-1])):
-            points = values[0] + (np.arange(count) - before) * step
-            yield places + before, tuple(_tidy(float(point), whole) for point in points)
+            grid = values[0] + (np.arange(count) - before) * step
+            with np.errstate(divide="ignore"):
+                likelihood = float(np.log(chances[np.arange(codes.size), (places + before)[codes]]).sum())
+            scored.append((likelihood, tuple(round(point) if look.whole else tidy_number(point, 12) for point in grid.tolist())))
+    scored.sort(key=lambda entry: -entry[0])
+    likelihoods = [entry[0] for entry in scored]
+    if not scored or not np.isfinite(likelihoods[0]) or any(likelihoods[0] - other <= _CLEAR for other in likelihoods[1:]):
+        return None
+    return scored[0][1]
 
 
-def _tidy(point: float, whole: bool) -> Value:
-    """Return a point without the digits that rounding left behind."""
-    return round(point) if whole else float(f"{point:.12g}") + 0.0
-
-
-def _different(codes: CodeArray, chances: Array) -> CodeArray:
-    """Return one row of each pair of action and distribution: rows may repeat a decision of an outer level."""
-    # A fixed direction in which no two distributions that occur look the same, but for coincidence.
-    mixed = chances @ np.sqrt(np.arange(2, chances.shape[1] + 2))
-    return np.unique(np.column_stack([codes, mixed]), axis=0, return_index=True)[1].astype(np.int64)
+def tidy_number(number: float, digits: int) -> float:
+    """Return the number without the digits that rounding left behind."""
+    return float(f"{number:.{digits}g}") + 0.0
 
 
 def add_mask(guess: ActionGuess, sheet: LogProfile, used: Collection[str]) -> ActionGuess:
     """Return the guess with its mask, if there are columns that are named and behave like one."""
     pool = [look.name for look in sheet.but(used) if _flags(look)]
     for found in find_column_sets(guess.values, pool):
-        rest = without_words(found.stem, MASK_WORDS)
+        rest = without_words(found.stem, words.MASK)
         if len(rest) == len(found.stem) or rest not in ((), name_words(guess.look.name)):
             continue
         # A mask may know of actions that were never taken, unless the probabilities already say how many there are.

@@ -10,28 +10,13 @@ from typing import Literal
 
 import numpy as np
 
+from aegis.logs.draft import vocabulary as words
 from aegis.logs.draft.column_profile import CodeArray, ColumnProfile, LogProfile, describe_unclear_dates
 from aegis.logs.draft.effects import CLEAR_EFFECT, FEWEST_EPISODES, LIKELY_EFFECT, ActionDraws, action_draws
 from aegis.logs.draft.guesses import ActionGuess, IdGuess, LevelsGuess
 from aegis.logs.draft.logging_policy import is_probability_column
 from aegis.logs.draft.reward_column import RewardGuess
-from aegis.logs.draft.vocabulary import (
-    CONTEXT_WORDS,
-    DECISION_WORDS,
-    ENTITY_WORDS,
-    EPISODE_WORDS,
-    GUARD_WORDS,
-    KNOWN_BEFORE_WORDS,
-    LATE_RESULT_WORDS,
-    PLAIN_ID_WORDS,
-    RESULT_WORDS,
-    REWARD_WORDS,
-    TARGET_WORDS,
-    has_word,
-    id_word_rank,
-    name_words,
-    word_rank,
-)
+from aegis.logs.draft.vocabulary import has_word, id_word_rank, name_words, word_rank
 from aegis.problem import Array
 
 UNSURE_REASONS = ("place", "called", "close")
@@ -141,19 +126,19 @@ def _belief(look: ColumnProfile, action: ActionGuess, tested: bool, intended: bo
 
 def _named_early(look: ColumnProfile) -> bool:
     """Say whether a column is called something that is known beforehand, and not a result as well."""
-    return has_word(look.name, KNOWN_BEFORE_WORDS) or (
-        has_word(look.name, CONTEXT_WORDS) and not (_called_result(look) or has_word(look.name, LATE_RESULT_WORDS))
+    return has_word(look.name, words.KNOWN_BEFORE) or (
+        has_word(look.name, words.CONTEXT) and not (_called_result(look) or has_word(look.name, words.LATE_RESULT))
     )
 
 
 def _named_late(look: ColumnProfile, action: ActionGuess) -> bool:
-    return _called_result(look) or (look.position > action.look.position and has_word(look.name, LATE_RESULT_WORDS))
+    return _called_result(look) or (look.position > action.look.position and has_word(look.name, words.LATE_RESULT))
 
 
 def _called_result(look: ColumnProfile) -> bool:
-    if look.binary and id_word_rank(look.name, EPISODE_WORDS) is not None:
+    if look.binary and id_word_rank(look.name, words.EPISODE) is not None:
         return True  # whether there was a visit, an order: no id, but an outcome
-    return has_word(look.name, RESULT_WORDS) or word_rank(look.name, REWARD_WORDS) is not None
+    return has_word(look.name, words.RESULT) or word_rank(look.name, words.REWARD) is not None
 
 
 def _likeness(look: ColumnProfile, reward: RewardGuess) -> float:
@@ -273,7 +258,7 @@ def _unfit(look: ColumnProfile, sheet: LogProfile) -> str:
         return _constant(look, sheet)
     if is_probability_column(look):
         return "looks like a probability, " + (
-            "of another policy" if has_word(look.name, TARGET_WORDS) else "but of no action found"
+            "of another policy" if has_word(look.name, words.TARGET) else "but of no action found"
         )
     if describe_unclear_dates(look):
         return f"{describe_unclear_dates(look)}; log what the controller made of it, such as the hour or the age, as a number"
@@ -310,10 +295,10 @@ def _is_id(look: ColumnProfile, sheet: LogProfile) -> bool:
     if not look.key or look.binary or (look.kind == "text" and look.count <= MOST_TEXT_CATEGORIES):
         return False
     if name_words(look.name)[-1:] in (("id",), ("uuid",)) or any(
-        id_word_rank(look.name, names) is not None for names in (EPISODE_WORDS, ENTITY_WORDS)
+        id_word_rank(look.name, names) is not None for names in (words.EPISODE, words.ENTITY)
     ):
         return True
-    named = any(id_word_rank(look.name, names) is not None for names in (DECISION_WORDS, PLAIN_ID_WORDS))
+    named = any(id_word_rank(look.name, names) is not None for names in (words.DECISION, words.PLAIN_ID))
     return look.count > sheet.rows / 2 and look.count > 2 and (named or look.kind == "text")
 
 
@@ -325,8 +310,8 @@ def _settle_results(
     inner = [look for look in placed.results if not _shared(look, levels, ids) and _variable(look)]
     inner.sort(
         key=lambda look: (
-            not has_word(look.name, (*RESULT_WORDS, *REWARD_WORDS)),
-            has_word(look.name, GUARD_WORDS),
+            not has_word(look.name, (*words.RESULT, *words.REWARD)),
+            has_word(look.name, words.GUARD),
             -timings[look.name].force,
         )
     )
@@ -418,4 +403,4 @@ def suggest_guards(placed: PlacedColumns) -> list[ColumnProfile]:
     """Return results that people often do not want to get worse: those named like harm or cost, and further results."""
     chosen = None if placed.outcome is None else placed.outcome.name
     found = [look for look in placed.results if look.kind == "number" and look.count > 1]
-    return [look for look in found if look.name != chosen or has_word(look.name, GUARD_WORDS)]
+    return [look for look in found if look.name != chosen or has_word(look.name, words.GUARD)]

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from aegis.errors import LogError, SettingError
+from aegis.logs.draft import vocabulary as words
 from aegis.logs.draft.actions import counts_decisions, find_actions
 from aegis.logs.draft.column_profile import (
     ColumnProfile,
@@ -22,7 +23,7 @@ from aegis.logs.draft.levels import find_levels
 from aegis.logs.draft.log_sample import read_sample
 from aegis.logs.draft.logging_policy import MOST_LISTED_ACTIONS, intention_questions, is_continuous, is_probability_column
 from aegis.logs.draft.reward_column import RewardGuess, find_reward
-from aegis.logs.draft.vocabulary import ACTION_WORDS, PROPENSITY_WORDS, REWARD_WORDS, TARGET_WORDS, has_word, word_rank
+from aegis.logs.draft.vocabulary import has_word, word_rank
 from aegis.logs.draft.yaml_text import DraftContent, draft_text
 from aegis.logs.log_files import LogInput, normalise_inputs, resolve_parts
 from aegis.logs.source import Source
@@ -129,12 +130,12 @@ def _unread(sheet: LogProfile, actions: list[ActionGuess]) -> dict[str, str]:
 
 def _unread_reward(unread: Collection[str], sheet: LogProfile) -> str:
     """Return the column that is called a reward but cannot be read as it is; empty if another is called so more clearly."""
-    ranks = [(at, name) for name in unread if (at := word_rank(name, REWARD_WORDS)) is not None]
+    ranks = [(at, name) for name in unread if (at := word_rank(name, words.REWARD)) is not None]
     others = [
-        at for look in sheet.looks.values() if look.kind == "number" and (at := word_rank(look.name, REWARD_WORDS)) is not None
+        at for look in sheet.looks.values() if look.kind == "number" and (at := word_rank(look.name, words.REWARD)) is not None
     ]
-    best, name = min(ranks, default=(2 * len(REWARD_WORDS), ""))
-    return name if best < min(others, default=2 * len(REWARD_WORDS)) else ""
+    best, name = min(ranks, default=(2 * len(words.REWARD), ""))
+    return name if best < min(others, default=2 * len(words.REWARD)) else ""
 
 
 def _trouble(given: Sequence[LogInput], problem: Problem, rows: int) -> str | None:
@@ -183,19 +184,19 @@ def _about_actions(sheet: LogProfile, actions: list[ActionGuess]) -> list[str]:
         )
     used |= {look.name for action in actions for look in action.suspects}
     for look in sheet.but(used):
-        at = word_rank(look.name, ACTION_WORDS)
+        at = word_rank(look.name, words.ACTION)
         if (
             at is not None
-            and at < len(ACTION_WORDS)
+            and at < len(words.ACTION)
             and 0 < look.missing < sheet.rows / 2
             and 2 <= look.count <= MOST_LISTED_ACTIONS
         ):
             found.append(f"Is '{look.name}' an action? There is {describe_missing(look)}: fill it in and draft again.")
-        if look.kind != "number" or (counts_decisions(look) and not has_word(look.name, PROPENSITY_WORDS)):
+        if look.kind != "number" or (counts_decisions(look) and not has_word(look.name, words.PROPENSITY)):
             continue
-        if has_word(look.name, PROPENSITY_WORDS) and not has_word(look.name, TARGET_WORDS) and not look.within(0, 1):
+        if has_word(look.name, words.PROPENSITY) and not has_word(look.name, words.TARGET) and not look.within(0, 1):
             found.append(f"Is '{look.name}' a probability? It is not a number from 0 to 1 in every row.")
-        elif at is not None and at < len(ACTION_WORDS) and look.count > MOST_LISTED_ACTIONS:
+        elif at is not None and at < len(words.ACTION) and look.count > MOST_LISTED_ACTIONS:
             found.append(
                 f"Is '{look.name}' an action? It has {look.count} values, and only up to {MOST_LISTED_ACTIONS} are taken "
                 "for actions: "
@@ -203,14 +204,14 @@ def _about_actions(sheet: LogProfile, actions: list[ActionGuess]) -> list[str]:
             )
     if not actions:
         possible = [look for look in sheet.looks.values() if not is_probability_column(look)]
-        possible = [look for look in possible if word_rank(look.name, REWARD_WORDS) is None]
+        possible = [look for look in possible if word_rank(look.name, words.REWARD) is None]
         few = [look.name for look in possible if 2 <= look.count <= _FEW_VALUES and not look.missing]
         any_of = [look.name for look in possible if is_continuous(look)]
         hint = f" Columns with a few values: {_some(few)}." if few else ""
         hint += f" Columns with any number, as a dose or set-point has: {_some(any_of)}." if any_of else ""
         hint += " Name those that the controller chose: --action COLUMN." if hint else ""
         chances = [
-            look.name for look in sheet.looks.values() if is_probability_column(look) and not has_word(look.name, TARGET_WORDS)
+            look.name for look in sheet.looks.values() if is_probability_column(look) and not has_word(look.name, words.TARGET)
         ]
         hint += (
             f" Is '{chances[0]}' its probability? Then name both: --propensity {shlex.quote(f'ACTION={chances[0]}')}."

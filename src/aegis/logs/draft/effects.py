@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from aegis.logs.column_values import all_numeric
 from aegis.logs.draft.column_profile import CodeArray, ColumnProfile, SampleGroups, stack_numbers
 from aegis.logs.draft.guesses import ActionGuess
 from aegis.problem import AnyArray, Array
@@ -114,7 +115,7 @@ def _scores(action: ActionGuess, usable: npt.NDArray[np.bool_]) -> Array:
     """
     count = len(action.values)
     own = np.flatnonzero(usable)
-    if any(isinstance(value, str | bool) for value in action.values):
+    if not all_numeric(action.values):
         return np.eye(count)[:, own[:_ONE_BY_ONE]]
     numbers = np.asarray(action.values, dtype=np.float64)
     scaled = (numbers - numbers.mean()) / max(float(numbers.std()), 1e-12)

@@ -8,26 +8,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from aegis.logs.draft import vocabulary as words
 from aegis.logs.draft.column_profile import ColumnProfile, LogProfile, SampleGroups, describe_unclear_dates
 from aegis.logs.draft.guesses import ActionGuess, IdGuess
 from aegis.logs.draft.unit_columns import days, shared_unit, split, within
-from aegis.logs.draft.vocabulary import (
-    COST_WORDS,
-    DECISION_WORDS,
-    END_WORDS,
-    ENTITY_WORDS,
-    EPISODE_WORDS,
-    ID_ENDING_WORDS,
-    PLAIN_ID_WORDS,
-    RESULT_WORDS,
-    REWARD_WORDS,
-    TIME_WORDS,
-    has_word,
-    id_word_rank,
-    name_words,
-    without_words,
-    word_rank,
-)
+from aegis.logs.draft.vocabulary import has_word, id_word_rank, name_words, without_words, word_rank
 from aegis.logs.log_files import ROW_COLUMN
 
 
@@ -44,15 +29,15 @@ def find_ids(sheet: LogProfile, actions: Sequence[ActionGuess]) -> IdGuess:
 
 
 def _episode(sheet: LogProfile, keys: list[ColumnProfile], dates: list[ColumnProfile]) -> IdGuess:
-    entities = [look for look in keys if id_word_rank(look.name, ENTITY_WORDS) is not None]
-    called = [look for look in keys if id_word_rank(look.name, EPISODE_WORDS) is not None]
+    entities = [look for look in keys if id_word_rank(look.name, words.ENTITY) is not None]
+    called = [look for look in keys if id_word_rank(look.name, words.EPISODE) is not None]
     tallies = [look for look in called if look.few and look.runs > look.count and _owner(look, entities) is None]
-    named = _best([look for look in called if look not in tallies], EPISODE_WORDS)
+    named = _best([look for look in called if look not in tallies], words.EPISODE)
     if named is not None:
         return _by_name(named, _owner(named, entities))
-    refused = _best(tallies, EPISODE_WORDS)
+    refused = _best(tallies, words.EPISODE)
     keys = [look for look in keys if look not in tallies]
-    entity = _best([look for look in entities if look not in tallies], ENTITY_WORDS)
+    entity = _best([look for look in entities if look not in tallies], words.ENTITY)
     if entity is not None and not _one_row_each(sheet, keys):
         note = f"'{entity.name}' is the episode: its name is that of a person or thing, and there is nothing finer"
         question = (
@@ -115,9 +100,9 @@ def _one_row_each(sheet: LogProfile, keys: list[ColumnProfile]) -> bool:
 
 def _by_structure(sheet: LogProfile, keys: list[ColumnProfile], dates: list[ColumnProfile]) -> IdGuess:
     """Without a telling name: a column whose equal values follow each other, one that is different in every row, or dates."""
-    keys = [look for look in keys if _plain_id(look) or not has_word(look.name, (*REWARD_WORDS, *RESULT_WORDS, *COST_WORDS))]
+    keys = [look for look in keys if _plain_id(look) or not has_word(look.name, (*words.REWARD, *words.RESULT, *words.COST))]
     # 'Charge-Nr.' is a number of something; that it does not start again tells that it is not that of a step.
-    steps = [look for look in keys if has_word(look.name, without_words(DECISION_WORDS, ID_ENDING_WORDS)) and not _plain_id(look)]
+    steps = [look for look in keys if has_word(look.name, without_words(words.DECISION, words.ID_ENDING)) and not _plain_id(look)]
     blocks = [look for look in keys if look not in steps and 1 < look.count < sheet.rows and look.runs == look.count]
     several = [look for look in blocks if look.count * 1.5 <= sheet.rows and look.count >= 3]
     if several:
@@ -179,15 +164,15 @@ def _ask_about_days(found: IdGuess, keys: list[ColumnProfile], dates: list[Colum
 
 def _plain_id(look: ColumnProfile) -> bool:
     parts = name_words(look.name)
-    return not parts or all(part in PLAIN_ID_WORDS or part.isdecimal() for part in parts) or parts[-1] in ("id", "uuid")
+    return not parts or all(part in words.PLAIN_ID or part.isdecimal() for part in parts) or parts[-1] in ("id", "uuid")
 
 
 def _with_cluster(found: IdGuess, sheet: LogProfile, keys: list[ColumnProfile]) -> IdGuess:
     """Add the coarsest column that is named after a person or thing and has one value in each episode."""
     episodes = len(found.groups)
-    named = [look for look in keys if id_word_rank(look.name, ENTITY_WORDS) is not None and 1 < look.count < episodes]
+    named = [look for look in keys if id_word_rank(look.name, words.ENTITY) is not None and 1 < look.count < episodes]
     looks = [look for look in named if found.groups.constant(look)]
-    cluster = min(looks, key=lambda look: (id_word_rank(look.name, ENTITY_WORDS) != 0, look.count), default=None)
+    cluster = min(looks, key=lambda look: (id_word_rank(look.name, words.ENTITY) != 0, look.count), default=None)
     if cluster is None:
         return found
     note = f"'{cluster.name}' is the cluster: {cluster.count} values, one for each of {episodes} episodes"
@@ -205,7 +190,7 @@ def _with_time(found: IdGuess, sheet: LogProfile, used: Collection[str]) -> IdGu
         for name, said in unclear.items()
     )
     found = replace(found, questions=(*found.questions, *questions))
-    over = [look for look in sheet.but(taken) if look.kind == "date" and look.count > 1 and has_word(look.name, END_WORDS)]
+    over = [look for look in sheet.but(taken) if look.kind == "date" and look.count > 1 and has_word(look.name, words.END)]
     ended = (
         f"'{look.name}' is not taken for the time of an episode: its name is that of an end, and when something ends may depend "
         f"on what was decided. If it is when the episode began, write 'time: {look.name}'."
@@ -218,7 +203,7 @@ def _with_time(found: IdGuess, sheet: LogProfile, used: Collection[str]) -> IdGu
     # Where a date changes within an episode its earliest one counts; one that does not change is meant to be the start.
     dates = [look for look in starts if look.kind == "date"] or [look for look in looks if look.kind == "date"]
     named = [look for look in starts if look.kind in ("number", "text") and _called_time(look)]
-    dates.sort(key=lambda look: (word_rank(look.name, TIME_WORDS) is None, look.position))
+    dates.sort(key=lambda look: (word_rank(look.name, words.TIME) is None, look.position))
     time = next(iter([*dates, *named]), None)
     if time is None:
         return found
@@ -229,4 +214,4 @@ def _with_time(found: IdGuess, sheet: LogProfile, used: Collection[str]) -> IdGu
 
 
 def _called_time(look: ColumnProfile) -> bool:
-    return bool(name_words(look.name)) and all(word in (*TIME_WORDS, "at", "utc", "unix") for word in name_words(look.name))
+    return bool(name_words(look.name)) and all(word in (*words.TIME, "at", "utc", "unix") for word in name_words(look.name))

@@ -6,11 +6,12 @@ import itertools
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
+from aegis.logs.draft import vocabulary as words
 from aegis.logs.draft.column_profile import ColumnProfile, LogProfile, SampleGroups, repeats_needed
 from aegis.logs.draft.effects import affects_propensities
 from aegis.logs.draft.guesses import ActionGuess, IdGuess, LevelGuess, LevelsGuess
 from aegis.logs.draft.unit_columns import repeats
-from aegis.logs.draft.vocabulary import DECISION_WORDS, STEP_WORDS, has_word, name_words, without_words
+from aegis.logs.draft.vocabulary import has_word, name_words, without_words
 
 _TAKEN = ("episode", "decision")  # names that a level cannot have
 
@@ -87,7 +88,7 @@ class _Stack:
     def _name(self, action: ActionGuess, decision: str | None) -> str:
         """Return what a level is called: by its decision id without the ending (`recipe_run`), else by its action."""
         taken = {*_TAKEN, *(level.name for level in (*self.placed, *self.waiting))}
-        stem = "_".join(without_words(name_words(decision or ""), DECISION_WORDS))
+        stem = "_".join(without_words(name_words(decision or ""), words.DECISION))
         numbered = (f"level {number}" for number in itertools.count(1))
         return next(name for name in itertools.chain((stem, action.look.name), numbered) if name and name not in taken)
 
@@ -117,7 +118,7 @@ def _next_id(sheet: LogProfile, groups: SampleGroups, left: list[ActionGuess], u
             continue
         finer = groups.split_by(look)
         # Pieces of one row are innermost decisions, which need no id: nothing repeats there. The name of an id is enough.
-        named, repeats = has_word(look.name, DECISION_WORDS), sheet.rows - len(finer)
+        named, repeats = has_word(look.name, words.DECISION), sheet.rows - len(finer)
         if len(groups) < len(finer) and any(
             a.constant(finer) and repeats >= (1 if named else repeats_needed(a.look)) for a in left
         ):
@@ -145,4 +146,4 @@ def _matching_id(
 
 
 def _step_name(look: ColumnProfile) -> bool:
-    return bool(name_words(look.name)) and name_words(look.name)[-1] in STEP_WORDS
+    return bool(name_words(look.name)) and name_words(look.name)[-1] in words.STEP

@@ -10,6 +10,7 @@ import numpy as np
 
 from aegis.errors import InputError, did_you_mean
 from aegis.logs.column_values import match_values
+from aegis.logs.draft import vocabulary as words
 from aegis.logs.draft.column_profile import (
     ColumnProfile,
     LogProfile,
@@ -19,22 +20,7 @@ from aegis.logs.draft.column_profile import (
 )
 from aegis.logs.draft.effects import FEWEST_EPISODES
 from aegis.logs.draft.guesses import ActionGuess
-from aegis.logs.draft.vocabulary import (
-    CONTEXT_WORDS,
-    COST_WORDS,
-    DENSITY_WORDS,
-    EXECUTION_WORDS,
-    GUARD_WORDS,
-    INTENTION_WORDS,
-    PROPENSITY_WORDS,
-    RESULT_WORDS,
-    REWARD_WORDS,
-    TARGET_WORDS,
-    has_word,
-    name_words,
-    without_words,
-    word_rank,
-)
+from aegis.logs.draft.vocabulary import has_word, name_words, without_words, word_rank
 
 MOST_LISTED_ACTIONS = 200
 
@@ -84,7 +70,7 @@ _OFF_EACH = 0.5  # the same for a single action
 
 def is_probability_column(look: ColumnProfile) -> bool:
     """Say whether a column is called a probability and holds one; 0 and 1 alone say yes and no."""
-    return has_word(look.name, PROPENSITY_WORDS) and look.within(0, 1) and not (look.whole and look.count == 2)
+    return has_word(look.name, words.PROPENSITY) and look.within(0, 1) and not (look.whole and look.count == 2)
 
 
 def is_positive(look: ColumnProfile) -> bool:
@@ -132,11 +118,11 @@ def suspected_propensities(action: ActionGuess, sheet: LogProfile, used: set[str
 
     Those called a probability (or density) come first, then those whose numbers fit, unless they are called something else.
     """
-    free = [look for look in sheet.but(used) if look.name and is_positive(look) and not has_word(look.name, TARGET_WORDS)]
+    free = [look for look in sheet.but(used) if look.name and is_positive(look) and not has_word(look.name, words.TARGET)]
     if action.density:
-        return tuple(look for look in free if has_word(look.name, (*DENSITY_WORDS, *PROPENSITY_WORDS)))
+        return tuple(look for look in free if has_word(look.name, (*words.DENSITY, *words.PROPENSITY)))
     called = [look for look in free if is_probability_column(look)]
-    other = (*CONTEXT_WORDS, *REWARD_WORDS, *RESULT_WORDS, *GUARD_WORDS)
+    other = (*words.CONTEXT, *words.REWARD, *words.RESULT, *words.GUARD)
     fitting = [
         look for look in free if look not in called and not has_word(look.name, other) and fits_propensity(action.look, look)
     ]
@@ -147,7 +133,7 @@ def suspected_propensities(action: ActionGuess, sheet: LogProfile, used: set[str
 def _unnamed_reward(sheet: LogProfile, used: set[str]) -> ColumnProfile | None:
     """Return the column that is taken for the reward because none is called so."""
     looks = [look for look in sheet.but(used) if look.kind == "number" and not is_probability_column(look)]
-    return None if not looks or any(word_rank(look.name, REWARD_WORDS) is not None for look in looks) else looks[-1]
+    return None if not looks or any(word_rank(look.name, words.REWARD) is not None for look in looks) else looks[-1]
 
 
 def parse_declared_propensities(given: Sequence[str], sheet: LogProfile) -> list[tuple[str | None, ColumnProfile]]:
@@ -218,7 +204,7 @@ def find_intended_action(action: ActionGuess, sheet: LogProfile, used: Collectio
     """Return the column that is named like an intention, holds values of the action and mostly agrees with it; None without."""
     if action.density:
         return None
-    called = [look for look in sheet.but({*used, *action.columns}) if has_word(look.name, INTENTION_WORDS) and not look.missing]
+    called = [look for look in sheet.but({*used, *action.columns}) if has_word(look.name, words.INTENTION) and not look.missing]
     fitting = [
         look
         for look in called
@@ -241,14 +227,14 @@ def find_intention_pairs(actions: Sequence[ColumnProfile], sheet: LogProfile) ->
     """
     found: list[tuple[ColumnProfile, ColumnProfile]] = []
     for look in actions:
-        named = without_words(_stem(look), EXECUTION_WORDS)
+        named = without_words(_stem(look), words.EXECUTION)
         if (
             not named
-            or has_word(look.name, (*INTENTION_WORDS, *PROPENSITY_WORDS, *COST_WORDS))
-            or word_rank(look.name, REWARD_WORDS) is not None
+            or has_word(look.name, (*words.INTENTION, *words.PROPENSITY, *words.COST))
+            or word_rank(look.name, words.REWARD) is not None
         ):
             continue
-        beside = [other for other in sheet.but({look.name}) if without_words(_stem(other), INTENTION_WORDS) == named]
+        beside = [other for other in sheet.but({look.name}) if without_words(_stem(other), words.INTENTION) == named]
         meant = find_intended_action(
             ActionGuess(look, look.values), LogProfile({other.name: other for other in beside}, sheet.rows), ()
         )

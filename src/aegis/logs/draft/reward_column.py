@@ -8,19 +8,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from aegis.logs.draft import vocabulary as words
 from aegis.logs.draft.column_profile import ColumnProfile, LogProfile, SampleGroups
+from aegis.logs.draft.column_sets import tidy_number
 from aegis.logs.draft.guesses import IdGuess, LevelsGuess
 from aegis.logs.draft.logging_policy import is_probability_column
-from aegis.logs.draft.vocabulary import (
-    COST_WORDS,
-    DECISION_WORDS,
-    EPISODE_WORDS,
-    GAIN_WORDS,
-    RESULT_WORDS,
-    REWARD_WORDS,
-    has_word,
-    word_rank,
-)
+from aegis.logs.draft.vocabulary import has_word, word_rank
 from aegis.problem import Array
 
 
@@ -45,19 +38,19 @@ def find_reward(sheet: LogProfile, used: Collection[str], levels: LevelsGuess, i
     """Return the reward among the columns that are not `used`: by its name, else the last column of numbers, else None."""
     numbers = [look for look in sheet.but(used) if look.name and look.kind == "number" and look.missing < sheet.rows]
     looks = [look for look in numbers if not is_probability_column(look)]
-    named = [(at, -look.position, look) for look in looks if (at := word_rank(look.name, REWARD_WORDS)) is not None]
+    named = [(at, -look.position, look) for look in looks if (at := word_rank(look.name, words.REWARD)) is not None]
     if named:
         look = min(named, key=lambda entry: entry[:2])[2]
         found = _guess(look, f"'{look.name}' is the reward by its name")
-        rivals = [other.name for at, _, other in named if other is not look and at < len(REWARD_WORDS)]
-        rivals += [other.name for other in looks if other.binary and has_word(other.name, (*EPISODE_WORDS, *RESULT_WORDS))]
+        rivals = [other.name for at, _, other in named if other is not look and at < len(words.REWARD)]
+        rivals += [other.name for other in looks if other.binary and has_word(other.name, (*words.EPISODE, *words.RESULT))]
         rivals += [other.name for other in looks if other.name == ids.refused and other is not look]
         if rivals:
             asked = f"Is '{look.name}' what you want {_wanted(found)} of, rather than {_listed(rivals)}?"
             found = replace(found, questions=(asked, *found.questions))
         return _with_owner(found, sheet, levels, ids)
     unnamed = [
-        look for look in looks if look.count > 1 and not (look.running or (look.key and has_word(look.name, DECISION_WORDS)))
+        look for look in looks if look.count > 1 and not (look.running or (look.key and has_word(look.name, words.DECISION)))
     ]
     if not unnamed:
         return None
@@ -78,7 +71,7 @@ def wide_range(numbers: Array) -> tuple[float, float]:
     lower = max(low - span / 2, 0.0) if low >= 0 else low - span / 2
     upper = min(high + span / 2, 0.0) if high <= 0 else high + span / 2
     digits = 10.0 ** math.floor(math.log10(upper - lower)) / 10
-    limits = _tidy(math.floor(lower / digits) * digits), _tidy(math.ceil(upper / digits) * digits)
+    limits = tidy_number(math.floor(lower / digits) * digits, 6), tidy_number(math.ceil(upper / digits) * digits, 6)
     # Large numbers that hardly differ lie outside of what six digits can say.
     return limits if limits[0] <= low < high <= limits[1] or low == high else (lower, upper)
 
@@ -86,7 +79,7 @@ def wide_range(numbers: Array) -> tuple[float, float]:
 def _guess(look: ColumnProfile, note: str) -> RewardGuess:
     numbers = look.numbers
     known = np.zeros(1) if numbers is None else numbers[~np.isnan(numbers)]
-    less, more = has_word(look.name, COST_WORDS), has_word(look.name, GAIN_WORDS)
+    less, more = has_word(look.name, words.COST), has_word(look.name, words.GAIN)
     minimise = less and not more
     questions: tuple[str, ...] = ()
     if less:
@@ -125,11 +118,6 @@ def _once(look: ColumnProfile, groups: SampleGroups) -> bool:
 def _extremes(look: ColumnProfile) -> tuple[float, float]:
     numbers = np.zeros(1) if look.numbers is None else look.numbers[~np.isnan(look.numbers)]
     return float(numbers.min()), float(numbers.max())
-
-
-def _tidy(number: float) -> float:
-    """Return the number without the digits that rounding left behind."""
-    return float(f"{number:.6g}") + 0.0
 
 
 def _listed(names: list[str]) -> str:

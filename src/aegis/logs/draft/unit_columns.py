@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from aegis.logs.draft import vocabulary as words
 from aegis.logs.draft.column_profile import (
     CodeArray,
     ColumnProfile,
@@ -19,16 +20,7 @@ from aegis.logs.draft.column_profile import (
     stack_numbers,
 )
 from aegis.logs.draft.guesses import ActionGuess, IdGuess
-from aegis.logs.draft.vocabulary import (
-    COST_WORDS,
-    DAY_WORDS,
-    DECISION_WORDS,
-    ENTITY_WORDS,
-    RESULT_WORDS,
-    REWARD_WORDS,
-    SHIFT_WORDS,
-    has_word,
-)
+from aegis.logs.draft.vocabulary import has_word
 from aegis.problem import Array
 
 _MOST_COLUMNS = 3  # of a unit
@@ -75,9 +67,9 @@ def shared_unit(
 
 def days(keys: list[ColumnProfile], dates: list[ColumnProfile], most: int = _MOST_COLUMNS) -> Iterator[tuple[ColumnProfile, ...]]:
     """Yield days, and days with what tells their units apart, up to `most` columns."""
-    chosen = [*dates, *(look for look in keys if has_word(look.name, DAY_WORDS) or describe_unclear_dates(look))]
+    chosen = [*dates, *(look for look in keys if has_word(look.name, words.DAY) or describe_unclear_dates(look))]
     parts = [
-        look for look in keys if look not in chosen and look.count > 1 and has_word(look.name, (*SHIFT_WORDS, *ENTITY_WORDS))
+        look for look in keys if look not in chosen and look.count > 1 and has_word(look.name, (*words.SHIFT, *words.ENTITY))
     ]
     for day in chosen:
         for size in range(most):
@@ -134,7 +126,7 @@ def _finest(
     if not found.loose or any(_held(action, found.groups, sheet) for action in actions):
         return found.groups
     # Steps of a person or thing are its decisions, which the levels find.
-    steps = [look for look in keys if look.name not in found.episode and has_word(look.name, DECISION_WORDS)]
+    steps = [look for look in keys if look.name not in found.episode and has_word(look.name, words.DECISION)]
     finer = [found.groups.split_by(look) for look in steps]
     stepped = any(len(groups) < sheet.rows and _held(action, groups, sheet) for groups in finer for action in actions)
     return found.groups if stepped else sheet.every_row
@@ -164,7 +156,7 @@ def _drawn_unit(
     Without probabilities a rule that looks at these columns would do the same. Rows of a unit are next to each other: columns
     that describe the action, such as its brand and size, are scattered with it.
     """
-    outcomes = (*REWARD_WORDS, *RESULT_WORDS, *COST_WORDS)
+    outcomes = (*words.REWARD, *words.RESULT, *words.COST)
     usable = [look for look in looks if 1 < look.count <= sheet.rows / 2 and not has_word(look.name, outcomes)]
     for action in actions:
         if not action.paired or action.density or action.look.count < 2:

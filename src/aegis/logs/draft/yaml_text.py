@@ -10,10 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from aegis.logs.column_values import all_numeric
+from aegis.logs.draft import vocabulary as words
 from aegis.logs.draft.context_columns import ContextGuess, PlacedColumns, suggest_guards
 from aegis.logs.draft.guesses import ActionGuess, IdGuess, LevelGuess, LevelsGuess
 from aegis.logs.draft.reward_column import RewardGuess, wide_range
-from aegis.logs.draft.vocabulary import GUARD_WORDS, has_word
+from aegis.logs.draft.vocabulary import has_word
 from aegis.problem import DRAFT_HEADER, Value, read_yaml
 
 _PLAIN = re.compile(r"^[A-Za-z_][A-Za-z0-9_.-]*( [A-Za-z0-9_.-]+)*$")
@@ -130,7 +132,7 @@ def draft_text(guesses: DraftContent) -> str:
 
 def is_even_grid(values: Sequence[Value]) -> bool:
     """Say whether values are best written as a grid: evenly spaced numbers, whole ones only if there are many."""
-    if len(values) < 3 or any(isinstance(value, str | bool) for value in values):
+    if len(values) < 3 or not all_numeric(values):
         return False
     if all(isinstance(value, int) for value in values) and len(values) <= _MOST_LISTED:
         return False
@@ -203,7 +205,7 @@ def _guards(placed: PlacedColumns | None) -> Iterator[str]:
         known = np.zeros(1) if look.numbers is None else look.numbers[~np.isnan(look.numbers)]
         low, high = wide_range(known)
         limits = yaml_list([_short(low), _short(high)], 0)
-        goal = "minimise" if has_word(look.name, GUARD_WORDS) else "FILL"  # FILL is refused: the user knows which way is worse
+        goal = "minimise" if has_word(look.name, words.GUARD) else "FILL"  # FILL is refused: the user knows which way is worse
         worse = _short(float(f"{(high - low) / 100:.1g}"))
         yield f"#   - {{column: {yaml_scalar(look.name)}, range: {limits}, max_worsening: {yaml_scalar(worse)}, goal: {goal}}}"
 
