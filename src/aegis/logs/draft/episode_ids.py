@@ -53,7 +53,7 @@ def _episode(sheet: LogProfile, keys: list[ColumnProfile], dates: list[ColumnPro
         f"{refused.count} values in {sheet.rows} rows, and equal ones are not next to each other. If it tells independent units "
         f"apart, write 'episode: {refused.name}'."
     )
-    return replace(unit, refused=refused.name, questions=(*unit.questions, question))
+    return replace(unit, refused=refused.name).saying(question=question)
 
 
 def _by_name(named: ColumnProfile, owner: ColumnProfile | None) -> IdGuess:
@@ -158,7 +158,7 @@ def _ask_about_days(found: IdGuess, keys: list[ColumnProfile], dates: list[Colum
                 f"Do episodes of one {' and '.join(repr(look.name) for look in chosen)} depend on each other (the same crew, the "
                 f"same material)? Then write 'cluster: [{names}]'."
             )
-            return replace(found, questions=(*found.questions, question))
+            return found.saying(question=question)
     return found
 
 
@@ -177,40 +177,38 @@ def _with_cluster(found: IdGuess, sheet: LogProfile, keys: list[ColumnProfile]) 
         return found
     note = f"'{cluster.name}' is the cluster: {cluster.count} values, one for each of {episodes} episodes"
     question = f"Do episodes of one '{cluster.name}' depend on each other? If not, delete 'cluster', and less data will do."
-    return replace(found, cluster=cluster.name, notes=(*found.notes, note), questions=(*found.questions, question))
+    return replace(found, cluster=cluster.name).saying(note, question)
 
 
 def _with_time(found: IdGuess, sheet: LogProfile, used: Collection[str]) -> IdGuess:
     if found.time is not None:
         return found
     taken = {*used, *found.columns}
-    unclear = {look.name: said for look in sheet.but(used) if (said := describe_unclear_dates(look))}
-    questions = (
-        f"'{name}' holds {said}, which are not read as times. Write them as 2025-12-31, and draft again."
-        for name, said in unclear.items()
-    )
-    found = replace(found, questions=(*found.questions, *questions))
-    over = [look for look in sheet.but(taken) if look.kind == "date" and look.count > 1 and has_word(look.name, words.END)]
-    ended = (
-        f"'{look.name}' is not taken for the time of an episode: its name is that of an end, and when something ends may depend "
-        f"on what was decided. If it is when the episode began, write 'time: {look.name}'."
-        for look in over
-    )
-    found = replace(found, questions=(*found.questions, *ended))
-    taken |= {*unclear, *(look.name for look in over)}
+    for look in sheet.but(used):
+        if dates := describe_unclear_dates(look):
+            taken.add(look.name)
+            question = f"'{look.name}' holds {dates}, which are not read as times. Write them as 2025-12-31, and draft again."
+            found = found.saying(question=question)
+    for look in sheet.but(taken):
+        if look.kind == "date" and look.count > 1 and has_word(look.name, words.END):
+            taken.add(look.name)
+            found = found.saying(
+                question=f"'{look.name}' is not taken for the time of an episode: its name is that of an end, and when something "
+                f"ends may depend on what was decided. If it is when the episode began, write 'time: {look.name}'."
+            )
     looks = [look for look in sheet.but(taken) if not look.missing and look.count > 1]
     starts = [look for look in looks if found.groups.constant(look)]
     # Where a date changes within an episode its earliest one counts; one that does not change is meant to be the start.
-    dates = [look for look in starts if look.kind == "date"] or [look for look in looks if look.kind == "date"]
+    dated = [look for look in starts if look.kind == "date"] or [look for look in looks if look.kind == "date"]
     named = [look for look in starts if look.kind in ("number", "text") and _called_time(look)]
-    dates.sort(key=lambda look: (word_rank(look.name, words.TIME) is None, look.position))
-    time = next(iter([*dates, *named]), None)
+    dated.sort(key=lambda look: (word_rank(look.name, words.TIME) is None, look.position))
+    time = next(iter([*dated, *named]), None)
     if time is None:
         return found
     note = f"'{time.name}' is the time at which an episode starts"
     behind = any(time.position > sheet.looks[name].position for name in used)
-    asked = (f"Is '{time.name}' when the episode began? It stands behind an action in the log.",) if behind else ()
-    return replace(found, time=time.name, notes=(*found.notes, note), questions=(*found.questions, *asked))
+    question = f"Is '{time.name}' when the episode began? It stands behind an action in the log." if behind else ""
+    return replace(found, time=time.name).saying(note, question)
 
 
 def _called_time(look: ColumnProfile) -> bool:

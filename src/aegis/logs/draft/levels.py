@@ -32,7 +32,7 @@ def find_levels(sheet: LogProfile, actions: list[ActionGuess], ids: IdGuess) -> 
         groups, finer = (sheet.every_row, None) if found is None else (groups.split_by(found), found.name)
     left_out = stack.settle()
     notes = [f"level '{level.name}': {len(level.groups)} decisions in {len(ids.groups)} episodes" for level in stack.placed]
-    return LevelsGuess(tuple(stack.placed), left_out, (*stack.notes, *notes), tuple(stack.questions))
+    return LevelsGuess(tuple(stack.placed), left_out, notes=(*stack.notes, *notes), questions=tuple(stack.questions))
 
 
 @dataclass(slots=True)

@@ -11,22 +11,20 @@ import numpy as np
 from aegis.logs.draft import vocabulary as words
 from aegis.logs.draft.column_profile import ColumnProfile, LogProfile, SampleGroups
 from aegis.logs.draft.column_sets import tidy_number
-from aegis.logs.draft.guesses import IdGuess, LevelsGuess
+from aegis.logs.draft.guesses import Guess, IdGuess, LevelsGuess
 from aegis.logs.draft.logging_policy import is_probability_column
 from aegis.logs.draft.vocabulary import has_word, word_rank
 from aegis.problem import Array
 
 
 @dataclass(frozen=True, slots=True)
-class RewardGuess:
+class RewardGuess(Guess):
     """The reward: its column, what it is per, whether less is better, and limits that leave room around what was seen."""
 
     look: ColumnProfile
     per: str
     minimise: bool
     limits: tuple[float, float]
-    notes: tuple[str, ...] = ()
-    questions: tuple[str, ...] = ()
 
     @property
     def seen(self) -> tuple[float, float]:
@@ -81,28 +79,28 @@ def _guess(look: ColumnProfile, note: str) -> RewardGuess:
     known = np.zeros(1) if numbers is None else numbers[~np.isnan(numbers)]
     less, more = has_word(look.name, words.COST), has_word(look.name, words.GAIN)
     minimise = less and not more
-    questions: tuple[str, ...] = ()
-    if less:
-        goal, better = ("minimise", "less") if minimise else ("maximise", "more")
-        questions = (f"Is {better} of '{look.name}' better? The draft says 'goal: {goal}', by its name alone.",)
-    return RewardGuess(look, "decision", minimise, wide_range(known), (note,), questions)
+    guess = RewardGuess(look, "decision", minimise, wide_range(known)).saying(note)
+    if not less:
+        return guess
+    goal, better = ("minimise", "less") if minimise else ("maximise", "more")
+    return guess.saying(question=f"Is {better} of '{look.name}' better? The draft says 'goal: {goal}', by its name alone.")
 
 
 def _with_owner(found: RewardGuess, sheet: LogProfile, levels: LevelsGuess, ids: IdGuess) -> RewardGuess:
     """Find out what a reward belongs to: repeated for a whole episode, or a whole outer decision, it is theirs."""
-    look, questions = found.look, found.questions
+    look = found.look
     if look.missing and not ids.groups.single and _once(look, ids.groups):
         text = (
             f"'{look.name}' is filled in once in each episode: if it is the reward of the whole episode, repeat it in all rows "
             "and write 'per: episode'. As it stands all other rows count as missing."
         )
-        return replace(found, questions=(*questions, text))
+        return found.saying(question=text)
     owners = [("episode", ids.groups), *((level.name, level.groups) for level in levels.levels[:-1])]
     for name, groups in owners:
         if look.count > 1 and not groups.single and groups.constant(look):
             what = "episode" if name == "episode" else f"decision of level '{name}'"
             note = f"'{look.name}' is the same in all rows of each {what}, so it belongs to the whole of it"
-            return replace(found, per=name, notes=(*found.notes, note))
+            return replace(found, per=name).saying(note)
     return found
 
 
