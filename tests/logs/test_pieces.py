@@ -70,7 +70,7 @@ def by_episode(batch: Batch) -> dict[str, list[float]]:
 
 
 def pieces_of(paths: list[Path], problem: Problem = PROBLEM, rows: int = 5) -> LogChunks:
-    found = Source(paths, problem).pieces()
+    found = Source(paths, problem).chunks()
     assert found is not None
     return dataclasses.replace(found, rows=rows)
 
@@ -99,7 +99,7 @@ def test_every_episode_comes_once_and_whole(
     table = table_of(sizes, names[::-1] if shuffled else names)  # ids that grow, and ids that do not
     paths = written(tmp_path_factory.mktemp("pieces"), table, cuts, group)
     source = Source(paths, PROBLEM)
-    found = source.pieces()
+    found = source.chunks()
     if found is None:
         assert sum(sizes) < 2 * piece or len(sizes) < 2 or group >= sum(sizes)
         return
@@ -119,12 +119,12 @@ def test_an_episode_may_be_longer_than_pieces(tmp_path: Path, monkeypatch: pytes
 
 def test_no_pieces_of_short_or_scattered_logs_and_frames(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = table_of([4] * 10, [f"e{k}" for k in range(10)])
-    assert Source(written(tmp_path, table, [], 5), PROBLEM).pieces() is None
+    assert Source(written(tmp_path, table, [], 5), PROBLEM).chunks() is None
     monkeypatch.setattr(base, "CHUNK_ROWS", 8)
-    assert pieces_of(written(tmp_path, table, [], 4)).spans
-    assert Source(table, PROBLEM).pieces() is None
+    assert pieces_of(written(tmp_path, table, [], 4)).ranges
+    assert Source(table, PROBLEM).chunks() is None
     scattered = table.take(pa.array(np.argsort(np.arange(40) % 4, kind="stable")))
-    assert Source(written(tmp_path, scattered, [], 4), PROBLEM).pieces() is None
+    assert Source(written(tmp_path, scattered, [], 4), PROBLEM).chunks() is None
 
 
 def test_files_of_text_are_pieces_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
