@@ -47,18 +47,9 @@ def to_decimal_points(text: pa.Array, mark: str) -> pa.Array:
     """Return numbers in text with decimal points; raises ArrowInvalid if an entry does not go with the column's mark."""
     if mark == POINT:
         return text
-    if mark == UNSURE:
-        _refuse(pc.match_substring_regex(text, "[.,]"), "decimals or thousands")
-        return text
-    _refuse(pc.match_substring(text, POINT), "a point among decimal commas")
+    if pc.any(pc.match_substring_regex(text, "[.,]" if mark == UNSURE else "[.]")).as_py():
+        raise pa.ArrowInvalid("decimals or thousands, or a point among decimal commas")
     return pc.replace_substring(text, COMMA, POINT)
-
-
-def to_decimal_point(text: str, mark: str) -> str | None:
-    """Return one number in text with a decimal point, None if it does not go with the column's mark."""
-    if mark == POINT or not (POINT in text or COMMA in text):
-        return text
-    return None if mark == UNSURE or POINT in text else text.replace(COMMA, POINT)
 
 
 def number_hint(text: str, mark: str) -> str:
@@ -98,11 +89,6 @@ def _mark(found: Mapping[str, set[str]], sure: Mapping[str, bool]) -> str:
     if point:
         return UNSURE if sure[COMMA] else POINT
     return COMMA if only_commas else POINT
-
-
-def _refuse(wrong: pa.Array, text: str) -> None:
-    if pc.any(wrong).as_py():
-        raise pa.ArrowInvalid(text)
 
 
 TEXT_TYPE = pa.large_string()  # 64-bit offsets: many files joined may hold more than 2 GB of text
@@ -146,11 +132,11 @@ def parse_text(text: pa.Array, kind: pa.DataType, decimal: str = POINT) -> pa.Ar
         return text
     # Whole numbers may be ids: " 5" is not trimmed to 5, so that equal numbers are always equal text.
     known = blank_missing_words(text if pa.types.is_integer(kind) else pc.utf8_trim_whitespace(text))
-    if pa.types.is_integer(kind) and not _all(pc.match_substring_regex(known, _WHOLE)):
+    if pa.types.is_integer(kind) and pc.all(pc.match_substring_regex(known, _WHOLE)).as_py() is False:
         raise pa.ArrowInvalid("not a whole number")
     if pa.types.is_boolean(kind):
         lower = pc.utf8_lower(known)
-        if not _all(pc.is_in(lower, value_set=pa.array(["true", "false", "1", "0"], TEXT_TYPE)), known):
+        if not pc.all(pc.is_in(lower, value_set=pa.array(["true", "false", "1", "0", None], TEXT_TYPE))).as_py():
             raise pa.ArrowInvalid("neither true nor false")
         return pc.if_else(pc.is_null(lower), None, pc.is_in(lower, value_set=pa.array(["true", "1"], TEXT_TYPE)))
     if pa.types.is_timestamp(kind):
@@ -225,12 +211,6 @@ def find_unreadable(column: pa.Array, convert: Callable[[pa.Array], object]) -> 
     return np.array(found or [0], dtype=np.int64), bool(waiting)
 
 
-def _all(mask: pa.Array, known: pa.Array | None = None) -> bool:
-    """Return whether the mask holds everywhere that something is known."""
-    held = mask if known is None else pc.or_(mask, pc.is_null(known))
-    return pc.all(held).as_py() is not False
-
-
 # How far a number may be from an allowed one, relative to the span of the allowed ones: round-off of text files.
 VALUE_TOLERANCE = 1e-9
 
@@ -287,10 +267,11 @@ def _number_codes(distinct: pa.Array, values: Sequence[Value], decimal: str) -> 
     numbers = np.asarray(values, dtype=np.float64)
     found = np.array([_number(value, decimal) for value in distinct.to_pylist()], dtype=np.float64)
     order = np.argsort(numbers)
-    closest = _closest(numbers[order], found)
-    tolerance = VALUE_TOLERANCE * (numbers.max() - numbers.min())
+    ascending = numbers[order]
+    right = np.clip(np.searchsorted(ascending, found), 1, ascending.size - 1)
     with np.errstate(invalid="ignore"):
-        near = np.abs(numbers[order][closest] - found) <= tolerance
+        closest = np.where(found - ascending[right - 1] <= ascending[right] - found, right - 1, right)
+        near = np.abs(ascending[closest] - found) <= VALUE_TOLERANCE * (ascending[-1] - ascending[0])
     return np.where(near, order[closest], -1).astype(np.int32)
 
 
@@ -314,18 +295,15 @@ def _on_even_grid(column: pa.Array, values: Array) -> Ints | None:
     return codes if near else None
 
 
-def _closest(ascending: Array, found: Array) -> AnyArray:
-    right = np.clip(np.searchsorted(ascending, found), 1, ascending.size - 1)
-    with np.errstate(invalid="ignore"):
-        return np.where(found - ascending[right - 1] <= ascending[right] - found, right - 1, right)
-
-
 def _label_codes(distinct: pa.Array, values: Sequence[Value]) -> Ints:
     lookup = {label: code for code, label in enumerate(_labels(values))}
     for word, spellings in (("True", ("true", "TRUE", "1")), ("False", ("false", "FALSE", "0"))):
         for spelling in spellings if word in lookup else ():
             lookup.setdefault(spelling, lookup[word])
-    return np.array([_label_code(value, lookup) for value in distinct.to_pylist()], dtype=np.int32)
+    floats = pa.types.is_floating(distinct.type)  # a column of whole numbers may have become floats on its way
+    texts = [str(value) for value in distinct.to_pylist()]
+    codes = [lookup.get(text, lookup.get(text.removesuffix(".0"), -1) if floats else -1) for text in texts]
+    return np.array(codes, dtype=np.int32)
 
 
 def _labels(values: Sequence[Value]) -> list[str]:
@@ -339,17 +317,12 @@ def _labels(values: Sequence[Value]) -> list[str]:
     return labels
 
 
-def _label_code(value: object, lookup: dict[str, int]) -> int:
-    code = lookup.get(str(value), -1)
-    if code < 0 and isinstance(value, float) and value.is_integer():
-        return lookup.get(str(int(value)), -1)  # a column of whole numbers that became floats on its way
-    return code
-
-
 def _number(value: object, decimal: str = POINT) -> float:
     """Return a value as a number, nan if it is none; `1_000` is none although Python would read it."""
     if isinstance(value, str):
-        value = None if "_" in value else to_decimal_point(value, decimal)
+        marked = decimal != POINT and (POINT in value or COMMA in value)
+        fits = "_" not in value and not (marked and (decimal == UNSURE or POINT in value))
+        value = (value.replace(COMMA, POINT) if marked else value) if fits else None
     try:
         return float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):

@@ -16,6 +16,7 @@ SUM_TOLERANCE = 1e-6
 ROUND_OFF = 1e-9
 _DENSITY = "a density is the probability per unit of the action, a finite number above 0; it may exceed 1"
 _ADVICE = "a propensity is the probability of the action taken, above 0 and at most 1"
+_NO_CHANCE = f"found 0: an action that was taken had a chance; {_ADVICE}"
 
 
 def uniform_distribution(count: int, actions: int, available: _Mask | None) -> Array:
@@ -65,7 +66,7 @@ def check_probability_range(column: str, found: Array, report: RowReport, positi
     above = found > 1 + ROUND_OFF
     _check(np.isnan(found), column, report, lambda row: f"found nan: the probability is not known; {_ADVICE}")
     if positive:
-        _check(found == 0, column, report, lambda row: f"found 0: an action that was taken had a chance; {_ADVICE}")
+        _check(found == 0, column, report, lambda row: _NO_CHANCE)
     _check(found < 0, column, report, lambda row: f"found {found[row]:g}, below 0: {_negative(found)} {_ADVICE}")
     _check(above, column, report, lambda row: f"found {found[row]:.9g}, above 1: {_above(found, above)} {_ADVICE}")
 
@@ -109,33 +110,25 @@ def check_atoms(level: Level, column: str, value: Array, mu: Array, report: RowR
 
 def check_distribution(columns: Sequence[str], found: Array, action: Ints, available: _Mask | None, report: RowReport) -> None:
     """Report distributions `[n, A]`, each entry in range, that are none: a sum other than 1, above 0 if masked, 0 if taken."""
-    rows = np.arange(action.size)
-    taken = found[rows, action]
-    for index in np.unique(action[taken == 0]):
-        _check(
-            (taken == 0) & (action == index),
-            columns[index],
-            report,
-            lambda row: f"found 0: an action that was taken had a chance; {_ADVICE}",
-        )
+    never = found[np.arange(action.size), action] == 0
+    for index in np.unique(action[never]):
+        _check(never & (action == index), columns[index], report, lambda row: _NO_CHANCE)
     for index, column in enumerate(columns if available is not None else ()):
         values = found[:, index]
-        _check(
-            (values > 0) & ~available[:, index],  # type: ignore[index]
-            column,
-            report,
-            lambda row, values=values: f"found {values[row]:g} for an action that is not available; write 0 there",  # type: ignore[misc]
-        )
+
+        def text(row: int, values: Array = values) -> str:
+            return f"found {values[row]:g} for an action that is not available; write 0 there"
+
+        _check((values > 0) & ~available[:, index], column, report, text)  # type: ignore[index]
     total = found.sum(axis=1)
-    _check(
-        np.abs(total - 1) > SUM_TOLERANCE,
-        columns[0],
-        report,
-        lambda row: (
+
+    def summed(row: int) -> str:
+        return (
             f"the propensities of all actions ({columns[0]} to {columns[-1]}) sum to {total[row]:.9g}, not to 1 within "
             f"{SUM_TOLERANCE:g}; log the whole distribution, with enough digits"
-        ),
-    )
+        )
+
+    _check(np.abs(total - 1) > SUM_TOLERANCE, columns[0], report, summed)
 
 
 def check_declared_minimum(
