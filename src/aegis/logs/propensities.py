@@ -67,7 +67,10 @@ def check_probability_range(column: str, found: Array, report: RowReport, positi
     _check(np.isnan(found), column, report, lambda row: f"found nan: the probability is not known; {_ADVICE}")
     if positive:
         _check(found == 0, column, report, lambda row: _NO_CHANCE)
-    _check(found < 0, column, report, lambda row: f"found {found[row]:g}, below 0: {_negative(found)} {_ADVICE}")
+    logged = "is it a log-probability (then write exp of it)?"
+    if found.size and np.nanmax(found) <= 0:
+        logged = "no value is above 0, so these look like log-probabilities (then write exp of them);"
+    _check(found < 0, column, report, lambda row: f"found {found[row]:g}, below 0: {logged} {_ADVICE}")
     _check(above, column, report, lambda row: f"found {found[row]:.9g}, above 1: {_above(found, above)} {_ADVICE}")
 
 
@@ -148,12 +151,6 @@ def check_declared_minimum(
         )
 
     _check(lowest < least * (1 - ROUND_OFF), column, report, text)
-
-
-def _negative(found: Array) -> str:
-    if np.nanmax(found) <= 0:
-        return "no value is above 0, so these look like log-probabilities (then write exp of them);"
-    return "is it a log-probability (then write exp of it)?"
 
 
 def _above(found: Array, above: _Mask) -> str:

@@ -112,7 +112,8 @@ def choose_cut(times: AnyArray, fraction: float) -> TimeCut:
             f"a split in time leaves nothing to learn from: a share of {fraction:g} of {ordered.size} episodes was asked for, "
             f"{int((ordered == ordered[0]).sum())} have the earliest time, {ordered[0]}; take a larger share, or split by hash"
         )
-    return _recorded(cut)
+    # Plain data that compares the same when read back.
+    return str(cut) if isinstance(cut, np.datetime64) else int(cut) if isinstance(cut, np.integer) else float(cut)
 
 
 def is_before_cut(times: AnyArray, cut: TimeCut | None) -> npt.NDArray[np.bool_]:
@@ -134,13 +135,6 @@ def check_times(times: AnyArray, column: str) -> AnyArray:
             f"column '{column}': a split in time needs numbers or dates, found text; write dates as 2024-03-01T06:00:00"
         )
     return times
-
-
-def _recorded(cut: Any) -> TimeCut:
-    """Return a cut as plain data that compares the same when read back."""
-    if isinstance(cut, np.datetime64):
-        return str(cut)
-    return int(cut) if isinstance(cut, np.integer) else float(cut)
 
 
 def _comparable(cut: TimeCut) -> Any:

@@ -61,7 +61,8 @@ def find_timing(
     timing = ColumnTiming(after)
     intended = any(level.action.meant is look for level in stack)
     early = intended or _named_early(look)
-    named = not early and _named_late(look, stack[after].action)
+    late = look.position > stack[after].action.look.position and has_word(look.name, words.LATE_RESULT)
+    named = not early and (late or _called_result(look))
     behind = look.position > earned.position > action.position and not early
     forces = [0.0 if drawn is None else drawn.strength(look) for drawn in draws]
     for index in range(after, end):
@@ -108,10 +109,6 @@ def _named_early(look: ColumnProfile) -> bool:
     return has_word(look.name, words.KNOWN_BEFORE) or (
         has_word(look.name, words.CONTEXT) and not (_called_result(look) or has_word(look.name, words.LATE_RESULT))
     )
-
-
-def _named_late(look: ColumnProfile, action: ActionGuess) -> bool:
-    return _called_result(look) or (look.position > action.look.position and has_word(look.name, words.LATE_RESULT))
 
 
 def _called_result(look: ColumnProfile) -> bool:

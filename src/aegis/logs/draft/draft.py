@@ -12,8 +12,8 @@ from aegis.logs.draft.actions import counts_decisions, find_actions
 from aegis.logs.draft.column_profile import (
     ColumnProfile,
     LogProfile,
+    describe_formatted_numbers,
     describe_missing,
-    formatted_number_columns,
     stray_row_questions,
 )
 from aegis.logs.draft.context_columns import place_columns
@@ -125,7 +125,7 @@ def draft_problem(
 def _unread(sheet: LogProfile, actions: list[ActionGuess]) -> dict[str, str]:
     """Return columns of numbers that are read as text, and what is said of them; as labels of an action they may be meant."""
     used = {column for action in actions for column in action.columns}
-    return {name: said for name, said in formatted_number_columns(sheet).items() if name not in used}
+    return {look.name: text for look in sheet.but(used) if (text := describe_formatted_numbers(look))}
 
 
 def _unread_reward(unread: Collection[str], sheet: LogProfile) -> str:

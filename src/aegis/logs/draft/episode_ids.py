@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -38,7 +38,9 @@ def _episode(sheet: LogProfile, keys: list[ColumnProfile], dates: list[ColumnPro
     refused = _best(tallies, words.EPISODE)
     keys = [look for look in keys if look not in tallies]
     entity = _best([look for look in entities if look not in tallies], words.ENTITY)
-    if entity is not None and not _one_row_each(sheet, keys):
+    # An id that is different in every row tells that each row is its own episode.
+    every_row = any(look.count == sheet.rows > 1 and set(name_words(look.name)) & {"id", "uuid"} for look in keys)
+    if entity is not None and not every_row:
         note = f"'{entity.name}' is the episode: its name is that of a person or thing, and there is nothing finer"
         question = (
             f"Are all decisions of one '{entity.name}' one unit? If it has several independent visits or runs, log their id."
@@ -93,11 +95,6 @@ def _owner(named: ColumnProfile, entities: list[ColumnProfile]) -> ColumnProfile
     return None
 
 
-def _one_row_each(sheet: LogProfile, keys: list[ColumnProfile]) -> bool:
-    """Say whether a column called an id is different in every row: then each row is its own episode."""
-    return any(look.count == sheet.rows > 1 and set(name_words(look.name)) & {"id", "uuid"} for look in keys)
-
-
 def _by_structure(sheet: LogProfile, keys: list[ColumnProfile], dates: list[ColumnProfile]) -> IdGuess:
     """Without a telling name: a column whose equal values follow each other, one that is different in every row, or dates."""
     keys = [look for look in keys if _plain_id(look) or not has_word(look.name, (*words.REWARD, *words.RESULT, *words.COST))]
@@ -131,18 +128,13 @@ def _by_structure(sheet: LogProfile, keys: list[ColumnProfile], dates: list[Colu
             "were exported twice."
         )
         return IdGuess((ROW_COLUMN,), sheet.every_row, counted=True, notes=(note,), questions=(question,))
-    row = next(name for name in _row_names() if name not in sheet.looks)
+    row = next(name for number in itertools.count(1) if (name := f"{ROW_COLUMN}_{number}") not in sheet.looks)
     question = (
         f"No column tells independent units apart: add a column '{row}' (1, 2, 3, ... if each row stands for itself), or name "
         "the one that does under 'episode'."
     )
     note = f"no column is an episode id; the draft names a column '{row}', which has to be added to the log"
     return IdGuess((row,), sheet.every_row, missing=True, notes=(note,), questions=(question,))
-
-
-def _row_names() -> Iterator[str]:
-    """Yield what a missing episode id may be called."""
-    yield from (f"{ROW_COLUMN}_{number}" for number in itertools.count(1))
 
 
 def _ask_about_days(found: IdGuess, keys: list[ColumnProfile], dates: list[ColumnProfile]) -> IdGuess:

@@ -132,10 +132,14 @@ def _matching_id(
     """Return a column named like a decision id that tells the groups apart below their parent; the nearest to the action."""
     if parent.single:
         return None  # a column called `run` tells nothing apart then, and may be an outcome
+    steps = [(word,) for word in words.STEP]
     found = [
         look
         for look in sheet.but(used)
-        if look.key and _step_name(look) and len(parent.split_by(look)) == len(groups) and groups.constant(look)
+        if look.key
+        and name_words(look.name)[-1:] in steps
+        and len(parent.split_by(look)) == len(groups)
+        and groups.constant(look)
     ]
 
     def distance(look: ColumnProfile) -> tuple[bool, bool, int]:
@@ -143,7 +147,3 @@ def _matching_id(
         return (not shared, look.position > action.look.position, abs(look.position - action.look.position))
 
     return min(found, key=distance).name if found else None
-
-
-def _step_name(look: ColumnProfile) -> bool:
-    return bool(name_words(look.name)) and name_words(look.name)[-1] in words.STEP

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
@@ -61,9 +61,10 @@ def read_sample(parts: Sequence[LogPart], rows: int) -> LogSample:
     table = pa.table({name: _joined([piece[name] for piece in pieces]) for name in names})
     origin = ", ".join(part.name for part in parts[:_NAMED])
     origin += f" and {len(parts) - _NAMED} more" if len(parts) > _NAMED else ""
+    read_as = [f"{PurePath(file.name).name} is read as text {file.dialect}" for file in files if file.dialect]
     many = f"{table.num_rows} rows" if complete else f"its first {table.num_rows} rows"
     return LogSample(
-        table, complete, f"{origin} ({many}, {len(names)} columns)", _left_out(files, names), _read_as(files), grouped
+        table, complete, f"{origin} ({many}, {len(names)} columns)", _left_out(files, names), tuple(read_as), grouped
     )
 
 
@@ -97,13 +98,13 @@ def _left_out(files: Sequence[LogFile], names: Sequence[str]) -> tuple[tuple[str
     return tuple((name, f"not in every file: {next(f.name for f in files if name not in f.names)} lacks it") for name in others)
 
 
-def _read_as(files: Sequence[LogFile]) -> tuple[str, ...]:
-    return tuple(f"{PurePath(file.name).name} is read as text {file.dialect}" for file in files if file.dialect)
-
-
 def _first(file: LogFile, names: Sequence[str], rows: int, grouped: dict[str, str]) -> pa.Table:
     """Return the first rows of one file, text read as what all of it can be read as; `grouped` gets what may be thousands."""
-    blocks = list(_until(file.blocks(names, min(_BLOCK, rows)), rows))
+    blocks: list[pa.Table] = []
+    for block in file.blocks(names, min(_BLOCK, rows)):
+        blocks.append(block)
+        if sum(one.num_rows for one in blocks) >= rows:
+            break
     if not blocks:
         return pa.table({name: pa.array([], pa.null()) for name in names})
     table = pa.concat_tables(blocks).slice(0, rows)
@@ -132,14 +133,6 @@ def _refuse_blank(table: pa.Table, name: str) -> None:
         more = int(pc.sum(empty).as_py()) - 1
         others = f" (and {more} more like it)" if more else ""
         raise LogError(f"{name}, row {first + 1}: the row is blank{others}, and every row is a decision; remove it")
-
-
-def _until(blocks: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
-    for block in blocks:
-        yield block
-        rows -= block.num_rows
-        if rows <= 0:
-            return
 
 
 def _typed(text: pa.Array, mark: str) -> pa.Array:

@@ -44,7 +44,8 @@ def find_reward(sheet: LogProfile, used: Collection[str], levels: LevelsGuess, i
         rivals += [other.name for other in looks if other.binary and has_word(other.name, (*words.EPISODE, *words.RESULT))]
         rivals += [other.name for other in looks if other.name == ids.refused and other is not look]
         if rivals:
-            asked = f"Is '{look.name}' what you want {_wanted(found)} of, rather than {_listed(rivals)}?"
+            others = " or ".join(f"'{name}'" for name in rivals)
+            asked = f"Is '{look.name}' what you want {_wanted(found)} of, rather than {others}?"
             found = replace(found, questions=(asked, *found.questions))
         return _with_owner(found, sheet, levels, ids)
     unnamed = [
@@ -116,7 +117,3 @@ def _once(look: ColumnProfile, groups: SampleGroups) -> bool:
 def _extremes(look: ColumnProfile) -> tuple[float, float]:
     numbers = np.zeros(1) if look.numbers is None else look.numbers[~np.isnan(look.numbers)]
     return float(numbers.min()), float(numbers.max())
-
-
-def _listed(names: list[str]) -> str:
-    return " or ".join(f"'{name}'" for name in names)

@@ -133,12 +133,7 @@ def name_words(name: str) -> tuple[str, ...]:
     """
     plain = unicodedata.normalize("NFKD", name.replace("ß", "ss"))
     parts = _PARTS.findall("".join(c for c in plain if not unicodedata.combining(c)))
-    return tuple(piece for part in parts for piece in _pieces(part.lower()))
-
-
-def _pieces(word: str) -> list[str]:
-    """Return the parts of a compound, or the word itself."""
-    return [piece for piece in _COMPOUND.split(word) if piece]
+    return tuple(word for part in parts for word in _COMPOUND.split(part.lower()) if word)
 
 
 def without_words(found: tuple[str, ...], leave_out: tuple[str, ...]) -> tuple[str, ...]:
