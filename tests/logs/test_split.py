@@ -196,9 +196,9 @@ def test_an_empty_side_is_said(tmp_path: Path) -> None:
     source = Source(tmp_path / "log.parquet", FLAT)
     for side, fraction in (("prior", 1e-9), ("certify", 1 - 1e-9)):
         split = Split(fraction=fraction)
-        with pytest.raises(LogError, match=f"none of the 5 episodes is on the {side} side"):
+        with pytest.raises(LogError, match=f"no episode of 5 is on the {side} side"):
             list(source.batches(side=side, split=split))
-        with pytest.raises(LogError, match=f"none of the 5 episodes is on the {side} side"):
+        with pytest.raises(LogError, match=f"no episode of 5 is on the {side} side"):
             source.read(side=side, split=split)
 
 

@@ -217,23 +217,23 @@ def _add_ids(table: _Tidy, what: str, columns: Sequence[str], values: AnyArray, 
         for name in columns:
             table.add(name, _keys(values[name][rows], name))
     else:
-        found = "ids without fields" if fields is None else f"the fields {list(fields)}"
+        shape = "ids without fields" if fields is None else f"the fields {list(fields)}"
         raise LogError(
-            f"the problem's {what} id is made of {list(columns)}; the batch has {found}. An id of several columns is a "
+            f"the problem's {what} id is made of {list(columns)}; the batch has {shape}. An id of several columns is a "
             "structured array with a field for each"
         )
 
 
-def _positions(found: LevelTable, rows: AnyArray) -> pa.Array:
+def _positions(table: LevelTable, rows: AnyArray) -> pa.Array:
     """Return the place of each decision below its parent, one entry per innermost decision."""
-    first = np.searchsorted(found.parent, found.parent, side="left")
-    return pa.array((np.arange(len(found)) - first)[rows], pa.int64())
+    first = np.searchsorted(table.parent, table.parent, side="left")
+    return pa.array((np.arange(len(table)) - first)[rows], pa.int64())
 
 
 def _add_level(table: _Tidy, level: Level, batch: Batch, rows: AnyArray) -> None:
-    found = batch.levels[level.name]
+    decisions = batch.levels[level.name]
     for variable in level.context:
-        values = found.context[variable.name]
+        values = decisions.context[variable.name]
         missing = values < 0 if variable.kind == "categorical" else ~np.isfinite(values)
         unknown = np.flatnonzero(missing.reshape(len(values), -1).any(axis=1))
         if unknown.size:
@@ -241,33 +241,33 @@ def _add_level(table: _Tidy, level: Level, batch: Batch, rows: AnyArray) -> None
         _add_variable(table, variable, values[rows])
     kinds = level.actions
     if kinds.continuous:
-        table.add(kinds.column, pa.array(_exact(level, found)[rows], pa.float64()))
+        table.add(kinds.column, pa.array(_exact(level, decisions)[rows], pa.float64()))
     else:
-        table.add(kinds.column, values_column(kinds.values, found.action[rows]))
-    _add_mask(table, level, found, rows)
-    for column, chances in propensity_columns(level, found).items():
+        table.add(kinds.column, values_column(kinds.values, decisions.action[rows]))
+    _add_mask(table, level, decisions, rows)
+    for column, chances in propensity_columns(level, decisions).items():
         table.add(column, pa.array(chances[rows], pa.float64()))
     own = level.comparator
     if own is not None and own.columns:
-        if found.incumbent is None:
+        if decisions.incumbent is None:
             raise LogError(
                 f"level '{level.name}': the problem has incumbent 'columns', the batch holds no probabilities of the incumbent "
                 "(LevelTable.incumbent)"
             )
-        for column, chances in zip(own.columns, found.incumbent.T, strict=True):
+        for column, chances in zip(own.columns, decisions.incumbent.T, strict=True):
             table.add(column, pa.array(chances[rows], pa.float64()))
 
 
-def _exact(level: Level, found: LevelTable) -> npt.NDArray[np.float64]:
+def _exact(level: Level, decisions: LevelTable) -> npt.NDArray[np.float64]:
     """Return the exact actions `[n]` of a level whose actions are an interval; LogError if one is not known or outside."""
     low, high = level.actions.limits
-    if found.value is None:
+    if decisions.value is None:
         raise LogError(f"level '{level.name}': actions are an interval, and the batch holds no exact ones (LevelTable.value)")
-    wrong = np.flatnonzero(~((found.value >= low) & (found.value <= high)))
+    wrong = np.flatnonzero(~((decisions.value >= low) & (decisions.value <= high)))
     if wrong.size:
-        text = f"{found.value[wrong[0]]} is not in the interval [{low:g}, {high:g}]"
+        text = f"{decisions.value[wrong[0]]} is not in the interval [{low:g}, {high:g}]"
         raise batch_row_error(level, wrong, level.actions.column, text)
-    return found.value
+    return decisions.value
 
 
 def _add_variable(table: _Tidy, variable: Variable, values: AnyArray) -> None:
@@ -278,28 +278,28 @@ def _add_variable(table: _Tidy, variable: Variable, values: AnyArray) -> None:
         table.add(column, _numbers(np.ascontiguousarray(part)))
 
 
-def _add_mask(table: _Tidy, level: Level, found: LevelTable, rows: AnyArray) -> None:
-    if found.available is not None and not level.available and not found.available.all():
+def _add_mask(table: _Tidy, level: Level, decisions: LevelTable, rows: AnyArray) -> None:
+    if decisions.available is not None and not level.available and not decisions.available.all():
         raise LogError(f"level '{level.name}': the batch has masked actions, the problem no 'available' columns; name them")
     for index, column in enumerate(level.available):
-        flags = np.ones(rows.size, dtype=np.bool_) if found.available is None else found.available[rows, index]
+        flags = np.ones(rows.size, dtype=np.bool_) if decisions.available is None else decisions.available[rows, index]
         table.add(column, pa.array(flags))
 
 
 def _check_base(table: _Tidy, level: Level, batch: Batch) -> None:
-    given, own = level.propensity, level.comparator
-    if own is not None and own.base is not None and own.base not in table.columns and (given is None or given.base != own.base):
+    logged, own = level.propensity, level.comparator
+    if own is not None and own.base is not None and own.base not in table.columns and (logged is None or logged.base != own.base):
         raise LogError(
             f"level '{level.name}': the batch does not know the incumbent's action; put it into Batch.extra['{own.base}']"
         )
-    if given is None or given.base is None or given.epsilon is None:
+    if logged is None or logged.base is None or logged.epsilon is None:
         return
-    if given.base not in table.columns:
+    if logged.base not in table.columns:
         raise LogError(
-            f"level '{level.name}': the batch does not know the base action; put it into Batch.extra['{given.base}'], or declare "
-            "the propensity as a 'column'"
+            f"level '{level.name}': the batch does not know the base action; put it into Batch.extra['{logged.base}'], or "
+            "declare the propensity as a 'column'"
         )
-    _check_base_actions(table.columns[given.base], given.base, given.epsilon, level, batch)
+    _check_base_actions(table.columns[logged.base], logged.base, logged.epsilon, level, batch)
 
 
 def _add_results(table: _Tidy, batch: Batch, problem: Problem) -> None:
@@ -342,7 +342,7 @@ def _numbers(values: AnyArray) -> pa.Array:
 
 
 def _keys(values: AnyArray, name: str) -> pa.Array:
-    """Return ids or times, none of them missing."""
+    """Return ids or times; raises LogError if one is missing."""
     column = _column(values, name)
     if column.null_count:
         raise LogError(f"column '{name}' has {column.null_count} entries without a value; every episode needs one")

@@ -38,9 +38,9 @@ def decimal_marks(columns: Mapping[str, Sequence[str]]) -> dict[str, str]:
     otherwise. A column in which every number may also have thousands separators follows the others; where these do not settle it,
     it is UNSURE and its numbers are refused one by one.
     """
-    seen = {name: {mark: _evidence(fields, mark) for mark in (POINT, COMMA)} for name, fields in columns.items()}
-    sure = {mark: any("sure" in found[mark] for found in seen.values()) for mark in (POINT, COMMA)}
-    return {name: _mark(found, sure) for name, found in seen.items()}
+    evidence = {name: {mark: _evidence(fields, mark) for mark in (POINT, COMMA)} for name, fields in columns.items()}
+    sure = {mark: any("sure" in marks[mark] for marks in evidence.values()) for mark in (POINT, COMMA)}
+    return {name: _mark(marks, sure) for name, marks in evidence.items()}
 
 
 def to_decimal_points(text: pa.Array, mark: str) -> pa.Array:
@@ -77,8 +77,8 @@ def _evidence(fields: Sequence[str], mark: str) -> set[str]:
     return {"grouped" if _GROUPED[mark].fullmatch(number) else "sure" for number in numbers}
 
 
-def _mark(found: Mapping[str, set[str]], sure: Mapping[str, bool]) -> str:
-    comma, point = found[COMMA], found[POINT]
+def _mark(evidence: Mapping[str, set[str]], sure: Mapping[str, bool]) -> str:
+    comma, point = evidence[COMMA], evidence[POINT]
     only_commas = sure[COMMA] and not sure[POINT]
     if "sure" in comma or "sure" in point:
         return COMMA if "sure" in comma else POINT
@@ -194,21 +194,21 @@ def find_unreadable(column: pa.Array, convert: Callable[[pa.Array], object]) -> 
 
     Also returns whether the search was given up before it was complete.
     """
-    found: list[int] = []
+    rows: list[int] = []
     waiting = [(0, len(column))]
     trials = 0
-    while waiting and (trials < _MOST_TRIALS or not found):
+    while waiting and (trials < _MOST_TRIALS or not rows):
         start, stop = waiting.pop()
         trials += 1
         try:
             convert(column.slice(start, stop - start))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # the two ways in which Arrow refuses a cast
             if stop - start == 1:
-                found.append(start)
+                rows.append(start)
             else:
                 middle = (start + stop) // 2
                 waiting += [(middle, stop), (start, middle)]  # the earlier half comes first
-    return np.array(found or [0], dtype=np.int64), bool(waiting)
+    return np.array(rows or [0], dtype=np.int64), bool(waiting)
 
 
 # How far a number may be from an allowed one, relative to the span of the allowed ones: round-off of text files.
@@ -252,26 +252,26 @@ def values_column(values: Sequence[Value], codes: AnyArray) -> pa.Array:
     return listed.take(pa.array(codes, mask=np.asarray(codes) < 0))
 
 
-def suggest_values(found: object, values: Sequence[Value], most: int = 12) -> str:
+def suggest_values(value: object, values: Sequence[Value], most: int = 12) -> str:
     """Return the allowed values and the one nearest to what was found, for a message."""
-    listed = ", ".join(str(value) for value in values[:most])
+    listed = ", ".join(str(candidate) for candidate in values[:most])
     allowed = f"allowed: {listed}{f', ... ({len(values)} in all)' if len(values) > most else ''}"
-    number = _number(found)
+    number = _number(value)
     if all_numeric(values) and math.isfinite(number):
-        closest = min(values, key=lambda value: abs(float(value) - number))
+        closest = min(values, key=lambda candidate: abs(float(candidate) - number))
         return f"{allowed}; the nearest is {closest}"
-    return f"{allowed}{did_you_mean(str(found), values)}"
+    return f"{allowed}{did_you_mean(str(value), values)}"
 
 
 def _number_codes(distinct: pa.Array, values: Sequence[Value], decimal: str) -> Ints:
     numbers = np.asarray(values, dtype=np.float64)
-    found = np.array([_number(value, decimal) for value in distinct.to_pylist()], dtype=np.float64)
+    entries = np.array([_number(value, decimal) for value in distinct.to_pylist()], dtype=np.float64)
     order = np.argsort(numbers)
     ascending = numbers[order]
-    right = np.clip(np.searchsorted(ascending, found), 1, ascending.size - 1)
+    right = np.clip(np.searchsorted(ascending, entries), 1, ascending.size - 1)
     with np.errstate(invalid="ignore"):
-        closest = np.where(found - ascending[right - 1] <= ascending[right] - found, right - 1, right)
-        near = np.abs(ascending[closest] - found) <= VALUE_TOLERANCE * (ascending[-1] - ascending[0])
+        closest = np.where(entries - ascending[right - 1] <= ascending[right] - entries, right - 1, right)
+        near = np.abs(ascending[closest] - entries) <= VALUE_TOLERANCE * (ascending[-1] - ascending[0])
     return np.where(near, order[closest], -1).astype(np.int32)
 
 
@@ -279,18 +279,18 @@ def _on_even_grid(column: pa.Array, values: Array) -> Ints | None:
     """Return the codes if the values are an even grid and every entry is one of them; a quick answer to the usual question."""
     if values.size < 2:
         return None
-    found = column.to_numpy(zero_copy_only=False)
+    entries = column.to_numpy(zero_copy_only=False)
     with np.errstate(all="ignore"):
         low, step = values[0], (values[-1] - values[0]) / (values.size - 1)
         if not np.allclose(np.diff(values), step, rtol=1e-6, atol=0):
             return None
-        place = found - low
+        place = entries - low
         place = np.divide(place, step, out=place) if place.dtype == np.float64 else place / step
         np.rint(place, out=place)
     if not (place.min(initial=0.0) >= 0 and place.max(initial=0.0) < values.size):  # a nan is neither
         return None
     codes = place.astype(np.int32)
-    gap = np.subtract(values[codes], found, out=place)
+    gap = np.subtract(values[codes], entries, out=place)
     near = np.abs(gap, out=gap).max(initial=0.0) <= VALUE_TOLERANCE * abs(values[-1] - low)
     return codes if near else None
 

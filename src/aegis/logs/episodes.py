@@ -197,9 +197,11 @@ def _in_one_piece(table: pa.Table, columns: Sequence[Column], problem: Problem) 
     """Return the table with columns of outer levels in one chunk each: they are looked at twice, to compare and to take."""
     outer = {level.name for level in problem.levels[:-1]}
     for column in columns:
-        found = table[column.key]
-        if column.level in outer and found.num_chunks > 1 and pa.types.is_primitive(found.type):
-            table = table.set_column(table.column_names.index(column.key), column.key, pa.chunked_array([found.combine_chunks()]))
+        values = table[column.key]
+        if column.level in outer and values.num_chunks > 1 and pa.types.is_primitive(values.type):
+            table = table.set_column(
+                table.column_names.index(column.key), column.key, pa.chunked_array([values.combine_chunks()])
+            )
     return table
 
 

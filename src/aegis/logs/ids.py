@@ -56,9 +56,9 @@ def last_id_start(columns: Sequence[pa.ChunkedArray]) -> int:
     length, tail = len(columns[0]), 2048
     while True:
         rows = min(tail, length)
-        found = np.flatnonzero(id_changes([column.slice(length - rows) for column in columns])[1:])
-        if found.size:
-            return length - rows + 1 + int(found[-1])
+        changes = np.flatnonzero(id_changes([column.slice(length - rows) for column in columns])[1:])
+        if changes.size:
+            return length - rows + 1 + int(changes[-1])
         if rows == length:
             return 0
         tail *= 8
@@ -177,7 +177,7 @@ class IdRuns:
     hashes: list[Hashes] = field(default_factory=list)
 
     def add(self, ids: Sequence[pa.ChunkedArray], names: Sequence[str], file: LogFile, places: Callable[[], RowOrigins]) -> None:
-        """Add the ids of a block of rows; LogError if one is missing. places: tells where they are, if it has to be told."""
+        """Add the ids of a block of rows; LogError if one is missing. places: their origins, for a message."""
         if any(column.null_count for column in ids):
             _refuse_nulls(ids, names, Findings(places()))
         typed = [Column(name, "episode", "key") for name in names] if file.types is not None else []

@@ -50,9 +50,9 @@ def open_log(place: StoredFile) -> LogFile:
     place.require()
     ending = _ending(place.name)
     if ending is None:
-        place.stamp()  # an address of nothing is told as that
-        found = PurePath(place.name).suffix
-        raise LogError(f"{place}: a log ends in {', '.join(FORMATS)}; found '{found}'. Save it as one of these")
+        place.stamp()  # raises if the address leads to nothing
+        suffix = PurePath(place.name).suffix
+        raise LogError(f"{place}: a log ends in {', '.join(FORMATS)}; found '{suffix}'. Save it as one of these")
     return FORMATS[ending].open(place)
 
 
@@ -172,43 +172,43 @@ class LogPart:
         return hashlib.sha256(content + repr(self.keys).encode()).digest() if self.keys else content
 
 
-def normalise_inputs(given: LogInput | Sequence[LogInput]) -> tuple[str | Path | StoredFile | LogPart, ...]:
-    """Return what was given as a tuple: paths as they are, addresses taken apart (what is secret in them is not shown from here
-    on), frames as parts (they can be streams, which are read but once).
+def normalise_inputs(inputs: LogInput | Sequence[LogInput]) -> tuple[str | Path | StoredFile | LogPart, ...]:
+    """Return the inputs as a tuple: paths as they are, addresses taken apart, so that their secrets are not shown from here on,
+    frames as parts, because streams are read but once.
 
     Raises LogError for anything else.
     """
-    single = isinstance(given, str | os.PathLike | LogPart | StoredFile) or is_frame(given) or not isinstance(given, Iterable)
-    found: list[str | Path | StoredFile | LogPart] = []
-    for number, item in enumerate([given] if single else given, start=1):
+    single = isinstance(inputs, str | os.PathLike | LogPart | StoredFile) or is_frame(inputs) or not isinstance(inputs, Iterable)
+    items: list[str | Path | StoredFile | LogPart] = []
+    for number, item in enumerate([inputs] if single else inputs, start=1):
         if isinstance(item, str | os.PathLike):
             path = item if isinstance(item, str | Path) else Path(item)
             place = locate(path)
-            found.append(path if isinstance(place, LocalFile) else place)
+            items.append(path if isinstance(place, LocalFile) else place)
         elif isinstance(item, LogPart | StoredFile):
-            found.append(item)
+            items.append(item)
         elif is_frame(item):
-            found.append(LogPart(None, (), number, as_table(item, f"frame {number}")))
+            items.append(LogPart(None, (), number, as_table(item, f"frame {number}")))
         else:
             raise LogError(
                 f"a log is given as files, folders, patterns like 'logs/*.csv', or as data frames; found {type(item).__name__}"
             )
-    return tuple(found)
+    return tuple(items)
 
 
-def resolve_parts(given: Sequence[str | Path | StoredFile | LogPart]) -> tuple[LogPart, ...]:
+def resolve_parts(items: Sequence[str | Path | StoredFile | LogPart]) -> tuple[LogPart, ...]:
     """Return the parts of a log in the order given; those of a folder or a pattern sorted by path.
 
     Raises LogError if there are none, if a pattern or a folder holds none, or if a file comes twice.
     """
-    found = [part for item in given for part in _parts(item)]
-    if not found:
+    parts = [part for item in items for part in _parts(item)]
+    if not parts:
         raise LogError("no log was given; name at least one file")
-    seen: dict[Hashable, LogPart] = {}
-    for part in found:
-        if part.place is not None and seen.setdefault(part.place.identity(), part) is not part:
+    known: dict[Hashable, LogPart] = {}
+    for part in parts:
+        if part.place is not None and known.setdefault(part.place.identity(), part) is not part:
             raise LogError(f"{part} is given twice; its rows would be counted twice: give each file once")
-    return tuple(found)
+    return tuple(parts)
 
 
 def _parts(item: str | Path | StoredFile | LogPart) -> Iterator[LogPart]:
@@ -230,10 +230,10 @@ def _parts(item: str | Path | StoredFile | LogPart) -> Iterator[LogPart]:
 
 def _in_folder(folder: StoredFile) -> Iterator[LogPart]:
     """Yield the logs in a folder and the folders in it; what starts with a dot or an underscore is not a log."""
-    found = folder.below()
-    logs = [(names, place) for names, place in found if is_log(place.name)]
+    files = folder.below()
+    logs = [(names, place) for names, place in files if is_log(place.name)]
     if not logs:
-        others = f"; it has {', '.join(place.name for _, place in found[:3])}" if found else ""
+        others = f"; it has {', '.join(place.name for _, place in files[:3])}" if files else ""
         raise LogError(f"{folder}: no file in this folder ends in {', '.join(FORMATS)}{others}")
     for names, place in logs:
         yield LogPart(place, _keys(names[:-1]))
@@ -252,7 +252,7 @@ def _keys(folders: Sequence[str]) -> PartitionKeys:
 def log_digest(paths: LogInput | Sequence[LogInput]) -> str:
     """Return a digest of the contents of files, folders, patterns and frames, in the order given; names do not matter.
 
-    What folders like `day=7` say does. Frames are digested by their values, whatever their chunks. Raises LogError if a file
+    The values of folders like `day=7` do. Frames are digested by their values, not by their chunks. Raises LogError if a file
     cannot be read.
     """
     return total_digest(part_digests(resolve_parts(normalise_inputs(paths)))).hex()

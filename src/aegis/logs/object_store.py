@@ -74,10 +74,10 @@ def is_address(text: str) -> bool:
 
 def parse_address(text: str) -> Address:
     """Return an address taken apart; raises LogError, which shows nothing that may be secret, if it cannot be one."""
-    found = _ADDRESS.fullmatch(text)
-    if found is None:
+    match = _ADDRESS.fullmatch(text)
+    if match is None:
         raise LogError("found a text that is no address; one starts with a store, such as s3://bucket/key")
-    scheme, rest = found[1].lower(), found[2]
+    scheme, rest = match[1].lower(), match[2]
     mark = _OPTIONS.search(rest)
     rest, query = (rest[: mark.start()], rest[mark.end() :]) if mark else (rest, "")
     user, rest = _user(scheme, rest)
@@ -146,7 +146,7 @@ def _made(root: Address, settings: tuple[str, ...]) -> tuple[Any, str]:
     user = f"{root.user}@" if root.user else ""
     query = "&".join(f"{name}={quote(value, safe='')}" for name, value in options.items())
     try:
-        found, base = pa.fs.FileSystem.from_uri(f"{root.scheme}://{user}{root.bucket}/{'?' if query else ''}{query}")
+        files, base = pa.fs.FileSystem.from_uri(f"{root.scheme}://{user}{root.bucket}/{'?' if query else ''}{query}")
     except (pa.ArrowException, OSError, ImportError) as error:
         # Not chained, and quoted only where it cannot hold the address: Arrow may repeat it with its secrets.
         scheme, reason = root.scheme, first_line(error)
@@ -159,7 +159,7 @@ def _made(root: Address, settings: tuple[str, ...]) -> tuple[Any, str]:
         else:
             text = f"Arrow cannot reach stores of the kind {scheme}:// from here ({reason}); copy the log to where it can be read"
         raise LogError(f"{root}: {text}") from None
-    return found, base
+    return files, base
 
 
 def _s3(root: Address) -> Any:
@@ -216,10 +216,10 @@ def _region(root: Address, options: dict[str, Any]) -> str | None:
 
 def _scrubbed(error: Exception, root: Address) -> str:
     """Return what an error says without the values of the address."""
-    said = first_line(error)
+    text = first_line(error)
     for secret in {root.user, *root.user.split(":"), unquote(root.user), *(value for _, value in root.options)} - {""}:
-        said = said.replace(secret, "***")
-    return said
+        text = text.replace(secret, "***")
+    return text
 
 
 # Marks in the messages of stores, and what each kind means; the first that fits counts.
@@ -368,12 +368,12 @@ class RemoteFile(StoredFile):
         """Return what is in a folder, by the names that lead there, sorted by them, and whether it is a folder itself."""
         with RemoteFile(self.address.at(folder))._reached() as (files, base):
             infos = files.get_file_info(pa.fs.FileSelector(base, allow_not_found=True, recursive=recursive))
-        found = []
+        entries = []
         for info in infos:
             names = tuple(info.path[len(base) :].strip("/").split("/"))
             place = RemoteFile(self.address.at("/".join(filter(None, (folder, *names)))))
-            found.append((names, place, info.type == pa.fs.FileType.Directory))
-        return sorted(found, key=lambda entry: entry[0])
+            entries.append((names, place, info.type == pa.fs.FileType.Directory))
+        return sorted(entries, key=lambda entry: entry[0])
 
     @contextlib.contextmanager
     def _reached(self) -> Iterator[tuple[Any, str]]:
@@ -386,13 +386,13 @@ class RemoteFile(StoredFile):
             raise self.fault(error) or LogError(f"{self} cannot be read: {first_line(error)}") from error
 
 
-def locate(given: str | Path | StoredFile) -> StoredFile:
+def locate(path: str | Path | StoredFile) -> StoredFile:
     """Return where a path or an address such as `s3://bucket/key` leads; LogError, with nothing secret in it, if it is none."""
-    if not isinstance(given, str | Path):
-        return given
-    text = str(given)
+    if not isinstance(path, str | Path):
+        return path
+    text = str(path)
     if not is_address(text):
-        return LocalFile(Path(given), text)
+        return LocalFile(Path(path), text)
     address = parse_address(text)
     if address.scheme != "file":
         return RemoteFile(address)

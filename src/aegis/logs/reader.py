@@ -200,7 +200,7 @@ def join_tables(tables: Sequence[pa.Table]) -> pa.Table:
 
 @contextlib.contextmanager
 def gather_episodes(tables: Iterable[pa.Table], keys: Sequence[str], total: int, rows: int) -> Iterator[Iterator[pa.Table]]:
-    """Give tables of about `rows` rows in which the rows of an episode follow each other, whatever their order was.
+    """Give tables of about `rows` rows in which the rows of an episode follow each other, from tables in any order.
 
     Rows go to temporary files by a hash of the episode id and are read back file by file, so that one file is in memory
     at a time (total / 128 rows, or `rows` if that is more). Within a file episodes come in the order of their first row;

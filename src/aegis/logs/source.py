@@ -28,17 +28,28 @@ BLOCK_ROWS = 163840  # of a block: much larger ones take more memory, smaller on
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One log of a problem: files, folders of files, patterns such as `logs/*.csv`, or tables in memory; one or several.
+    """One log of a problem, read as batches of whole episodes.
 
-    Parquet (.parquet, .pq), or text with a header (.csv, .tsv, .txt, also with .gz) whose encoding, separator and decimal marks
-    are recognised. Folders are read with all folders in them, sorted by path; a folder called `day=7` adds a column. All of these
-    may also be in an object store, as `s3://bucket/logs/`. Tables are those of Arrow, pandas, polars and all that hand over Arrow
-    streams; messages call the third thing given `frame 3`.
+    A log is a table with a row for each innermost decision, outer columns repeated, in any row order. Several parts are read one
+    after the other, and an episode may go on from one to the next. A value that does not fit raises LogError with file, row
+    (counted from 1, without header and blank lines) and column, for the first of each kind among the rows that are read
+    together; nothing is skipped or clipped.
 
-    A log is a table with a row for each innermost decision, outer columns repeated, in any row order; several parts are
-    read as one after the other, and an episode may go on from one to the next. Everything that does not fit raises
-    LogError with file, row (counted from 1, without header and blank lines) and column, for the first of each kind among the rows
-    that are read together; nothing is skipped or clipped.
+    Parameters
+    ----------
+    paths
+        Files, folders of files, patterns such as `logs/*.csv`, or tables in memory; one or several. Parquet (.parquet, .pq), or
+        text with a header (.csv, .tsv, .txt, also with .gz) whose encoding, separator and decimal marks are recognised. Folders
+        are read with all folders in them, sorted by path; a folder called `day=7` adds a column. Addresses such as
+        `s3://bucket/logs/` lead to object stores. Tables are those of Arrow, pandas, polars and all libraries that hand over
+        Arrow streams; messages call the third input `frame 3`.
+    problem
+        The problem that names the columns.
+
+    Raises
+    ------
+    LogError
+        If an input is no log.
     """
 
     paths: LogInput | Sequence[LogInput]
@@ -56,8 +67,8 @@ class Source:
     @property
     def names(self) -> frozenset[str]:
         """Return the columns that every part of the log has."""
-        found = [frozenset(part.open().names) for part in self.files]
-        return frozenset.intersection(*found)
+        names = [frozenset(part.open().names) for part in self.files]
+        return frozenset.intersection(*names)
 
     @property
     def dialects(self) -> dict[str, str]:
@@ -68,14 +79,26 @@ class Source:
     def batches(
         self, columns: Sequence[str] = (), rows: int = BLOCK_ROWS, side: str | None = None, split: Split | None = None
     ) -> Generator[Batch, None, None]:
-        """Yield batches of whole episodes, of at most `rows` rows and one episode together.
+        """Yield batches of whole episodes.
 
-        `columns` go to Batch.extra, and so do the base actions of levels whose propensity is declared by them, by column.
-        If the rows of each episode follow each other, episodes come in the order of the log and only some `rows` rows are
-        in memory. Otherwise rows are first gathered in temporary files, and episodes come in an order that depends on
-        their ids alone (and, within a file, on their first rows): sort by time where order matters. Numbers missing in
-        `columns` come as nan, missing text as None. `side` ('prior' or 'certify') of `split` keeps the episodes of that side
-        only; all rows are checked. Raises LogError, in part before the first batch, and at the end if no episode is on the side.
+        If the rows of each episode follow each other, episodes come in the order of the log and only some `rows` rows are in
+        memory. Otherwise rows are first gathered in temporary files, and episodes come in an order that depends on their ids
+        alone (and, within a file, on their first rows): sort by time where order matters.
+
+        Parameters
+        ----------
+        columns
+            Further columns, which go to Batch.extra: missing numbers as nan, missing text as None. The base actions of levels
+            whose propensity is declared by them go there as well.
+        rows
+            A batch has at most so many rows and one episode together.
+        side, split
+            Only the episodes on this side ('prior' or 'certify') of the split; all rows are checked.
+
+        Raises
+        ------
+        LogError
+            In part before the first batch, and at the end if no episode is on the side.
         """
         if rows < 1:
             raise SettingError(f"'rows' is a whole number from 1, found {rows}")
@@ -137,7 +160,7 @@ class Source:
                 yield batch.take_episodes(mask)
         if not chosen:
             raise LogError(
-                f"{', '.join(map(str, self.files))}: none of the {episodes} episodes is on the {side} side of the split "
+                f"{', '.join(map(str, self.files))}: no episode of {episodes} is on the {side} side of the split "
                 f"(share to learn from: {split.fraction:g}); give more episodes, or another share"
             )
 
@@ -186,13 +209,13 @@ def _plain(cluster: str | tuple[str, ...] | None) -> str | list[str] | None:
 
 
 def _fingerprints(source: Source, split: Split) -> dict[str, Any]:
-    """Return which episodes and decisions were learned from: a certificate knows them again whatever they are called then."""
-    found = []
+    """Return fingerprints of the training split, by which a certificate recognises its episodes under any name."""
+    hashes = []
     tracing = TraceCollector(path_digest(source.problem))
     for batch in source.batches(side="prior", split=split):
-        found.append(episode_hashes(batch))
+        hashes.append(episode_hashes(batch))
         tracing.add(batch)
-    return {**EpisodeFingerprints.among(found, content_digest(source.problem)).plain(), "traces": tracing.done().plain()}
+    return {**EpisodeFingerprints.among(hashes, content_digest(source.problem)).plain(), "traces": tracing.done().plain()}
 
 
 def _log(source: Source) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 A unit is an episode, or the cluster of dependent episodes where the problem names one. Ids are taken by their text: the
 number 7 and the text "7" are one id, because the same log written as CSV and as Parquet must be split alike; "007" is
-another one. Dates count to the microsecond, whatever the file's resolution. An id of several columns is hashed column by
+another one. Dates count to the microsecond, in files of any resolution. An id of several columns is hashed column by
 column.
 """
 
@@ -35,12 +35,25 @@ _NO_TIME = "a split in time needs to know when episodes started: name the column
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Which units are on the prior side (learn from them) and which on the certification side (all the others).
+    """Assign units to the training split (side 'prior') or the certification split (side 'certify').
 
-    kind 'hash': the share `fraction` of all ids whose keyed hash is smallest; depends on nothing but key and id, so that row
-    order, blocks, machines and rows added later change nothing. Valid if episodes are independent and the logger does not
-    learn. kind 'time': units earlier than `cut`, of which there are about `fraction`; for a logger that learns. `cut` is found
-    once (`Source.with_cut`) and recorded: a number, or a date and time in UTC. Raises SettingError for a fraction outside (0, 1).
+    Parameters
+    ----------
+    kind
+        'hash': the share `fraction` of all ids whose keyed hash is smallest. It depends only on key and id, not on row order,
+        blocks, machines or rows added later; valid if episodes are independent and the logger does not learn. 'time': the units
+        earlier than `cut`, about `fraction` of all; for a logger that learns.
+    key
+        The key of the hash.
+    fraction
+        The share to learn from, above 0 and below 1.
+    cut
+        The time at which a split by time cuts: a number, or a date and time in UTC. `Source.with_cut` finds it once.
+
+    Raises
+    ------
+    SettingError
+        If a value is not allowed.
     """
 
     kind: str = "hash"
@@ -76,8 +89,8 @@ class Split:
             raise LogError(
                 f"the problem has the cluster '{problem.cluster_name}', the batch has none; a split keeps clusters whole"
             )
-        found = hash_ids([pa.array([self.key], TEXT_TYPE), *[ids_as_text(part) for part in id_parts(ids)]])
-        return found < np.uint64(int(self.fraction * 2**64))
+        hashes = hash_ids([pa.array([self.key], TEXT_TYPE), *[ids_as_text(part) for part in id_parts(ids)]])
+        return hashes < np.uint64(int(self.fraction * 2**64))
 
     def on_side(self, side: str, problem: Problem, batch: Batch) -> npt.NDArray[np.bool_]:
         """Return which episodes of a batch are on a side, `bool[E]`."""

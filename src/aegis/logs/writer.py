@@ -44,22 +44,37 @@ def write_table(table: pa.Table, path: str | Path) -> None:
 def write_log(batches: Batch | Iterable[Batch], problem: Problem, path: str | Path) -> None:
     """Write a batch, or batches as they come, to one Parquet file (zstd, with page checksums).
 
-    The file appears under its name when it is complete. See `to_table` for what is in it. Raises LogError if a batch
-    cannot be written as this problem declares, if an episode id comes twice (a reader would take the two for one) or if
-    there is nothing to write; OutputError if the file cannot be written.
+    The file appears under its name when it is complete. `to_table` describes its columns.
+
+    Parameters
+    ----------
+    batches
+        A batch, or an iterable of batches.
+    problem
+        The problem that names the columns.
+    path
+        The file, which ends in `.parquet` or `.pq`.
+
+    Raises
+    ------
+    LogError
+        If a batch cannot be written as the problem declares, if an episode id comes twice (a reader would take the two for one)
+        or if there is nothing to write.
+    OutputError
+        If the file cannot be written.
     """
     target = Path(path)
     _check_ending(target, LOG_ENDINGS, "a log is written as Parquet")
     with atomic_write(target) as aside:
         writer: pq.ParquetWriter | None = None
-        seen: list[Hashes] = []
+        hashes: list[Hashes] = []
         try:
             for batch in [batches] if isinstance(batches, Batch) else batches:
                 if not len(batch):
                     continue  # no episodes, no rows
                 table = to_table(batch, problem)
                 ids = [decode_column(pa.chunked_array([pa.array(part)])) for part in id_parts(batch.episode)]
-                seen.append(hash_ids(ids))
+                hashes.append(hash_ids(ids))
                 if writer is None:
                     writer = pq.ParquetWriter(aside, table.schema, compression="zstd", write_page_checksum=True)
                 writer.write_table(_like(table, writer.schema))
@@ -68,11 +83,11 @@ def write_log(batches: Batch | Iterable[Batch], problem: Problem, path: str | Pa
                 writer.close()
         if writer is None:
             raise LogError(f"{target}: there are no episodes to write")
-        _refuse_repeated(seen, target)
+        _refuse_repeated(hashes, target)
 
 
-def _refuse_repeated(seen: list[Hashes], target: Path) -> None:
-    ordered = np.sort(np.concatenate(seen))
+def _refuse_repeated(hashes: list[Hashes], target: Path) -> None:
+    ordered = np.sort(np.concatenate(hashes))
     repeated = int(np.count_nonzero(ordered[1:] == ordered[:-1]))
     if repeated:
         raise LogError(

@@ -42,14 +42,14 @@ class _Search:
 
     sheet: LogProfile
     named: tuple[str, ...] = ()  # by the user: no other column is an action
-    found: list[ActionGuess] = field(default_factory=list)
+    guesses: list[ActionGuess] = field(default_factory=list)
     unclear: dict[str, ColumnSet] = field(default_factory=dict)
 
     @property
     def used(self) -> set[str]:
         """The columns that are accounted for."""
-        unclear = {column for found in self.unclear.values() for column in found.columns} | set(self.unclear)
-        return unclear | {column for guess in self.found for column in guess.columns}
+        unclear = {column for column_set in self.unclear.values() for column in column_set.columns} | set(self.unclear)
+        return unclear | {column for guess in self.guesses for column in guess.columns}
 
     def candidates(self, least: int = 2) -> list[ColumnProfile]:
         """Return columns that may still be an action: from `least` to MOST_ACTIONS values, never missing."""
@@ -78,14 +78,14 @@ class _Search:
     def add(self, look: ColumnProfile, column: ColumnProfile | None, why: str, question: str = "") -> None:
         """Take a column for an action, on an interval if it holds any number; column: the chance of what was taken."""
         listed = ActionGuess(look, look.values, taken=column).saying(why)
-        self.found.append((interval_guess(look, column, why) if is_continuous(look) else listed).saying(question=question))
+        self.guesses.append((interval_guess(look, column, why) if is_continuous(look) else listed).saying(question=question))
 
 
 def find_actions(sheet: LogProfile, named: Sequence[str] = (), propensities: Sequence[str] = ()) -> list[ActionGuess]:
     """Return the actions of a log, in the order of its columns.
 
-    named: what the user says they are; then there are no others. propensities: the columns of their probabilities (or
-    densities), `COLUMN` or `ACTION=COLUMN`. Raises InputError for a column that cannot be what it is said to be.
+    named: those that the user named; then there are no others. propensities: the columns of their probabilities (or
+    densities), `COLUMN` or `ACTION=COLUMN`. Raises InputError for a column that cannot have its role.
     """
     pairs = parse_declared_propensities(propensities, sheet)
     paired = [action for action, _ in pairs if action is not None]
@@ -102,7 +102,7 @@ def find_actions(sheet: LogProfile, named: Sequence[str] = (), propensities: Seq
     _with_fitting_probability(search)
     used: set[str] = set()
     guesses: list[ActionGuess] = []
-    for guess in search.found:
+    for guess in search.guesses:
         masked = guess if guess.density else add_mask(guess, sheet, search.used | used)
         used |= set(masked.columns)
         guesses.append(_in_file_order(masked))
@@ -125,11 +125,11 @@ def _check_named(search: _Search, paired: Sequence[str]) -> None:
             raise InputError(f"the log has no column '{name}'{did_you_mean(name, search.sheet.looks)}")
         listed = 1 <= look.count <= MOST_LISTED_ACTIONS and not look.missing and look.kind in _KINDS
         if not (listed or is_continuous(look)):
-            found = f"{look.count} {_COUNTED.get(look.kind, 'values')}"
-            found += f", and {describe_missing(look)}" if look.missing else ""
+            content = f"{look.count} {_COUNTED.get(look.kind, 'values')}"
+            content += f", and {describe_missing(look)}" if look.missing else ""
             whole = "; put so many whole numbers into classes, to the nearest ten, say" if look.whole and not look.missing else ""
             raise InputError(
-                f"column '{name}' cannot be an action: found {found}; an action has 2 to {MOST_LISTED_ACTIONS} values or "
+                f"column '{name}' cannot be an action: found {content}; an action has 2 to {MOST_LISTED_ACTIONS} values or "
                 "is any number "
                 f"of an interval, and there is one in every row{whole}"
             )
@@ -173,47 +173,47 @@ def _with_full_distributions(search: _Search) -> None:
     candidates = search.candidates(least=1)
     known = {name_words(look.name) for look in candidates}
     for look in candidates:
-        for found in find_column_sets(look.values, [name for name in pool if name != look.name]):
-            complete = _complete(search.sheet, look, found, pool)
+        for column_set in find_column_sets(look.values, [name for name in pool if name != look.name]):
+            complete = _complete(search.sheet, look, column_set, pool)
             score = 0 if complete is None else _closeness(look, complete, known)
             if complete is not None and score:
                 at = word_rank(look.name, words.ACTION)
                 scored.append(((-score, len(words.ACTION) * 2 if at is None else at, look.position), look, complete))
-    for _, look, found in sorted(scored, key=lambda entry: entry[0]):
-        if look.name in search.used or search.used & set(found.columns):
+    for _, look, column_set in sorted(scored, key=lambda entry: entry[0]):
+        if look.name in search.used or search.used & set(column_set.columns):
             continue
-        if not found.values:
-            search.unclear[look.name] = found
+        if not column_set.values:
+            search.unclear[look.name] = column_set
             continue
-        guess = ActionGuess(look, found.values, full=tuple(search.sheet.looks[name] for name in found.columns))
-        note = f"'{look.name}' is an action: {found.columns[0]} to {found.columns[-1]} sum to one in every row"
-        never = len(found.values) - look.count
-        search.found.append(
-            guess.saying(note + (f"; {never} of its {len(found.values)} actions were never taken" if never else ""))
+        guess = ActionGuess(look, column_set.values, full=tuple(search.sheet.looks[name] for name in column_set.columns))
+        note = f"'{look.name}' is an action: {column_set.columns[0]} to {column_set.columns[-1]} sum to one in every row"
+        never = len(column_set.values) - look.count
+        search.guesses.append(
+            guess.saying(note + (f"; {never} of its {len(column_set.values)} actions were never taken" if never else ""))
         )
 
 
 def _with_unclear_distributions(search: _Search) -> None:
     """Add actions of which more probabilities than values are known, without the probabilities: a wrong order would be worse."""
-    for name, found in search.unclear.items():
+    for name, column_set in search.unclear.items():
         look = search.sheet.looks[name]
         if look.count < 2:
             continue
-        span = f"'{found.columns[0]}' to '{found.columns[-1]}'"
+        span = f"'{column_set.columns[0]}' to '{column_set.columns[-1]}'"
         question = (
-            f"Which {len(found.columns)} values do {span} stand for? They sum to one, but only {look.count} values of '{name}' "
-            "were taken. List all values in the order of these columns, and name the columns under 'propensity'."
+            f"Which {len(column_set.columns)} values do {span} stand for? They sum to one, but only {look.count} values of "
+            f"'{name}' were taken. List all values in the order of these columns, and name the columns under 'propensity'."
         )
         note = f"'{name}' is an action: {span} are its probabilities, but it is not clear of which values"
-        search.found.append(ActionGuess(look, look.values).saying(note, question))
+        search.guesses.append(ActionGuess(look, look.values).saying(note, question))
 
 
-def _complete(sheet: LogProfile, look: ColumnProfile, found: ColumnSet, pool: Sequence[str]) -> ColumnSet | None:
+def _complete(sheet: LogProfile, look: ColumnProfile, column_set: ColumnSet, pool: Sequence[str]) -> ColumnSet | None:
     """Return the set as a distribution over the action's values: sums of one, a chance for every action that was taken.
 
     Its `values` are empty if there are more columns than values and the log does not tell which is which. None if it is none.
     """
-    for chosen in (found, widen_column_set(found, [name for name in pool if name != look.name])):
+    for chosen in (column_set, widen_column_set(column_set, [name for name in pool if name != look.name])):
         if chosen is None or len(chosen.columns) < 2:
             continue
         numbers = stack_numbers([sheet.looks[name] for name in chosen.columns])
@@ -228,19 +228,23 @@ def _complete(sheet: LogProfile, look: ColumnProfile, found: ColumnSet, pool: Se
     return None
 
 
-def _closeness(look: ColumnProfile, found: ColumnSet, known: set[tuple[str, ...]]) -> int:
+def _closeness(look: ColumnProfile, column_set: ColumnSet, known: set[tuple[str, ...]]) -> int:
     """Return how well a set of columns is named after an action: 3 by its name, 2 as probabilities, 1 by its labels, 0 not."""
-    if any(word in words.TARGET for word in found.stem):
+    if any(word in words.TARGET for word in column_set.stem):
         return 0
-    named = any(word in words.PROPENSITY for word in found.stem)
-    rest = without_words(found.stem, words.PROPENSITY)
+    named = any(word in words.PROPENSITY for word in column_set.stem)
+    rest = without_words(column_set.stem, words.PROPENSITY)
     if rest == name_words(look.name) or (named and rest and rest == without_words(name_words(look.name), ("id",))):
         return 3
     if rest in known:
         return 0
     if named and not without_words(rest, words.LOGGER):
         return 2
-    return 1 if found.by == "value" and any(isinstance(value, str) for value in found.values) and (named or not rest) else 0
+    return (
+        1
+        if column_set.by == "value" and any(isinstance(value, str) for value in column_set.values) and (named or not rest)
+        else 0
+    )
 
 
 def _with_own_density(search: _Search) -> None:
@@ -253,7 +257,7 @@ def _with_own_density(search: _Search) -> None:
         look = next((look for look in search.wide() if name_words(look.name) == stem), None)
         if look is not None:
             why = f"'{look.name}' is an action: {look.count} values, which '{column.name}' is named as the density of"
-            search.found.append(interval_guess(look, column, why))
+            search.guesses.append(interval_guess(look, column, why))
 
 
 def _with_own_probability(search: _Search) -> None:
@@ -304,15 +308,15 @@ def _probabilities(search: _Search) -> list[ColumnProfile]:
 
 def _with_fitting_probability(search: _Search) -> None:
     """Pair an action without chances with a column that is called a probability of something else, if its numbers fit."""
-    for place, guess in enumerate(search.found):
+    for place, guess in enumerate(search.guesses):
         if guess.paired or guess.density or guess.look.name in search.unclear:
             continue
         fitting = [look for look in _probabilities(search) if fits_propensity(guess.look, look)]
         if len(fitting) == 1:
             column = fitting[0]
-            said = f"Is '{column.name}' the probability with which '{guess.look.name}' was chosen? Its numbers fit."
+            question = f"Is '{column.name}' the probability with which '{guess.look.name}' was chosen? Its numbers fit."
             note = f"'{column.name}' is called a probability, and its numbers fit '{guess.look.name}'"
-            search.found[place] = replace(guess, taken=column).saying(note, said)
+            search.guesses[place] = replace(guess, taken=column).saying(note, question)
 
 
 def _with_meant(search: _Search) -> None:
@@ -320,11 +324,11 @@ def _with_meant(search: _Search) -> None:
     if search.named:
         return
     for look, meant in find_intention_pairs(search.candidates(), search.sheet):
-        asked = (
+        question = (
             f"Is '{look.name}' an action, decided after '{meant.name}' was computed? The two agree in most rows. If "
             f"'{look.name}' is a measurement, name the action: --action COLUMN."
         )
-        search.add(look, None, f"'{look.name}' is an action: '{meant.name}' is named as what was meant", asked)
+        search.add(look, None, f"'{look.name}' is an action: '{meant.name}' is named as what was meant", question)
 
 
 def _by_name_alone(search: _Search) -> None:
@@ -341,7 +345,7 @@ def _by_name_alone(search: _Search) -> None:
     ranked.sort(key=lambda entry: (entry[0], entry[1].position))
     whole_names = [look for at, look in ranked if at < len(words.ACTION)]
     strong = [look for look in whole_names if any(word in _STRONG for word in name_words(look.name))]
-    chosen = strong if search.found else strong or whole_names[:1] or [look for _, look in ranked[:1]]
+    chosen = strong if search.guesses else strong or whole_names[:1] or [look for _, look in ranked[:1]]
     for look in chosen:
         search.add(look, None, f"'{look.name}' is an action by its name")
 

@@ -293,18 +293,18 @@ def describe_missing(look: ColumnProfile) -> str:
 def stray_row_questions(sheet: LogProfile) -> list[str]:
     """Return questions about the first and the last row, where they hold text in a column of numbers."""
     ends = {0, sheet.rows - 1}
-    found: dict[int, str] = {}
+    questions: dict[int, str] = {}
     for look in sheet.looks.values():
         odd = _odd_rows(look)
         if sheet.rows >= _FEWEST and 0 < odd.size <= _MOST and ends >= set(odd.tolist()):
             for row in odd.tolist():
                 text = look.distinct[int(look.codes[row])].as_py()
-                found.setdefault(
+                questions.setdefault(
                     row,
                     f"Is row {row + 1} a decision? Column '{look.name}' holds '{text}' there and numbers in other rows. If it is "
                     "a row of units or of totals, remove it and draft again.",
                 )
-    return [found[row] for row in sorted(found)]
+    return [questions[row] for row in sorted(questions)]
 
 
 def _odd_rows(look: ColumnProfile) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

@@ -33,7 +33,7 @@ _WRITTEN = re.compile(r"(?<![0-9.,])([-+−]?)([0-9]+(?:[.,_][0-9]+)?)(?![0-9.,]
 
 @dataclass(frozen=True, slots=True)
 class ColumnSet:
-    """columns: one per entry of `values`, in that order. head, tail: what stands around the label. by: the label is the value
+    """columns: one per entry of `values`, in that order. head, tail: the text around the label. by: the label is the value
     itself or its place among the values, counted from 0 or from 1."""  # fmt: skip
 
     columns: tuple[str, ...]
@@ -51,32 +51,34 @@ class ColumnSet:
 def find_column_sets(values: Sequence[Value], names: Iterable[str], places: bool = True) -> Iterator[ColumnSet]:
     """Yield the sets of columns that name every one of `values` (ascending), by value first, then by place if `places`."""
     known = _by_lower_case(names)
-    seen: set[tuple[str, ...]] = set()
-    for found in itertools.chain(_by_text(values, known), _by_number(values, known), _by_place(values, known) if places else ()):
-        if found.columns not in seen:
-            seen.add(found.columns)
-            yield found
+    known_sets: set[tuple[str, ...]] = set()
+    for column_set in itertools.chain(
+        _by_text(values, known), _by_number(values, known), _by_place(values, known) if places else ()
+    ):
+        if column_set.columns not in known_sets:
+            known_sets.add(column_set.columns)
+            yield column_set
 
 
-def widen_column_set(found: ColumnSet, names: Iterable[str]) -> ColumnSet | None:
+def widen_column_set(narrow: ColumnSet, names: Iterable[str]) -> ColumnSet | None:
     """Return the set with further columns of the same pattern, for actions that were never taken; None if there are none.
 
     Columns that are merely counted do not say which values they stand for: `values` is then empty.
     """
     inside = {}
     for lower, name in _by_lower_case(names).items():
-        if lower.startswith(found.head) and lower.endswith(found.tail) and len(lower) > len(found.head) + len(found.tail):
-            inside[name[len(found.head) : len(name) - len(found.tail)]] = name
-    if len(inside) <= len(found.columns) or len(inside) > _LONGEST:
+        if lower.startswith(narrow.head) and lower.endswith(narrow.tail) and len(lower) > len(narrow.head) + len(narrow.tail):
+            inside[name[len(narrow.head) : len(name) - len(narrow.tail)]] = name
+    if len(inside) <= len(narrow.columns) or len(inside) > _LONGEST:
         return None
     counted = sorted(int(label) for label in inside if label.isdecimal())
     if counted in (list(range(len(inside))), list(range(1, len(inside) + 1))):
         columns = tuple(inside[label] for label in sorted(inside, key=int))
-        return ColumnSet(columns, (), found.head, found.tail, "place")
-    if found.by == "place":
+        return ColumnSet(columns, (), narrow.head, narrow.tail, "place")
+    if narrow.by == "place":
         return None
-    numeric = all_numeric(found.values)
-    known = dict(zip(found.columns, found.values, strict=True))
+    numeric = all_numeric(narrow.values)
+    known = dict(zip(narrow.columns, narrow.values, strict=True))
     values: dict[Value, str] = {}
     for label, name in inside.items():
         value = known.get(name, _number(label) if numeric else label)
@@ -84,7 +86,7 @@ def widen_column_set(found: ColumnSet, names: Iterable[str]) -> ColumnSet | None
             return None
         values[value] = name
     ordered = sorted(values) if numeric else list(values)
-    return ColumnSet(tuple(values[value] for value in ordered), tuple(ordered), found.head, found.tail, "value")
+    return ColumnSet(tuple(values[value] for value in ordered), tuple(ordered), narrow.head, narrow.tail, "value")
 
 
 def _by_text(values: Sequence[Value], known: Mapping[str, str]) -> Iterator[ColumnSet]:
@@ -108,12 +110,12 @@ def _by_number(values: Sequence[Value], known: Mapping[str, str]) -> Iterator[Co
         return
     sets: dict[tuple[str, str], dict[float, str]] = {}
     for lower, name in known.items():
-        for found in _WRITTEN.finditer(lower):
-            for sign in {"", found[1]}:  # the hyphen of `p-0,5` may be a minus, or only stand between
-                number = _number(sign + found[2])
-                head = lower[: found.start() if sign else found.start(2)]
+        for match in _WRITTEN.finditer(lower):
+            for sign in {"", match[1]}:  # the hyphen of `p-0,5` may be a minus, or only stand between
+                number = _number(sign + match[2])
+                head = lower[: match.start() if sign else match.start(2)]
                 if number is not None:
-                    sets.setdefault((head, lower[found.end() :]), {}).setdefault(float(number), name)
+                    sets.setdefault((head, lower[match.end() :]), {}).setdefault(float(number), name)
     for (head, tail), labels in sets.items():
         columns = tuple(labels.get(float(value), "") for value in values)
         if all(columns):
@@ -138,7 +140,7 @@ def _with_labels(
 
 
 def _around(name: str, label: str) -> Iterator[tuple[str, str]]:
-    """Yield what stands before and after each occurrence of a label that is not part of a longer word or number."""
+    """Yield the text before and after each occurrence of a label that is not part of a longer word or number."""
     start = name.find(label)
     while start >= 0:
         head, tail = name[:start], name[start + len(label) :]
@@ -153,11 +155,11 @@ def _joined(left: str, right: str) -> bool:
 
 def _by_lower_case(names: Iterable[str]) -> dict[str, str]:
     """Return names by their lower case; of two that differ in case only, the first."""
-    found: dict[str, str] = {}
+    lowered: dict[str, str] = {}
     for name in names:
         if len(name.lower()) == len(name):  # positions in the one are positions in the other
-            found.setdefault(name.lower(), name)
-    return found
+            lowered.setdefault(name.lower(), name)
+    return lowered
 
 
 def _number(label: str) -> Value | None:
@@ -207,13 +209,13 @@ def tidy_number(number: float, digits: int) -> float:
 def add_mask(guess: ActionGuess, sheet: LogProfile, used: Collection[str]) -> ActionGuess:
     """Return the guess with its mask, if there are columns that are named and behave like one."""
     pool = [look.name for look in sheet.but(used) if _flags(look)]
-    for found in find_column_sets(guess.values, pool):
-        rest = without_words(found.stem, words.MASK)
-        if len(rest) == len(found.stem) or rest not in ((), name_words(guess.look.name)):
+    for column_set in find_column_sets(guess.values, pool):
+        rest = without_words(column_set.stem, words.MASK)
+        if len(rest) == len(column_set.stem) or rest not in ((), name_words(guess.look.name)):
             continue
         # A mask may know of actions that were never taken, unless the probabilities already say how many there are.
-        more = None if guess.full else widen_column_set(found, pool)
-        chosen = more if more is not None and more.values else found
+        more = None if guess.full else widen_column_set(column_set, pool)
+        chosen = more if more is not None and more.values else column_set
         span = f"'{chosen.columns[0]}' to '{chosen.columns[-1]}'"
         wrong = _contradiction(guess, chosen, sheet)
         if wrong:
@@ -230,10 +232,10 @@ def _flags(look: ColumnProfile) -> bool:
     return look.numbers is not None and look.within(0, 1) and look.whole
 
 
-def _contradiction(guess: ActionGuess, found: ColumnSet, sheet: LogProfile) -> str:
+def _contradiction(guess: ActionGuess, mask_columns: ColumnSet, sheet: LogProfile) -> str:
     """Say how a mask contradicts what was done, or return an empty text."""
-    mask = stack_numbers([sheet.looks[name] for name in found.columns]) > 0.5
-    action = match_values(guess.look.distinct, found.values)[guess.look.codes]
+    mask = stack_numbers([sheet.looks[name] for name in mask_columns.columns]) > 0.5
+    action = match_values(guess.look.distinct, mask_columns.values)[guess.look.codes]
     if np.any(action < 0) or not np.all(mask[np.arange(sheet.rows), action]):
         return "the action taken is not always available"
     if guess.full and np.any(stack_numbers(guess.full)[~mask] > 0):

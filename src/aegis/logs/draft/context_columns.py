@@ -319,10 +319,10 @@ def _as_contexts(looks: Sequence[ColumnProfile], taken: set[str], why: Mapping[s
         stem = re.sub(r"[\W_]*\d+$", "", look.name) if look.kind == "number" and re.search(r"\d$", look.name) else ""
         if stem:
             sets.setdefault(f"{stem}\n{why[look.name]}", []).append(look)
-    large = {key.split("\n")[0]: found for key, found in sets.items() if len(found) >= _VECTOR}
-    vectors = {stem: found for stem, found in large.items() if stem not in taken}
+    large = {key.split("\n")[0]: columns for key, columns in sets.items() if len(columns) >= _VECTOR}
+    vectors = {stem: columns for stem, columns in large.items() if stem not in taken}
     taken |= set(vectors)
-    inside = {look.name: stem for stem, found in vectors.items() for look in found}
+    inside = {look.name: stem for stem, columns in vectors.items() for look in columns}
     contexts: dict[str, ContextGuess] = {}
     for look in looks:
         if look.name in inside:
@@ -344,7 +344,7 @@ def _ask_about_contexts(placed: PlacedColumns, levels: LevelsGuess, draws: Seque
     shown = [f"before '{level.action.look.name}': {_by_reason(contexts)}" for level, contexts in pairs if contexts]
     if not shown:
         return
-    blind = [level for (level, found), drawn in zip(pairs, draws, strict=True) if found and drawn is None]
+    blind = [level for (level, listed), drawn in zip(pairs, draws, strict=True) if listed and drawn is None]
     unsure = ", ".join(f"'{level.action.look.name}'" for level in blind)
     doubt = (
         f" The log cannot tell for {unsure}: that takes known chances for all actions and {FEWEST_EPISODES} episodes."
@@ -373,5 +373,5 @@ def _named(context: ContextGuess) -> str:
 def suggest_guards(placed: PlacedColumns) -> list[ColumnProfile]:
     """Return results that people often do not want to get worse: those named like harm or cost, and further results."""
     chosen = None if placed.outcome is None else placed.outcome.name
-    found = [look for look in placed.results if look.kind == "number" and look.count > 1]
-    return [look for look in found if look.name != chosen or has_word(look.name, words.GUARD)]
+    results = [look for look in placed.results if look.kind == "number" and look.count > 1]
+    return [look for look in results if look.name != chosen or has_word(look.name, words.GUARD)]

@@ -32,7 +32,7 @@ _OFF = 0.15  # share of the decisions by which inverse chances may miss their nu
 class ActionDraws:
     """What was drawn minus what was to be expected, decisions of one episode next to each other.
 
-    rows `i64[m]`: a row of each decision. surprises `f64[m, functions of the action]`: mean 0 whatever was known before.
+    rows `i64[m]`: a row of each decision. surprises `f64[m, functions of the action]`: mean 0 given everything known before.
     variances `[m, functions]`: what they vary by, as far as it is known, else 0. starts `i64[episodes]`: where each begins.
     """
 
@@ -60,7 +60,7 @@ class ActionDraws:
 def action_draws(action: ActionGuess, groups: SampleGroups, episodes: SampleGroups) -> ActionDraws | None:
     """Return what the log tells about what an action brings about; None if it tells nothing.
 
-    groups: the decisions. Nothing is told without chances, if they do not add up, or by fewer than FEWEST episodes.
+    groups: the decisions. None without chances, if they do not add up, or with fewer than FEWEST_EPISODES.
     """
     if not action.paired or action.density or len(episodes) < FEWEST_EPISODES:
         return None
@@ -68,14 +68,14 @@ def action_draws(action: ActionGuess, groups: SampleGroups, episodes: SampleGrou
     rows = first[np.argsort(episodes.of[first], kind="stable")]
     unit = episodes.of[rows]
     starts = np.flatnonzero(np.concatenate([[True], unit[1:] != unit[:-1]])).astype(np.int64)
-    found = _surprises(action, rows)
-    return None if found is None or starts.size < FEWEST_EPISODES else ActionDraws(rows, *found, starts)
+    surprises = _surprises(action, rows)
+    return None if surprises is None or starts.size < FEWEST_EPISODES else ActionDraws(rows, *surprises, starts)
 
 
 def affects_propensities(action: ActionGuess, other: ActionGuess, groups: SampleGroups, episodes: SampleGroups) -> bool:
     """Say whether one action moves the chances of another, which is then decided later."""
-    told = action_draws(action, groups, episodes)
-    return told is not None and any(told.strength(look) > CLEAR_EFFECT for look in other.chances)
+    draws = action_draws(action, groups, episodes)
+    return draws is not None and any(draws.strength(look) > CLEAR_EFFECT for look in other.chances)
 
 
 def _surprises(action: ActionGuess, rows: AnyArray) -> tuple[Array, Array] | None:
@@ -94,8 +94,8 @@ def _surprises(action: ActionGuess, rows: AnyArray) -> tuple[Array, Array] | Non
     if usable.sum() < 2:
         return None
     scores = _scores(action, usable) if usable.all() else np.eye(len(action.values))[:, usable]
-    found = weight * scores[taken] - possible @ scores
-    return found, np.zeros_like(found)
+    surprises = weight * scores[taken] - possible @ scores
+    return surprises, np.zeros_like(surprises)
 
 
 def _adding_up(counts: Array, possible: Array) -> npt.NDArray[np.bool_]:

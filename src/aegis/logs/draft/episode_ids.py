@@ -22,10 +22,10 @@ def find_ids(sheet: LogProfile, actions: Sequence[ActionGuess]) -> IdGuess:
     used |= {action.meant.name for action in actions if action.meant is not None}
     keys = [look for look in sheet.but(used) if look.key and not look.binary]
     dates = [look for look in sheet.but(used) if look.kind == "date" and not look.missing]
-    found = _episode(sheet, keys, dates)
-    found = shared_unit(found, sheet, keys, dates, actions)
-    found = _ask_about_days(_with_cluster(found, sheet, keys), keys, dates)
-    return _with_time(found, sheet, used)
+    ids = _episode(sheet, keys, dates)
+    ids = shared_unit(ids, sheet, keys, dates, actions)
+    ids = _ask_about_days(_with_cluster(ids, sheet, keys), keys, dates)
+    return _with_time(ids, sheet, used)
 
 
 def _episode(sheet: LogProfile, keys: list[ColumnProfile], dates: list[ColumnProfile]) -> IdGuess:
@@ -70,10 +70,10 @@ def _by_name(named: ColumnProfile, owner: ColumnProfile | None) -> IdGuess:
         )
     doubts = [f"it holds only {named.count} values in {named.codes.size} rows"] if named.few else []
     doubts += ["rows with the same value are not next to each other"] if named.runs > named.count else []
-    asked = (
+    questions = (
         (f"Does '{named.name}' tell independent units apart? Its name says so, but {' and '.join(doubts)}.",) if doubts else ()
     )
-    return IdGuess((named.name,), SampleGroups.by(named.codes), notes=(note,), questions=asked)
+    return IdGuess((named.name,), SampleGroups.by(named.codes), notes=(note,), questions=questions)
 
 
 def _best(looks: list[ColumnProfile], among: tuple[str, ...]) -> ColumnProfile | None:
@@ -137,21 +137,21 @@ def _by_structure(sheet: LogProfile, keys: list[ColumnProfile], dates: list[Colu
     return IdGuess((row,), sheet.every_row, missing=True, notes=(note,), questions=(question,))
 
 
-def _ask_about_days(found: IdGuess, keys: list[ColumnProfile], dates: list[ColumnProfile]) -> IdGuess:
+def _ask_about_days(ids: IdGuess, keys: list[ColumnProfile], dates: list[ColumnProfile]) -> IdGuess:
     """Ask whether episodes of one date and shift depend on each other, where nothing else says that some do."""
-    if found.cluster is not None:
-        return found
+    if ids.cluster is not None:
+        return ids
     for chosen in days(keys, dates, most=2):
         groups = split(chosen)
-        apart = {look.name for look in chosen}.isdisjoint(found.episode)
-        if len(chosen) == 2 and apart and 3 <= len(groups) <= len(found.groups) / 2 and within(found.groups, groups):
+        apart = {look.name for look in chosen}.isdisjoint(ids.episode)
+        if len(chosen) == 2 and apart and 3 <= len(groups) <= len(ids.groups) / 2 and within(ids.groups, groups):
             names = ", ".join(look.name for look in chosen)
             question = (
                 f"Do episodes of one {' and '.join(repr(look.name) for look in chosen)} depend on each other (the same crew, the "
                 f"same material)? Then write 'cluster: [{names}]'."
             )
-            return found.saying(question=question)
-    return found
+            return ids.saying(question=question)
+    return ids
 
 
 def _plain_id(look: ColumnProfile) -> bool:
@@ -159,48 +159,48 @@ def _plain_id(look: ColumnProfile) -> bool:
     return not parts or all(part in words.PLAIN_ID or part.isdecimal() for part in parts) or parts[-1] in ("id", "uuid")
 
 
-def _with_cluster(found: IdGuess, sheet: LogProfile, keys: list[ColumnProfile]) -> IdGuess:
+def _with_cluster(ids: IdGuess, sheet: LogProfile, keys: list[ColumnProfile]) -> IdGuess:
     """Add the coarsest column that is named after a person or thing and has one value in each episode."""
-    episodes = len(found.groups)
+    episodes = len(ids.groups)
     named = [look for look in keys if id_word_rank(look.name, words.ENTITY) is not None and 1 < look.count < episodes]
-    looks = [look for look in named if found.groups.constant(look)]
+    looks = [look for look in named if ids.groups.constant(look)]
     cluster = min(looks, key=lambda look: (id_word_rank(look.name, words.ENTITY) != 0, look.count), default=None)
     if cluster is None:
-        return found
+        return ids
     note = f"'{cluster.name}' is the cluster: {cluster.count} values, one for each of {episodes} episodes"
     question = f"Do episodes of one '{cluster.name}' depend on each other? If not, delete 'cluster', and less data will do."
-    return replace(found, cluster=cluster.name).saying(note, question)
+    return replace(ids, cluster=cluster.name).saying(note, question)
 
 
-def _with_time(found: IdGuess, sheet: LogProfile, used: Collection[str]) -> IdGuess:
-    if found.time is not None:
-        return found
-    taken = {*used, *found.columns}
+def _with_time(ids: IdGuess, sheet: LogProfile, used: Collection[str]) -> IdGuess:
+    if ids.time is not None:
+        return ids
+    taken = {*used, *ids.columns}
     for look in sheet.but(used):
         if dates := describe_unclear_dates(look):
             taken.add(look.name)
             question = f"'{look.name}' holds {dates}, which are not read as times. Write them as 2025-12-31, and draft again."
-            found = found.saying(question=question)
+            ids = ids.saying(question=question)
     for look in sheet.but(taken):
         if look.kind == "date" and look.count > 1 and has_word(look.name, words.END):
             taken.add(look.name)
-            found = found.saying(
+            ids = ids.saying(
                 question=f"'{look.name}' is not taken for the time of an episode: its name is that of an end, and when something "
                 f"ends may depend on what was decided. If it is when the episode began, write 'time: {look.name}'."
             )
     looks = [look for look in sheet.but(taken) if not look.missing and look.count > 1]
-    starts = [look for look in looks if found.groups.constant(look)]
+    starts = [look for look in looks if ids.groups.constant(look)]
     # Where a date changes within an episode its earliest one counts; one that does not change is meant to be the start.
     dated = [look for look in starts if look.kind == "date"] or [look for look in looks if look.kind == "date"]
     named = [look for look in starts if look.kind in ("number", "text") and _called_time(look)]
     dated.sort(key=lambda look: (word_rank(look.name, words.TIME) is None, look.position))
     time = next(iter([*dated, *named]), None)
     if time is None:
-        return found
+        return ids
     note = f"'{time.name}' is the time at which an episode starts"
     behind = any(time.position > sheet.looks[name].position for name in used)
     question = f"Is '{time.name}' when the episode began? It stands behind an action in the log." if behind else ""
-    return replace(found, time=time.name).saying(note, question)
+    return replace(ids, time=time.name).saying(note, question)
 
 
 def _called_time(look: ColumnProfile) -> bool:

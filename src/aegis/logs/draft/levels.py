@@ -28,8 +28,8 @@ def find_levels(sheet: LogProfile, actions: list[ActionGuess], ids: IdGuess) -> 
             finer = None
         if not left or groups.single:
             break
-        found = _next_id(sheet, groups, left, stack.used)
-        groups, finer = (sheet.every_row, None) if found is None else (groups.split_by(found), found.name)
+        step = _next_id(sheet, groups, left, stack.used)
+        groups, finer = (sheet.every_row, None) if step is None else (groups.split_by(step), step.name)
     left_out = stack.settle()
     notes = [f"level '{level.name}': {len(level.groups)} decisions in {len(ids.groups)} episodes" for level in stack.placed]
     return LevelsGuess(tuple(stack.placed), left_out, notes=(*stack.notes, *notes), questions=tuple(stack.questions))
@@ -48,7 +48,7 @@ class _Stack:
     questions: list[str] = field(default_factory=list)
 
     def add(self, action: ActionGuess, groups: SampleGroups, decision: str | None) -> None:
-        """Add a level inside those placed so far: one decision per parent, or told apart by an id."""
+        """Add a level inside those placed so far: one decision per parent, or distinguished by an id."""
         parent = self.placed[-1].groups if self.placed else self.ids.groups
         step = decision or _matching_id(self.sheet, parent, groups, action, self.used)
         level = LevelGuess(self._name(action, step), action, groups, step)
@@ -112,7 +112,7 @@ def _in_order(actions: list[ActionGuess], groups: SampleGroups, ids: IdGuess, qu
 
 def _next_id(sheet: LogProfile, groups: SampleGroups, left: list[ActionGuess], used: Collection[str]) -> ColumnProfile | None:
     """Return the column that cuts the groups into the fewest pieces in which one of the actions left is constant."""
-    found: list[tuple[bool, int, int, ColumnProfile]] = []
+    steps: list[tuple[bool, int, int, ColumnProfile]] = []
     for look in sheet.but(used):
         if not look.key:
             continue
@@ -122,8 +122,8 @@ def _next_id(sheet: LogProfile, groups: SampleGroups, left: list[ActionGuess], u
         if len(groups) < len(finer) and any(
             a.constant(finer) and repeats >= (1 if named else repeats_needed(a.look)) for a in left
         ):
-            found.append((not named, len(finer), look.position, look))
-    return min(found, key=lambda entry: entry[:3])[3] if found else None
+            steps.append((not named, len(finer), look.position, look))
+    return min(steps, key=lambda entry: entry[:3])[3] if steps else None
 
 
 def _matching_id(
@@ -133,7 +133,7 @@ def _matching_id(
     if parent.single:
         return None  # a column called `run` tells nothing apart then, and may be an outcome
     steps = [(word,) for word in words.STEP]
-    found = [
+    matching = [
         look
         for look in sheet.but(used)
         if look.key
@@ -146,4 +146,4 @@ def _matching_id(
         shared = set(name_words(look.name)) & set(name_words(action.look.name))
         return (not shared, look.position > action.look.position, abs(look.position - action.look.position))
 
-    return min(found, key=distance).name if found else None
+    return min(matching, key=distance).name if matching else None

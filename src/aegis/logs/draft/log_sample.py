@@ -49,10 +49,10 @@ def read_sample(parts: Sequence[LogPart], rows: int) -> LogSample:
     left, complete = rows, True
     for file in files:
         # One row more than wanted tells whether there are more.
-        found = _first(file, names, left + 1, grouped)
-        if found.num_rows:
-            pieces.append(found.slice(0, left))
-        left -= found.num_rows
+        head = _first(file, names, left + 1, grouped)
+        if head.num_rows:
+            pieces.append(head.slice(0, left))
+        left -= head.num_rows
         if left < 0:
             complete = False
             break
@@ -74,10 +74,10 @@ def _common(files: Sequence[LogFile]) -> list[str]:
         twice = sorted({name for name in file.names if file.names.count(name) > 1})
         if twice:
             raise duplicate_column_error(file.name, twice[0], file.names)
-    found = [name for name in files[0].names if all(name in file.names for file in files)]
-    if not found:
+    common = [name for name in files[0].names if all(name in file.names for file in files)]
+    if not common:
         raise LogError(f"{files[0].name}: has no column in common with the other files; give the files of one log")
-    return found
+    return common
 
 
 def _refuse_stray(file: LogFile) -> None:

@@ -136,27 +136,27 @@ def _unnamed_reward(sheet: LogProfile, used: set[str]) -> ColumnProfile | None:
     return None if not looks or any(word_rank(look.name, words.REWARD) is not None for look in looks) else looks[-1]
 
 
-def parse_declared_propensities(given: Sequence[str], sheet: LogProfile) -> list[tuple[str | None, ColumnProfile]]:
+def parse_declared_propensities(texts: Sequence[str], sheet: LogProfile) -> list[tuple[str | None, ColumnProfile]]:
     """Return action, None where it is not said, and column of each; InputError for what is not in the log or cannot be meant."""
-    found: list[tuple[str | None, ColumnProfile]] = []
-    for text in given:
+    pairs: list[tuple[str | None, ColumnProfile]] = []
+    for text in texts:
         action, column = _split(text, sheet)
         look = sheet.looks.get(column)
         if look is None:
             raise InputError(f"the log has no column '{column}' for a propensity{did_you_mean(column, sheet.looks)}")
         if action is not None and action not in sheet.looks:
             raise InputError(f"the log has no column '{action}' for an action{did_you_mean(action, sheet.looks)}")
-        if said := describe_formatted_numbers(look):
-            raise InputError(f"column '{column}' cannot be a propensity as it is: it {said}")
+        if format_hint := describe_formatted_numbers(look):
+            raise InputError(f"column '{column}' cannot be a propensity as it is: it {format_hint}")
         if not is_positive(look):
             raise InputError(
                 f"column '{column}' cannot be a propensity: it holds {_trouble(look)}; a propensity is the probability of the "
                 "action taken, above 0 and at most 1 in every row (of an action on an interval its density, above 0)"
             )
-        if look in [other for _, other in found]:
+        if look in [other for _, other in pairs]:
             raise InputError(f"column '{column}' is named twice as a propensity; every action has a probability of its own")
-        found.append((action, look))
-    return found
+        pairs.append((action, look))
+    return pairs
 
 
 def check_propensity_column(action: ColumnProfile, column: ColumnProfile) -> None:
@@ -225,7 +225,7 @@ def find_intention_pairs(actions: Sequence[ColumnProfile], sheet: LogProfile) ->
 
     The two share a name but for words such as `meant` and `actual`, the one holds values of the other, and they mostly agree.
     """
-    found: list[tuple[ColumnProfile, ColumnProfile]] = []
+    pairs: list[tuple[ColumnProfile, ColumnProfile]] = []
     for look in actions:
         named = without_words(_stem(look), words.EXECUTION)
         if (
@@ -239,8 +239,8 @@ def find_intention_pairs(actions: Sequence[ColumnProfile], sheet: LogProfile) ->
             ActionGuess(look, look.values), LogProfile({other.name: other for other in beside}, sheet.rows), ()
         )
         if meant is not None:
-            found.append((look, meant))
-    return found
+            pairs.append((look, meant))
+    return pairs
 
 
 def _beyond_chance(action: ActionGuess, meant: ColumnProfile) -> bool:
@@ -268,18 +268,18 @@ def intention_questions(action: ActionGuess) -> list[str]:
     """Ask what only the user knows about an intention: whether it is one, and how often the controller explored."""
     if action.meant is None:
         return []
-    name, meant, found = action.look.name, action.meant.name, estimate_exploration(action, action.meant)
-    asked = [
+    name, meant, exploration = action.look.name, action.meant.name, estimate_exploration(action, action.meant)
+    questions = [
         f"Is '{meant}' what the controller does at '{name}' if nothing is handed over? Gains are then over it "
         "('incumbent'); delete that line if it is not."
     ]
     if action.paired:
-        return asked
-    if not found.differs:
-        return [*asked, f"'{name}' is '{meant}' in every row: if nothing was left to chance, no gain can be certified there."]
+        return questions
+    if not exploration.differs:
+        return [*questions, f"'{name}' is '{meant}' in every row: if nothing was left to chance, no gain can be certified there."]
     return [
         f"Did the controller do '{meant}', except for a fixed share of decisions in which it drew '{name}' uniformly? Then "
-        f"write that share as 'epsilon', as it is programmed. The two differ in {found.differs:.1%} of the rows, as with "
-        f"epsilon {found.epsilon:.2g}; that is an estimate, which cannot be certified with.",
-        *asked,
+        f"write that share as 'epsilon', as it is programmed. The two differ in {exploration.differs:.1%} of the rows, as with "
+        f"epsilon {exploration.epsilon:.2g}; that is an estimate, which cannot be certified with.",
+        *questions,
     ]

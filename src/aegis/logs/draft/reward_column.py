@@ -19,7 +19,7 @@ from aegis.problem import Array
 
 @dataclass(frozen=True, slots=True)
 class RewardGuess(Guess):
-    """The reward: its column, what it is per, whether less is better, and limits that leave room around what was seen."""
+    """The reward: its column, what it is per, whether less is better, and limits that are wider than its values."""
 
     look: ColumnProfile
     per: str
@@ -39,24 +39,24 @@ def find_reward(sheet: LogProfile, used: Collection[str], levels: LevelsGuess, i
     named = [(at, -look.position, look) for look in looks if (at := word_rank(look.name, words.REWARD)) is not None]
     if named:
         look = min(named, key=lambda entry: entry[:2])[2]
-        found = _guess(look, f"'{look.name}' is the reward by its name")
+        reward = _guess(look, f"'{look.name}' is the reward by its name")
         rivals = [other.name for at, _, other in named if other is not look and at < len(words.REWARD)]
         rivals += [other.name for other in looks if other.binary and has_word(other.name, (*words.EPISODE, *words.RESULT))]
         rivals += [other.name for other in looks if other.name == ids.refused and other is not look]
         if rivals:
             others = " or ".join(f"'{name}'" for name in rivals)
-            asked = f"Is '{look.name}' what you want {_wanted(found)} of, rather than {others}?"
-            found = replace(found, questions=(asked, *found.questions))
-        return _with_owner(found, sheet, levels, ids)
+            question = f"Is '{look.name}' what you want {_wanted(reward)} of, rather than {others}?"
+            reward = replace(reward, questions=(question, *reward.questions))
+        return _with_owner(reward, sheet, levels, ids)
     unnamed = [
         look for look in looks if look.count > 1 and not (look.running or (look.key and has_word(look.name, words.DECISION)))
     ]
     if not unnamed:
         return None
-    found = _guess(unnamed[-1], f"'{unnamed[-1].name}' is taken for the reward: it is the last column of numbers")
-    asked = f"No column is called a reward. Is '{found.look.name}' what you want {_wanted(found)} of?"
-    found = replace(found, questions=(asked, *found.questions))
-    return _with_owner(found, sheet, levels, ids)
+    reward = _guess(unnamed[-1], f"'{unnamed[-1].name}' is taken for the reward: it is the last column of numbers")
+    question = f"No column is called a reward. Is '{reward.look.name}' what you want {_wanted(reward)} of?"
+    reward = replace(reward, questions=(question, *reward.questions))
+    return _with_owner(reward, sheet, levels, ids)
 
 
 def wide_range(numbers: Array) -> tuple[float, float]:
@@ -87,26 +87,26 @@ def _guess(look: ColumnProfile, note: str) -> RewardGuess:
     return guess.saying(question=f"Is {better} of '{look.name}' better? The draft says 'goal: {goal}', by its name alone.")
 
 
-def _with_owner(found: RewardGuess, sheet: LogProfile, levels: LevelsGuess, ids: IdGuess) -> RewardGuess:
+def _with_owner(reward: RewardGuess, sheet: LogProfile, levels: LevelsGuess, ids: IdGuess) -> RewardGuess:
     """Find out what a reward belongs to: repeated for a whole episode, or a whole outer decision, it is theirs."""
-    look = found.look
+    look = reward.look
     if look.missing and not ids.groups.single and _once(look, ids.groups):
         text = (
             f"'{look.name}' is filled in once in each episode: if it is the reward of the whole episode, repeat it in all rows "
             "and write 'per: episode'. As it stands all other rows count as missing."
         )
-        return found.saying(question=text)
+        return reward.saying(question=text)
     owners = [("episode", ids.groups), *((level.name, level.groups) for level in levels.levels[:-1])]
     for name, groups in owners:
         if look.count > 1 and not groups.single and groups.constant(look):
             what = "episode" if name == "episode" else f"decision of level '{name}'"
             note = f"'{look.name}' is the same in all rows of each {what}, so it belongs to the whole of it"
-            return replace(found, per=name).saying(note)
-    return found
+            return replace(reward, per=name).saying(note)
+    return reward
 
 
-def _wanted(found: RewardGuess) -> str:
-    return "less" if found.minimise else "more"
+def _wanted(reward: RewardGuess) -> str:
+    return "less" if reward.minimise else "more"
 
 
 def _once(look: ColumnProfile, groups: SampleGroups) -> bool:

@@ -39,30 +39,30 @@ class _Unit:
 
 
 def shared_unit(
-    found: IdGuess, sheet: LogProfile, keys: list[ColumnProfile], dates: list[ColumnProfile], actions: Sequence[ActionGuess]
+    ids: IdGuess, sheet: LogProfile, keys: list[ColumnProfile], dates: list[ColumnProfile], actions: Sequence[ActionGuess]
 ) -> IdGuess:
     """Return the unit of one to three columns within which an action stays the same, or the guess as it is.
 
     An action that was decided once for many rows would otherwise look like a decision of each.
     """
-    finer = _finest(found, sheet, keys, dates, actions)
+    finer = _finest(ids, sheet, keys, dates, actions)
     unit = _named_unit(finer, sheet, keys, dates, actions) or _drawn_unit(finer, sheet, [*keys, *dates], actions)
     if unit is None:
-        return found
+        return ids
     names, action = tuple(look.name for look in unit.looks), unit.action.look.name
     named = listed(names)
-    instead = "" if found.counted or found.missing else f" rather than '{', '.join(found.episode)}'"
+    instead = "" if ids.counted or ids.missing else f" rather than '{', '.join(ids.episode)}'"
     note = f"{named} {'together are' if len(names) > 1 else 'is'} the episode{instead}: '{action}' never changes within it"
     question = (
         f"Was '{action}' decided once for each {named} ({len(unit.groups)} of them)? It never changes in between, so that each "
         "is one unit. If it was decided anew for every row, name another 'episode'."
     )
-    if len(found.episode) == 1 and set(found.episode) < set(names):
-        whole = found.episode[0]
+    if len(ids.episode) == 1 and set(ids.episode) < set(names):
+        whole = ids.episode[0]
         question += f" If it affects later units of one '{whole}', write 'episode: {whole}' and 'carry_over: within'."
     time = next((look.name for look in unit.looks if look.kind == "date"), None)
-    questions = tuple(text for text in found.questions if found.refused and f"'{found.refused}'" in text)
-    return IdGuess(names, unit.groups, time=time, refused=found.refused, notes=(note,), questions=(question, *questions))
+    questions = tuple(text for text in ids.questions if ids.refused and f"'{ids.refused}'" in text)
+    return IdGuess(names, unit.groups, time=time, refused=ids.refused, notes=(note,), questions=(question, *questions))
 
 
 def days(keys: list[ColumnProfile], dates: list[ColumnProfile], most: int = _MOST_COLUMNS) -> Iterator[tuple[ColumnProfile, ...]]:
@@ -117,19 +117,19 @@ def repeats(action: ActionGuess, episodes: SampleGroups) -> str:
 
 
 def _finest(
-    found: IdGuess, sheet: LogProfile, keys: list[ColumnProfile], dates: list[ColumnProfile], actions: Sequence[ActionGuess]
+    ids: IdGuess, sheet: LogProfile, keys: list[ColumnProfile], dates: list[ColumnProfile], actions: Sequence[ActionGuess]
 ) -> SampleGroups:
     """Return the groups that a unit must not cut: the episodes, unless they are loose and no action is decided once in them."""
     # A date that is the unit for want of an id gives way to a date and shift.
-    if any(found.episode == (day.name,) for (day,) in days(keys, dates, most=1)):
+    if any(ids.episode == (day.name,) for (day,) in days(keys, dates, most=1)):
         return sheet.every_row
-    if not found.loose or any(_held(action, found.groups, sheet) for action in actions):
-        return found.groups
+    if not ids.loose or any(_held(action, ids.groups, sheet) for action in actions):
+        return ids.groups
     # Steps of a person or thing are its decisions, which the levels find.
-    steps = [look for look in keys if look.name not in found.episode and has_word(look.name, words.DECISION)]
-    finer = [found.groups.split_by(look) for look in steps]
+    steps = [look for look in keys if look.name not in ids.episode and has_word(look.name, words.DECISION)]
+    finer = [ids.groups.split_by(look) for look in steps]
     stepped = any(len(groups) < sheet.rows and _held(action, groups, sheet) for groups in finer for action in actions)
-    return found.groups if stepped else sheet.every_row
+    return ids.groups if stepped else sheet.every_row
 
 
 def _named_unit(

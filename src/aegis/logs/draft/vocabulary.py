@@ -136,9 +136,9 @@ def name_words(name: str) -> tuple[str, ...]:
     return tuple(word for part in parts for word in _COMPOUND.split(part.lower()) if word)
 
 
-def without_words(found: tuple[str, ...], leave_out: tuple[str, ...]) -> tuple[str, ...]:
+def without_words(words: tuple[str, ...], leave_out: tuple[str, ...]) -> tuple[str, ...]:
     """Return the words that are not among `leave_out`."""
-    return tuple(word for word in found if word not in leave_out)
+    return tuple(word for word in words if word not in leave_out)
 
 
 def has_word(name: str, among: tuple[str, ...]) -> bool:
@@ -155,8 +155,8 @@ def word_rank(name: str, among: tuple[str, ...]) -> int | None:
     core = without_words(parts, ID_ENDING) or parts
     if len(core) == 1 and core[0] in among:
         return among.index(core[0])
-    found = [among.index(word) for word in parts if word in among]
-    return len(among) + min(found) if found else None
+    ranks = [among.index(word) for word in parts if word in among]
+    return len(among) + min(ranks) if ranks else None
 
 
 def id_word_rank(name: str, among: tuple[str, ...]) -> int | None:

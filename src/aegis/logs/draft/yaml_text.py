@@ -88,10 +88,10 @@ _NO_DENSITY = (
     "is {even:.6g} in every row). If a column holds it:"
 )
 
-_KNOWN_RULE = "Or, if every available action was equally likely, whatever the circumstances:"
+_KNOWN_RULE = "Or, if every available action was equally likely in all circumstances:"
 
 _SHARES = (
-    "Or, if a coin (a random number) with fixed probabilities decided in each case, whatever the circumstances, as in a "
+    "Or, if a coin (a random number) with fixed probabilities decided in each case, in all circumstances, as in a "
     "randomised trial: fill these in, in the order of the values. Two days in seven is not a share, and how often each came is "
     "no more than an estimate:"
 )
@@ -280,8 +280,8 @@ def _propensity(action: ActionGuess) -> Iterator[str]:
         yield f"    propensity: {{column: {yaml_scalar(action.taken.name)}}}  # the probability of the action taken"
     elif action.density:
         low, high = (float(value) for value in action.values)
-        told = _NO_DENSITY.format(action=action.look.name, low=low, high=high, even=1 / (high - low))
-        yield from _comment(told, 4)
+        missing = _NO_DENSITY.format(action=action.look.name, low=low, high=high, even=1 / (high - low))
+        yield from _comment(missing, 4)
         yield f"    # propensity: {{column: {yaml_scalar(_suspected(action, 'density_'))}, density: true}}"
     else:
         yield from _comment(_NO_CHANCES.format(action=action.look.name), 4)

@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from aegis.errors import LogError
 from aegis.logs import LogChunks, Source
 from aegis.logs.formats import base
-from aegis.logs.formats.base import FileRange, RowRange, bundle_ranges, row_group_ranges
 from aegis.problem import Batch, Problem, concat, parse_problem
 
 PROBLEM = parse_problem(
@@ -148,12 +147,3 @@ def test_a_fault_in_a_later_piece_names_its_row(tmp_path: Path, monkeypatch: pyt
     paths = written(tmp_path, table.set_column(3, "p", pa.array(chances)), [], 4)
     with pytest.raises(LogError, match=r"0\.parquet, row 30, column 'p'"):
         list(all_episodes(pieces_of(paths)))
-
-
-def test_stretches_and_pieces_have_all_rows_in_their_order() -> None:
-    assert row_group_ranges([3, 3, 3, 1], 5) == (RowRange((0, 1), 1, 6), RowRange((2, 3), 7, 4))
-    assert row_group_ranges([], 5) == (RowRange((), 1, 0),)
-    many = [(FileRange(number), 1) for number in range(10)]
-    assert [len(piece) for piece in bundle_ranges(many, 10, 4)] == [4, 4, 2]
-    large = [(FileRange(number), 10**9) for number in range(3000)]
-    assert len(bundle_ranges(large, 3000 * 10**9, 4)) <= base.MOST_CHUNKS
