@@ -19,15 +19,10 @@ from aegis.errors import LogError, did_you_mean
 from aegis.problem import AnyArray, Array, Ints, Value
 
 POINT, COMMA, UNSURE = ".", ",", "?"
-
-
 _EXPONENT = r"(?:[eE][+-]?\d+)?"
-
 _NUMBER = {mark: re.compile(rf"[+-]?\d*\{mark}\d+{_EXPONENT}") for mark in (POINT, COMMA)}
-
 # One to three digits, then groups of three: 1,234 may be a number between one and two or more than a thousand.
 _GROUPED = {mark: re.compile(rf"[+-]?[1-9]\d{{0,2}}(?:\{mark}\d{{3}})+") for mark in (POINT, COMMA)}
-
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:[., '\u2019\u00a0\u202f]\d{3})+(?:[.,]\d+)?")
 
 
@@ -92,19 +87,12 @@ def _mark(evidence: Mapping[str, set[str]], sure: Mapping[str, bool]) -> str:
 
 
 TEXT_TYPE = pa.large_string()  # 64-bit offsets: many files joined may hold more than 2 GB of text
-
 MISSING_WORDS = ("", "NA", "N/A", "#N/A", "nan", "NaN", "NAN", "null", "Null", "NULL", "None")
-
 _MOST_TRIALS = 2000  # conversions in search of entries that cannot be read
-
-
 # A whole number as a program prints it. "007" is text: as a number it would be mistaken for "7".
 _WHOLE = r"^(0|-?[1-9][0-9]{0,17})$"
-
 _DOTTED = r"^[0-9]{1,2}\.[0-9]{1,2}\.[0-9]{4}( |T|$)"
-
 _MISSING = pa.array(MISSING_WORDS, TEXT_TYPE)
-
 _ZONED = pa.timestamp("us", "UTC")
 
 

@@ -27,7 +27,6 @@ Role = Literal[
     "extra",
 ]
 ColumnKind = Literal["key", "time", "number", "category", "flag", "any"]
-
 # What other tools call the probability of the logged action.
 PROPENSITY_NAMES = ("pscore", "action_prob", "probability", "propensity", "prob", "p")
 KNOWN_POLICIES = ("uniform",)

@@ -23,7 +23,6 @@ from aegis.logs.formats.base import LogFile
 from aegis.problem import AnyArray, Hashes, RowOrigins, mix_bits
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
-
 _HASHED_AT_ONCE = 16384  # rows; hashing needs some 24 bytes for each byte of text
 
 
@@ -155,8 +154,6 @@ def _hash_some(text: pa.Array) -> Hashes:
 
 
 _TABLE = mix_bits(np.arange(1, 257, dtype=np.uint64) * _ODD)
-
-
 IdTuple = tuple[Any, ...]
 
 

@@ -62,7 +62,6 @@ def _ending(name: str) -> str | None:
 
 
 ROW_COLUMN = "row"  # an episode id of this name counts rows, unless the log has such a column
-
 _FILE = 10**12  # more than the rows of a file: rows of the second file are counted from here
 
 
@@ -121,7 +120,6 @@ def _repeated(value: str | None, first: int, count: int) -> pa.Array:
 
 # A path, a folder, a pattern such as `logs/*.csv`, an address such as `s3://bucket/key`, or a frame.
 LogInput = Any
-
 PartitionKeys = tuple[tuple[str, str | None], ...]
 
 

@@ -25,15 +25,10 @@ from aegis.logs.findings import shorten
 from aegis.logs.storage import LocalFile, RelativePath, StoredFile, first_line, is_requested, matches_pattern
 
 SCHEMES = ("s3", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs", "file")  # those that a slip in writing is recognised for
-
-
 _ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)  # two letters at least: C:// is a drive
-
 _SLIP = re.compile(rf"({'|'.join(SCHEMES)}):/(?!/)")
-
 # A question mark is a wildcard unless options follow it.
 _OPTIONS = re.compile(r"\?(?=[A-Za-z_]+=)")
-
 _BUCKET = re.compile(r"[A-Za-z0-9._-]+")
 
 
@@ -110,18 +105,11 @@ def _user(scheme: str, rest: str) -> tuple[str, str]:
 
 
 CONNECT, REQUEST, ATTEMPTS = 3.0, 15.0, 3  # seconds, seconds without a byte, and how often a request is tried
-
 GOOGLE = 20  # seconds in which a request to Google's store may be tried again
-
-
 _TEXTS = ("region", "scheme", "endpoint_override", "tls_ca_file_path")
-
 _FLAGS = ("anonymous", "force_virtual_addressing")
-
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
-
 _REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
-
 _KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE")  # read by Arrow
 
 
@@ -266,10 +254,8 @@ def store_error(address: Address, error: Exception) -> LogError | None:
 
 
 _BUFFER = 8 << 20  # bytes asked for at a time where a file is read from its first byte to its last
-
 # What a store says of the version of an object, under the names that stores have for it.
 _VERSIONS = ("etag", "generation", "last-modified")
-
 _REQUEST_ERRORS = (pa.ArrowException, OSError)
 
 

@@ -11,7 +11,6 @@ from aegis.logs.findings import RowReport
 from aegis.problem import AnyArray, Array, Ints, Level, is_atom
 
 _Mask = npt.NDArray[np.bool_]
-
 SUM_TOLERANCE = 1e-6
 ROUND_OFF = 1e-9
 _DENSITY = "a density is the probability per unit of the action, a finite number above 0; it may exceed 1"

@@ -22,7 +22,6 @@ from aegis.logs.split import SIDES, Split, find_cut
 from aegis.problem import Batch, EpisodeFingerprints, Problem, TraceCollector, content_digest, episode_hashes, path_digest
 
 CHUNK_BLOCK_ROWS = 131072  # of a block of a chunk: several processes have blocks in memory
-
 BLOCK_ROWS = 163840  # of a block: much larger ones take more memory, smaller ones more time for each row
 
 

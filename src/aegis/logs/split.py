@@ -24,11 +24,8 @@ from aegis.logs.ids import hash_ids, id_parts, ids_as_text
 from aegis.problem import AnyArray, Batch, Hashes, Problem
 
 Side = Literal["prior", "certify"]
-
 SIDES: tuple[Side, ...] = ("prior", "certify")  # learned from, certified on
-
 SPLIT_KINDS = ("hash", "time")
-
 TimeCut = int | float | str
 _NO_TIME = "a split in time needs to know when episodes started: name the column under 'time' in the problem file"
 

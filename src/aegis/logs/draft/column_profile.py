@@ -21,13 +21,9 @@ from aegis.logs.column_values import POINT, is_text, number_hint
 from aegis.problem import AnyArray, Array, Value
 
 CodeArray = npt.NDArray[np.int64]
-
 ProfileKind = Literal["number", "flag", "text", "date", "other"]
-
 _MOST_WHOLE = 2.0**53
-
 _SEVERAL = 100  # rows that are more than two episodes
-
 _COUNTED = 10  # rows that can be seen to be numbered
 
 _YES_OR_NO = tuple(
@@ -35,7 +31,6 @@ _YES_OR_NO = tuple(
 )
 
 _FEW, _OFTEN = 20, 5  # an id rarely has so few values, each in so many rows
-
 _GAPS = 1.5  # the last number of a row, less the first, per row: some rows may have been removed
 
 
@@ -240,15 +235,10 @@ def describe_unclear_dates(look: ColumnProfile) -> str:
 
 
 _PERCENT = re.compile(r"[+-]?\d+(?:[.,]\d+)?\s*%")
-
 _POINTS = re.compile(r"[+-]?\d{1,3}(?:\.\d{3})+(?:,\d+)?")  # 1.663,77
-
 _COMMAS = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d+)?")  # 1,663.77
-
 _SPACES = re.compile(r"[+-]?\d{1,3}(?:[\s']\d{3})+(?:[.,]\d+)?")  # 1 663,77 and 1'663.77
-
 _PLAIN = re.compile(r"[+-]?\d+(?:[.,]\d+)?")
-
 _MARKS = (("thousands points", _POINTS, r"\."), ("thousands commas", _COMMAS, ","), ("gaps between thousands", _SPACES, r"[\s']"))
 
 
@@ -269,9 +259,7 @@ def describe_formatted_numbers(look: ColumnProfile) -> str:
 
 
 _NUMBER = re.compile(r"\s*[+-]?(\d[\d.,' ]*|[.,]\d+)([eE][+-]?\d+)?\s*")
-
 _FEWEST = 10  # rows, below which nothing is said
-
 _MOST = 2  # rows that are odd: one at the start, one at the end
 
 

@@ -27,7 +27,6 @@ _CLEAR = (
     30.0  # how much larger the log-likelihood of the best assignment must be than that of the next; rows may repeat a decision
 )
 _FINER = (1, 2, 3)  # the grid may have so many points between two neighbours that were taken
-
 _WRITTEN = re.compile(r"(?<![0-9.,])([-+−]?)([0-9]+(?:[.,_][0-9]+)?)(?![0-9.,])")
 
 

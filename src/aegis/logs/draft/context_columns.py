@@ -20,13 +20,9 @@ from aegis.logs.draft.vocabulary import has_word, id_word_rank, name_words, word
 from aegis.problem import Array
 
 _CLOSE = 0.9  # correlation with the reward that few contexts have
-
 _RELATED = 0.75  # the same for a column behind the action, which is where results stand
-
 _SAME = 0.98  # correlation with the reward from which on a column is the reward in other words
-
 _BOTH = 10  # rows with and without, before that is no coincidence
-
 _CLEAR_RESULTS = ("outcome", "result", "next")  # words for results, against all numbers
 
 
@@ -148,7 +144,6 @@ def _ratio(codes: CodeArray, numbers: Array) -> float:
 
 
 MOST_TEXT_CATEGORIES = 30
-
 _VECTOR = 4  # from so many numbered columns on they are one vector
 
 

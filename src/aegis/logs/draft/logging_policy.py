@@ -23,7 +23,6 @@ from aegis.logs.draft.guesses import ActionGuess
 from aegis.logs.draft.vocabulary import has_word, name_words, without_words, word_rank
 
 MOST_LISTED_ACTIONS = 200
-
 _FEW = 20  # values that a list of actions may well have, however short the log
 
 
@@ -64,7 +63,6 @@ def round_outwards(low: float, high: float) -> tuple[float, float]:
 
 
 _OFF = 0.2  # by which inverse chances may miss the number of rows
-
 _OFF_EACH = 0.5  # the same for a single action
 
 
@@ -188,7 +186,6 @@ def _trouble(look: ColumnProfile) -> str:
 
 
 _MOSTLY = 0.5  # share of the rows in which what was meant was done
-
 _KAPPA = 0.3  # share of the agreement left by chance, from which on two columns go together without sharing a name
 
 

@@ -114,7 +114,6 @@ KNOWN_BEFORE = (
 )  # fmt: skip
 CONTEXT = (*KNOWN_BEFORE, *BASE, *MASK)
 GUARD = (*COST, "adverse", "violation", "violations", "alarm", "alarms")
-
 _LOWER = r"(?:[a-z]|[^\W\d_a-zA-Z])"  # a letter of another script counts as a small one: its words are not cut
 # Signs that would fall apart otherwise, as at the change of case in `kWh`.
 _SIGNS = r"(?:CO2|Co2|co2)(?![0-9])|(?:NOx|NOX|Nox|nox|[kKM]Wh|[KM]WH|[KM]wh|[km]wh)(?![A-Za-z0-9])"

@@ -64,7 +64,6 @@ def _escaped(character: str) -> str:
 
 
 _WIDTH = 118
-
 _MOST_LISTED = 12  # whole numbers; from more evenly spaced ones on, a grid is written
 
 _RANGE = (
