@@ -208,13 +208,13 @@ def _plain(cluster: str | tuple[str, ...] | None) -> str | list[str] | None:
 
 
 def _fingerprints(source: Source, split: Split) -> dict[str, Any]:
-    """Return fingerprints of the training split, by which a certificate recognises its episodes under any name."""
-    hashes = []
+    """Return which episodes and decisions were learned from: a certificate knows them again whatever they are called then."""
+    found = []
     tracing = TraceCollector(path_digest(source.problem))
     for batch in source.batches(side="prior", split=split):
-        hashes.append(episode_hashes(batch))
+        found.append(episode_hashes(batch))
         tracing.add(batch)
-    return {**EpisodeFingerprints.among(hashes, content_digest(source.problem)).plain(), "traces": tracing.done().plain()}
+    return {**EpisodeFingerprints.among(found, content_digest(source.problem)).plain(), "traces": tracing.done().plain()}
 
 
 def _log(source: Source) -> dict[str, Any]:
