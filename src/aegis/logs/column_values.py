@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -149,23 +148,12 @@ def blank_missing_words(text: pa.Array) -> pa.Array:
     return pc.if_else(pc.is_in(text, value_set=_MISSING), pa.scalar(None, TEXT_TYPE), text)
 
 
-@dataclass(slots=True)
-class TypeGuess:
-    """What a column of text may still hold after the blocks seen so far; `left[0]` is the best guess."""
+def narrow_types(kinds: Sequence[pa.DataType], text: pa.Array, decimal: str = POINT) -> list[pa.DataType]:
+    """Return the types that a block of text does not rule out, the best guess first; text is never ruled out.
 
-    left: list[pa.DataType] = field(default_factory=list)
-
-    @classmethod
-    def start(cls, kind: str) -> TypeGuess:
-        """Return a guess that has seen nothing yet."""
-        return cls(list(TYPE_GUESSES[kind]))
-
-    def see(self, text: pa.Array, decimal: str = POINT) -> None:
-        """Give up the guesses that this block rules out; text is never ruled out.
-
-        Every guess meets every block: a block of "0" and "1" leaves numbers and flags, a later "5" leaves numbers only.
-        """
-        self.left = [kind for kind in self.left if can_parse(text, kind, decimal)]
+    Every type meets every block: a block of "0" and "1" leaves numbers and flags, a later "5" leaves numbers only.
+    """
+    return [kind for kind in kinds if can_parse(text, kind, decimal)]
 
 
 def can_parse(text: pa.Array, kind: pa.DataType, decimal: str = POINT) -> bool:

@@ -50,10 +50,6 @@ class Address:
         path = self.path.replace("%", "%25").replace("?", "%3F")
         return f"{self.scheme}://{self.bucket}" + (f"/{path}" if path else "")
 
-    def at(self, path: str) -> Address:
-        """Return the address of another path in the same bucket."""
-        return replace(self, path=path)
-
 
 def is_address(text: str) -> bool:
     """Say whether a text is an address rather than a path; raises LogError if it looks like one that lost a slash."""
@@ -118,7 +114,7 @@ def filesystem_of(address: Address) -> tuple[Any, str]:
 
     Raises LogError if there is no such store, or if user and options do not fit it; nothing secret is shown.
     """
-    root = address.at("")
+    root = replace(address, path="")
     settings = tuple(os.environ.get(name, "") for name in (*_ENDPOINTS, *_REGIONS, *_KEYS)) if address.scheme == "s3" else ()
     return _made(root, settings)
 
@@ -352,12 +348,12 @@ class RemoteFile(StoredFile):
 
     def _listed(self, folder: str, recursive: bool) -> list[tuple[RelativePath, RemoteFile, bool]]:
         """Return what is in a folder, by the names that lead there, sorted by them, and whether it is a folder itself."""
-        with RemoteFile(self.address.at(folder))._reached() as (files, base):
+        with RemoteFile(replace(self.address, path=folder))._reached() as (files, base):
             infos = files.get_file_info(pa.fs.FileSelector(base, allow_not_found=True, recursive=recursive))
         entries = []
         for info in infos:
             names = tuple(info.path[len(base) :].strip("/").split("/"))
-            place = RemoteFile(self.address.at("/".join(filter(None, (folder, *names)))))
+            place = RemoteFile(replace(self.address, path="/".join(filter(None, (folder, *names)))))
             entries.append((names, place, info.type == pa.fs.FileType.Directory))
         return sorted(entries, key=lambda entry: entry[0])
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from aegis.engine import usable_cores
 from aegis.errors import LogError, OutputError
-from aegis.logs.column_values import POINT, TEXT_TYPE, TypeGuess, decode_column
+from aegis.logs.column_values import POINT, TEXT_TYPE, TYPE_GUESSES, decode_column, narrow_types
 from aegis.logs.columns import Column
 from aegis.logs.conversion import convert_table
 from aegis.logs.formats.base import CHUNK_ROWS, FileRange, LogFile
@@ -50,10 +50,10 @@ class LogSurvey:
 
 @dataclass(slots=True)
 class RangeSurvey:
-    """The survey of one row range. guesses: by `Column.key`, of a file of text."""
+    """The survey of one row range. guesses: the types that columns of a text file may have, by `Column.key`."""
 
     rows: int = 0
-    guesses: dict[str, TypeGuess] = field(default_factory=dict)
+    guesses: dict[str, list[pa.DataType]] = field(default_factory=dict)
     runs: IdRuns = field(default_factory=IdRuns)
 
 
@@ -103,13 +103,14 @@ def _survey_range(
     file, row_range = files[file_range.file], file_range.row_range
     episode = [column.name for column in columns if column.role == "episode"]
     guessed = [column for column in columns if column.kind in _FREE] if file.types is None else []
-    survey = RangeSurvey(guesses={column.key: TypeGuess.start(column.kind) for column in guessed})
+    survey = RangeSurvey(guesses={column.key: list(TYPE_GUESSES[column.kind]) for column in guessed})
     # Text that is not sorted is read but once: ids of text files are hashed as they come.
     survey.runs = IdRuns(hashed=hashed or file.types is None)
     wanted = list(dict.fromkeys([*episode, *(column.name for column in guessed)]))
     for block in file.blocks(wanted, rows, episode, row_range):
         for column in guessed:
-            survey.guesses[column.key].see(decode_column(block[column.name]), file.decimals.get(column.name, POINT))
+            text, mark = decode_column(block[column.name]), file.decimals.get(column.name, POINT)
+            survey.guesses[column.key] = narrow_types(survey.guesses[column.key], text, mark)
         places = functools.partial(RowOrigins.following, (file.name,), 0, row_range.first + survey.rows, block.num_rows)
         survey.runs.add([block[name] for name in episode], episode, file, places)
         survey.rows += block.num_rows
@@ -121,7 +122,7 @@ def _type(column: Column, files: Sequence[LogFile], surveys: Mapping[int, RangeS
     joint: pa.DataType | None = None
     for index, file in enumerate(files):
         typed = file.types is not None
-        kind = id_type(file.types[column.name], column, file) if typed else surveys[index].guesses[column.key].left[0]  # type: ignore[index]
+        kind = id_type(file.types[column.name], column, file) if typed else surveys[index].guesses[column.key][0]  # type: ignore[index]
         joint = kind if joint is None else _joined_type(joint, kind, column, files[0], file)
     return joint
 

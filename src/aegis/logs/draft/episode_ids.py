@@ -24,7 +24,7 @@ def find_ids(sheet: LogProfile, actions: Sequence[ActionGuess]) -> IdGuess:
     dates = [look for look in sheet.but(used) if look.kind == "date" and not look.missing]
     ids = _episode(sheet, keys, dates)
     ids = shared_unit(ids, sheet, keys, dates, actions)
-    ids = _ask_about_days(_with_cluster(ids, sheet, keys), keys, dates)
+    ids = _ask_about_days(_with_cluster(ids, keys), keys, dates)
     return _with_time(ids, sheet, used)
 
 
@@ -159,7 +159,7 @@ def _plain_id(look: ColumnProfile) -> bool:
     return not parts or all(part in words.PLAIN_ID or part.isdecimal() for part in parts) or parts[-1] in ("id", "uuid")
 
 
-def _with_cluster(ids: IdGuess, sheet: LogProfile, keys: list[ColumnProfile]) -> IdGuess:
+def _with_cluster(ids: IdGuess, keys: list[ColumnProfile]) -> IdGuess:
     """Add the coarsest column that is named after a person or thing and has one value in each episode."""
     episodes = len(ids.groups)
     named = [look for look in keys if id_word_rank(look.name, words.ENTITY) is not None and 1 < look.count < episodes]

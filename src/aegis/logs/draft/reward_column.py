@@ -47,7 +47,7 @@ def find_reward(sheet: LogProfile, used: Collection[str], levels: LevelsGuess, i
             others = " or ".join(f"'{name}'" for name in rivals)
             question = f"Is '{look.name}' what you want {_wanted(reward)} of, rather than {others}?"
             reward = replace(reward, questions=(question, *reward.questions))
-        return _with_owner(reward, sheet, levels, ids)
+        return _with_owner(reward, levels, ids)
     unnamed = [
         look for look in looks if look.count > 1 and not (look.running or (look.key and has_word(look.name, words.DECISION)))
     ]
@@ -56,7 +56,7 @@ def find_reward(sheet: LogProfile, used: Collection[str], levels: LevelsGuess, i
     reward = _guess(unnamed[-1], f"'{unnamed[-1].name}' is taken for the reward: it is the last column of numbers")
     question = f"No column is called a reward. Is '{reward.look.name}' what you want {_wanted(reward)} of?"
     reward = replace(reward, questions=(question, *reward.questions))
-    return _with_owner(reward, sheet, levels, ids)
+    return _with_owner(reward, levels, ids)
 
 
 def wide_range(numbers: Array) -> tuple[float, float]:
@@ -87,7 +87,7 @@ def _guess(look: ColumnProfile, note: str) -> RewardGuess:
     return guess.saying(question=f"Is {better} of '{look.name}' better? The draft says 'goal: {goal}', by its name alone.")
 
 
-def _with_owner(reward: RewardGuess, sheet: LogProfile, levels: LevelsGuess, ids: IdGuess) -> RewardGuess:
+def _with_owner(reward: RewardGuess, levels: LevelsGuess, ids: IdGuess) -> RewardGuess:
     """Find out what a reward belongs to: repeated for a whole episode, or a whole outer decision, it is theirs."""
     look = reward.look
     if look.missing and not ids.groups.single and _once(look, ids.groups):
