@@ -214,7 +214,7 @@ def match_values(column: pa.Array, values: Sequence[Value], decimal: str = POINT
 
 
 def values_column(values: Sequence[Value], codes: AnyArray) -> pa.Array:
-    """Return the values behind the codes as a column; -1 becomes null. What `match` reads back as the same codes.
+    """Return the values behind the codes as a column; -1 becomes null. `match_values` reads them back as the same codes.
 
     Text as text, true and false as such, whole numbers as int64, other numbers as float64; a mixture becomes text.
     """

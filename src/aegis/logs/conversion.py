@@ -72,15 +72,16 @@ def convert_table(
             done[column.key] = raw[column.name]
             continue
         values = encode_column(raw[column.name]) if column.repeated else decode_column(raw[column.name])
-        entries = _Entries(values, column, findings, marks.get(column.name, POINT))
-        done[column.key] = _CONVERTERS[column.kind](entries, types)
+        kind = types.get(column.key)
+        entries = _Entries(values, column, findings, marks.get(column.name, POINT), kind)
+        done[column.key] = _CONVERTERS[column.kind](entries)
     findings.settle()
     done[FILE], done[ROW] = pa.array(places.file, pa.int32()), pa.array(places.row, pa.int64())
     return pa.table(done)
 
 
 def encode_column(column: pa.ChunkedArray) -> pa.Array:
-    """Return a column as `plain` does, but text that is dictionary-encoded as one dictionary of text."""
+    """Return a column as `decode_column` does, but dictionary-encoded text as one dictionary of text."""
     if not (pa.types.is_dictionary(column.type) and is_text(column.type.value_type)):
         return decode_column(column)
     encoded = one_dictionary(column)
@@ -91,12 +92,13 @@ def encode_column(column: pa.ChunkedArray) -> pa.Array:
 
 @dataclass(frozen=True, slots=True)
 class _Entries:
-    """One column of a block, in one role, as it was found."""
+    """One column of a block, in one role, as the file has it. kind: the type it gets, of keys, times and extra columns."""
 
     values: pa.Array
     column: Column
     findings: Findings
     decimal: str
+    kind: pa.DataType | None
 
     def cast(self, kind: pa.DataType, needed: str) -> pa.Array | None:
         """Return the entries as `kind`, reading text if they are text; None, with a finding, if some do not fit."""
@@ -161,7 +163,7 @@ class _Entries:
             self.findings.add(wrong, self.column.name, lambda index: f"found {values[index]} as {what}; {advice}")
 
 
-def _number(entries: _Entries, types: Mapping[str, pa.DataType]) -> pa.Array | None:
+def _number(entries: _Entries) -> pa.Array | None:
     numbers = entries.cast(pa.float64(), "a number is needed")
     if numbers is None:
         return None
@@ -186,7 +188,7 @@ def _known(entries: _Entries, numbers: pa.Array, instead: float) -> Array:
     return np.where(np.isfinite(values), values, instead) if entries.findings else values
 
 
-def _category(entries: _Entries, types: Mapping[str, pa.DataType]) -> pa.Array | None:
+def _category(entries: _Entries) -> pa.Array | None:
     column = entries.column
     values = entries.values
     if all_numeric(column.values) and _kind_name(values.type) == "text":
@@ -205,15 +207,15 @@ def _category(entries: _Entries, types: Mapping[str, pa.DataType]) -> pa.Array |
     return pa.array(codes, pa.int32(), mask=codes < 0 if values.null_count else None)
 
 
-def _flag(entries: _Entries, types: Mapping[str, pa.DataType]) -> pa.Array | None:
+def _flag(entries: _Entries) -> pa.Array | None:
     flags = entries.cast(pa.bool_(), "true or false (or 1 or 0) is needed")
     if flags is not None:
         entries.refuse_missing(flags)
     return flags
 
 
-def _as_typed(entries: _Entries, types: Mapping[str, pa.DataType]) -> pa.Array | None:
-    kind = types[entries.column.key]
+def _as_typed(entries: _Entries) -> pa.Array | None:
+    kind = entries.kind
     needed = "ids are text, whole numbers or dates" if entries.column.kind == "key" else f"the column holds {kind} elsewhere"
     cast = entries.values if kind == TEXT_TYPE and pa.types.is_dictionary(entries.values.type) else entries.cast(kind, needed)
     if cast is None:
@@ -242,7 +244,7 @@ def _present(values: pa.Array) -> AnyArray:
     return values.is_valid().to_numpy(zero_copy_only=False)
 
 
-_CONVERTERS: dict[str, Callable[[_Entries, Mapping[str, pa.DataType]], pa.Array | None]] = {
+_CONVERTERS: dict[str, Callable[[_Entries], pa.Array | None]] = {
     "number": _number,
     "category": _category,
     "flag": _flag,

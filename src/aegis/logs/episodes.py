@@ -35,7 +35,7 @@ def group_episodes(table: pa.Table, columns: Sequence[Column], problem: Problem,
     Rewards, guards and outcomes that are missing are nan (a categorical outcome: -1). The time of an episode is that of its
     earliest row. Raises LogError if rows of one decision disagree, or if actions, masks and propensities do not go together.
     """
-    table = _in_one_piece(table, columns, problem)
+    table = _combine_outer_columns(table, columns, problem)
     findings = Findings(RowOrigins(files, _numpy(table[FILE]), _numpy(table[ROW])))
     tree = build_tree(table, problem, findings)
     _check_repeated(table, columns, problem, tree, findings)
@@ -193,7 +193,7 @@ def _base_actions(table: pa.Table, columns: Sequence[Column], groups: RowGroups)
     }
 
 
-def _in_one_piece(table: pa.Table, columns: Sequence[Column], problem: Problem) -> pa.Table:
+def _combine_outer_columns(table: pa.Table, columns: Sequence[Column], problem: Problem) -> pa.Table:
     """Return the table with columns of outer levels in one chunk each: they are looked at twice, to compare and to take."""
     outer = {level.name for level in problem.levels[:-1]}
     for column in columns:

@@ -52,7 +52,7 @@ class _Search:
         return unclear | {column for guess in self.guesses for column in guess.columns}
 
     def candidates(self, least: int = 2) -> list[ColumnProfile]:
-        """Return columns that may still be an action: from `least` to MOST_ACTIONS values, never missing."""
+        """Return columns that may still be an action: from `least` to MOST_LISTED_ACTIONS values, never missing."""
         return [
             look
             for look in self.sheet.but(self.used)

@@ -111,13 +111,13 @@ def _in_order(actions: list[ActionGuess], groups: SampleGroups, ids: IdGuess, qu
 
 
 def _next_id(sheet: LogProfile, groups: SampleGroups, left: list[ActionGuess], used: Collection[str]) -> ColumnProfile | None:
-    """Return the column that cuts the groups into the fewest pieces in which one of the actions left is constant."""
+    """Return the column that cuts the groups into the fewest parts in which one of the actions left is constant."""
     steps: list[tuple[bool, int, int, ColumnProfile]] = []
     for look in sheet.but(used):
         if not look.key:
             continue
         finer = groups.split_by(look)
-        # Pieces of one row are innermost decisions, which need no id: nothing repeats there. The name of an id is enough.
+        # Parts of one row are innermost decisions, which need no id: nothing repeats there. The name of an id is enough.
         named, repeats = has_word(look.name, words.DECISION), sheet.rows - len(finer)
         if len(groups) < len(finer) and any(
             a.constant(finer) and repeats >= (1 if named else repeats_needed(a.look)) for a in left

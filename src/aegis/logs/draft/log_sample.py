@@ -44,21 +44,21 @@ def read_sample(parts: Sequence[LogPart], rows: int) -> LogSample:
     """
     files = [part.open() for part in parts]
     names = _common(files)
-    pieces: list[pa.Table] = []
+    heads: list[pa.Table] = []
     grouped: dict[str, str] = {}
     left, complete = rows, True
     for file in files:
         # One row more than wanted tells whether there are more.
         head = _first(file, names, left + 1, grouped)
         if head.num_rows:
-            pieces.append(head.slice(0, left))
+            heads.append(head.slice(0, left))
         left -= head.num_rows
         if left < 0:
             complete = False
             break
-    if not pieces:
+    if not heads:
         raise LogError(f"{', '.join(map(str, parts))}: the log has no rows; there is nothing to draft from")
-    table = pa.table({name: _joined([piece[name] for piece in pieces]) for name in names})
+    table = pa.table({name: _joined([head[name] for head in heads]) for name in names})
     origin = ", ".join(part.name for part in parts[:_NAMED])
     origin += f" and {len(parts) - _NAMED} more" if len(parts) > _NAMED else ""
     read_as = [f"{PurePath(file.name).name} is read as text {file.dialect}" for file in files if file.dialect]
@@ -147,11 +147,11 @@ def _typed(text: pa.Array, mark: str) -> pa.Array:
     return text
 
 
-def _joined(pieces: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
-    """Return the pieces of a column from several files as one: two kinds of numbers as numbers, other mixtures as text."""
-    kinds = {piece.type for piece in pieces}
+def _joined(columns: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
+    """Return a column of several files as one: two kinds of numbers as numbers, other mixtures as text."""
+    kinds = {column.type for column in columns}
     if len(kinds) > 1:
         numbers = all(pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in kinds)
         target = pa.float64() if numbers else pa.large_string()
-        pieces = [piece.cast(target, safe=False) for piece in pieces]
-    return pa.chunked_array([chunk for piece in pieces for chunk in piece.chunks], type=pieces[0].type)
+        columns = [column.cast(target, safe=False) for column in columns]
+    return pa.chunked_array([chunk for column in columns for chunk in column.chunks], type=columns[0].type)

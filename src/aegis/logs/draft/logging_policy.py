@@ -37,7 +37,7 @@ def is_continuous(look: ColumnProfile) -> bool:
 
 
 def _on_a_grid(look: ColumnProfile) -> bool:
-    """Say whether all numbers lie on an even grid of at most MOST_ACTIONS points."""
+    """Say whether all numbers lie on an even grid of at most MOST_LISTED_ACTIONS points."""
     values = np.asarray(look.values, dtype=np.float64)
     places = (values - values[0]) / float(np.diff(values).min())
     return bool(places[-1] < MOST_LISTED_ACTIONS and np.all(np.abs(places - np.rint(places)) < 1e-6))
