@@ -67,7 +67,7 @@ def draft_problem(
     paths
         The log, as `Source` takes it.
     rows
-        How many rows are looked at.
+        How many rows are read.
     actions
         The columns that are actions; guessed if empty.
     propensities
@@ -106,7 +106,7 @@ def draft_problem(
     notes = [*sample.read_as, *ids.notes, *(note for action in guesses for note in action.notes), *levels.notes]
     notes += [*(reward.notes if reward else ()), *(placed.notes if placed else ())]
     if not sample.complete:
-        notes.append(f"only the first {sheet.rows} rows were looked at; values that come later are not listed")
+        notes.append(f"only the first {sheet.rows} rows were read; values that come later are not listed")
     questions = [*_about_values(sample, sheet, unread), *ids.questions, *levels.questions]
     questions += [text for action in guesses for text in action.questions]
     questions += [*_about_reward(reward, garbled), *_about_actions(sheet, guesses)]
