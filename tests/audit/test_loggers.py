@@ -329,7 +329,7 @@ def test_rows_of_the_file_are_named_and_pieces_agree(tmp_path: Path, monkeypatch
             assert 0.5 * np.abs(full[one] - full[other]).sum() > 0.1
     monkeypatch.setattr(base, "CHUNK_ROWS", 1500)
     source = Source(path, problem)
-    assert source.pieces() is not None
+    assert source.chunks() is not None
     assert [item.plain() for item in found(audit_log(source))] == [item.plain() for item in whole]
 
 

@@ -42,7 +42,7 @@ def written(folder: Path, table: pa.Table, files: int = 2, group: int = 50) -> l
 
 def in_pieces(paths: list[Path], problem: Problem, candidate: Any, **asked: Any) -> Certificate:
     source = Source(paths, problem)
-    assert source.pieces() is not None
+    assert source.chunks() is not None
     return certify(source, candidate, ledger=False, now="now", **asked)
 
 
@@ -50,7 +50,7 @@ def in_one_pass(paths: list[Path], problem: Problem, candidate: Any, **asked: An
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(base, "CHUNK_ROWS", 10**9)
         source = Source(paths, problem)
-        assert source.pieces() is None
+        assert source.chunks() is None
         return certify(source, candidate, ledger=False, now="now", **asked)
 
 

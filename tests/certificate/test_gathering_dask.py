@@ -69,7 +69,7 @@ def test_workers_with_another_file_are_refused(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setattr(base, "CHUNK_ROWS", 200)
     problem, paths = problem_of(), written(tmp_path, make_table(400))
     source = Source(paths, problem)
-    found = source.pieces()
+    found = source.chunks()
     assert found is not None
     pieces = found.sealed([part.digest() for part in source.files])
     assert len(list(pieces.read(0))) > 0
@@ -85,7 +85,7 @@ def test_files_are_sent_with_their_whole_path(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(base, "CHUNK_ROWS", 200)
     written(tmp_path, make_table(400))
     monkeypatch.chdir(tmp_path)
-    pieces = Source([Path("part-0.parquet"), Path("part-1.parquet")], problem_of()).pieces()
+    pieces = Source([Path("part-0.parquet"), Path("part-1.parquet")], problem_of()).chunks()
     sent = pickle.dumps(pieces)
     monkeypatch.chdir("/")
     assert sum(len(batch) for batch in pickle.loads(sent).read(1)) > 0

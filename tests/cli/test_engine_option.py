@@ -42,7 +42,7 @@ def test_in_pieces_on_all_cores_the_same_is_found(
 ) -> None:
     whole = asked(capsys, place, command)
     monkeypatch.setattr(base, "CHUNK_ROWS", 200)
-    assert Source(place / "log.parquet", load_problem(place / "problem.yaml")).pieces() is not None
+    assert Source(place / "log.parquet", load_problem(place / "problem.yaml")).chunks() is not None
     pieces = asked(capsys, place, command, "--engine", "local")
     if command == "certify":
         for level in (*whole, *pieces):

@@ -401,7 +401,7 @@ def test_a_title_above_the_header_is_no_column(shell: Shell) -> None:
     table = rows("batch;arm;pscore;profit", 40, lambda rng, n: f"{n};{rng.choice('ab')};0.5;{rng.random():.2f}")
     Path(LOG).write_text("Report;;;\n" + table)
     answer = shell("init", LOG)
-    assert answer.code == 2 and "the header is the first line: remove what stands above it" in answer.err
+    assert answer.code == 2 and "the header is the first line: remove the lines above it" in answer.err
 
 
 def test_a_text_context_is_declared_with_its_values(shell: Shell) -> None:

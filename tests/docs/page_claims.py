@@ -93,7 +93,7 @@ LIKE = {
     ("docs/bench.md", "aegis bench list"): "tests/cli/test_bench_command.py",
     ("docs/bench.md", "aegis bench run mine.yaml"): "tests/cli/test_bench_command.py",
     ("docs/index.md", "aegis demo"): "tests/cli/test_handover_demo.py",
-    ("docs/logs.md", "aegis certify s3://"): "tests/logs/test_store_commands.py",
+    ("docs/logs.md", "aegis certify s3://"): "tests/logs/test_object_store_commands.py",
     ("docs/scale.md", "aegis certify log/"): "tests/cli/test_engine_option.py",
     ("docs/serve.md", "aegis certify export/"): "tests/service/test_journal_export.py",
 }

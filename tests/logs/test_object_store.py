@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
@@ -14,7 +15,7 @@ from log_samples import PROBLEMS, assert_same, random_batch
 from stores import KEY, SECRET, Store
 
 from aegis.errors import LogError
-from aegis.logs import LogFile, Source, draft_problem, log_digest, open_logs, read_contexts, to_table
+from aegis.logs import LogFile, Source, draft_problem, log_digest, read_contexts, to_table
 from aegis.logs.formats.parquet import ParquetLog
 from aegis.logs.object_store import RemoteFile, parse_address
 from aegis.problem import parse_problem
@@ -23,6 +24,11 @@ from aegis.rng import stream
 FLAT = PROBLEMS["flat"]
 BATCH = random_batch(FLAT, stream(1, "stores"), 40)
 TABLE = to_table(BATCH, FLAT)
+
+
+def opened(given: object) -> tuple[LogFile, ...]:
+    """Return the files of a log, ready to be read."""
+    return tuple(part.open() for part in Source(given, FLAT).files)
 
 
 def parquet(table: pa.Table, **options: object) -> bytes:
@@ -67,7 +73,7 @@ def test_repeated_texts_come_packed_from_there_as_from_here(store: Store, tmp_pa
     address = store.put("packed/x.parquet", content)
 
     def blocks(given: object) -> list[pa.Table]:
-        (file,) = open_logs(given)
+        (file,) = opened(given)
         return list(file.blocks(["id", "x"], 250, ["id"]))
 
     here, there = blocks(tmp_path / "x.parquet"), blocks(address)
@@ -78,7 +84,7 @@ def test_repeated_texts_come_packed_from_there_as_from_here(store: Store, tmp_pa
 def test_parquet_is_fetched_by_column_not_by_page(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     wide = pa.table({f"c{number}": pa.array(range(5000), pa.int64()) for number in range(20)})
     address = store.put("pages/x.parquet", parquet(wide, row_group_size=2500, data_page_size=1024, use_dictionary=False))
-    (file,) = open_logs(address)
+    (file,) = opened(address)
     assert isinstance(file, ParquetLog)
     handle = file.place.seekable()
     reads = []
@@ -240,7 +246,7 @@ def test_a_truncated_object_is_said_to_be(name: str, content: bytes, store: Stor
 def test_an_object_that_is_written_while_it_is_read_is_refused(name: str, store: Store) -> None:
     address = store.put(f"moving/{name}", FORMS[name])
     file: LogFile
-    (file,) = open_logs(address)
+    (file,) = opened(address)
     blocks = file.blocks(["visit"], 5)
     next(blocks)
     other = TABLE.slice(10)
@@ -249,7 +255,7 @@ def test_an_object_that_is_written_while_it_is_read_is_refused(name: str, store:
         list(blocks)
     with pytest.raises(LogError, match="was written again while it was read"):
         list(file.blocks(["visit"], 5))
-    assert sum(block.num_rows for block in open_logs(address)[0].blocks(["visit"], 5)) == other.num_rows
+    assert sum(block.num_rows for block in opened(address)[0].blocks(["visit"], 5)) == other.num_rows
 
 
 def test_a_log_that_is_written_between_two_passes_is_looked_at_again(store: Store) -> None:
@@ -263,13 +269,16 @@ def test_a_log_that_is_written_between_two_passes_is_looked_at_again(store: Stor
 
 def test_an_object_that_is_written_while_it_is_recognised_is_refused(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     address = store.put("moving/first.csv.gz", FORMS["log.csv.gz"])
-    opened = RemoteFile.open
 
-    def written(self: RemoteFile) -> object:
-        store.put("moving/first.csv.gz", FORMS["log.csv.gz"][:-50])  # in the middle of an upload, say
-        return opened(self)
+    def writing(stream: Callable[[RemoteFile], object]) -> Callable[[RemoteFile], object]:
+        def opened(self: RemoteFile) -> object:
+            store.put("moving/first.csv.gz", FORMS["log.csv.gz"][:-50])  # in the middle of an upload, say
+            return stream(self)
 
-    monkeypatch.setattr(RemoteFile, "open", written)
+        return opened
+
+    monkeypatch.setattr(RemoteFile, "open", writing(RemoteFile.open))
+    monkeypatch.setattr(RemoteFile, "unpacked", writing(RemoteFile.unpacked))
     with pytest.raises(LogError, match=r"s3://moving/first\.csv\.gz was written again while it was read"):
         Source(address, FLAT).read()
     store.put("moving/first.csv.gz", FORMS["log.csv.gz"])

@@ -54,7 +54,7 @@ def test_sides_are_disjoint_complete_and_depend_on_ids_alone(
     pq.write_table(samples.shuffled(table, np.random.default_rng(seed)), folder / "log.parquet")
     source = Source(folder / "log.parquet", which)
     if expected.all() or not expected.any():
-        with pytest.raises(LogError, match="none of the 12 episodes"):
+        with pytest.raises(LogError, match="no episode of 12"):
             sides(source, split, rows)
         return
     found = sides(source, split, rows)
@@ -135,7 +135,7 @@ def test_in_time_the_earliest_share_is_the_prior_side(tmp_path: Path) -> None:
     cuts = set()
     for name in ("log.parquet", "log.csv"):
         source = Source(tmp_path / name, UNCLUSTERED)
-        split = source.placed(Split("time", fraction=0.3))
+        split = source.with_cut(Split("time", fraction=0.3))
         cuts.add(np.datetime64(split.cut))
         assert sorted(sides(source, split)["prior"]) == batch.episode[:12].tolist()
         assert sorted(sides(source, Split("time", fraction=0.3), rows=7)["prior"]) == batch.episode[:12].tolist()
@@ -179,7 +179,7 @@ def test_time_zones_do_not_matter(tmp_path: Path) -> None:
 def test_a_cluster_on_both_sides_of_the_cut_is_refused(tmp_path: Path) -> None:
     write_log(sample(NESTED, 12), NESTED, tmp_path / "log.parquet")
     with pytest.raises(LogError, match=r"3 of the 3 clusters .* split by hash"):
-        Source(tmp_path / "log.parquet", NESTED).placed(Split("time"))
+        Source(tmp_path / "log.parquet", NESTED).with_cut(Split("time"))
 
 
 def test_clusters_on_one_side_each_can_be_split_in_time(tmp_path: Path) -> None:
@@ -196,9 +196,9 @@ def test_an_empty_side_is_said(tmp_path: Path) -> None:
     source = Source(tmp_path / "log.parquet", FLAT)
     for side, fraction in (("prior", 1e-9), ("certify", 1 - 1e-9)):
         split = Split(fraction=fraction)
-        with pytest.raises(LogError, match=f"none of the 5 episodes is on the {side} side"):
+        with pytest.raises(LogError, match=f"no episode of 5 is on the {side} side"):
             list(source.batches(side=side, split=split))
-        with pytest.raises(LogError, match=f"none of the 5 episodes is on the {side} side"):
+        with pytest.raises(LogError, match=f"no episode of 5 is on the {side} side"):
             source.read(side=side, split=split)
 
 
@@ -226,14 +226,14 @@ def test_bad_splits_are_refused(what: str) -> None:
 def test_a_split_in_time_needs_times_that_can_be_ordered(tmp_path: Path) -> None:
     write_log(sample(FLAT, 5), FLAT, tmp_path / "log.parquet")
     with pytest.raises(LogError, match="name the column under 'time'"):
-        Source(tmp_path / "log.parquet", FLAT).placed(Split("time"))
+        Source(tmp_path / "log.parquet", FLAT).with_cut(Split("time"))
     with pytest.raises(LogError, match="name the column under 'time'"):
         Split("time", cut=1).prior(FLAT, ids([1, 2]))
     table = to_table(sample(UNCLUSTERED, 5), UNCLUSTERED)
     words = table.set_column(table.column_names.index("started"), "started", pa.array(["monday"] * table.num_rows))
     pq.write_table(words, tmp_path / "words.parquet")
     with pytest.raises(LogError, match="needs numbers or dates, found text"):
-        Source(tmp_path / "words.parquet", UNCLUSTERED).placed(Split("time"))
+        Source(tmp_path / "words.parquet", UNCLUSTERED).with_cut(Split("time"))
     with pytest.raises(SettingError, match="has not been found yet"):
         Split("time").prior(UNCLUSTERED, sample(UNCLUSTERED, 3))
     with pytest.raises(LogError, match="use the log it was made for"):

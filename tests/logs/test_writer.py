@@ -157,8 +157,11 @@ levels: [{name: a, action: {column: x, values: [0, 1]}, propensity: {base: b, ep
 @pytest.mark.parametrize(
     ("base", "words"),
     [
-        ([0, 1], "the propensities of decision 1 .* are not those of the base action with exploration 0.5"),
-        ([0, 7], "row 1 of the table .* holds 7, which is not an action"),
+        (
+            [0, 1],
+            "row 1 of the batch .* a reader would find 0.75 .* base action 'b' says so, with exploration 0.5",
+        ),
+        ([0, 7], "row 1 of the batch .*, column 'b': the base action is not an action of this level"),
     ],
 )
 def test_a_base_action_that_does_not_explain_the_propensities_is_refused(base: list[int], words: str) -> None:
@@ -176,8 +179,8 @@ def test_an_outer_base_action_is_one_for_the_decision() -> None:
     last = int(np.flatnonzero(np.diff(batch.levels["dose"].parent) == 0)[0]) + 1
     proposal = batch.extra["proposal"].copy()
     proposal[last] = next(value for value in "abc" if value != proposal[last])
-    with pytest.raises(LogError, match=f"'proposal': it changes within a decision, first at row {last}"):
-        to_table(replace(batch, extra={**batch.extra, "proposal": proposal}), problem)
+    with pytest.raises(LogError, match=r"'proposal': found .* in the same decision"):
+        Source(to_table(replace(batch, extra={**batch.extra, "proposal": proposal}), problem), problem).read()
 
 
 @pytest.mark.parametrize(
@@ -223,7 +226,7 @@ def test_a_decision_id_that_would_be_read_as_other_decisions_is_refused(tmp_path
 
     assert to_table(batch([1.0, 2.0, 1.0]), problem).num_rows == 3
     for context in ([1.0, 1.0, 2.0], [2.0, 1.0, 3.0]):
-        with pytest.raises(LogError, match="'c' has another role besides decision id, and does not grow from decision 0"):
+        with pytest.raises(LogError, match="'c' has another role besides decision id, and is missing, changes within a decision"):
             to_table(batch(context), problem)
     outer = parse_problem(
         "episode: v\nreward: {column: r}\nlevels: [{name: b, decision: k, action: {column: y, values: [0, 1]}},"
@@ -231,11 +234,11 @@ def test_a_decision_id_that_would_be_read_as_other_decisions_is_refused(tmp_path
     )
     above = LevelTable(np.arange(2, dtype=np.int32), {}, np.zeros(2, dtype=np.int32), np.ones(2))
     inner = replace(batch([0.0]).levels["a"], context={"k": np.array([1.0, 2.0, 1.0])})
-    with pytest.raises(LogError, match="changes within a decision, first at row 1"):
+    with pytest.raises(LogError, match="'k' has another role besides decision id"):
         to_table(Batch(np.arange(2), {"b": above, "a": inner}, np.zeros(3)), outer)
     missing = replace(batch([1.0, 2.0, 1.0]), extra={"k": np.array([None, "a", "b"], dtype=object)})
     extra = parse_problem(text.replace("decision: c", "decision: k"))
-    with pytest.raises(LogError, match="'k' has another role besides decision id, and has 1 entries without a value"):
+    with pytest.raises(LogError, match="'k' has another role besides decision id, and is missing, changes within a decision"):
         to_table(missing, extra)
 
 

@@ -202,7 +202,7 @@ def training_rows(
     """
     problem = source.problem
     spec = problem.innermost if level is None else problem.level(level)
-    batch = concat(list(source.batches(side="prior", split=source.placed(split))))
+    batch = concat(list(source.batches(side="prior", split=source.with_cut(split))))
     rewards = subtree_means(batch)[spec.name]
     kept = np.flatnonzero(np.isfinite(rewards))
     if not kept.size:

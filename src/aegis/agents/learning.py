@@ -112,13 +112,13 @@ def _placed(source: Source, split: Split | float | None) -> tuple[Split, list[st
     """Return the split to learn with, and what to know where propensities move: nothing learned by hash can be certified."""
     asked = split if isinstance(split, Split) else Split(fraction=0.5 if split is None else split)
     if asked.kind == "time" or asked.fraction >= WHOLE:
-        return source.placed(asked), []
+        return source.with_cut(asked), []
     moving = next((item for item in _loggers(source).findings() if item.code == PROPENSITIES_MOVE), None)
     if moving is None:
         return asked, []
     if isinstance(split, Split) or source.problem.time is None:
         return asked, [f"{moving.message}; {NOT_BY_HASH}: {moving.fix}"]
-    return source.placed(Split("time", fraction=asked.fraction)), [
+    return source.with_cut(Split("time", fraction=asked.fraction)), [
         f"{moving.message}. The policy was learned with a split in time"
     ]
 

@@ -116,7 +116,7 @@ def fit_mechanisms(
     the episodes so far. Raises LogError if the prior side is empty, if it has no rewards, or if a mechanism never saw a complete
     row.
     """
-    problem, placed = source.problem, source.placed(split)
+    problem, placed = source.problem, source.with_cut(split)
     prior = _PriorSide(source, placed, report)
     sample = EpisodeSample()
     scalings = fit_scalings(problem, sample.watch(prior.batches("scaling")))

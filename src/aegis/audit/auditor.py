@@ -262,7 +262,7 @@ def audit_log(
     """
     auditor = Auditor(source.problem, policy, scope, alpha, learned)
     team = parse_engine(engine, workers)
-    pieces = None if split is not None else source.pieces(columns)
+    pieces = None if split is not None else source.chunks(columns)
     if pieces is not None:
         pieces = pieces.sealed(part_digests(source.files)) if team.elsewhere else pieces
         _audit_pieces(auditor, source.batches(columns), pieces, team, report)

@@ -110,7 +110,7 @@ def _issue(
     with ThreadPoolExecutor(1) as pool:  # the log is digested while its first rows are read
         digest = pool.submit(DataDigest.of, source)
         columns = (*request.columns, *(gap_columns(source) if request.frozen is None else ()))
-        pieces = source.pieces(columns)
+        pieces = source.chunks(columns)
         batches = source.batches(columns)
         first = list(itertools.islice(batches, 1))
         data = digest.result()

@@ -158,7 +158,7 @@ def learned_splits(source: Source, candidates: Sequence[Candidate], fresh: bool,
             raise RefusedError(f"{candidate.name} was learned from {part}: it is not fresh; leave out --fresh")
         check_unit_columns(source, candidate, fresh)
         if not fresh:
-            found[source.placed(Split.of(record["split"]))] = None
+            found[source.with_cut(Split.of(record["split"]))] = None
     return tuple(found)
 
 
@@ -227,7 +227,7 @@ def placing_in_time(source: Source, units: int) -> Split | EarliestUnits:
     """Return what sets the earliest units apart to place grids, where propensities move or follow rewards; units: of the log."""
     share = placing_split(units).fraction
     if source.problem.time is not None:
-        return source.placed(Split("time", fraction=share))
+        return source.with_cut(Split("time", fraction=share))
     return EarliestUnits.of(source.problem, source.batches(), math.ceil(share * units))
 
 

@@ -8,7 +8,7 @@ from aegis.logs.draft.draft import Draft, draft_problem
 from aegis.logs.episode_tree import describe_order
 from aegis.logs.formats.base import LogFile
 from aegis.logs.ids import hash_ids, id_parts, ids_as_text
-from aegis.logs.log_files import LogPart, log_digest, normalise_inputs, open_logs, part_digests, resolve_parts, total_digest
+from aegis.logs.log_files import LogPart, log_digest, normalise_inputs, part_digests, resolve_parts, total_digest
 from aegis.logs.reader import BackgroundObserver
 from aegis.logs.source import Source, learning_record
 from aegis.logs.split import SIDES, Split
@@ -33,7 +33,6 @@ __all__ = [
     "learning_record",
     "log_digest",
     "normalise_inputs",
-    "open_logs",
     "part_digests",
     "read_contexts",
     "required_columns",

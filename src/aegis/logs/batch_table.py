@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -28,7 +28,7 @@ from aegis.logs.propensities import (
 from aegis.problem import AnyArray, Array, Batch, Level, LevelTable, Problem, Variable
 
 
-def propensity_columns(level: Level, found: LevelTable) -> dict[str, Array]:
+def propensity_columns(level: Level, table: LevelTable) -> dict[str, Array]:
     """Return the propensity columns of a level by name, one entry per decision `[n]`; base actions are not among them.
 
     Raises LogError if a reader would refuse them, or find other propensities.
@@ -37,38 +37,37 @@ def propensity_columns(level: Level, found: LevelTable) -> dict[str, Array]:
     def report(wrong: AnyArray, column: str, text: Callable[[int], str]) -> None:
         raise batch_row_error(level, wrong, column, text(int(wrong[0])))
 
-    check_available(level, found.action, found.available, level.actions.column, report, "the action taken")
-    given = level.propensity
-    if given is None:
+    check_available(level, table.action, table.available, level.actions.column, report, "the action taken")
+    logged = level.propensity
+    if logged is None:
         return {}
-    if given.density and given.column is not None:
-        check_density(given.column, found.mu_taken, report)
-        if found.value is not None:
-            check_atoms(level, given.column, found.value, found.mu_taken, report)
-        return {given.column: found.mu_taken}
-    if given.column is not None:
-        check_probability_range(given.column, found.mu_taken, report)
-        check_declared_minimum(level, given.column, found.mu_taken, None, found.available, report)
-        return {given.column: found.mu_taken}
-    check_declared_minimum(
-        level, next(iter(given.log_columns), level.actions.column), found.mu_taken, found.mu_full, found.available, report
-    )
-    if given.columns:
-        if found.mu_full is None:
+    if logged.density and logged.column is not None:
+        check_density(logged.column, table.mu_taken, report)
+        if table.value is not None:
+            check_atoms(level, logged.column, table.value, table.mu_taken, report)
+        return {logged.column: table.mu_taken}
+    column = next(iter(logged.log_columns), level.actions.column)
+    if logged.column is not None:
+        check_probability_range(column, table.mu_taken, report)
+        check_declared_minimum(level, column, table.mu_taken, None, table.available, report)
+        return {column: table.mu_taken}
+    check_declared_minimum(level, column, table.mu_taken, table.mu_full, table.available, report)
+    if logged.columns:
+        if table.mu_full is None:
             raise LogError(
                 f"level '{level.name}': the problem has propensity 'columns' for all actions, the batch knows only that of the "
                 "action taken; declare 'column', or log the whole distribution"
             )
-        columns = dict(zip(given.columns, found.mu_full.T, strict=True))
+        columns = dict(zip(logged.columns, table.mu_full.T, strict=True))
         for column, chances in columns.items():
             check_probability_range(column, chances, report, positive=False)
-        check_distribution(given.columns, found.mu_full, found.action, found.available, report)
-        _check_taken(level, found, found.mu_full, "its column says so; make them equal")
+        check_distribution(logged.columns, table.mu_full, table.action, table.available, report)
+        _check_propensities(level, table, table.mu_full, "its column says so; make them equal")
         return columns
-    if given.policy is not None or given.shares:
-        known = declared_distribution(level, len(found), found.available)
-        said = "has these shares" if given.shares else f"is '{given.policy}'"
-        _check_taken(level, found, known, f"the problem says that the policy {said}; declare a 'column'")
+    if logged.policy is not None or logged.shares:
+        rule = "has these shares" if logged.shares else f"is '{logged.policy}'"
+        declared = declared_distribution(level, len(table), table.available)
+        _check_propensities(level, table, declared, f"the problem says that the policy {rule}; declare a 'column'")
     return {}
 
 
@@ -77,68 +76,49 @@ def batch_row_error(level: Level, rows: AnyArray, column: str, text: str) -> Log
     return LogError(f"level '{level.name}', row {rows[0]} of the batch (from 0), column '{column}': {text}")
 
 
-def _check_taken(level: Level, found: LevelTable, full: Array, because: str) -> None:
-    expected = full[np.arange(len(found)), found.action]
-    wrong = np.flatnonzero(~(np.abs(found.mu_taken - expected) <= SUM_TOLERANCE))
-    if wrong.size:
-        chances = f"with probability {found.mu_taken[wrong[0]]:g}, but a reader would find {expected[wrong[0]]:g}"
-        raise batch_row_error(level, wrong, level.actions.column, f"the action was taken {chances}: {because}")
+def _check_propensities(level: Level, table: LevelTable, expected: Array, because: str) -> None:
+    """Raise LogError unless a batch holds the propensities `[n, A]` that a reader would find."""
+    rows = np.arange(len(table))
+    wrong = ~(np.abs(table.mu_taken - expected[rows, table.action]) <= SUM_TOLERANCE)
+    if table.mu_full is not None:
+        wrong |= ~(np.abs(table.mu_full - expected) <= SUM_TOLERANCE).all(axis=1)
+    if wrong.any():
+        row = int(wrong.argmax())
+        chances = f"with probability {table.mu_taken[row]:g}, but a reader would find {expected[row, table.action[row]]:g}"
+        raise batch_row_error(
+            level, np.flatnonzero(wrong), level.actions.column, f"the action was taken {chances} (or others differ): {because}"
+        )
 
 
-def check_decision_id(column: pa.Array, level: Level, batch: Batch) -> None:
+def _check_base_actions(column: pa.Array, base: str, epsilon: float, level: Level, batch: Batch) -> None:
+    """Raise LogError unless base actions, one per innermost decision, give the propensities of the batch."""
+    table = batch.levels[level.name]
+    codes = match_values(column, level.actions.values)[batch.first_rows(level.name)]
+    unknown = np.flatnonzero(codes < 0)
+    if unknown.size:
+        raise batch_row_error(level, unknown, base, "the base action is not an action of this level; correct it")
+    expected = base_distribution(codes, epsilon, level.actions.count, table.available)
+    because = f"the base action '{base}' says so, with exploration {epsilon:g}; correct it, or declare a 'column' or 'columns'"
+    _check_propensities(level, table, expected, because)
+
+
+def _check_decision_id(column: pa.Array, level: Level, batch: Batch) -> None:
     """Raise LogError unless a column with another role besides, one entry per innermost decision, is an id of the decisions.
 
     A reader puts rows of one value below one parent into one decision, and siblings into the order of their values.
     """
-    if column.null_count:
-        raise _not_an_id(level, f"has {column.null_count} entries without a value")
-    place, first = value_ranks(column), batch.first_rows(level.name)
-    apart = np.flatnonzero(place != place[first][batch.ancestors(list(batch.levels)[-1])[level.name]])
-    if apart.size:
-        raise _not_an_id(level, f"changes within a decision, first at row {apart[0]} of the table (from 0)")
-    parent, own = batch.levels[level.name].parent, place[first]
-    wrong = np.flatnonzero((parent[1:] == parent[:-1]) & (own[1:] <= own[:-1]))
-    if wrong.size:
-        raise _not_an_id(level, f"does not grow from decision {wrong[0]} to the next, below the same parent (from 0)")
-
-
-def check_base_actions(column: pa.Array, base: str, epsilon: float, level: Level, batch: Batch) -> None:
-    """Raise LogError unless base actions, one per innermost decision, give the propensities that the batch holds."""
-    table, first = batch.levels[level.name], batch.first_rows(level.name)
-    codes = match_values(column, level.actions.values)
-    unknown = np.flatnonzero(codes < 0)
-    if unknown.size:
-        found = column[int(unknown[0])].as_py()
-        raise _wrong_base(level, base, f"row {unknown[0]} of the table (from 0) holds {found!r}, which is not an action")
-    apart = np.flatnonzero(codes != codes[first][batch.ancestors(list(batch.levels)[-1])[level.name]])
-    if apart.size:
-        raise _wrong_base(level, base, f"it changes within a decision, first at row {apart[0]} of the table (from 0)")
-    expected = base_distribution(codes[first], epsilon, level.actions.count, table.available)
-    rows = np.arange(len(table))
-    differ = np.flatnonzero(_differs(expected[rows, table.action], table.mu_taken))
-    if not differ.size and table.mu_full is not None:
-        differ = np.flatnonzero(_differs(expected, table.mu_full).any(axis=1))
-    if differ.size:
-        text = f"the propensities of decision {differ[0]} (from 0) are not those of the base action with exploration {epsilon:g}"
-        raise _wrong_base(level, base, text)
-
-
-def _differs(expected: Array, found: Array) -> AnyArray:
-    return ~(np.abs(expected - found) <= SUM_TOLERANCE)
-
-
-def _not_an_id(level: Level, text: str) -> LogError:
-    return LogError(
-        f"level '{level.name}': the column '{level.decision}' has another role besides decision id, and {text}; a reader would "
-        "find other decisions: name a column of its own under 'decision'"
-    )
-
-
-def _wrong_base(level: Level, base: str, text: str) -> LogError:
-    return LogError(
-        f"level '{level.name}', base action '{base}': {text}; a reader would find other propensities: correct it, or declare the "
-        "propensity as a 'column' or 'columns'"
-    )
+    usable = not column.null_count
+    if usable:
+        ranks, parent = value_ranks(column), batch.levels[level.name].parent
+        own = ranks[batch.first_rows(level.name)]
+        constant = np.array_equal(ranks, own[batch.ancestors(list(batch.levels)[-1])[level.name]])
+        usable = constant and not ((parent[1:] == parent[:-1]) & (own[1:] <= own[:-1])).any()
+    if not usable:
+        raise LogError(
+            f"level '{level.name}': the column '{level.decision}' has another role besides decision id, and is missing, changes "
+            "within a decision, or does not grow from one decision to the next below a parent; a reader would find other "
+            "decisions: name a column of its own under 'decision'"
+        )
 
 
 def to_table(batch: Batch, problem: Problem) -> pa.Table:
@@ -167,7 +147,7 @@ def to_table(batch: Batch, problem: Problem) -> pa.Table:
     for name, values in batch.extra.items():
         table.add(name, _column(values, name))
     for level in shared:
-        check_decision_id(table.columns[str(level.decision)], level, batch)
+        _check_decision_id(table.columns[str(level.decision)], level, batch)
     for level in problem.levels:
         _check_base(table, level, batch)
     return pa.table(table.columns)
@@ -237,56 +217,57 @@ def _add_ids(table: _Tidy, what: str, columns: Sequence[str], values: AnyArray, 
         for name in columns:
             table.add(name, _keys(values[name][rows], name))
     else:
-        found = "ids without fields" if fields is None else f"the fields {list(fields)}"
+        shape = "ids without fields" if fields is None else f"the fields {list(fields)}"
         raise LogError(
-            f"the problem's {what} id is made of {list(columns)}; the batch has {found}. An id of several columns is a "
+            f"the problem's {what} id is made of {list(columns)}; the batch has {shape}. An id of several columns is a "
             "structured array with a field for each"
         )
 
 
-def _positions(found: LevelTable, rows: AnyArray) -> pa.Array:
+def _positions(table: LevelTable, rows: AnyArray) -> pa.Array:
     """Return the place of each decision below its parent, one entry per innermost decision."""
-    first = np.searchsorted(found.parent, found.parent, side="left")
-    return pa.array((np.arange(len(found)) - first)[rows], pa.int64())
+    first = np.searchsorted(table.parent, table.parent, side="left")
+    return pa.array((np.arange(len(table)) - first)[rows], pa.int64())
 
 
 def _add_level(table: _Tidy, level: Level, batch: Batch, rows: AnyArray) -> None:
-    found = batch.levels[level.name]
+    decisions = batch.levels[level.name]
     for variable in level.context:
-        values = found.context[variable.name]
-        unknown = np.flatnonzero(~np.isfinite(values).reshape(len(values), -1).all(axis=1) | (_code(variable, values) < 0))
+        values = decisions.context[variable.name]
+        missing = values < 0 if variable.kind == "categorical" else ~np.isfinite(values)
+        unknown = np.flatnonzero(missing.reshape(len(values), -1).any(axis=1))
         if unknown.size:
             raise batch_row_error(level, unknown, variable.name, "the context is missing or not finite; a log needs it")
         _add_variable(table, variable, values[rows])
     kinds = level.actions
     if kinds.continuous:
-        table.add(kinds.column, pa.array(_exact(level, found)[rows], pa.float64()))
+        table.add(kinds.column, pa.array(_exact(level, decisions)[rows], pa.float64()))
     else:
-        table.add(kinds.column, values_column(kinds.values, found.action[rows]))
-    _add_mask(table, level, found, rows)
-    for column, chances in propensity_columns(level, found).items():
+        table.add(kinds.column, values_column(kinds.values, decisions.action[rows]))
+    _add_mask(table, level, decisions, rows)
+    for column, chances in propensity_columns(level, decisions).items():
         table.add(column, pa.array(chances[rows], pa.float64()))
     own = level.comparator
     if own is not None and own.columns:
-        if found.incumbent is None:
+        if decisions.incumbent is None:
             raise LogError(
                 f"level '{level.name}': the problem has incumbent 'columns', the batch holds no probabilities of the incumbent "
                 "(LevelTable.incumbent)"
             )
-        for column, chances in zip(own.columns, found.incumbent.T, strict=True):
+        for column, chances in zip(own.columns, decisions.incumbent.T, strict=True):
             table.add(column, pa.array(chances[rows], pa.float64()))
 
 
-def _exact(level: Level, found: LevelTable) -> npt.NDArray[np.float64]:
+def _exact(level: Level, decisions: LevelTable) -> npt.NDArray[np.float64]:
     """Return the exact actions `[n]` of a level whose actions are an interval; LogError if one is not known or outside."""
     low, high = level.actions.limits
-    if found.value is None:
+    if decisions.value is None:
         raise LogError(f"level '{level.name}': actions are an interval, and the batch holds no exact ones (LevelTable.value)")
-    wrong = np.flatnonzero(~((found.value >= low) & (found.value <= high)))
+    wrong = np.flatnonzero(~((decisions.value >= low) & (decisions.value <= high)))
     if wrong.size:
-        text = f"{found.value[wrong[0]]} is not in the interval [{low:g}, {high:g}]"
+        text = f"{decisions.value[wrong[0]]} is not in the interval [{low:g}, {high:g}]"
         raise batch_row_error(level, wrong, level.actions.column, text)
-    return found.value
+    return decisions.value
 
 
 def _add_variable(table: _Tidy, variable: Variable, values: AnyArray) -> None:
@@ -297,28 +278,28 @@ def _add_variable(table: _Tidy, variable: Variable, values: AnyArray) -> None:
         table.add(column, _numbers(np.ascontiguousarray(part)))
 
 
-def _add_mask(table: _Tidy, level: Level, found: LevelTable, rows: AnyArray) -> None:
-    if found.available is not None and not level.available and not found.available.all():
+def _add_mask(table: _Tidy, level: Level, decisions: LevelTable, rows: AnyArray) -> None:
+    if decisions.available is not None and not level.available and not decisions.available.all():
         raise LogError(f"level '{level.name}': the batch has masked actions, the problem no 'available' columns; name them")
     for index, column in enumerate(level.available):
-        flags = np.ones(rows.size, dtype=np.bool_) if found.available is None else found.available[rows, index]
+        flags = np.ones(rows.size, dtype=np.bool_) if decisions.available is None else decisions.available[rows, index]
         table.add(column, pa.array(flags))
 
 
 def _check_base(table: _Tidy, level: Level, batch: Batch) -> None:
-    given, own = level.propensity, level.comparator
-    if own is not None and own.base is not None and own.base not in table.columns and (given is None or given.base != own.base):
+    logged, own = level.propensity, level.comparator
+    if own is not None and own.base is not None and own.base not in table.columns and (logged is None or logged.base != own.base):
         raise LogError(
             f"level '{level.name}': the batch does not know the incumbent's action; put it into Batch.extra['{own.base}']"
         )
-    if given is None or given.base is None or given.epsilon is None:
+    if logged is None or logged.base is None or logged.epsilon is None:
         return
-    if given.base not in table.columns:
+    if logged.base not in table.columns:
         raise LogError(
-            f"level '{level.name}': the batch does not know the base action; put it into Batch.extra['{given.base}'], or declare "
-            "the propensity as a 'column'"
+            f"level '{level.name}': the batch does not know the base action; put it into Batch.extra['{logged.base}'], or "
+            "declare the propensity as a 'column'"
         )
-    check_base_actions(table.columns[given.base], given.base, given.epsilon, level, batch)
+    _check_base_actions(table.columns[logged.base], logged.base, logged.epsilon, level, batch)
 
 
 def _add_results(table: _Tidy, batch: Batch, problem: Problem) -> None:
@@ -334,7 +315,9 @@ def _add_results(table: _Tidy, batch: Batch, problem: Problem) -> None:
             raise LogError(f"the problem has the outcome '{problem.outcome.name}', the batch has none")
         _add_variable(table, problem.outcome, batch.outcome)
     for guard in problem.guards:
-        table.add(guard.column, _numbers(_guard(batch.guards, guard.column)))
+        if guard.column not in batch.guards:
+            raise LogError(f"the problem has the guard '{guard.column}', the batch has {sorted(batch.guards) or 'none'}")
+        table.add(guard.column, _numbers(batch.guards[guard.column]))
 
 
 def _add_closed(table: _Tidy, batch: Batch, problem: Problem, observed: npt.NDArray[np.bool_]) -> None:
@@ -353,19 +336,13 @@ def _add_closed(table: _Tidy, batch: Batch, problem: Problem, observed: npt.NDAr
     table.add(column, pa.array(closed))
 
 
-def _guard(guards: Mapping[str, npt.NDArray[np.float64]], column: str) -> npt.NDArray[np.float64]:
-    if column not in guards:
-        raise LogError(f"the problem has the guard '{column}', the batch has {sorted(guards) or 'none'}")
-    return guards[column]
-
-
 def _numbers(values: AnyArray) -> pa.Array:
     """Return numbers with nan as null: a number that is missing is not a number that is wrong."""
     return pa.array(values, pa.float64(), mask=np.isnan(values))
 
 
 def _keys(values: AnyArray, name: str) -> pa.Array:
-    """Return ids or times, none of them missing."""
+    """Return ids or times; raises LogError if one is missing."""
     column = _column(values, name)
     if column.null_count:
         raise LogError(f"column '{name}' has {column.null_count} entries without a value; every episode needs one")
@@ -379,8 +356,3 @@ def _column(values: AnyArray, name: str) -> pa.Array:
         raise LogError(
             f"column '{name}' ({values.dtype}{list(values.shape)}) is not a list of values of one type: {error}"
         ) from error
-
-
-def _code(variable: Variable, values: AnyArray) -> AnyArray:
-    """Return codes of a categorical variable, of which -1 is missing; nothing is missing by code in others."""
-    return values if variable.kind == "categorical" else np.zeros(len(values), dtype=np.int32)

@@ -26,32 +26,32 @@ from aegis.problem import Batch, Problem
 
 @dataclass(frozen=True, slots=True)
 class LogChunks:
-    """A log whose episodes' rows follow each other. spans: those of each piece. rows: of a block. parts: the files.
+    """A log whose episodes' rows follow each other. ranges: those of each chunk. rows: of a block. parts: the files.
 
-    digests: of the parts, where others may have another file under the same name; none if nobody has.
+    digests: of the parts, where workers may have another file under the same name; else none.
     """
 
     plan: ReadPlan
     problem: Problem
-    spans: tuple[tuple[FileRange, ...], ...]
+    ranges: tuple[tuple[FileRange, ...], ...]
     rows: int
     parts: tuple[LogPart, ...] = ()
     digests: tuple[bytes, ...] = ()
 
     def __len__(self) -> int:
-        return len(self.spans)
+        return len(self.ranges)
 
     @property
     def episodes(self) -> int:
-        """Return about how many episodes there are; those that go on from one piece to the next count twice."""
+        """Return about how many episodes there are; those that go on from one chunk to the next count twice."""
         return self.plan.survey.runs
 
     def sealed(self, digests: Sequence[bytes]) -> LogChunks:
-        """Return the pieces of these very files: whoever has others is refused."""
+        """Return the chunks of these very files: a worker that has others is refused."""
         return replace(self, digests=tuple(digests))
 
     def check(self, index: int) -> None:
-        """Raise LogError if a file is not the one that was given where the pieces were put out."""
+        """Raise LogError if a file is not the one that the process with the log has."""
         if not self.digests or self.parts[index].place is None or self.parts[index].path is None:
             return  # versions of objects in a store are compared when they are read
         part = self.parts[index]
@@ -66,11 +66,11 @@ class LogChunks:
             raise LogError(f"{part}: {where} has another file under this path than the one that was given; nothing was certified")
 
     def read(self, number: int) -> ChunkReader:
-        """Return a piece, from 0, to be read."""
+        """Return a chunk, from 0, to be read."""
         return ChunkReader(self, number)
 
     def edges(self) -> ChunkEdges:
-        """Return where the ends of the pieces are put together."""
+        """Return the joint of the chunks' ends."""
         return ChunkEdges(self)
 
     def batch(self, table: pa.Table) -> Batch:
@@ -85,21 +85,21 @@ class LogChunks:
 
 @dataclass(slots=True)
 class ChunkReader:
-    """One piece while it is read: iterating gives the episodes that are whole in it, `ends` afterwards the rows of the others.
+    """One chunk while it is read: iterating gives the episodes that are whole in it, `ends` afterwards the rows of the others.
 
-    The first episode of the log is whole, though the first of its piece.
+    The first episode of the log is whole, though the first of its chunk.
     """
 
-    pieces: LogChunks
+    chunks: LogChunks
     number: int
     ends: list[pa.Table] = field(default_factory=list)
 
     def __iter__(self) -> Iterator[Batch]:
         """Yield batches of whole episodes; raises LogError as `Source.batches` does."""
-        for index in sorted({span.file for span in self.pieces.spans[self.number]}):
-            self.pieces.check(index)
-        keys = self.pieces.keys
-        tables = whole_episodes(self.pieces.plan.tables(self.pieces.rows, self.pieces.spans[self.number]), keys)
+        for index in sorted({one.file for one in self.chunks.ranges[self.number]}):
+            self.chunks.check(index)
+        keys = self.chunks.keys
+        tables = whole_episodes(self.chunks.plan.tables(self.chunks.rows, self.chunks.ranges[self.number]), keys)
         table = next(tables, None)
         if table is not None and self.number > 0:
             starts = np.flatnonzero(id_changes([table[key] for key in keys]))
@@ -113,33 +113,33 @@ class ChunkReader:
                 self.ends.append(_copied(table.slice(last)))
                 table = table.slice(0, last)
             if table.num_rows:
-                yield self.pieces.batch(table)
+                yield self.chunks.batch(table)
             table = following
 
 
 @dataclass(slots=True)
 class ChunkEdges:
-    """The ends of pieces, added in the order of the log; episodes are given back when they are whole."""
+    """The ends of chunks, added in the order of the log; episodes are given back when they are whole."""
 
-    pieces: LogChunks
-    held: list[pa.Table] = field(default_factory=list)
+    chunks: LogChunks
+    tables: list[pa.Table] = field(default_factory=list)
 
     def add(self, ends: Sequence[pa.Table]) -> Iterator[Batch]:
-        """Add the ends of the next piece; yield episodes that are whole, once there are enough rows of them."""
-        self.held += ends
-        if sum(table.num_rows for table in self.held) < self.pieces.rows:
+        """Add the ends of the next chunk; yield episodes that are whole, once there are enough rows of them."""
+        self.tables += ends
+        if sum(table.num_rows for table in self.tables) < self.chunks.rows:
             return
-        table = join_tables(self.held)
-        last = last_id_start([table[key] for key in self.pieces.keys])
-        self.held = [table.slice(last)]
+        table = join_tables(self.tables)
+        last = last_id_start([table[key] for key in self.chunks.keys])
+        self.tables = [table.slice(last)]
         if last:
-            yield self.pieces.batch(table.slice(0, last))
+            yield self.chunks.batch(table.slice(0, last))
 
     def close(self) -> Iterator[Batch]:
         """Yield what is left."""
-        if self.held:
-            yield self.pieces.batch(join_tables(self.held))
-        self.held = []
+        if self.tables:
+            yield self.chunks.batch(join_tables(self.tables))
+        self.tables = []
 
 
 @functools.lru_cache(maxsize=1024)

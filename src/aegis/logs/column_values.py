@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -19,15 +18,10 @@ from aegis.errors import LogError, did_you_mean
 from aegis.problem import AnyArray, Array, Ints, Value
 
 POINT, COMMA, UNSURE = ".", ",", "?"
-
-
 _EXPONENT = r"(?:[eE][+-]?\d+)?"
-
 _NUMBER = {mark: re.compile(rf"[+-]?\d*\{mark}\d+{_EXPONENT}") for mark in (POINT, COMMA)}
-
 # One to three digits, then groups of three: 1,234 may be a number between one and two or more than a thousand.
 _GROUPED = {mark: re.compile(rf"[+-]?[1-9]\d{{0,2}}(?:\{mark}\d{{3}})+") for mark in (POINT, COMMA)}
-
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:[., '\u2019\u00a0\u202f]\d{3})+(?:[.,]\d+)?")
 
 
@@ -38,27 +32,18 @@ def decimal_marks(columns: Mapping[str, Sequence[str]]) -> dict[str, str]:
     otherwise. A column in which every number may also have thousands separators follows the others; where these do not settle it,
     it is UNSURE and its numbers are refused one by one.
     """
-    seen = {name: {mark: _evidence(fields, mark) for mark in (POINT, COMMA)} for name, fields in columns.items()}
-    sure = {mark: any("sure" in found[mark] for found in seen.values()) for mark in (POINT, COMMA)}
-    return {name: _mark(found, sure) for name, found in seen.items()}
+    evidence = {name: {mark: _evidence(fields, mark) for mark in (POINT, COMMA)} for name, fields in columns.items()}
+    sure = {mark: any("sure" in marks[mark] for marks in evidence.values()) for mark in (POINT, COMMA)}
+    return {name: _mark(marks, sure) for name, marks in evidence.items()}
 
 
 def to_decimal_points(text: pa.Array, mark: str) -> pa.Array:
     """Return numbers in text with decimal points; raises ArrowInvalid if an entry does not go with the column's mark."""
     if mark == POINT:
         return text
-    if mark == UNSURE:
-        _refuse(pc.match_substring_regex(text, "[.,]"), "decimals or thousands")
-        return text
-    _refuse(pc.match_substring(text, POINT), "a point among decimal commas")
+    if pc.any(pc.match_substring_regex(text, "[.,]" if mark == UNSURE else "[.]")).as_py():
+        raise pa.ArrowInvalid("decimals or thousands, or a point among decimal commas")
     return pc.replace_substring(text, COMMA, POINT)
-
-
-def to_decimal_point(text: str, mark: str) -> str | None:
-    """Return one number in text with a decimal point, None if it does not go with the column's mark."""
-    if mark == POINT or not (POINT in text or COMMA in text):
-        return text
-    return None if mark == UNSURE or POINT in text else text.replace(COMMA, POINT)
 
 
 def number_hint(text: str, mark: str) -> str:
@@ -86,8 +71,8 @@ def _evidence(fields: Sequence[str], mark: str) -> set[str]:
     return {"grouped" if _GROUPED[mark].fullmatch(number) else "sure" for number in numbers}
 
 
-def _mark(found: Mapping[str, set[str]], sure: Mapping[str, bool]) -> str:
-    comma, point = found[COMMA], found[POINT]
+def _mark(evidence: Mapping[str, set[str]], sure: Mapping[str, bool]) -> str:
+    comma, point = evidence[COMMA], evidence[POINT]
     only_commas = sure[COMMA] and not sure[POINT]
     if "sure" in comma or "sure" in point:
         return COMMA if "sure" in comma else POINT
@@ -100,25 +85,13 @@ def _mark(found: Mapping[str, set[str]], sure: Mapping[str, bool]) -> str:
     return COMMA if only_commas else POINT
 
 
-def _refuse(wrong: pa.Array, text: str) -> None:
-    if pc.any(wrong).as_py():
-        raise pa.ArrowInvalid(text)
-
-
 TEXT_TYPE = pa.large_string()  # 64-bit offsets: many files joined may hold more than 2 GB of text
-
 MISSING_WORDS = ("", "NA", "N/A", "#N/A", "nan", "NaN", "NAN", "null", "Null", "NULL", "None")
-
 _MOST_TRIALS = 2000  # conversions in search of entries that cannot be read
-
-
 # A whole number as a program prints it. "007" is text: as a number it would be mistaken for "7".
 _WHOLE = r"^(0|-?[1-9][0-9]{0,17})$"
-
 _DOTTED = r"^[0-9]{1,2}\.[0-9]{1,2}\.[0-9]{4}( |T|$)"
-
 _MISSING = pa.array(MISSING_WORDS, TEXT_TYPE)
-
 _ZONED = pa.timestamp("us", "UTC")
 
 
@@ -146,11 +119,11 @@ def parse_text(text: pa.Array, kind: pa.DataType, decimal: str = POINT) -> pa.Ar
         return text
     # Whole numbers may be ids: " 5" is not trimmed to 5, so that equal numbers are always equal text.
     known = blank_missing_words(text if pa.types.is_integer(kind) else pc.utf8_trim_whitespace(text))
-    if pa.types.is_integer(kind) and not _all(pc.match_substring_regex(known, _WHOLE)):
+    if pa.types.is_integer(kind) and pc.all(pc.match_substring_regex(known, _WHOLE)).as_py() is False:
         raise pa.ArrowInvalid("not a whole number")
     if pa.types.is_boolean(kind):
         lower = pc.utf8_lower(known)
-        if not _all(pc.is_in(lower, value_set=pa.array(["true", "false", "1", "0"], TEXT_TYPE)), known):
+        if not pc.all(pc.is_in(lower, value_set=pa.array(["true", "false", "1", "0", None], TEXT_TYPE))).as_py():
             raise pa.ArrowInvalid("neither true nor false")
         return pc.if_else(pc.is_null(lower), None, pc.is_in(lower, value_set=pa.array(["true", "1"], TEXT_TYPE)))
     if pa.types.is_timestamp(kind):
@@ -175,23 +148,12 @@ def blank_missing_words(text: pa.Array) -> pa.Array:
     return pc.if_else(pc.is_in(text, value_set=_MISSING), pa.scalar(None, TEXT_TYPE), text)
 
 
-@dataclass(slots=True)
-class TypeGuess:
-    """What a column of text may still hold after the blocks seen so far; `left[0]` is the best guess."""
+def narrow_types(kinds: Sequence[pa.DataType], text: pa.Array, decimal: str = POINT) -> list[pa.DataType]:
+    """Return the types that a block of text does not rule out, the best guess first; text is never ruled out.
 
-    left: list[pa.DataType] = field(default_factory=list)
-
-    @classmethod
-    def start(cls, kind: str) -> TypeGuess:
-        """Return a guess that has seen nothing yet."""
-        return cls(list(TYPE_GUESSES[kind]))
-
-    def see(self, text: pa.Array, decimal: str = POINT) -> None:
-        """Give up the guesses that this block rules out; text is never ruled out.
-
-        Every guess meets every block: a block of "0" and "1" leaves numbers and flags, a later "5" leaves numbers only.
-        """
-        self.left = [kind for kind in self.left if can_parse(text, kind, decimal)]
+    Every type meets every block: a block of "0" and "1" leaves numbers and flags, a later "5" leaves numbers only.
+    """
+    return [kind for kind in kinds if can_parse(text, kind, decimal)]
 
 
 def can_parse(text: pa.Array, kind: pa.DataType, decimal: str = POINT) -> bool:
@@ -208,27 +170,21 @@ def find_unreadable(column: pa.Array, convert: Callable[[pa.Array], object]) -> 
 
     Also returns whether the search was given up before it was complete.
     """
-    found: list[int] = []
+    rows: list[int] = []
     waiting = [(0, len(column))]
     trials = 0
-    while waiting and (trials < _MOST_TRIALS or not found):
+    while waiting and (trials < _MOST_TRIALS or not rows):
         start, stop = waiting.pop()
         trials += 1
         try:
             convert(column.slice(start, stop - start))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # the two ways in which Arrow refuses a cast
             if stop - start == 1:
-                found.append(start)
+                rows.append(start)
             else:
                 middle = (start + stop) // 2
                 waiting += [(middle, stop), (start, middle)]  # the earlier half comes first
-    return np.array(found or [0], dtype=np.int64), bool(waiting)
-
-
-def _all(mask: pa.Array, known: pa.Array | None = None) -> bool:
-    """Return whether the mask holds everywhere that something is known."""
-    held = mask if known is None else pc.or_(mask, pc.is_null(known))
-    return pc.all(held).as_py() is not False
+    return np.array(rows or [0], dtype=np.int64), bool(waiting)
 
 
 # How far a number may be from an allowed one, relative to the span of the allowed ones: round-off of text files.
@@ -258,7 +214,7 @@ def match_values(column: pa.Array, values: Sequence[Value], decimal: str = POINT
 
 
 def values_column(values: Sequence[Value], codes: AnyArray) -> pa.Array:
-    """Return the values behind the codes as a column; -1 becomes null. What `match` reads back as the same codes.
+    """Return the values behind the codes as a column; -1 becomes null. `match_values` reads them back as the same codes.
 
     Text as text, true and false as such, whole numbers as int64, other numbers as float64; a mixture becomes text.
     """
@@ -272,25 +228,26 @@ def values_column(values: Sequence[Value], codes: AnyArray) -> pa.Array:
     return listed.take(pa.array(codes, mask=np.asarray(codes) < 0))
 
 
-def suggest_values(found: object, values: Sequence[Value], most: int = 12) -> str:
+def suggest_values(value: object, values: Sequence[Value], most: int = 12) -> str:
     """Return the allowed values and the one nearest to what was found, for a message."""
-    listed = ", ".join(str(value) for value in values[:most])
+    listed = ", ".join(str(candidate) for candidate in values[:most])
     allowed = f"allowed: {listed}{f', ... ({len(values)} in all)' if len(values) > most else ''}"
-    number = _number(found)
+    number = _number(value)
     if all_numeric(values) and math.isfinite(number):
-        closest = min(values, key=lambda value: abs(float(value) - number))
+        closest = min(values, key=lambda candidate: abs(float(candidate) - number))
         return f"{allowed}; the nearest is {closest}"
-    return f"{allowed}{did_you_mean(str(found), values)}"
+    return f"{allowed}{did_you_mean(str(value), values)}"
 
 
 def _number_codes(distinct: pa.Array, values: Sequence[Value], decimal: str) -> Ints:
     numbers = np.asarray(values, dtype=np.float64)
-    found = np.array([_number(value, decimal) for value in distinct.to_pylist()], dtype=np.float64)
+    entries = np.array([_number(value, decimal) for value in distinct.to_pylist()], dtype=np.float64)
     order = np.argsort(numbers)
-    closest = _closest(numbers[order], found)
-    tolerance = VALUE_TOLERANCE * (numbers.max() - numbers.min())
+    ascending = numbers[order]
+    right = np.clip(np.searchsorted(ascending, entries), 1, ascending.size - 1)
     with np.errstate(invalid="ignore"):
-        near = np.abs(numbers[order][closest] - found) <= tolerance
+        closest = np.where(entries - ascending[right - 1] <= ascending[right] - entries, right - 1, right)
+        near = np.abs(ascending[closest] - entries) <= VALUE_TOLERANCE * (ascending[-1] - ascending[0])
     return np.where(near, order[closest], -1).astype(np.int32)
 
 
@@ -298,26 +255,20 @@ def _on_even_grid(column: pa.Array, values: Array) -> Ints | None:
     """Return the codes if the values are an even grid and every entry is one of them; a quick answer to the usual question."""
     if values.size < 2:
         return None
-    found = column.to_numpy(zero_copy_only=False)
+    entries = column.to_numpy(zero_copy_only=False)
     with np.errstate(all="ignore"):
         low, step = values[0], (values[-1] - values[0]) / (values.size - 1)
         if not np.allclose(np.diff(values), step, rtol=1e-6, atol=0):
             return None
-        place = found - low
+        place = entries - low
         place = np.divide(place, step, out=place) if place.dtype == np.float64 else place / step
         np.rint(place, out=place)
     if not (place.min(initial=0.0) >= 0 and place.max(initial=0.0) < values.size):  # a nan is neither
         return None
     codes = place.astype(np.int32)
-    gap = np.subtract(values[codes], found, out=place)
+    gap = np.subtract(values[codes], entries, out=place)
     near = np.abs(gap, out=gap).max(initial=0.0) <= VALUE_TOLERANCE * abs(values[-1] - low)
     return codes if near else None
-
-
-def _closest(ascending: Array, found: Array) -> AnyArray:
-    right = np.clip(np.searchsorted(ascending, found), 1, ascending.size - 1)
-    with np.errstate(invalid="ignore"):
-        return np.where(found - ascending[right - 1] <= ascending[right] - found, right - 1, right)
 
 
 def _label_codes(distinct: pa.Array, values: Sequence[Value]) -> Ints:
@@ -325,7 +276,10 @@ def _label_codes(distinct: pa.Array, values: Sequence[Value]) -> Ints:
     for word, spellings in (("True", ("true", "TRUE", "1")), ("False", ("false", "FALSE", "0"))):
         for spelling in spellings if word in lookup else ():
             lookup.setdefault(spelling, lookup[word])
-    return np.array([_label_code(value, lookup) for value in distinct.to_pylist()], dtype=np.int32)
+    floats = pa.types.is_floating(distinct.type)  # a column of whole numbers may have become floats on its way
+    texts = [str(value) for value in distinct.to_pylist()]
+    codes = [lookup.get(text, lookup.get(text.removesuffix(".0"), -1) if floats else -1) for text in texts]
+    return np.array(codes, dtype=np.int32)
 
 
 def _labels(values: Sequence[Value]) -> list[str]:
@@ -339,17 +293,12 @@ def _labels(values: Sequence[Value]) -> list[str]:
     return labels
 
 
-def _label_code(value: object, lookup: dict[str, int]) -> int:
-    code = lookup.get(str(value), -1)
-    if code < 0 and isinstance(value, float) and value.is_integer():
-        return lookup.get(str(int(value)), -1)  # a column of whole numbers that became floats on its way
-    return code
-
-
 def _number(value: object, decimal: str = POINT) -> float:
     """Return a value as a number, nan if it is none; `1_000` is none although Python would read it."""
     if isinstance(value, str):
-        value = None if "_" in value else to_decimal_point(value, decimal)
+        marked = decimal != POINT and (POINT in value or COMMA in value)
+        fits = "_" not in value and not (marked and (decimal == UNSURE or POINT in value))
+        value = (value.replace(COMMA, POINT) if marked else value) if fits else None
     try:
         return float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):

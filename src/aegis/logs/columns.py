@@ -27,7 +27,6 @@ Role = Literal[
     "extra",
 ]
 ColumnKind = Literal["key", "time", "number", "category", "flag", "any"]
-
 # What other tools call the probability of the logged action.
 PROPENSITY_NAMES = ("pscore", "action_prob", "probability", "propensity", "prob", "p")
 KNOWN_POLICIES = ("uniform",)
@@ -48,7 +47,7 @@ _WORDS: dict[str, str] = {
 class Column:
     """One column of the log in one role; a column may have several roles.
 
-    kind: `key` (text, whole numbers or dates, told apart but not counted with), `time` (the same or any number),
+    kind: `key` (text, whole numbers or dates, compared but not computed with), `time` (the same or any number),
     `number`, `category` (one of `values`), `flag` (true or false), `any` (carried as found). optional: may be empty. positive:
     a propensity of the action taken, which is never 0. density: it is per unit of the action, and may exceed 1. limits: the
     smallest and the largest number that is allowed.
@@ -91,21 +90,21 @@ def required_columns(problem: Problem, extra: Iterable[str] = ()) -> tuple[Colum
 
     Raises LogError for a propensity that the log does not hold and that is not known by name.
     """
-    found = [Column(name, "episode", "key") for name in problem.episode]
-    found += [Column(name, "cluster", "key") for name in problem.cluster_columns]
+    columns = [Column(name, "episode", "key") for name in problem.episode]
+    columns += [Column(name, "cluster", "key") for name in problem.cluster_columns]
     if problem.time is not None:
-        found.append(Column(problem.time, "time", "time"))
+        columns.append(Column(problem.time, "time", "time"))
     for level in problem.levels:
-        found += level_columns(level)
+        columns += level_columns(level)
     if problem.outcome is not None:
-        found += _variable_columns(problem.outcome, "outcome", None, optional=True)
-    found.append(Column(problem.reward.column, "reward", "number", optional=True))
+        columns += _variable_columns(problem.outcome, "outcome", None, optional=True)
+    columns.append(Column(problem.reward.column, "reward", "number", optional=True))
     if problem.reward.closed is not None:
-        found.append(Column(problem.reward.closed, "closed", "flag"))
-    found += [Column(guard.column, "guard", "number", optional=True) for guard in problem.guards]
+        columns.append(Column(problem.reward.closed, "closed", "flag"))
+    columns += [Column(guard.column, "guard", "number", optional=True) for guard in problem.guards]
     further = (extra,) if isinstance(extra, str) else extra
-    found += [Column(name, "extra", "any", optional=True) for name in further]
-    return tuple({column.key: column for column in found}.values())
+    columns += [Column(name, "extra", "any", optional=True) for name in further]
+    return tuple({column.key: column for column in columns}.values())
 
 
 def duplicate_column_error(file: str, name: str, names: Sequence[str]) -> LogError:
@@ -115,12 +114,12 @@ def duplicate_column_error(file: str, name: str, names: Sequence[str]) -> LogErr
     blank, first = names.count(""), next(iter(names))
     return LogError(
         f"{file}: {blank} of {len(names)} columns have no name (the first is '{first}'); the header is the first line: remove "
-        "what stands above it, or give every column a name"
+        "the lines above it, or give every column a name"
     )
 
 
 def check_columns_present(columns: Iterable[Column], names: Iterable[str], file: str, dialect: str = "") -> None:
-    """Raise LogError, listing all that is missing and what may have been meant, unless `names` has every column once.
+    """Raise LogError, listing missing columns and similar names, unless `names` has every column once.
 
     dialect: how the file was read, in words, which may be why.
     """
@@ -141,33 +140,33 @@ def check_columns_present(columns: Iterable[Column], names: Iterable[str], file:
 def level_columns(level: Level) -> list[Column]:
     """Return every column that one level needs from a log."""
     name, values = level.name, level.actions.values
-    found = [] if level.decision is None else [Column(level.decision, "decision", "key", name)]
+    columns = [] if level.decision is None else [Column(level.decision, "decision", "key", name)]
     for variable in level.context:
-        found += _variable_columns(variable, "context", name)
+        columns += _variable_columns(variable, "context", name)
     if level.actions.continuous:
-        found.append(Column(level.actions.column, "action", "number", name, limits=level.actions.limits))
+        columns.append(Column(level.actions.column, "action", "number", name, limits=level.actions.limits))
     else:
-        found.append(Column(level.actions.column, "action", "category", name, values))
-    found += [Column(column, "available", "flag", name) for column in level.available]
-    given, own = level.propensity, level.comparator
+        columns.append(Column(level.actions.column, "action", "category", name, values))
+    columns += [Column(column, "available", "flag", name) for column in level.available]
+    logged, own = level.propensity, level.comparator
     if own is not None and own.base is not None:
-        found.append(Column(own.base, "base", "category", name, values))
+        columns.append(Column(own.base, "base", "category", name, values))
     if own is not None:
-        found += [Column(column, "incumbent", "number", name) for column in own.columns]
-    if given is None:
-        return found
-    if given.policy is not None and given.policy not in KNOWN_POLICIES:
+        columns += [Column(column, "incumbent", "number", name) for column in own.columns]
+    if logged is None:
+        return columns
+    if logged.policy is not None and logged.policy not in KNOWN_POLICIES:
         raise LogError(
-            f"level '{name}': the propensities of the policy '{given.policy}' are not known"
-            f"{did_you_mean(given.policy, KNOWN_POLICIES)}; known: {', '.join(KNOWN_POLICIES)}. Log the probability of "
+            f"level '{name}': the propensities of the policy '{logged.policy}' are not known"
+            f"{did_you_mean(logged.policy, KNOWN_POLICIES)}; known: {', '.join(KNOWN_POLICIES)}. Log the probability of "
             "the action "
             "taken and name it under propensity 'column'"
         )
-    if given.base is not None and (own is None or own.base != given.base):
-        found.append(Column(given.base, "base", "category", name, values))
-    if given.column is not None:
-        return [*found, Column(given.column, "propensity", "number", name, positive=True, density=given.density)]
-    return found + [Column(column, "propensity", "number", name) for column in given.columns]
+    if logged.base is not None and (own is None or own.base != logged.base):
+        columns.append(Column(logged.base, "base", "category", name, values))
+    if logged.column is not None:
+        return [*columns, Column(logged.column, "propensity", "number", name, positive=True, density=logged.density)]
+    return columns + [Column(column, "propensity", "number", name) for column in logged.columns]
 
 
 def _variable_columns(variable: Variable, role: Role, level: str | None, optional: bool = False) -> list[Column]:

@@ -71,32 +71,34 @@ def convert_table(
         if column.role == "episode" and _kept(raw[column.name], types[column.key]):
             done[column.key] = raw[column.name]
             continue
-        found = encode_column(raw[column.name]) if column.repeated else decode_column(raw[column.name])
-        entries = _Entries(found, column, findings, marks.get(column.name, POINT))
-        done[column.key] = _CONVERTERS[column.kind](entries, types)
+        values = encode_column(raw[column.name]) if column.repeated else decode_column(raw[column.name])
+        kind = types.get(column.key)
+        entries = _Entries(values, column, findings, marks.get(column.name, POINT), kind)
+        done[column.key] = _CONVERTERS[column.kind](entries)
     findings.settle()
     done[FILE], done[ROW] = pa.array(places.file, pa.int32()), pa.array(places.row, pa.int64())
     return pa.table(done)
 
 
 def encode_column(column: pa.ChunkedArray) -> pa.Array:
-    """Return a column as `plain` does, but text that is dictionary-encoded as one dictionary of text."""
+    """Return a column as `decode_column` does, but dictionary-encoded text as one dictionary of text."""
     if not (pa.types.is_dictionary(column.type) and is_text(column.type.value_type)):
         return decode_column(column)
-    found = one_dictionary(column)
-    if found.dictionary.type == TEXT_TYPE:
-        return found
-    return pa.DictionaryArray.from_arrays(found.indices, found.dictionary.cast(TEXT_TYPE))
+    encoded = one_dictionary(column)
+    if encoded.dictionary.type == TEXT_TYPE:
+        return encoded
+    return pa.DictionaryArray.from_arrays(encoded.indices, encoded.dictionary.cast(TEXT_TYPE))
 
 
 @dataclass(frozen=True, slots=True)
 class _Entries:
-    """One column of a block, in one role, as it was found."""
+    """One column of a block, in one role, as the file has it. kind: the type it gets, of keys, times and extra columns."""
 
-    found: pa.Array
+    values: pa.Array
     column: Column
     findings: Findings
     decimal: str
+    kind: pa.DataType | None
 
     def cast(self, kind: pa.DataType, needed: str) -> pa.Array | None:
         """Return the entries as `kind`, reading text if they are text; None, with a finding, if some do not fit."""
@@ -114,23 +116,23 @@ class _Entries:
             return pc.cast(part, kind, safe=not pa.types.is_floating(kind))
 
         def text(index: int) -> str:
-            value = self.found[index].as_py()
-            said = f"found {show_value(value)} ({_kind_name(self.found.type)}) as {self.column.what}; {needed}"
+            value = self.values[index].as_py()
+            message = f"found {show_value(value)} ({_kind_name(self.values.type)}) as {self.column.what}; {needed}"
             if not (pa.types.is_floating(kind) and isinstance(value, str)):
-                return said
+                return message
             mend = number_hint(value, self.decimal)
-            return said + (mend or self._categories() if self.column.role in ("context", "outcome") else mend)
+            return message + (mend or self._categories() if self.column.role in ("context", "outcome") else mend)
 
         try:
-            return convert_all(self.found)
+            return convert_all(self.values)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):  # a bad value, or a type for which Arrow has no such cast
-            wrong, more = find_unreadable(self.found, convert_all)
+            wrong, more = find_unreadable(self.values, convert_all)
             self.findings.add(wrong, self.column.name, text, more)
             return None
 
     def _categories(self) -> str:
         """Say how a column of categories is declared, with the values here if they are few; empty if some are numbers."""
-        texts = sorted({value.as_py() for value in pc.unique(self.found) if value.is_valid})
+        texts = sorted({value.as_py() for value in pc.unique(self.values) if value.is_valid})
         if any(can_parse(pa.array([text], TEXT_TYPE), pa.float64(), self.decimal) for text in texts[:1000]):
             return ""
         values = ", ".join(map(str, texts)) if len(texts) <= _MOST_LISTED else f"{texts[0]}, {texts[1]}, ..."
@@ -144,8 +146,8 @@ class _Entries:
         if self.column.optional or not values.null_count:
             return
         advice = _MISSING.get(self.column.role, "every row needs it; fill it in")
-        said = f"the {self.column.what} is missing (null); {advice}"
-        self.findings.add(np.flatnonzero(~_present(values)), self.column.name, lambda _: said)
+        text = f"the {self.column.what} is missing (null); {advice}"
+        self.findings.add(np.flatnonzero(~_present(values)), self.column.name, lambda _: text)
 
     def refuse_infinite(self, numbers: pa.Array) -> None:
         """Note numbers that are not finite."""
@@ -161,7 +163,7 @@ class _Entries:
             self.findings.add(wrong, self.column.name, lambda index: f"found {values[index]} as {what}; {advice}")
 
 
-def _number(entries: _Entries, types: Mapping[str, pa.DataType]) -> pa.Array | None:
+def _number(entries: _Entries) -> pa.Array | None:
     numbers = entries.cast(pa.float64(), "a number is needed")
     if numbers is None:
         return None
@@ -186,36 +188,36 @@ def _known(entries: _Entries, numbers: pa.Array, instead: float) -> Array:
     return np.where(np.isfinite(values), values, instead) if entries.findings else values
 
 
-def _category(entries: _Entries, types: Mapping[str, pa.DataType]) -> pa.Array | None:
+def _category(entries: _Entries) -> pa.Array | None:
     column = entries.column
-    found = entries.found
-    if all_numeric(column.values) and _kind_name(found.type) == "text":
-        found = blank_missing_words(decode_column(pa.chunked_array([found])))  # these may be missing in words
-    entries.refuse_missing(found)
-    codes = match_values(found, column.values, entries.decimal)
-    unknown = np.flatnonzero((codes < 0) & _present(found)) if codes.min(initial=0) < 0 else codes[:0]
+    values = entries.values
+    if all_numeric(column.values) and _kind_name(values.type) == "text":
+        values = blank_missing_words(decode_column(pa.chunked_array([values])))  # these may be missing in words
+    entries.refuse_missing(values)
+    codes = match_values(values, column.values, entries.decimal)
+    unknown = np.flatnonzero((codes < 0) & _present(values)) if codes.min(initial=0) < 0 else codes[:0]
     if unknown.size:
 
         def text(index: int) -> str:
-            value = found[index].as_py()
+            value = values[index].as_py()
             return f"found {show_value(value)}, which is not a known {column.what}; {suggest_values(value, column.values)}"
 
         entries.findings.add(unknown, column.name, text)
         return None
-    return pa.array(codes, pa.int32(), mask=codes < 0 if found.null_count else None)
+    return pa.array(codes, pa.int32(), mask=codes < 0 if values.null_count else None)
 
 
-def _flag(entries: _Entries, types: Mapping[str, pa.DataType]) -> pa.Array | None:
+def _flag(entries: _Entries) -> pa.Array | None:
     flags = entries.cast(pa.bool_(), "true or false (or 1 or 0) is needed")
     if flags is not None:
         entries.refuse_missing(flags)
     return flags
 
 
-def _as_typed(entries: _Entries, types: Mapping[str, pa.DataType]) -> pa.Array | None:
-    kind = types[entries.column.key]
+def _as_typed(entries: _Entries) -> pa.Array | None:
+    kind = entries.kind
     needed = "ids are text, whole numbers or dates" if entries.column.kind == "key" else f"the column holds {kind} elsewhere"
-    cast = entries.found if kind == TEXT_TYPE and pa.types.is_dictionary(entries.found.type) else entries.cast(kind, needed)
+    cast = entries.values if kind == TEXT_TYPE and pa.types.is_dictionary(entries.values.type) else entries.cast(kind, needed)
     if cast is None:
         return None
     entries.refuse_missing(cast)
@@ -242,7 +244,7 @@ def _present(values: pa.Array) -> AnyArray:
     return values.is_valid().to_numpy(zero_copy_only=False)
 
 
-_CONVERTERS: dict[str, Callable[[_Entries, Mapping[str, pa.DataType]], pa.Array | None]] = {
+_CONVERTERS: dict[str, Callable[[_Entries], pa.Array | None]] = {
     "number": _number,
     "category": _category,
     "flag": _flag,

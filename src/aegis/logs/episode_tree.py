@@ -44,8 +44,8 @@ class RowGroups:
         if self.first.size == self.of.size:
             return values[self.first]
         if self.ordered:
-            found: AnyArray = np.minimum.reduceat(values, self.first)
-            return found
+            smallest: AnyArray = np.minimum.reduceat(values, self.first)
+            return smallest
         order = np.lexsort((values, self.of))
         return values[order[np.searchsorted(self.of[order], np.arange(self.first.size))]]
 
@@ -152,9 +152,9 @@ class SiblingOrder:
         column = level.decision if level.decision is not None else level.actions.column
 
         def text(index: int) -> str:
-            found = f"with ids of text such as {show_value(ids[index].as_py())}" if ids is not None else "without decision ids"
+            shown = f"with ids of text such as {show_value(ids[index].as_py())}" if ids is not None else "without decision ids"
             return (
-                f"level '{level.name}' has several decisions below one parent, {found} and without a time that differs between "
+                f"level '{level.name}' has several decisions below one parent, {shown} and without a time that differs between "
                 "them; under 'carry_over: within' their order counts, and neither rows nor text tell it ('10' comes before '9'): "
                 "name a 'decision' column that numbers (or dates) them as they were taken, or a 'time' column whose numbers or "
                 "dates differ between them"
@@ -166,9 +166,9 @@ class SiblingOrder:
         times = self.times
 
         def text(index: int) -> str:
-            found = "" if times is None else f"found {times[index]} twice: "
+            tie = "" if times is None else f"found {times[index]} twice: "
             return (
-                f"{found}two decisions of level '{level.name}' below one parent have the same time; under 'carry_over: within' "
+                f"{tie}two decisions of level '{level.name}' below one parent have the same time; under 'carry_over: within' "
                 "their order counts: name a 'decision' column that numbers them as they were taken, or log finer times"
             )
 
@@ -274,11 +274,11 @@ def _from_runs(changed: AnyArray, starts: Longs, keys: Longs) -> RowGroups:
 def _single_rows(column: pa.ChunkedArray | None, level: Level, above: RowGroups, findings: Findings) -> RowGroups:
     if column is None or level.decision is None:
         if above.ordered:
-            return _every_row(above.of.size)
+            return every_row(above.of.size)
         return _arranged(np.argsort(above.of, kind="stable"))
     joint = _below(above.of, _places(column))
     if _increasing(joint):
-        return _every_row(joint.size)
+        return every_row(joint.size)
     order = np.argsort(joint, kind="stable")
     again = np.flatnonzero(joint[order][1:] == joint[order][:-1]) + 1
     if again.size:
@@ -296,7 +296,8 @@ def _single_rows(column: pa.ChunkedArray | None, level: Level, above: RowGroups,
     return _arranged(order)
 
 
-def _every_row(count: int) -> RowGroups:
+def every_row(count: int) -> RowGroups:
+    """Return each row as a group of its own."""
     rows = np.arange(count)
     return RowGroups(rows, rows, True)
 

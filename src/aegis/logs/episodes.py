@@ -35,70 +35,80 @@ def group_episodes(table: pa.Table, columns: Sequence[Column], problem: Problem,
     Rewards, guards and outcomes that are missing are nan (a categorical outcome: -1). The time of an episode is that of its
     earliest row. Raises LogError if rows of one decision disagree, or if actions, masks and propensities do not go together.
     """
-    table = _in_one_piece(table, columns, problem)
+    table = _combine_outer_columns(table, columns, problem)
     findings = Findings(RowOrigins(files, _numpy(table[FILE]), _numpy(table[ROW])))
     tree = build_tree(table, problem, findings)
     _check_repeated(table, columns, problem, tree, findings)
-    rows = _Rows(table, findings)
-    reward = table[column_key("reward", problem.reward.column)]
     innermost = tree.levels[problem.innermost.name]
-    closed = problem.reward.closed
+    episodes, decisions = DecisionRows(table, findings, tree.episodes), DecisionRows(table, findings, innermost)
+    reward, closed = table[column_key("reward", problem.reward.column)], problem.reward.closed
     batch = Batch(
-        episode=_ids(rows, "episode", problem.episode, tree.episodes),
-        levels={level.name: _level_table(rows, level, tree) for level in problem.levels},
+        episode=episodes.ids("episode", problem.episode),
+        levels={
+            level.name: _level_table(DecisionRows(table, findings, tree.levels[level.name], level.name), level, tree)
+            for level in problem.levels
+        },
         reward=first_values(_numpy(reward), innermost),
         observed=first_values(_numpy(reward.is_valid()), innermost),
-        outcome=None if problem.outcome is None else rows.variable(problem.outcome, "outcome", None, innermost),
-        guards={guard.column: rows.column("guard", guard.column, None, innermost) for guard in problem.guards},
-        cluster=None if problem.cluster is None else _ids(rows, "cluster", problem.cluster_columns, tree.episodes),
-        time=None if problem.time is None else _starts(rows, problem.time, tree.episodes),
+        outcome=None if problem.outcome is None else decisions.variable(problem.outcome, "outcome"),
+        guards={guard.column: decisions.column("guard", guard.column) for guard in problem.guards},
+        cluster=None if problem.cluster is None else episodes.ids("cluster", problem.cluster_columns),
+        time=None if problem.time is None else _starts(table, problem.time, tree.episodes),
         extra=_base_actions(table, columns, innermost)
         | {column.name: first_values(_numpy(table[column.key]), innermost) for column in columns if column.role == "extra"},
-        closed=None if closed is None else rows.column("closed", closed, None, innermost),
+        closed=None if closed is None else decisions.column("closed", closed),
         places=findings.places if innermost.single else findings.places.take(innermost.first),
     )
-    _check_closed(batch, problem, rows.report(innermost))
+    _check_closed(batch, problem, decisions.report)
     findings.settle()
     return batch
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
-    """The rows of a converted table, to be taken out column by column."""
+class DecisionRows:
+    """Decisions of a level (or episodes) in a converted table: columns are taken at the first row of each group."""
 
     table: pa.Table
     findings: Findings
+    groups: RowGroups
+    level: str | None = None
 
-    def column(self, role: Role, name: str, level: str | None, groups: RowGroups) -> AnyArray:
-        """Return a column in its role `[m]`, at the first row of each group."""
-        found = self.table[column_key(role, name, level)]
-        if pa.types.is_primitive(found.type) or pa.types.is_boolean(found.type):
-            return first_values(_numpy(found), groups)
-        # Text becomes Python objects: only that which is kept.
-        if groups.ordered and pa.types.is_dictionary(found.type):
-            return _numpy(values_at(found, groups.first))
-        return _numpy(decode_column(found if groups.single else found.take(pa.array(groups.first))))
+    def column(self, role: Role, name: str) -> AnyArray:
+        """Return a column in its role `[m]`."""
+        column, groups = self.table[column_key(role, name, self.level)], self.groups
+        if pa.types.is_primitive(column.type) or pa.types.is_boolean(column.type):
+            return first_values(_numpy(column), groups)
+        # Text becomes Python objects: only those that are used.
+        if groups.ordered and pa.types.is_dictionary(column.type):
+            return _numpy(values_at(column, groups.first))
+        return _numpy(decode_column(column if groups.single else column.take(pa.array(groups.first))))
 
-    def columns(self, role: Role, names: Sequence[str], level: str | None, groups: RowGroups) -> AnyArray:
+    def columns(self, role: Role, names: Sequence[str]) -> AnyArray:
         """Return several columns side by side, `[m, columns]`."""
-        return np.column_stack([self.column(role, name, level, groups) for name in names])
+        return np.column_stack([self.column(role, name) for name in names])
 
-    def variable(self, variable: Variable, role: Role, level: str | None, groups: RowGroups) -> AnyArray:
+    def variable(self, variable: Variable, role: Role) -> AnyArray:
         """Return a context or outcome: `f64[n]`, `f64[n, d]` or codes `i32[n]`."""
         if variable.kind == "vector":
-            return self.columns(role, variable.columns, level, groups)
+            return self.columns(role, variable.columns)
         if variable.kind == "real":
-            return self.column(role, variable.columns[0], level, groups)
-        found = decode_column(self.table[column_key(role, variable.columns[0], level)])
-        return first_values(_numpy(found.fill_null(-1)), groups)
+            return self.column(role, variable.columns[0])
+        codes = decode_column(self.table[column_key(role, variable.columns[0], self.level)])
+        return first_values(_numpy(codes.fill_null(-1)), self.groups)
 
-    def report(self, groups: RowGroups) -> RowReport:
-        """Return what notes wrong decisions of a level at their first rows."""
+    def ids(self, role: Role, names: Sequence[str]) -> AnyArray:
+        """Return ids `[m]`; those of several columns as a structured array."""
+        parts = {name: self.column(role, name) for name in names}
+        if len(parts) == 1:
+            return parts[names[0]]
+        ids = np.empty(self.groups.first.size, dtype=[(name, part.dtype) for name, part in parts.items()])
+        for name, part in parts.items():
+            ids[name] = part
+        return ids
 
-        def note(wrong: AnyArray, column: str, text: Callable[[int], str]) -> None:
-            self.findings.add(groups.first[wrong], column, lambda row: text(int(groups.of[row])))
-
-        return note
+    def report(self, wrong: AnyArray, column: str, text: Callable[[int], str]) -> None:
+        """Note wrong decisions at their first rows."""
+        self.findings.add(self.groups.first[wrong], column, lambda row: text(int(self.groups.of[row])))
 
 
 def first_values(values: AnyArray, groups: RowGroups) -> AnyArray:
@@ -108,73 +118,69 @@ def first_values(values: AnyArray, groups: RowGroups) -> AnyArray:
     return values[groups.first]
 
 
-def _level_table(rows: _Rows, level: Level, tree: EpisodeTree) -> LevelTable:
-    groups = tree.levels[level.name]
-    action = rows.column("action", level.actions.column, level.name, groups)
-    if level.actions.continuous:
-        return _interval_table(rows, level, tree, groups, action)
-    available = rows.columns("available", level.available, level.name, groups) if level.available else None
-    report = rows.report(groups)
-    check_available(level, action, available, level.actions.column, report, "the action taken")
-    mu_taken, mu_full = _propensities(rows, level, groups, action, available)
-    given = level.propensity
-    if given is not None:
-        column = next(iter(given.log_columns), level.actions.column)
-        check_declared_minimum(level, column, mu_taken, mu_full, available, report)
-    context = {v.name: rows.variable(v, "context", level.name, groups) for v in level.context}
-    base, incumbent = _incumbent(rows, level, groups, available)
-    return LevelTable(tree.parent(level.name), context, action, mu_taken, mu_full, available, base=base, incumbent=incumbent)
+def logged_distribution(rows: DecisionRows, level: Level, action: Ints | None, available: AnyArray | None) -> Array | None:
+    """Return the logger's probabilities of all actions `[n, A]`; None if at most that of the action taken is logged.
+
+    action: those taken, None if no action has been taken yet.
+    """
+    logged, count = level.propensity, rows.groups.first.size
+    if logged is None or logged.column is not None:
+        return None
+    if logged.columns:
+        full = rows.columns("propensity", logged.columns)
+        check_distribution(logged.columns, full, _likeliest(full) if action is None else action, available, rows.report)
+        return full
+    if logged.base is not None and logged.epsilon is not None:
+        base = rows.column("base", logged.base)
+        check_available(level, base, available, logged.base, rows.report, "the base action")
+        return base_distribution(base, logged.epsilon, level.actions.count, available)
+    return declared_distribution(level, count, available)
 
 
-def _incumbent(rows: _Rows, level: Level, groups: RowGroups, available: AnyArray | None) -> tuple[Ints | None, Array | None]:
+def logged_incumbent(
+    rows: DecisionRows, level: Level, available: AnyArray | None, mu_full: Array | None
+) -> tuple[Ints | None, Array | None]:
     """Return what the log holds of the incumbent: the action it means to take `[n]`, or its probabilities `[n, A]`."""
     own = level.comparator
-    if own is None:
-        return None, None
-    report = rows.report(groups)
-    if own.base is not None:
-        base = rows.column("base", own.base, level.name, groups)
-        if level.propensity is None or level.propensity.base != own.base:  # else it has been checked with the propensities
-            check_available(level, base, available, own.base, report, "the incumbent's action")
+    if own is not None and own.base is not None:
+        base = rows.column("base", own.base)
+        if level.propensity is None or level.propensity.base != own.base or mu_full is None:  # else it has been checked
+            check_available(level, base, available, own.base, rows.report, "the incumbent's action")
         return base, None
-    if not own.columns:
+    if own is None or not own.columns:
         return None, None
-    full = rows.columns("incumbent", own.columns, level.name, groups)
-    check_distribution(own.columns, full, full.argmax(axis=1).astype(np.int32), available, report)
+    full = rows.columns("incumbent", own.columns)
+    check_distribution(own.columns, full, _likeliest(full), available, rows.report)
     return None, full
 
 
-def _interval_table(rows: _Rows, level: Level, tree: EpisodeTree, groups: RowGroups, found: Array) -> LevelTable:
-    """Return the table of a level whose actions are an interval: exact numbers, the nearest points, and densities."""
-    value = np.clip(found, *level.actions.limits)  # round-off at the ends; what lies outside has been refused
-    mu = np.full(value.size, np.nan)
-    given = level.propensity
-    if given is not None and given.column is not None:
-        mu = rows.column("propensity", given.column, level.name, groups)
-        check_atoms(level, given.column, value, mu, rows.report(groups))
-    context = {v.name: rows.variable(v, "context", level.name, groups) for v in level.context}
-    return LevelTable(tree.parent(level.name), context, nearest_points(level.actions, value), mu, value=value)
+def _likeliest(full: Array) -> Ints:
+    """Return the likeliest actions `[n]`, where the checks want an action with a chance."""
+    return full.argmax(axis=1).astype(np.int32)
 
 
-def _propensities(
-    rows: _Rows, level: Level, groups: RowGroups, action: Ints, available: AnyArray | None
-) -> tuple[Array, Array | None]:
-    """Return mu_taken `[n]` (nan if the problem declares no propensity) and mu_full `[n, A]` where it is known."""
-    given, count = level.propensity, level.actions.count
-    if given is None:
-        return np.full(action.size, np.nan), None
-    if given.column is not None:
-        return rows.column("propensity", given.column, level.name, groups), None
-    if given.columns:
-        full = rows.columns("propensity", given.columns, level.name, groups)
-        check_distribution(given.columns, full, action, available, rows.report(groups))
-    elif given.base is not None and given.epsilon is not None:
-        base = rows.column("base", given.base, level.name, groups)
-        check_available(level, base, available, given.base, rows.report(groups), "the base action")
-        full = base_distribution(base, given.epsilon, count, available)
-    else:
-        full = declared_distribution(level, action.size, available)
-    return full[np.arange(action.size), action], full
+def _level_table(rows: DecisionRows, level: Level, tree: EpisodeTree) -> LevelTable:
+    parent, context = tree.parent(level.name), {v.name: rows.variable(v, "context") for v in level.context}
+    action = rows.column("action", level.actions.column)
+    logged = level.propensity
+    taken = None if logged is None or logged.column is None else rows.column("propensity", logged.column)
+    if level.actions.continuous:
+        value = np.clip(action, *level.actions.limits)  # round-off at the ends; other numbers outside have been refused
+        if logged is None or logged.column is None or taken is None:
+            taken = np.full(value.size, np.nan)
+        else:
+            check_atoms(level, logged.column, value, taken, rows.report)
+        return LevelTable(parent, context, nearest_points(level.actions, value), taken, value=value)
+    available = rows.columns("available", level.available) if level.available else None
+    check_available(level, action, available, level.actions.column, rows.report, "the action taken")
+    mu_full = logged_distribution(rows, level, action, available)
+    if taken is None:
+        taken = np.full(action.size, np.nan) if mu_full is None else mu_full[np.arange(action.size), action]
+    if logged is not None:
+        column = next(iter(logged.log_columns), level.actions.column)
+        check_declared_minimum(level, column, taken, mu_full, available, rows.report)
+    base, incumbent = logged_incumbent(rows, level, available, mu_full)
+    return LevelTable(parent, context, action, taken, mu_full, available, base=base, incumbent=incumbent)
 
 
 def _base_actions(table: pa.Table, columns: Sequence[Column], groups: RowGroups) -> dict[str, AnyArray]:
@@ -187,13 +193,15 @@ def _base_actions(table: pa.Table, columns: Sequence[Column], groups: RowGroups)
     }
 
 
-def _in_one_piece(table: pa.Table, columns: Sequence[Column], problem: Problem) -> pa.Table:
+def _combine_outer_columns(table: pa.Table, columns: Sequence[Column], problem: Problem) -> pa.Table:
     """Return the table with columns of outer levels in one chunk each: they are looked at twice, to compare and to take."""
     outer = {level.name for level in problem.levels[:-1]}
     for column in columns:
-        found = table[column.key]
-        if column.level in outer and found.num_chunks > 1 and pa.types.is_primitive(found.type):
-            table = table.set_column(table.column_names.index(column.key), column.key, pa.chunked_array([found.combine_chunks()]))
+        values = table[column.key]
+        if column.level in outer and values.num_chunks > 1 and pa.types.is_primitive(values.type):
+            table = table.set_column(
+                table.column_names.index(column.key), column.key, pa.chunked_array([values.combine_chunks()])
+            )
     return table
 
 
@@ -214,9 +222,9 @@ def _check_repeated(table: pa.Table, columns: Sequence[Column], problem: Problem
             check_agreement(table, column, groups, problem.reward.per, findings, advice)
 
 
-def _starts(rows: _Rows, column: str, episodes: RowGroups) -> AnyArray:
+def _starts(table: pa.Table, column: str, episodes: RowGroups) -> AnyArray:
     """Return when each episode started `[E]`: the earliest time in its rows."""
-    times = _numpy(rows.table[column_key("time", column)])
+    times = _numpy(table[column_key("time", column)])
     if times.dtype == object or agree_within(times, episodes):
         return first_values(times, episodes)
     return episodes.earliest(times)
@@ -237,20 +245,9 @@ def _check_closed(batch: Batch, problem: Problem, report: RowReport) -> None:
             problem.reward.column,
             lambda row: (
                 f"found {show_value(float(rewards[row]))}, but '{problem.reward.closed}' is false: the reward is still "
-                "awaited; leave "
-                "the field empty until it is final"
+                "awaited; leave the field empty until it is final"
             ),
         )
-
-
-def _ids(rows: _Rows, role: Role, names: Sequence[str], episodes: RowGroups) -> AnyArray:
-    parts = {name: rows.column(role, name, None, episodes) for name in names}
-    if len(parts) == 1:
-        return parts[names[0]]
-    ids = np.empty(episodes.first.size, dtype=[(name, part.dtype) for name, part in parts.items()])
-    for name, part in parts.items():
-        ids[name] = part
-    return ids
 
 
 def _numpy(column: pa.ChunkedArray | pa.Array) -> AnyArray:

@@ -13,7 +13,7 @@ MOST_KINDS = 10  # kinds that a message lists
 
 
 class RowReport(Protocol):
-    """Takes note of wrong rows: indices (one or more), the column, and what to say about one of them."""
+    """Takes note of wrong rows: indices (one or more), the column, and a text about one of them."""
 
     def __call__(self, wrong: AnyArray, column: str, text: Callable[[int], str]) -> None:
         """Note the rows, or raise LogError for the first of them."""
@@ -25,35 +25,35 @@ class Findings:
     """Kinds of findings in rows whose origin is known; one call of `add` is one kind."""
 
     places: RowOrigins
-    _found: list[tuple[tuple[int, int], str]] = field(default_factory=list)
+    _lines: list[tuple[tuple[int, int], str]] = field(default_factory=list)
 
     def add(self, wrong: AnyArray, column: str, text: Callable[[int], str], more: bool = False) -> None:
-        """Note the row indices `wrong`, one or more; `text` says what is wrong with one. more: there may be others."""
-        index = self.places.earliest(wrong)
+        """Note the row indices `wrong`, one or more; `text` describes one. more: there may be others."""
+        index, further = self.places.earliest(wrong), wrong.size - 1
         line = f"{self.places.at(index)}, column '{column}': {text(index)}"
-        self._found.append((self.places.order(index), line + _further(wrong.size - 1, more)))
+        if further:
+            line += f" (and {'at least ' if more else ''}{further:,} more row{'s' if further > 1 else ''} like it nearby)"
+        self._lines.append((self.places.order(index), line))
 
     def __bool__(self) -> bool:
-        return bool(self._found)
+        return bool(self._lines)
 
     def settle(self) -> None:
-        """Raise LogError with a line for each kind, in the order of the rows, unless nothing was found."""
-        if not self._found:
+        """Raise LogError with a line for each kind, in the order of the rows, if there are any."""
+        if not self._lines:
             return
-        lines = [line for _, line in sorted(self._found, key=lambda found: found[0])]
+        lines = [line for _, line in sorted(self._lines, key=lambda entry: entry[0])]
         left = len(lines) - MOST_KINDS
         if left > 0:
             lines = [*lines[:MOST_KINDS], f"and {left} more kind{'s' if left > 1 else ''} of findings in these rows"]
         raise LogError("\n".join(lines))
 
 
-def _further(count: int, more: bool) -> str:
-    if not count:
-        return ""
-    return f" (and {'at least ' if more else ''}{count:,} more row{'s' if count > 1 else ''} like it nearby)"
+def shorten(text: str, most: int = 80) -> str:
+    """Return a text, cut if it is long."""
+    return text if len(text) <= most else f"{text[: most - 3]}..."
 
 
 def show_value(value: object) -> str:
     """Return a value as messages show it: text in quotes, numbers as they are, long text cut."""
-    text = repr(value)
-    return text if len(text) <= 80 else f"{text[:77]}..."
+    return shorten(repr(value))

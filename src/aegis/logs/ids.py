@@ -20,13 +20,9 @@ from aegis.logs.column_values import TEXT_TYPE, decode_column, is_text
 from aegis.logs.columns import Column
 from aegis.logs.findings import Findings
 from aegis.logs.formats.base import LogFile
-from aegis.problem import AnyArray, RowOrigins
-
-IdHashes = npt.NDArray[np.uint64]
-
+from aegis.problem import AnyArray, Hashes, RowOrigins, mix_bits
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
-
 _HASHED_AT_ONCE = 16384  # rows; hashing needs some 24 bytes for each byte of text
 
 
@@ -59,9 +55,9 @@ def last_id_start(columns: Sequence[pa.ChunkedArray]) -> int:
     length, tail = len(columns[0]), 2048
     while True:
         rows = min(tail, length)
-        found = np.flatnonzero(id_changes([column.slice(length - rows) for column in columns])[1:])
-        if found.size:
-            return length - rows + 1 + int(found[-1])
+        changes = np.flatnonzero(id_changes([column.slice(length - rows) for column in columns])[1:])
+        if changes.size:
+            return length - rows + 1 + int(changes[-1])
         if rows == length:
             return 0
         tail *= 8
@@ -74,8 +70,8 @@ def values_at(column: pa.ChunkedArray, rows: AnyArray) -> pa.Array:
     places = np.searchsorted(rows, bounds)
     for chunk, first, start, stop in zip(column.chunks, bounds[:-1], places[:-1], places[1:], strict=True):
         if stop > start:
-            parts.append(_plain(chunk.take(pa.array(rows[start:stop] - first))))
-    return parts[0] if len(parts) == 1 else pa.concat_arrays(parts) if parts else _plain(pa.array([], column.type))
+            parts.append(decode_column(pa.chunked_array([chunk.take(pa.array(rows[start:stop] - first))])))
+    return parts[0] if len(parts) == 1 else pa.concat_arrays(parts) if parts else decode_column(column.slice(0, 0))
 
 
 def id_parts(ids: AnyArray) -> list[AnyArray]:
@@ -83,7 +79,7 @@ def id_parts(ids: AnyArray) -> list[AnyArray]:
     return [ids[name] for name in ids.dtype.names] if ids.dtype.names else [ids]
 
 
-def hash_ids(columns: Sequence[pa.Array]) -> IdHashes:
+def hash_ids(columns: Sequence[pa.Array]) -> Hashes:
     """Return a 64-bit hash `[n]` of each id, by its text: the number 5 and the text "5" are one id.
 
     A column with one entry is that of all ids.
@@ -93,7 +89,7 @@ def hash_ids(columns: Sequence[pa.Array]) -> IdHashes:
     """
     combined = np.zeros(1, dtype=np.uint64)
     for column in columns:
-        combined = _mix(combined * _ODD + _hash_text(column if column.type == TEXT_TYPE else pc.cast(column, TEXT_TYPE)))
+        combined = mix_bits(combined * _ODD + _hash_text(column if column.type == TEXT_TYPE else pc.cast(column, TEXT_TYPE)))
     return combined
 
 
@@ -134,18 +130,12 @@ def one_dictionary(column: pa.ChunkedArray) -> pa.DictionaryArray:
     return encoded.chunk(0) if encoded.num_chunks == 1 else pa.concat_arrays(encoded.chunks)
 
 
-def _plain(values: pa.Array) -> pa.Array:
-    if pa.types.is_dictionary(values.type):
-        values = values.dictionary_decode()
-    return values.cast(TEXT_TYPE) if is_text(values.type) and values.type != TEXT_TYPE else values
-
-
-def _hash_text(text: pa.Array) -> IdHashes:
+def _hash_text(text: pa.Array) -> Hashes:
     parts = [_hash_some(text.slice(start, _HASHED_AT_ONCE)) for start in range(0, len(text), _HASHED_AT_ONCE)]
     return np.concatenate(parts) if parts else np.zeros(0, dtype=np.uint64)
 
 
-def _hash_some(text: pa.Array) -> IdHashes:
+def _hash_some(text: pa.Array) -> Hashes:
     """Return a polynomial hash of the bytes: sum of table[byte] * odd^position modulo 2^64, then mixed."""
     _, offsets, data = text.buffers()
     bounds = np.frombuffer(offsets, dtype=np.int64)[text.offset : text.offset + len(text) + 1]
@@ -155,37 +145,24 @@ def _hash_some(text: pa.Array) -> IdHashes:
     if len(text) and int(lengths[0]) * len(text) == size and bool((lengths == lengths[0]).all()):
         # Ids are often of one length: the same sums, without looking for where each entry starts.
         powers = np.cumprod(np.full(int(lengths[0]), _ODD, dtype=np.uint64))
-        sums: IdHashes = _TABLE[content].reshape(len(text), int(lengths[0])) @ powers  # type: ignore[assignment]
-        return _mix(sums)
+        sums: Hashes = _TABLE[content].reshape(len(text), int(lengths[0])) @ powers  # type: ignore[assignment]
+        return mix_bits(sums)
     position = np.arange(size) - np.repeat(starts, lengths)
     powers = np.cumprod(np.full(int(lengths.max(initial=0)) + 1, _ODD, dtype=np.uint64))
     running = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(_TABLE[content] * powers[position], dtype=np.uint64)])
-    return _mix(running[starts + lengths] - running[starts])
+    return mix_bits(running[starts + lengths] - running[starts])
 
 
-def _mix(values: IdHashes) -> IdHashes:
-    """Spread every bit over all 64 (the finaliser of splitmix64)."""
-    mixed = values.copy()
-    mixed ^= mixed >> np.uint64(30)
-    mixed *= np.uint64(0xBF58476D1CE4E5B9)
-    mixed ^= mixed >> np.uint64(27)
-    mixed *= np.uint64(0x94D049BB133111EB)
-    mixed ^= mixed >> np.uint64(31)
-    return mixed
-
-
-_TABLE = _mix(np.arange(1, 257, dtype=np.uint64) * _ODD)
-
-
+_TABLE = mix_bits(np.arange(1, 257, dtype=np.uint64) * _ODD)
 IdTuple = tuple[Any, ...]
 
 
 @dataclass(slots=True)
 class IdRuns:
-    """The runs of a span so far. hashed: keep the hash of each; else only while ids do not grow.
+    """Runs of equal ids in a row range. hashed: keep the hash of each.
 
-    kinds: the types in which ids are kept. first, last: the first and the last id. growing: each is larger than the one before.
-    count: how many runs there are.
+    kinds: the types of the ids. first, last: the first and the last id. growing: each is larger than the one before. count: how
+    many runs there are.
     """
 
     hashed: bool = False
@@ -194,13 +171,14 @@ class IdRuns:
     last: IdTuple | None = None
     growing: bool = True
     count: int = 0
-    found: list[IdHashes] = field(default_factory=list)
+    hashes: list[Hashes] = field(default_factory=list)
 
     def add(self, ids: Sequence[pa.ChunkedArray], names: Sequence[str], file: LogFile, places: Callable[[], RowOrigins]) -> None:
-        """Add the ids of a block of rows; LogError if one is missing. places: tells where they are, if it has to be told."""
+        """Add the ids of a block of rows; LogError if one is missing. places: their origins, for a message."""
         if any(column.null_count for column in ids):
             _refuse_nulls(ids, names, Findings(places()))
-        self.kinds = tuple(_kept_as(column.type, name, file) for column, name in zip(ids, names, strict=True))
+        typed = [Column(name, "episode", "key") for name in names] if file.types is not None else []
+        self.kinds = tuple(id_type(ids[at].type, column, file) for at, column in enumerate(typed)) or (TEXT_TYPE,) * len(ids)
         starts = np.flatnonzero(id_changes(ids))
         values = [_settled(values_at(column, starts), kind) for column, kind in zip(ids, self.kinds, strict=True)]
         first, last = (tuple(column[place].as_py() for column in values) for place in (0, -1))
@@ -210,34 +188,32 @@ class IdRuns:
         self.first, self.last = self.first if self.first is not None else first, last
         if self.hashed:
             own = hash_ids(values)
-            self.found.append(own[1:] if goes_on else own)
+            self.hashes.append(own[1:] if goes_on else own)
 
 
-def are_contiguous(spans: Sequence[IdRuns], hashed: Callable[[Sequence[int]], Iterable[IdRuns]]) -> bool:
-    """Say whether no id comes again once another one has come. hashed: gives the runs of some spans with their hashes."""
-    known = [(place, runs) for place, runs in enumerate(spans) if runs.first is not None]
+def are_contiguous(ranges: Sequence[IdRuns], hashed: Callable[[Sequence[int]], Iterable[IdRuns]]) -> bool:
+    """Say whether no id comes again once another one has come. hashed: returns the runs of some ranges with their hashes."""
+    known = [(place, runs) for place, runs in enumerate(ranges) if runs.first is not None]
     if _growing([runs for _, runs in known]):
         return True
     missing = [place for place, runs in known if not runs.hashed]
     later = dict(zip(missing, hashed(missing), strict=True)) if missing else {}
-    parts: list[IdHashes] = []
+    parts: list[Hashes] = []
     previous: np.uint64 | None = None
     for place, runs in known:
-        for own in later.get(place, runs).found:
+        for own in later.pop(place, runs).hashes:
             parts.append(own[1:] if previous is not None and own.size and own[0] == previous else own)
             previous = own[-1] if own.size else previous
-        later.pop(place, None)
     ordered = np.concatenate(parts)
     del parts
     ordered.sort()
     return not bool(np.any(ordered[1:] == ordered[:-1]))
 
 
-def _growing(spans: Sequence[IdRuns]) -> bool:
-    if not all(runs.growing and runs.kinds == spans[0].kinds for runs in spans):
-        return False
-    pairs = itertools.pairwise(spans)
-    return all(one.last == other.first or _below(one.last or (), other.first or ()) for one, other in pairs)
+def _growing(ranges: Sequence[IdRuns]) -> bool:
+    alike = all(runs.growing and runs.kinds == ranges[0].kinds for runs in ranges)
+    pairs = itertools.pairwise(ranges)
+    return alike and all(one.last == other.first or _below(one.last or (), other.first or ()) for one, other in pairs)
 
 
 def id_type(kind: pa.DataType, column: Column, file: LogFile) -> pa.DataType:
@@ -260,12 +236,8 @@ def id_type(kind: pa.DataType, column: Column, file: LogFile) -> pa.DataType:
     )
 
 
-def _kept_as(kind: pa.DataType, name: str, file: LogFile) -> pa.DataType:
-    return TEXT_TYPE if file.types is None else id_type(kind, Column(name, "episode", "key"), file)
-
-
 def _settled(ids: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return ids as they will be kept, so that 5.0 in one file and 5 in another are one id; 5.5 is left for the conversion."""
+    """Return ids in their type, so that 5.0 in one file and 5 in another are one id; the conversion refuses 5.5."""
     try:
         return ids if ids.type == kind else pc.cast(ids, kind)
     except pa.ArrowInvalid:
@@ -273,10 +245,10 @@ def _settled(ids: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _refuse_nulls(ids: Sequence[pa.ChunkedArray], names: Sequence[str], findings: Findings) -> None:
-    said = "the episode id is missing (null); every row belongs to an episode; give it an id"
+    text = "the episode id is missing (null); every row belongs to an episode; give it an id"
     for column, name in zip(ids, names, strict=True):
         if column.null_count:
-            findings.add(np.flatnonzero(column.is_null().to_numpy()), name, lambda _: said)
+            findings.add(np.flatnonzero(column.is_null().to_numpy()), name, lambda _: text)
     findings.settle()
 
 

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path, PurePath
 from typing import Any
 from urllib.parse import unquote
@@ -24,7 +25,7 @@ from aegis.logs.formats.base import WHOLE_FILE, LogFile, RowRange
 from aegis.logs.formats.csv import TextLog
 from aegis.logs.formats.frames import FrameLog, as_table, frame_digest, is_frame
 from aegis.logs.formats.parquet import ParquetLog
-from aegis.logs.object_store import RemoteFile, locate
+from aegis.logs.object_store import locate
 from aegis.logs.storage import LocalFile, StoredFile
 
 FORMATS: dict[str, type[ParquetLog] | type[TextLog]] = {
@@ -49,9 +50,9 @@ def open_log(place: StoredFile) -> LogFile:
     place.require()
     ending = _ending(place.name)
     if ending is None:
-        place.stamp()  # an address of nothing is told as that
-        found = PurePath(place.name).suffix
-        raise LogError(f"{place}: a log ends in {', '.join(FORMATS)}; found '{found}'. Save it as one of these")
+        place.stamp()  # raises if the address leads to nothing
+        suffix = PurePath(place.name).suffix
+        raise LogError(f"{place}: a log ends in {', '.join(FORMATS)}; found '{suffix}'. Save it as one of these")
     return FORMATS[ending].open(place)
 
 
@@ -61,132 +62,64 @@ def _ending(name: str) -> str | None:
 
 
 ROW_COLUMN = "row"  # an episode id of this name counts rows, unless the log has such a column
-
 _FILE = 10**12  # more than the rows of a file: rows of the second file are counted from here
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionedLog:
-    """A file and the columns that its folders add: whole numbers where they look like it, else text."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExtendedLog(LogFile):
+    """A file with columns that it does not hold itself. added: their values by name, of rows from a first one on."""
 
     file: LogFile
-    keys: Mapping[str, str | None]
+    added: Mapping[str, Callable[[int, int], pa.Array]]
 
     @classmethod
-    def of(cls, file: LogFile, keys: Mapping[str, str | None]) -> PartitionedLog:
-        """Return the file with those keys that it has no column for."""
-        return cls(file, {key: value for key, value in keys.items() if key not in file.names})
+    def of(cls, file: LogFile, added: Mapping[str, Callable[[int, int], pa.Array]]) -> ExtendedLog:
+        """Return the file with further columns."""
+        types = None if file.types is None else {**file.types, **{name: values(1, 0).type for name, values in added.items()}}
+        names = (*file.names, *added)
+        return cls(name=file.name, names=names, types=types, decimals=file.decimals, dialect=file.dialect, file=file, added=added)
 
-    @property
-    def name(self) -> str:
-        """Return the path; see LogFile."""
-        return self.file.name
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Return the columns of the file, then those of its folders; see LogFile."""
-        return (*self.file.names, *self.keys)
-
-    @property
-    def types(self) -> Mapping[str, pa.DataType] | None:
-        """Return the type of each column; see LogFile."""
-        if self.file.types is None:
-            return None
-        return {**self.file.types, **{key: _kind(value) for key, value in self.keys.items()}}
-
-    @property
-    def decimals(self) -> Mapping[str, str]:
-        """Return decimal marks by column; see LogFile."""
-        return self.file.decimals
-
-    @property
-    def dialect(self) -> str:
-        """Return how the file is read; see LogFile."""
-        return self.file.dialect
-
-    def stretches(self) -> tuple[RowRange, ...]:
-        """Return those of the file; see LogFile."""
-        return self.file.stretches()
+    def row_ranges(self) -> tuple[RowRange, ...]:
+        """Return those of the file."""
+        return self.file.row_ranges()
 
     def blocks(
-        self, columns: Sequence[str], rows: int, repeated: Sequence[str] = (), stretch: RowRange = WHOLE_FILE
+        self, columns: Sequence[str], rows: int, repeated: Sequence[str] = (), row_range: RowRange = WHOLE_FILE
     ) -> Iterator[pa.Table]:
-        """Yield blocks of rows; see LogFile."""
-        own = [name for name in columns if name not in self.keys]
-        typed = self.types is not None
-        for table in self.file.blocks(own, rows, [name for name in repeated if name in own], stretch):
-            added = {key: _repeated(self.keys[key], table.num_rows, typed) for key in columns if key in self.keys}
+        """Yield blocks of rows."""
+        own = [name for name in columns if name not in self.added]
+        first = row_range.first
+        for table in self.file.blocks(own, rows, [name for name in repeated if name in own], row_range):
+            added = {name: values(first, table.num_rows) for name, values in self.added.items() if name in columns}
+            if self.types is None:
+                added = {name: values.cast(TEXT_TYPE) for name, values in added.items()}
             yield pa.table({name: added[name] if name in added else table[name] for name in columns or table.column_names})
-
-
-@dataclass(frozen=True, slots=True)
-class NumberedLog:
-    """A file and one more column: the number of each row, from 1; file: its index, so that no two rows of a log are one id."""
-
-    counted: LogFile
-    file: int
-
-    @property
-    def name(self) -> str:
-        """Return the path; see LogFile."""
-        return self.counted.name
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Return the columns of the file, then the number of the row; see LogFile."""
-        return (*self.counted.names, ROW_COLUMN)
-
-    @property
-    def types(self) -> Mapping[str, pa.DataType] | None:
-        """Return the type of each column; see LogFile."""
-        return None if self.counted.types is None else {**self.counted.types, ROW_COLUMN: pa.int64()}
-
-    @property
-    def decimals(self) -> Mapping[str, str]:
-        """Return decimal marks by column; see LogFile."""
-        return self.counted.decimals
-
-    @property
-    def dialect(self) -> str:
-        """Return how the file is read; see LogFile."""
-        return self.counted.dialect
-
-    def stretches(self) -> tuple[RowRange, ...]:
-        """Return those of the file; see LogFile."""
-        return self.counted.stretches()
-
-    def blocks(
-        self, columns: Sequence[str], rows: int, repeated: Sequence[str] = (), stretch: RowRange = WHOLE_FILE
-    ) -> Iterator[pa.Table]:
-        """Yield blocks of rows; see LogFile."""
-        own = [name for name in columns if name != ROW_COLUMN]
-        first = self.file * _FILE + stretch.first
-        for table in self.counted.blocks(own, rows, [name for name in repeated if name != ROW_COLUMN], stretch):
-            numbers = pa.array(np.arange(first, first + table.num_rows))
             first += table.num_rows
-            added = numbers if self.types is not None else numbers.cast(TEXT_TYPE)
-            yield pa.table({name: added if name == ROW_COLUMN else table[name] for name in columns or table.column_names})
 
 
 def with_row_numbers(files: Sequence[LogFile], episode: Iterable[str]) -> tuple[LogFile, ...]:
     """Return the files, with numbered rows if the episode is the row and no file has a column of that name."""
     if tuple(episode) != (ROW_COLUMN,) or any(ROW_COLUMN in file.names for file in files):
         return tuple(files)
-    return tuple(NumberedLog(file, index) for index, file in enumerate(files))
+    return tuple(ExtendedLog.of(file, {ROW_COLUMN: partial(_row_numbers, index)}) for index, file in enumerate(files))
 
 
-def _kind(value: str | None) -> pa.DataType:
-    return pa.int64() if value is not None and can_parse(pa.array([value], TEXT_TYPE), pa.int64()) else TEXT_TYPE
+def _row_numbers(file: int, first: int, count: int) -> pa.Array:
+    """Return the numbers of rows, different in each file of a log."""
+    start = file * _FILE + first
+    return pa.array(np.arange(start, start + count))
 
 
-def _repeated(value: str | None, count: int, typed: bool) -> pa.Array:
-    text = pa.nulls(count, TEXT_TYPE) if value is None else pa.repeat(pa.scalar(value, TEXT_TYPE), count)
-    return text.cast(_kind(value)) if typed else text
+def _repeated(value: str | None, first: int, count: int) -> pa.Array:
+    """Return what a folder says of each row: whole numbers where it looks like it, else text."""
+    if value is None:
+        return pa.nulls(count, TEXT_TYPE)
+    whole = can_parse(pa.array([value], TEXT_TYPE), pa.int64())
+    return pa.repeat(pa.scalar(int(value)) if whole else pa.scalar(value, TEXT_TYPE), count)
 
 
 # A path, a folder, a pattern such as `logs/*.csv`, an address such as `s3://bucket/key`, or a frame.
 LogInput = Any
-
 PartitionKeys = tuple[tuple[str, str | None], ...]
 
 
@@ -215,9 +148,10 @@ class LogPart:
     def open(self) -> LogFile:
         """Return the part, ready to be read; raises LogError if it cannot be."""
         if self.place is None:
-            return FrameLog(self.name, self.table)
+            return FrameLog.of(self.name, self.table)
         file = open_log(self.place)
-        return PartitionedLog.of(file, dict(self.keys)) if self.keys else file
+        added = {key: partial(_repeated, value) for key, value in self.keys if key not in file.names}
+        return ExtendedLog.of(file, added) if added else file
 
     def stamp(self) -> object:
         """Return what changes if the file is written again."""
@@ -231,57 +165,48 @@ class LogPart:
             with self.place.watched(), self.place.open() as file:
                 content = hashlib.file_digest(file, "sha256").digest()
         except OSError as error:
-            said = self.place.fault(error) or LogError(f"{self.place} cannot be read: {error.strerror or error}")
-            raise said from error
+            raise self.place.fault(error) or LogError(f"{self.place} cannot be read: {error.strerror or error}") from error
         # What folders say belongs to the content; a file that has no such folders keeps the digest of its bytes.
         return hashlib.sha256(content + repr(self.keys).encode()).digest() if self.keys else content
 
 
-_SINGLE = (str, os.PathLike, LogPart, LocalFile, RemoteFile)
-
-
-def normalise_inputs(given: LogInput | Sequence[LogInput]) -> tuple[str | Path | StoredFile | LogPart, ...]:
-    """Return what was given as a tuple: paths as they are, addresses taken apart (what is secret in them is not shown from here
-    on), frames as parts (they can be streams, which are read but once).
+def normalise_inputs(inputs: LogInput | Sequence[LogInput]) -> tuple[str | Path | StoredFile | LogPart, ...]:
+    """Return the inputs as a tuple: paths as they are, addresses taken apart, so that their secrets are not shown from here on,
+    frames as parts, because streams are read but once.
 
     Raises LogError for anything else.
     """
-    single = isinstance(given, _SINGLE) or is_frame(given) or not isinstance(given, Iterable)
-    found: list[str | Path | StoredFile | LogPart] = []
-    for number, item in enumerate([given] if single else given, start=1):
+    single = isinstance(inputs, str | os.PathLike | LogPart | StoredFile) or is_frame(inputs) or not isinstance(inputs, Iterable)
+    items: list[str | Path | StoredFile | LogPart] = []
+    for number, item in enumerate([inputs] if single else inputs, start=1):
         if isinstance(item, str | os.PathLike):
             path = item if isinstance(item, str | Path) else Path(item)
             place = locate(path)
-            found.append(path if isinstance(place, LocalFile) else place)
-        elif isinstance(item, LogPart | LocalFile | RemoteFile):
-            found.append(item)
+            items.append(path if isinstance(place, LocalFile) else place)
+        elif isinstance(item, LogPart | StoredFile):
+            items.append(item)
         elif is_frame(item):
-            found.append(LogPart(None, (), number, as_table(item, f"frame {number}")))
+            items.append(LogPart(None, (), number, as_table(item, f"frame {number}")))
         else:
             raise LogError(
                 f"a log is given as files, folders, patterns like 'logs/*.csv', or as data frames; found {type(item).__name__}"
             )
-    return tuple(found)
+    return tuple(items)
 
 
-def resolve_parts(given: Sequence[str | Path | StoredFile | LogPart]) -> tuple[LogPart, ...]:
+def resolve_parts(items: Sequence[str | Path | StoredFile | LogPart]) -> tuple[LogPart, ...]:
     """Return the parts of a log in the order given; those of a folder or a pattern sorted by path.
 
     Raises LogError if there are none, if a pattern or a folder holds none, or if a file comes twice.
     """
-    found = [part for item in given for part in _parts(item)]
-    if not found:
+    parts = [part for item in items for part in _parts(item)]
+    if not parts:
         raise LogError("no log was given; name at least one file")
-    seen: dict[Hashable, LogPart] = {}
-    for part in found:
-        if part.place is not None and seen.setdefault(part.place.identity(), part) is not part:
+    known: dict[Hashable, LogPart] = {}
+    for part in parts:
+        if part.place is not None and known.setdefault(part.place.identity(), part) is not part:
             raise LogError(f"{part} is given twice; its rows would be counted twice: give each file once")
-    return tuple(found)
-
-
-def open_logs(given: LogInput | Sequence[LogInput]) -> tuple[LogFile, ...]:
-    """Return all parts of a log, given as `Source` takes it, ready to be read; raises LogError if one cannot be."""
-    return tuple(part.open() for part in resolve_parts(normalise_inputs(given)))
+    return tuple(parts)
 
 
 def _parts(item: str | Path | StoredFile | LogPart) -> Iterator[LogPart]:
@@ -303,10 +228,10 @@ def _parts(item: str | Path | StoredFile | LogPart) -> Iterator[LogPart]:
 
 def _in_folder(folder: StoredFile) -> Iterator[LogPart]:
     """Yield the logs in a folder and the folders in it; what starts with a dot or an underscore is not a log."""
-    found = folder.below()
-    logs = [(names, place) for names, place in found if is_log(place.name)]
+    files = folder.below()
+    logs = [(names, place) for names, place in files if is_log(place.name)]
     if not logs:
-        others = f"; it has {', '.join(place.name for _, place in found[:3])}" if found else ""
+        others = f"; it has {', '.join(place.name for _, place in files[:3])}" if files else ""
         raise LogError(f"{folder}: no file in this folder ends in {', '.join(FORMATS)}{others}")
     for names, place in logs:
         yield LogPart(place, _keys(names[:-1]))
@@ -325,7 +250,7 @@ def _keys(folders: Sequence[str]) -> PartitionKeys:
 def log_digest(paths: LogInput | Sequence[LogInput]) -> str:
     """Return a digest of the contents of files, folders, patterns and frames, in the order given; names do not matter.
 
-    What folders like `day=7` say does. Frames are digested by their values, whatever their chunks. Raises LogError if a file
+    The values of folders like `day=7` do. Frames are digested by their values, not by their chunks. Raises LogError if a file
     cannot be read.
     """
     return total_digest(part_digests(resolve_parts(normalise_inputs(paths)))).hex()

@@ -11,11 +11,11 @@ from aegis.logs.findings import RowReport
 from aegis.problem import AnyArray, Array, Ints, Level, is_atom
 
 _Mask = npt.NDArray[np.bool_]
-
 SUM_TOLERANCE = 1e-6
 ROUND_OFF = 1e-9
 _DENSITY = "a density is the probability per unit of the action, a finite number above 0; it may exceed 1"
 _ADVICE = "a propensity is the probability of the action taken, above 0 and at most 1"
+_NO_CHANCE = f"found 0: an action that was taken had a chance; {_ADVICE}"
 
 
 def uniform_distribution(count: int, actions: int, available: _Mask | None) -> Array:
@@ -54,43 +54,46 @@ def check_available(level: Level, action: Ints, available: _Mask | None, column:
     _check(~available[np.arange(action.size), action], column, report, text)
 
 
-def check_probability_range(column: str, found: Array, report: RowReport, positive: bool = True) -> None:
+def check_probability_range(column: str, values: Array, report: RowReport, positive: bool = True) -> None:
     """Report what cannot be a probability: nan, negative, above 1 by more than round-off, and 0 if it must be `positive`.
 
     found `[n]`. What it may be instead (a log-probability, a percentage, a density) is read off all the values.
     """
-    low, high = found.min(initial=1.0), found.max(initial=0.0)
+    low, high = values.min(initial=1.0), values.max(initial=0.0)
     if high <= 1 and (low > 0 or (low == 0 and not positive)):
         return  # not if there is a nan
-    above = found > 1 + ROUND_OFF
-    _check(np.isnan(found), column, report, lambda row: f"found nan: the probability is not known; {_ADVICE}")
+    above = values > 1 + ROUND_OFF
+    _check(np.isnan(values), column, report, lambda row: f"found nan: the probability is not known; {_ADVICE}")
     if positive:
-        _check(found == 0, column, report, lambda row: f"found 0: an action that was taken had a chance; {_ADVICE}")
-    _check(found < 0, column, report, lambda row: f"found {found[row]:g}, below 0: {_negative(found)} {_ADVICE}")
-    _check(above, column, report, lambda row: f"found {found[row]:.9g}, above 1: {_above(found, above)} {_ADVICE}")
+        _check(values == 0, column, report, lambda row: _NO_CHANCE)
+    logged = "is it a log-probability (then write exp of it)?"
+    if values.size and np.nanmax(values) <= 0:
+        logged = "no value is above 0, so these look like log-probabilities (then write exp of them);"
+    _check(values < 0, column, report, lambda row: f"found {values[row]:g}, below 0: {logged} {_ADVICE}")
+    _check(above, column, report, lambda row: f"found {values[row]:.9g}, above 1: {_above(values, above)} {_ADVICE}")
 
 
-def check_density(column: str, found: Array, report: RowReport) -> None:
+def check_density(column: str, values: Array, report: RowReport) -> None:
     """Report what cannot be a density of an action that was taken: nan, infinite, 0 or negative. found `[n]`."""
-    if found.min(initial=1.0) > 0 and found.max(initial=0.0) < np.inf:  # not if there is a nan
+    if values.min(initial=1.0) > 0 and values.max(initial=0.0) < np.inf:  # not if there is a nan
         return
     with np.errstate(invalid="ignore"):
-        _check(~(found > -np.inf) | (found == np.inf), column, report, lambda row: f"found {found[row]}; {_DENSITY}")
-        _check(found == 0, column, report, lambda row: f"found 0: an action that was taken had a density; {_DENSITY}")
-        below = (found < 0) & np.isfinite(found)
+        _check(~(values > -np.inf) | (values == np.inf), column, report, lambda row: f"found {values[row]}; {_DENSITY}")
+        _check(values == 0, column, report, lambda row: f"found 0: an action that was taken had a density; {_DENSITY}")
+        below = (values < 0) & np.isfinite(values)
     logged = "is it a log-density (then write exp of it)?"
-    _check(below, column, report, lambda row: f"found {found[row]:g}, below 0: {logged} {_DENSITY}")
+    _check(below, column, report, lambda row: f"found {values[row]:g}, below 0: {logged} {_DENSITY}")
 
 
-def check_within_limits(column: str, found: Array, limits: tuple[float, float], report: RowReport) -> None:
+def check_within_limits(column: str, values: Array, limits: tuple[float, float], report: RowReport) -> None:
     """Report actions `[n]` outside their interval, but for round-off."""
     low, high = limits
     slack = ROUND_OFF * (high - low)
 
     def text(row: int) -> str:
-        return f"found {found[row]:.9g}, outside the interval [{low:g}, {high:g}]; widen 'interval', or correct the log"
+        return f"found {values[row]:.9g}, outside the interval [{low:g}, {high:g}]; widen 'interval', or correct the log"
 
-    _check((found < low - slack) | (found > high + slack), column, report, text)
+    _check((values < low - slack) | (values > high + slack), column, report, text)
 
 
 def check_atoms(level: Level, column: str, value: Array, mu: Array, report: RowReport) -> None:
@@ -107,35 +110,27 @@ def check_atoms(level: Level, column: str, value: Array, mu: Array, report: RowR
     _check(is_atom(level.actions, value) & (mu > 1 + ROUND_OFF), column, report, text)
 
 
-def check_distribution(columns: Sequence[str], found: Array, action: Ints, available: _Mask | None, report: RowReport) -> None:
+def check_distribution(columns: Sequence[str], full: Array, action: Ints, available: _Mask | None, report: RowReport) -> None:
     """Report distributions `[n, A]`, each entry in range, that are none: a sum other than 1, above 0 if masked, 0 if taken."""
-    rows = np.arange(action.size)
-    taken = found[rows, action]
-    for index in np.unique(action[taken == 0]):
-        _check(
-            (taken == 0) & (action == index),
-            columns[index],
-            report,
-            lambda row: f"found 0: an action that was taken had a chance; {_ADVICE}",
-        )
+    never = full[np.arange(action.size), action] == 0
+    for index in np.unique(action[never]):
+        _check(never & (action == index), columns[index], report, lambda row: _NO_CHANCE)
     for index, column in enumerate(columns if available is not None else ()):
-        values = found[:, index]
-        _check(
-            (values > 0) & ~available[:, index],  # type: ignore[index]
-            column,
-            report,
-            lambda row, values=values: f"found {values[row]:g} for an action that is not available; write 0 there",  # type: ignore[misc]
-        )
-    total = found.sum(axis=1)
-    _check(
-        np.abs(total - 1) > SUM_TOLERANCE,
-        columns[0],
-        report,
-        lambda row: (
+        values = full[:, index]
+
+        def text(row: int, values: Array = values) -> str:
+            return f"found {values[row]:g} for an action that is not available; write 0 there"
+
+        _check((values > 0) & ~available[:, index], column, report, text)  # type: ignore[index]
+    total = full.sum(axis=1)
+
+    def summed(row: int) -> str:
+        return (
             f"the propensities of all actions ({columns[0]} to {columns[-1]}) sum to {total[row]:.9g}, not to 1 within "
             f"{SUM_TOLERANCE:g}; log the whole distribution, with enough digits"
-        ),
-    )
+        )
+
+    _check(np.abs(total - 1) > SUM_TOLERANCE, columns[0], report, summed)
 
 
 def check_declared_minimum(
@@ -157,14 +152,8 @@ def check_declared_minimum(
     _check(lowest < least * (1 - ROUND_OFF), column, report, text)
 
 
-def _negative(found: Array) -> str:
-    if np.nanmax(found) <= 0:
-        return "no value is above 0, so these look like log-probabilities (then write exp of them);"
-    return "is it a log-probability (then write exp of it)?"
-
-
-def _above(found: Array, above: _Mask) -> str:
-    known = found[~np.isnan(found)]
+def _above(values: Array, above: _Mask) -> str:
+    known = values[~np.isnan(values)]
     if known.max() <= 100 and known.min() >= 0 and 2 * np.count_nonzero(above) > known.size:
         return "most values are, and none is above 100, so these look like percentages (then divide by 100);"
     return (

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from aegis.engine import usable_cores
 from aegis.errors import LogError, OutputError
-from aegis.logs.column_values import POINT, TEXT_TYPE, TypeGuess, decode_column
+from aegis.logs.column_values import POINT, TEXT_TYPE, TYPE_GUESSES, decode_column, narrow_types
 from aegis.logs.columns import Column
 from aegis.logs.conversion import convert_table
 from aegis.logs.formats.base import CHUNK_ROWS, FileRange, LogFile
@@ -28,31 +28,32 @@ from aegis.logs.ids import IdRuns, are_contiguous, hash_ids, id_type, joint_code
 from aegis.problem import RowOrigins
 
 _FREE = ("key", "time", "any")  # kinds whose type is found, not prescribed
-
-_FEW_ROWS = 4 * CHUNK_ROWS  # rows whose ids are read faster than others could be told to
+_FEW_ROWS = 4 * CHUNK_ROWS  # fewer rows are surveyed faster without threads
+_MOST_PARTITIONS = 128  # files open at a time
+PREFETCH_DEPTH = 2  # more than one, so that neither side waits for the other's slow items, such as the first ones
 
 
 @dataclass(frozen=True, slots=True)
 class LogSurvey:
-    """rows: how many. contiguous: every episode's rows are next to each other. types: by `Column.key`, for free kinds.
+    """The survey of a log. contiguous: the rows of every episode adjoin. types: by `Column.key`, for free kinds.
 
-    spans: what can be read by itself, in the order of the log, each with its number of rows. runs: of equal episode ids, each
-    span by itself.
+    ranges: the row ranges in the order of the log, each with its number of rows. runs: the number of runs of equal episode ids,
+    each range by itself.
     """
 
     rows: int
     contiguous: bool
     types: Mapping[str, pa.DataType]
-    spans: tuple[tuple[FileRange, int], ...] = ()
+    ranges: tuple[tuple[FileRange, int], ...] = ()
     runs: int = 0
 
 
 @dataclass(slots=True)
 class RangeSurvey:
-    """What was seen in one span. guesses: by `Column.key`, of a file of text."""
+    """The survey of one row range. guesses: the types that columns of a text file may have, by `Column.key`."""
 
     rows: int = 0
-    guesses: dict[str, TypeGuess] = field(default_factory=dict)
+    guesses: dict[str, list[pa.DataType]] = field(default_factory=dict)
     runs: IdRuns = field(default_factory=IdRuns)
 
 
@@ -62,71 +63,68 @@ def survey_log(files: Sequence[LogFile], columns: Sequence[Column], rows: int) -
     Where ids do not grow from row to row, keeps 8 bytes for each run of equal episode ids. Raises LogError if there are no rows,
     if an episode id is missing or if a column has types in two files that do not go together.
     """
-    spans = [FileRange(index, stretch) for index, file in enumerate(files) for stretch in file.stretches()]
-    look = _RangeReader(tuple(files), tuple(columns), rows)
-    found = list(_each(look, spans))
-    count = sum(seen.rows for seen in found)
+    ranges = [FileRange(index, row_range) for index, file in enumerate(files) for row_range in file.row_ranges()]
+    surveys = list(_survey_ranges(ranges, files, columns, rows))
+    count = sum(survey.rows for survey in surveys)
     if not count:
         raise LogError(f"{', '.join(file.name for file in files)}: the log has no rows; there is nothing to learn from")
 
     def hashed(places: Sequence[int]) -> Iterable[IdRuns]:
-        return (seen.runs for seen in _each(_RangeReader(tuple(files), tuple(columns), rows, True), [spans[p] for p in places]))
+        chosen = [ranges[place] for place in places]
+        return (survey.runs for survey in _survey_ranges(chosen, files, columns, rows, hashed=True))
 
-    one_piece = are_contiguous([seen.runs for seen in found], hashed)
-    types = {c.key: _type(c, files, [(span.file, seen) for span, seen in zip(spans, found, strict=True)]) for c in look.free}
-    counted = tuple((span, seen.rows) for span, seen in zip(spans, found, strict=True))
-    return LogSurvey(count, one_piece, types, counted, sum(seen.runs.count for seen in found))
+    contiguous = are_contiguous([survey.runs for survey in surveys], hashed)
+    first = {file_range.file: survey for file_range, survey in reversed(list(zip(ranges, surveys, strict=True)))}
+    return LogSurvey(
+        rows=count,
+        contiguous=contiguous,
+        types={column.key: _type(column, files, first) for column in columns if column.kind in _FREE},
+        ranges=tuple((file_range, survey.rows) for file_range, survey in zip(ranges, surveys, strict=True)),
+        runs=sum(survey.runs.count for survey in surveys),
+    )
 
 
-def _each(look: _RangeReader, spans: Sequence[FileRange]) -> Iterator[RangeSurvey]:
-    """Yield what is seen in each span, in threads if there is much to see."""
-    known = sum(span.stretch.rows or 0 for span in spans)
-    if known < _FEW_ROWS:
-        yield from map(look, spans)
+def _survey_ranges(
+    ranges: Sequence[FileRange], files: Sequence[LogFile], columns: Sequence[Column], rows: int, hashed: bool = False
+) -> Iterator[RangeSurvey]:
+    """Yield the survey of each row range, in threads if there is much to read."""
+    survey = functools.partial(_survey_range, files=files, columns=columns, rows=rows, hashed=hashed)
+    if sum(file_range.row_range.rows or 0 for file_range in ranges) < _FEW_ROWS:
+        yield from map(survey, ranges)
     else:
         with ThreadPoolExecutor(usable_cores(), thread_name_prefix="aegis-survey") as pool:
-            yield from pool.map(look, spans)
+            yield from pool.map(survey, ranges)
 
 
-@dataclass(frozen=True, slots=True)
-class _RangeReader:
-    """Looks at a span. hashed: ids are hashed also where they grow from row to row."""
-
-    files: tuple[LogFile, ...]
-    columns: tuple[Column, ...]
-    rows: int
-    hashed: bool = False
-
-    @property
-    def free(self) -> list[Column]:
-        return [column for column in self.columns if column.kind in _FREE]
-
-    def __call__(self, span: FileRange) -> RangeSurvey:
-        file, free = self.files[span.file], self.free
-        episode = [column.name for column in self.columns if column.role == "episode"]
-        seen = RangeSurvey(guesses={column.key: TypeGuess.start(column.kind) for column in free if file.types is None})
-        # Text that is not sorted is read but once: ids of text files are hashed as they come.
-        seen.runs = IdRuns(hashed=self.hashed or file.types is None)
-        guessed = [column.name for column in free] if file.types is None else []
-        wanted = list(dict.fromkeys([*episode, *guessed]))
-        for block in file.blocks(wanted, self.rows, episode, span.stretch):
-            for column in free if file.types is None else ():
-                seen.guesses[column.key].see(decode_column(block[column.name]), file.decimals.get(column.name, POINT))
-            places = functools.partial(RowOrigins.following, (file.name,), 0, span.stretch.first + seen.rows, block.num_rows)
-            seen.runs.add([block[name] for name in episode], episode, file, places)
-            seen.rows += block.num_rows
-        return seen
+def _survey_range(
+    file_range: FileRange, files: Sequence[LogFile], columns: Sequence[Column], rows: int, hashed: bool
+) -> RangeSurvey:
+    """Return the survey of a row range. hashed: ids are hashed also where they grow from row to row."""
+    file, row_range = files[file_range.file], file_range.row_range
+    episode = [column.name for column in columns if column.role == "episode"]
+    guessed = [column for column in columns if column.kind in _FREE] if file.types is None else []
+    survey = RangeSurvey(guesses={column.key: list(TYPE_GUESSES[column.kind]) for column in guessed})
+    # Text that is not sorted is read but once: ids of text files are hashed as they come.
+    survey.runs = IdRuns(hashed=hashed or file.types is None)
+    wanted = list(dict.fromkeys([*episode, *(column.name for column in guessed)]))
+    for block in file.blocks(wanted, rows, episode, row_range):
+        for column in guessed:
+            text, mark = decode_column(block[column.name]), file.decimals.get(column.name, POINT)
+            survey.guesses[column.key] = narrow_types(survey.guesses[column.key], text, mark)
+        places = functools.partial(RowOrigins.following, (file.name,), 0, row_range.first + survey.rows, block.num_rows)
+        survey.runs.add([block[name] for name in episode], episode, file, places)
+        survey.rows += block.num_rows
+    return survey
 
 
-def _type(column: Column, files: Sequence[LogFile], found: Sequence[tuple[int, RangeSurvey]]) -> pa.DataType:
-    """Return the one type that a column gets in all files."""
-    kind: pa.DataType | None = None
+def _type(column: Column, files: Sequence[LogFile], surveys: Mapping[int, RangeSurvey]) -> pa.DataType:
+    """Return the one type that a column gets in all files; surveys: by file, of its first row range."""
+    joint: pa.DataType | None = None
     for index, file in enumerate(files):
-        types = file.types
-        guesses = (seen.guesses[column.key].left[0] for place, seen in found if place == index) if types is None else ()
-        here = next(iter(guesses)) if types is None else id_type(types[column.name], column, file)
-        kind = here if kind is None else _joined_type(kind, here, column, files[0], file)
-    return kind
+        typed = file.types is not None
+        kind = id_type(file.types[column.name], column, file) if typed else surveys[index].guesses[column.key][0]  # type: ignore[index]
+        joint = kind if joint is None else _joined_type(joint, kind, column, files[0], file)
+    return joint
 
 
 def _joined_type(one: pa.DataType, other: pa.DataType, column: Column, first: LogFile, file: LogFile) -> pa.DataType:
@@ -161,20 +159,16 @@ class ReadPlan:
         """Return the plan to read the columns of some roles."""
         return replace(self, columns=tuple(column for column in self.columns if column.role in roles))
 
-    def tables(self, rows: int, spans: Sequence[FileRange] | None = None) -> Iterator[pa.Table]:
-        """Yield converted tables of at most `rows` rows, of some spans or of the whole log."""
+    def tables(self, rows: int, ranges: Sequence[FileRange] | None = None) -> Iterator[pa.Table]:
+        """Yield converted tables of at most `rows` rows, of some row ranges or of the whole log."""
         wanted = list(dict.fromkeys(column.name for column in self.columns))
         repeated = [name for name in wanted if all(column.repeated for column in self.columns if column.name == name)]
-        chosen = [FileRange(index) for index in range(len(self.files))] if spans is None else spans
-        for span in chosen:
-            file, first = self.files[span.file], span.stretch.first
-            for block in file.blocks(wanted, rows, repeated, span.stretch):
-                places = RowOrigins.following(self.names, span.file, first, block.num_rows)
+        for one in [FileRange(index) for index in range(len(self.files))] if ranges is None else ranges:
+            file, first = self.files[one.file], one.row_range.first
+            for block in file.blocks(wanted, rows, repeated, one.row_range):
+                places = RowOrigins.following(self.names, one.file, first, block.num_rows)
                 yield convert_table(block, self.columns, self.survey.types, places, file.decimals)
                 first += block.num_rows
-
-
-_MOST_PARTITIONS = 128  # files open at a time
 
 
 def whole_episodes(tables: Iterable[pa.Table], keys: Sequence[str]) -> Iterator[pa.Table]:
@@ -207,40 +201,49 @@ def join_tables(tables: Sequence[pa.Table]) -> pa.Table:
 
 @contextlib.contextmanager
 def gather_episodes(tables: Iterable[pa.Table], keys: Sequence[str], total: int, rows: int) -> Iterator[Iterator[pa.Table]]:
-    """Give tables of about `rows` rows in which the rows of an episode follow each other, whatever their order was.
+    """Give tables of about `rows` rows in which the rows of an episode follow each other, from tables in any order.
 
     Rows go to temporary files by a hash of the episode id and are read back file by file, so that one file is in memory
     at a time (total / 128 rows, or `rows` if that is more). Within a file episodes come in the order of their first row;
     rows of an episode keep their order. The files are removed on leaving, also after an error. Raises OutputError if
     they cannot be written.
     """
-    partitions = min(_MOST_PARTITIONS, -(-total // rows))
-    try:
+    with _temporary_files():
         folder = tempfile.TemporaryDirectory(prefix="aegis-")
-    except OSError as error:
-        raise _no_room(error) from error
     with folder as name:
-        paths = [Path(name) / f"{number}.arrow" for number in range(partitions)]
+        paths = [Path(name) / f"{number}.arrow" for number in range(min(_MOST_PARTITIONS, -(-total // rows)))]
         _spill(tables, keys, paths)
         yield _read_back(paths, keys, rows)
 
 
 def _spill(tables: Iterable[pa.Table], keys: Sequence[str], paths: Sequence[Path]) -> None:
+    """Write each row to the file of its episode's hash."""
     with contextlib.ExitStack() as stack:
         writers: list[pa.RecordBatchStreamWriter] = []
         for table in tables:
             table = decode_table(table)
             part = (hash_ids(_ids(table, keys)) % np.uint64(len(paths))).astype(np.int64)
-            if not writers:
-                writers = _open_writers(paths, table.schema, stack)
             order = np.argsort(part, kind="stable")
             bounds = np.searchsorted(part[order], np.arange(len(paths) + 1))
             arranged = table.take(pa.array(order))
-            for number in np.flatnonzero(np.diff(bounds)):
-                try:
+            with _temporary_files():
+                for path in paths[len(writers) :]:
+                    file = stack.enter_context(pa.OSFile(str(path), "wb"))
+                    writers.append(stack.enter_context(pa.ipc.new_stream(file, table.schema)))
+                for number in np.flatnonzero(np.diff(bounds)):
                     writers[number].write_table(arranged.slice(bounds[number], bounds[number + 1] - bounds[number]))
-                except OSError as error:
-                    raise _no_room(error) from error
+
+
+@contextlib.contextmanager
+def _temporary_files() -> Iterator[None]:
+    """Raise OutputError if temporary files cannot be written."""
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(
+            f"cannot write temporary files in {tempfile.gettempdir()}: {error.strerror or error}; the rows of an episode are "
+            "scattered over this log and have to be gathered first: free space there, set TMPDIR, or sort the log by episode"
+        ) from error
 
 
 def decode_table(table: pa.Table) -> pa.Table:
@@ -249,13 +252,6 @@ def decode_table(table: pa.Table) -> pa.Table:
     for name in names:
         table = table.set_column(table.column_names.index(name), name, decode_column(table[name]))
     return table
-
-
-def _open_writers(paths: Sequence[Path], schema: pa.Schema, stack: contextlib.ExitStack) -> list[pa.RecordBatchStreamWriter]:
-    try:
-        return [stack.enter_context(pa.ipc.new_stream(stack.enter_context(pa.OSFile(str(p), "wb")), schema)) for p in paths]
-    except OSError as error:
-        raise _no_room(error) from error
 
 
 def _read_back(paths: Sequence[Path], keys: Sequence[str], rows: int) -> Iterator[pa.Table]:
@@ -277,16 +273,7 @@ def _same_episode(before: pa.Table, after: pa.Table, keys: Sequence[str]) -> boo
     return all(before[key][-1].as_py() == after[key][0].as_py() for key in keys)
 
 
-def _no_room(error: OSError) -> OutputError:
-    return OutputError(
-        f"cannot write temporary files in {tempfile.gettempdir()}: {error.strerror or error}; the rows of an episode are "
-        "scattered over this log and have to be gathered first: make room there, set TMPDIR, or sort the log by episode"
-    )
-
-
 Item = TypeVar("Item")
-
-PREFETCH_DEPTH = 2  # more than one, so that neither side waits for the other's slow items, such as the first ones
 
 
 def prefetch(items: Generator[Item, None, None], depth: int = PREFETCH_DEPTH) -> Generator[Item, None, None]:
@@ -307,14 +294,14 @@ def prefetch(items: Generator[Item, None, None], depth: int = PREFETCH_DEPTH) ->
 
 
 class BackgroundObserver(Generic[Item]):
-    """Shows items to somebody in a thread, one after the other, while the caller goes on working with them.
+    """Shows items to a function in a thread, one after the other, while the caller goes on working with them.
 
-    A context: leaving it waits until all have been seen. What is raised there is raised at the next item, or on leaving.
+    A context: leaving it waits until all have been shown. An error of the function is raised at the next item, or on leaving.
     """
 
-    def __init__(self, look: Callable[[Item], None], most: int = 1) -> None:
-        """Show items to `look`; at most `most` of them wait."""
-        self._look, self._most = look, most
+    def __init__(self, observe: Callable[[Item], None], most: int = 1) -> None:
+        """Show items to `observe`; at most `most` of them wait."""
+        self._observe, self._most = observe, most
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="aegis-look")
         self._waiting: deque[Future[None]] = deque()
 
@@ -322,16 +309,14 @@ class BackgroundObserver(Generic[Item]):
         """Show an item soon; waits if too many are waiting."""
         while len(self._waiting) >= self._most:
             self._waiting.popleft().result()
-        self._waiting.append(self._pool.submit(self._look, item))
+        self._waiting.append(self._pool.submit(self._observe, item))
 
     def __enter__(self) -> BackgroundObserver[Item]:
         """Return itself."""
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        """Wait for all items; what was raised on the way is raised, unless the caller has raised something already."""
+        """Wait for all items; raise the observer's error, unless the caller has raised one already."""
         self._pool.shutdown(wait=True)
-        while self._waiting:
-            waiting = self._waiting.popleft()
-            if error is None:
-                waiting.result()
+        while error is None and self._waiting:
+            self._waiting.popleft().result()

@@ -7,6 +7,7 @@ it recognises under any name.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,29 +21,39 @@ from aegis.logs.reader import LogSurvey, ReadPlan, gather_episodes, join_tables,
 from aegis.logs.split import SIDES, Split, find_cut
 from aegis.problem import Batch, EpisodeFingerprints, Problem, TraceCollector, content_digest, episode_hashes, path_digest
 
-CHUNK_BLOCK_ROWS = 131072  # of a block of a piece: several processes have blocks in memory
-
+CHUNK_BLOCK_ROWS = 131072  # of a block of a chunk: several processes have blocks in memory
 BLOCK_ROWS = 163840  # of a block: much larger ones take more memory, smaller ones more time for each row
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One log of a problem: files, folders of files, patterns such as `logs/*.csv`, or tables in memory; one or several.
+    """One log of a problem, read as batches of whole episodes.
 
-    Parquet (.parquet, .pq), or text with a header (.csv, .tsv, .txt, also with .gz) whose encoding, separator and decimal marks
-    are recognised. Folders are read with all folders in them, sorted by path; a folder called `day=7` adds a column. All of these
-    may also be in an object store, as `s3://bucket/logs/`. Tables are those of Arrow, pandas, polars and all that hand over Arrow
-    streams; messages call the third thing given `frame 3`.
+    A log is a table with a row for each innermost decision, outer columns repeated, in any row order. Several parts are read one
+    after the other, and an episode may go on from one to the next. A value that does not fit raises LogError with file, row
+    (counted from 1, without header and blank lines) and column, for the first of each kind among the rows that are read
+    together; nothing is skipped or clipped.
 
-    A log is a table with a row for each innermost decision, outer columns repeated, in any row order; several parts are
-    read as one after the other, and an episode may go on from one to the next. Everything that does not fit raises
-    LogError with file, row (counted from 1, without header and blank lines) and column, for the first of each kind among the rows
-    that are read together; nothing is skipped or clipped.
+    Parameters
+    ----------
+    paths
+        Files, folders of files, patterns such as `logs/*.csv`, or tables in memory; one or several. Parquet (.parquet, .pq), or
+        text with a header (.csv, .tsv, .txt, also with .gz) whose encoding, separator and decimal marks are recognised. Folders
+        are read with all folders in them, sorted by path; a folder called `day=7` adds a column. Addresses such as
+        `s3://bucket/logs/` lead to object stores. Tables are those of Arrow, pandas, polars and all libraries that hand over
+        Arrow streams; messages call the third input `frame 3`.
+    problem
+        The problem that names the columns.
+
+    Raises
+    ------
+    LogError
+        If an input is no log.
     """
 
     paths: LogInput | Sequence[LogInput]
     problem: Problem
-    _seen: dict[object, LogSurvey] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _surveys: dict[object, LogSurvey] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "paths", normalise_inputs(self.paths))
@@ -55,8 +66,8 @@ class Source:
     @property
     def names(self) -> frozenset[str]:
         """Return the columns that every part of the log has."""
-        found = [frozenset(part.open().names) for part in self.files]
-        return frozenset.intersection(*found)
+        names = [frozenset(part.open().names) for part in self.files]
+        return frozenset.intersection(*names)
 
     @property
     def dialects(self) -> dict[str, str]:
@@ -67,96 +78,97 @@ class Source:
     def batches(
         self, columns: Sequence[str] = (), rows: int = BLOCK_ROWS, side: str | None = None, split: Split | None = None
     ) -> Generator[Batch, None, None]:
-        """Yield batches of whole episodes, of at most `rows` rows and one episode together.
+        """Yield batches of whole episodes.
 
-        `columns` go to Batch.extra, and so do the base actions of levels whose propensity is declared by them, by column.
-        If the rows of each episode follow each other, episodes come in the order of the log and only some `rows` rows are
-        in memory. Otherwise rows are first gathered in temporary files, and episodes come in an order that depends on
-        their ids alone (and, within a file, on their first rows): sort by time where order matters. Numbers missing in
-        `columns` come as nan, missing text as None. `side` ('prior' or 'certify') of `split` keeps the episodes of that side
-        only; all rows are checked. Raises LogError, in part before the first batch, and at the end if no episode is on the side.
+        If the rows of each episode follow each other, episodes come in the order of the log and only some `rows` rows are in
+        memory. Otherwise rows are first gathered in temporary files, and episodes come in an order that depends on their ids
+        alone (and, within a file, on their first rows): sort by time where order matters.
+
+        Parameters
+        ----------
+        columns
+            Further columns, which go to Batch.extra: missing numbers as nan, missing text as None. The base actions of levels
+            whose propensity is declared by them go there as well.
+        rows
+            A batch has at most so many rows and one episode together.
+        side, split
+            Only the episodes on this side ('prior' or 'certify') of the split; all rows are checked.
+
+        Raises
+        ------
+        LogError
+            In part before the first batch, and at the end if no episode is on the side.
         """
         if rows < 1:
             raise SettingError(f"'rows' is a whole number from 1, found {rows}")
-        if (side is None) != (split is None):
-            raise SettingError(f"give 'side' and 'split' together, or neither; found side {side!r} and split {split!r}")
+        _check_side(side, split)
         plan = self._plan(columns)
         stream = self._stream(plan, rows)
         # What fits into one batch is not worth a thread.
         batches = stream if plan.survey.rows <= rows else prefetch(stream)
-        if side is None or split is None:
-            return batches
-        check_choice(side, SIDES, "side of a split")
-        return self._one_side(batches, side, self.placed(split))
+        return batches if side is None or split is None else self._one_side(batches, side, self.with_cut(split))
 
     @property
     def long(self) -> bool:
-        """Say whether the log will be read in pieces, as far as its files tell without being read."""
-        spans = [(FileRange(0, stretch), stretch.rows or 0) for part in self.files for stretch in part.open().stretches()]
-        return len(bundle_ranges(spans, sum(rows for _, rows in spans))) > 1
+        """Say whether the log will be read in chunks, as far as its files tell without being read."""
+        ranges = [(FileRange(0, rows), rows.rows or 0) for part in self.files for rows in part.open().row_ranges()]
+        return len(bundle_ranges(ranges, sum(rows for _, rows in ranges))) > 1
 
     @property
     def uncut(self) -> bool:
-        """Say whether the log, now that it was read, turned out not to have pieces: one process reads it, where it was asked."""
-        found = next(reversed(self._seen.values()), None)
-        return found is not None and (not found.contiguous or len(bundle_ranges(found.spans, found.rows)) < 2)
+        """Say whether the log, now that it was read, turned out to be a single chunk: one process reads it."""
+        survey = next(reversed(self._surveys.values()), None)
+        return survey is not None and (not survey.contiguous or len(bundle_ranges(survey.ranges, survey.rows)) < 2)
 
-    def pieces(self, columns: Sequence[str] = ()) -> LogChunks | None:
-        """Return the log in pieces that can be read by themselves; None if it is short, or the rows of an episode are scattered.
+    def chunks(self, columns: Sequence[str] = ()) -> LogChunks | None:
+        """Return the log in chunks that can be read by themselves; None if it is short, or the rows of an episode are scattered.
 
-        Pieces of one log are always the same.
+        Chunks of one log are always the same.
         """
         plan = self._plan(columns)
-        spans = bundle_ranges(plan.survey.spans, plan.survey.rows)
-        if len(spans) < 2 or not plan.survey.contiguous:
+        ranges = tuple(bundle_ranges(plan.survey.ranges, plan.survey.rows))
+        if len(ranges) < 2 or not plan.survey.contiguous:
             return None
-        return LogChunks(plan, self.problem, tuple(spans), CHUNK_BLOCK_ROWS, self.files)
+        return LogChunks(plan=plan, problem=self.problem, ranges=ranges, rows=CHUNK_BLOCK_ROWS, parts=self.files)
 
     def read(self, columns: Sequence[str] = (), side: str | None = None, split: Split | None = None) -> Batch:
         """Return the whole log, or one side of it, as one batch, episodes in the order in which they first appear."""
-        if (side is None) != (split is None):
-            raise SettingError(f"give 'side' and 'split' together, or neither; found side {side!r} and split {split!r}")
+        _check_side(side, split)
         plan = self._plan(columns)
         whole = group_episodes(join_tables(list(plan.tables(BLOCK_ROWS))), plan.columns, self.problem, plan.names)
-        if side is None or split is None:
-            return whole
-        return next(self._one_side(iter([whole]), side, self.placed(split)))
+        return whole if side is None or split is None else next(self._one_side(iter([whole]), side, self.with_cut(split)))
 
-    def placed(self, split: Split) -> Split:
+    def with_cut(self, split: Split) -> Split:
         """Return the split with its cut in time found, if it needs one: one pass over ids and times, 16 bytes for each episode.
 
         Raises LogError if the problem names no time, or if a cluster has episodes on both sides of the cut.
         """
         if split.kind != "time" or split.cut is not None:
             return split
-        return replace(
-            split,
-            cut=find_cut(self._plan(()).only("episode", "cluster", "time").tables(BLOCK_ROWS), self.problem, split.fraction),
-        )
+        tables = self._plan(()).only("episode", "cluster", "time").tables(BLOCK_ROWS)
+        return replace(split, cut=find_cut(tables, self.problem, split.fraction))
 
     def _one_side(self, batches: Iterator[Batch], side: str, split: Split) -> Generator[Batch, None, None]:
-        episodes = found = 0
+        episodes = chosen = 0
         for batch in batches:
-            kept = split.on_side(side, self.problem, batch)
-            episodes, found = episodes + len(batch), found + int(kept.sum())
-            if kept.all():
+            mask = split.on_side(side, self.problem, batch)
+            episodes, chosen = episodes + len(batch), chosen + int(mask.sum())
+            if mask.all():
                 yield batch
-            elif kept.any():
-                yield batch.take_episodes(kept)
-        if not found:
+            elif mask.any():
+                yield batch.take_episodes(mask)
+        if not chosen:
             raise LogError(
-                f"{', '.join(map(str, self.files))}: none of the {episodes} episodes is on the {side} side of the split "
+                f"{', '.join(map(str, self.files))}: no episode of {episodes} is on the {side} side of the split "
                 f"(share to learn from: {split.fraction:g}); give more episodes, or another share"
             )
 
     def _stream(self, plan: ReadPlan, rows: int) -> Generator[Batch, None, None]:
         keys = [column_key("episode", name) for name in self.problem.episode]
-        if plan.survey.contiguous:
-            for table in whole_episodes(plan.tables(rows), keys):
-                yield group_episodes(table, plan.columns, self.problem, plan.names)
-            return
-        with gather_episodes(plan.tables(rows), keys, plan.survey.rows, rows) as tables:
-            for table in whole_episodes(tables, keys):
+        tables = plan.tables(rows)
+        adjoining = nullcontext(tables) if plan.survey.contiguous else gather_episodes(tables, keys, plan.survey.rows, rows)
+        with adjoining as ordered:
+            for table in whole_episodes(ordered, keys):
                 yield group_episodes(table, plan.columns, self.problem, plan.names)
 
     def _plan(self, extra: Sequence[str]) -> ReadPlan:
@@ -167,14 +179,21 @@ class Source:
             check_columns_present(columns, file.names, file.name, file.dialect)
         # A second pass over the same files need not look again; a file that was written in between is another file.
         key = (columns, *[part.stamp() for part in parts])
-        if key not in self._seen:
-            self._seen[key] = survey_log(opened, columns, BLOCK_ROWS)
-        return ReadPlan(opened, columns, self._seen[key])
+        if key not in self._surveys:
+            self._surveys[key] = survey_log(opened, columns, BLOCK_ROWS)
+        return ReadPlan(opened, columns, self._surveys[key])
+
+
+def _check_side(side: str | None, split: Split | None) -> None:
+    if (side is None) != (split is None):
+        raise SettingError(f"give 'side' and 'split' together, or neither; found side {side!r} and split {split!r}")
+    if side is not None:
+        check_choice(side, SIDES, "side of a split")
 
 
 def learning_record(source: Source, split: Split) -> dict[str, Any]:
     """Return split, side, columns of the units, fingerprints and digests of the log, as plain data; reads the prior side once."""
-    problem, placed = source.problem, source.placed(split)
+    problem, placed = source.problem, source.with_cut(split)
     return {
         "split": placed.describe(),
         "side": "prior",

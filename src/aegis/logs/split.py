@@ -2,7 +2,7 @@
 
 A unit is an episode, or the cluster of dependent episodes where the problem names one. Ids are taken by their text: the
 number 7 and the text "7" are one id, because the same log written as CSV and as Parquet must be split alike; "007" is
-another one. Dates count to the microsecond, whatever the file's resolution. An id of several columns is hashed column by
+another one. Dates count to the microsecond, in files of any resolution. An id of several columns is hashed column by
 column.
 """
 
@@ -19,27 +19,38 @@ import pyarrow as pa
 
 from aegis.errors import LogError, SettingError, check_choice
 from aegis.logs.column_values import TEXT_TYPE, decode_column
-from aegis.logs.columns import column_key
-from aegis.logs.ids import IdHashes, hash_ids, id_parts, ids_as_text
-from aegis.problem import AnyArray, Batch, Problem
+from aegis.logs.columns import Role, column_key
+from aegis.logs.ids import hash_ids, id_parts, ids_as_text
+from aegis.problem import AnyArray, Batch, Hashes, Problem
 
 Side = Literal["prior", "certify"]
-
 SIDES: tuple[Side, ...] = ("prior", "certify")  # learned from, certified on
-
 SPLIT_KINDS = ("hash", "time")
-
 TimeCut = int | float | str
+_NO_TIME = "a split in time needs to know when episodes started: name the column under 'time' in the problem file"
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Which units are on the prior side (learn from them) and which on the certification side (all the others).
+    """Assign units to the training split (side 'prior') or the certification split (side 'certify').
 
-    kind 'hash': the share `fraction` of all ids whose keyed hash is smallest; depends on nothing but key and id, so that row
-    order, blocks, machines and rows added later change nothing. Valid if episodes are independent and the logger does not
-    learn. kind 'time': units earlier than `cut`, of which there are about `fraction`; for a logger that learns. `cut` is found
-    once (`Source.placed`) and recorded: a number, or a date and time in UTC. Raises SettingError for a fraction outside (0, 1).
+    Parameters
+    ----------
+    kind
+        'hash': the share `fraction` of all ids whose keyed hash is smallest. It depends only on key and id, not on row order,
+        blocks, machines or rows added later; valid if episodes are independent and the logger does not learn. 'time': the units
+        earlier than `cut`, about `fraction` of all; for a logger that learns.
+    key
+        The key of the hash.
+    fraction
+        The share to learn from, above 0 and below 1.
+    cut
+        The time at which a split by time cuts: a number, or a date and time in UTC. `Source.with_cut` finds it once.
+
+    Raises
+    ------
+    SettingError
+        If a value is not allowed.
     """
 
     kind: str = "hash"
@@ -67,14 +78,16 @@ class Split:
         Raises LogError if a split by time meets a log without times, SettingError if its cut has not been found yet.
         """
         if self.kind == "time":
-            return is_before_cut(_times(problem, batch), self.cut)
+            if problem.time is None or batch.time is None:
+                raise LogError(_NO_TIME)
+            return is_before_cut(check_times(batch.time, problem.time), self.cut)
         ids = batch.episode if problem.cluster is None else batch.cluster
         if ids is None:
             raise LogError(
                 f"the problem has the cluster '{problem.cluster_name}', the batch has none; a split keeps clusters whole"
             )
-        found = hash_ids([pa.array([self.key], TEXT_TYPE), *[ids_as_text(part) for part in id_parts(ids)]])
-        return found < np.uint64(int(self.fraction * 2**64))
+        hashes = hash_ids([pa.array([self.key], TEXT_TYPE), *[ids_as_text(part) for part in id_parts(ids)]])
+        return hashes < np.uint64(int(self.fraction * 2**64))
 
     def on_side(self, side: str, problem: Problem, batch: Batch) -> npt.NDArray[np.bool_]:
         """Return which episodes of a batch are on a side, `bool[E]`."""
@@ -109,20 +122,20 @@ def choose_cut(times: AnyArray, fraction: float) -> TimeCut:
             f"a split in time leaves nothing to learn from: a share of {fraction:g} of {ordered.size} episodes was asked for, "
             f"{int((ordered == ordered[0]).sum())} have the earliest time, {ordered[0]}; take a larger share, or split by hash"
         )
-    return _recorded(cut)
+    # Plain data that compares the same when read back.
+    return str(cut) if isinstance(cut, np.datetime64) else int(cut) if isinstance(cut, np.integer) else float(cut)
 
 
 def is_before_cut(times: AnyArray, cut: TimeCut | None) -> npt.NDArray[np.bool_]:
     """Return which times lie before the cut, `bool[n]`."""
     if cut is None:
-        raise SettingError("the cut of this split in time has not been found yet; find it once with Source.placed(split)")
+        raise SettingError("the cut of this split in time has not been found yet; find it once with Source.with_cut(split)")
     limit = _comparable(cut)
     if isinstance(limit, np.datetime64) != (times.dtype.kind == "M"):
         raise LogError(
             f"the split in time has the cut {cut!r}, the log has times of type {times.dtype}; use the log it was made for"
         )
-    found: npt.NDArray[np.bool_] = times < limit
-    return found
+    return np.asarray(times < limit)
 
 
 def check_times(times: AnyArray, column: str) -> AnyArray:
@@ -134,28 +147,16 @@ def check_times(times: AnyArray, column: str) -> AnyArray:
     return times
 
 
-def _times(problem: Problem, batch: Batch) -> AnyArray:
-    if problem.time is None or batch.time is None:
-        raise LogError("a split in time needs to know when episodes started: name the column under 'time' in the problem file")
-    return check_times(batch.time, problem.time)
-
-
-def _recorded(cut: Any) -> TimeCut:
-    """Return a cut as plain data that compares the same when read back."""
-    if isinstance(cut, np.datetime64):
-        return str(cut)
-    return int(cut) if isinstance(cut, np.integer) else float(cut)
-
-
 def _comparable(cut: TimeCut) -> Any:
-    if isinstance(cut, str):
-        try:
+    """Return a cut that can be compared with times."""
+    try:
+        if isinstance(cut, str):
             return np.datetime64(cut)
-        except ValueError as error:
-            raise SettingError(f"the cut of a split in time is a number or a date and time, found {cut!r}") from error
-    if isinstance(cut, bool) or not isinstance(cut, int | float) or not math.isfinite(cut):
-        raise SettingError(f"the cut of a split in time is a number or a date and time, found {cut!r}")
-    return cut
+        if not isinstance(cut, bool) and isinstance(cut, int | float) and math.isfinite(cut):
+            return cut
+    except ValueError:
+        pass
+    raise SettingError(f"the cut of a split in time is a number or a date and time, found {cut!r}")
 
 
 def find_cut(tables: Iterable[pa.Table], problem: Problem, fraction: float) -> TimeCut:
@@ -167,18 +168,18 @@ def find_cut(tables: Iterable[pa.Table], problem: Problem, fraction: float) -> T
     its later episodes taught would be known on the prior side, and what its earlier ones taught on the other.
     """
     if problem.time is None:
-        raise LogError("a split in time needs to know when episodes started: name the column under 'time' in the problem file")
+        raise LogError(_NO_TIME)
     times: list[AnyArray] = []
-    clusters: list[IdHashes] = []
-    parts: list[IdHashes] = []
+    clusters: list[Hashes] = []
+    parts: list[Hashes] = []
     for table in tables:
-        ids = _hashes(table, "episode", problem.episode)
+        ids = _unit_hashes(table, "episode", problem.episode)
         when = decode_column(table[column_key("time", problem.time)]).to_numpy(zero_copy_only=False)
         first = _earliest_rows(ids, check_times(when, problem.time))
         parts.append(ids[first])
         times.append(when[first])
         if problem.cluster is not None:
-            clusters.append(_hashes(table, "cluster", problem.cluster_columns)[first])
+            clusters.append(_unit_hashes(table, "cluster", problem.cluster_columns)[first])
     first = _earliest_rows(np.concatenate(parts), np.concatenate(times))
     starts = np.concatenate(times)[first]
     cut = choose_cut(starts, fraction)
@@ -187,18 +188,18 @@ def find_cut(tables: Iterable[pa.Table], problem: Problem, fraction: float) -> T
     return cut
 
 
-def _earliest_rows(ids: IdHashes, times: AnyArray) -> AnyArray:
+def _earliest_rows(ids: Hashes, times: AnyArray) -> AnyArray:
     """Return for each id the row with the earliest time."""
     order = np.lexsort((times, ids))
     ordered = ids[order]
     return order[np.concatenate([[True], ordered[1:] != ordered[:-1]])]
 
 
-def _hashes(table: pa.Table, role: str, names: Iterable[str]) -> IdHashes:
-    return hash_ids([decode_column(table[column_key(role, name)]) for name in names])  # type: ignore[arg-type]
+def _unit_hashes(table: pa.Table, role: Role, names: Iterable[str]) -> Hashes:
+    return hash_ids([decode_column(table[column_key(role, name)]) for name in names])
 
 
-def _refuse_straddling(clusters: IdHashes, before: AnyArray, columns: Sequence[str], cut: TimeCut) -> None:
+def _refuse_straddling(clusters: Hashes, before: AnyArray, columns: Sequence[str], cut: TimeCut) -> None:
     both = np.intersect1d(clusters[before], clusters[~before])
     if both.size:
         named = ", ".join(f"'{column}'" for column in columns)

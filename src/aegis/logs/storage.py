@@ -1,4 +1,4 @@
-"""The protocol StoredFile (a file, folder or pattern, local or in an object store), wildcards, and local files."""
+"""Stored files: the base class StoredFile (a file, folder or pattern, here or in an object store), wildcards, and local files."""
 
 from __future__ import annotations
 
@@ -6,137 +6,122 @@ import contextlib
 import fnmatch
 import functools
 import glob
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from io import BufferedIOBase
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 
 from aegis.errors import LogError, did_you_mean
 
 RelativePath = tuple[str, ...]  # names that lead from a folder to a file
+_SHOWN = 5  # files that a message names instead of a missing one
 
 
-class StoredFile(Protocol):
-    """A file, a folder or a pattern of files; `str` is what messages call it, without anything secret."""
+class StoredFile(ABC):
+    """A file, a folder or a pattern of files; `str` is its name in messages, without anything secret."""
 
     @property
+    @abstractmethod
     def name(self) -> str:
         """Return the name without its folders."""
-        ...
 
     @property
     def local(self) -> Path | None:
         """Return the path of a file on this machine, None for all others."""
-        ...
+        return None
 
-    def __hash__(self) -> int: ...
+    @property
+    def packed(self) -> bool:
+        """Whether the file is compressed with gzip, by its name."""
+        return self.name.lower().endswith(".gz")
 
+    @abstractmethod
     def is_folder(self) -> bool:
-        """Say whether it is a folder, of which all files below are meant."""
-        ...
+        """Say whether it is a folder: then it means all files below."""
 
+    @abstractmethod
     def is_pattern(self) -> bool:
-        """Say whether it is no file of that name, but has wildcards in it."""
-        ...
+        """Say whether it has wildcards and no file has that name."""
 
-    def require(self) -> None:
-        """Raise LogError if it is known to be no file, without asking far away: opening it tells as well."""
-        ...
+    def require(self) -> None:  # noqa: B027  (opening an object of a store tells as well)
+        """Raise LogError if it is known to be no file, without a request to a store."""
 
+    @abstractmethod
     def below(self) -> list[tuple[RelativePath, StoredFile]]:
-        """Return all files in a folder and the folders in it, with the names that lead there, sorted by path.
+        """Return all files in a folder and its folders, with the names that lead there, sorted by path.
 
-        What starts with a dot or an underscore is left out.
+        Names that start with a dot or an underscore are left out.
         """
-        ...
 
+    @abstractmethod
     def matches(self) -> list[StoredFile]:
-        """Return what fits a pattern, sorted by path; as in folders, what starts with an underscore only if the pattern does."""
-        ...
+        """Return the matches of a pattern, sorted by path; names with an underscore in front only if the pattern has one."""
 
+    @abstractmethod
     def identity(self) -> Hashable:
-        """Return what is the same for two ways of naming one file."""
-        ...
+        """Return a value that is the same for two ways of naming one file."""
 
+    @abstractmethod
     def stamp(self) -> Hashable:
-        """Return what changes if the file is written again."""
-        ...
+        """Return a value that changes if the file is written again."""
 
+    @abstractmethod
     def open(self) -> BufferedIOBase:
         """Return the bytes from the first on."""
-        ...
 
+    @abstractmethod
     def seekable(self) -> Any:
-        """Return what Arrow's reader of Parquet takes."""
-        ...
+        """Return a source for Arrow's reader of Parquet."""
 
-    def unpacked(self) -> Any:
-        """Return what Arrow's reader of text takes, which unpacks what ends in .gz."""
-        ...
+    @abstractmethod
+    def unpacked(self) -> pa.NativeFile:
+        """Return a stream of the bytes, decompressed if the name ends in .gz."""
 
     def watched(self, stamp: Hashable = None) -> contextlib.AbstractContextManager[None]:
-        """Watch over what is inside, which reads: raise LogError if somebody wrote meanwhile, or since it had that stamp.
+        """Raise LogError if the file is written again while the context reads it, or has been since it had that stamp.
 
-        Only where a reader would not notice: on this machine it holds on to the file that it opened.
+        A local reader holds on to the file that it opened, and needs no watch.
         """
-        ...
+        return contextlib.nullcontext()
 
     def fault(self, error: Exception) -> LogError | None:
-        """Return what went wrong in reaching the file, in words; None if it was reached and its content is what is wrong."""
-        ...
+        """Return an error in plain words if the file could not be reached; None if its content is wrong."""
+        return None
 
 
-ANY_FOLDERS = "**"  # any number of folders, also none
-
-
-def has_wildcards(text: str) -> bool:
-    """Say whether a text has wildcards."""
-    return glob.has_magic(text)
-
-
-def split_pattern(path: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the names before the first one with wildcards, and the names from there on."""
-    names = path.split("/")
-    first = next((place for place, name in enumerate(names) if has_wildcards(name)), len(names))
-    return tuple(names[:first]), tuple(names[first:])
+def first_line(error: Exception) -> str:
+    """Return the first line of an error's message, for another message."""
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
 
 
 def matches_pattern(names: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Say whether names of folders and a file fit a pattern; what starts with a dot only if the pattern does."""
+    """Say whether names of folders and a file fit a pattern; names with a dot in front only if the pattern has one."""
     names, pattern = tuple(names), tuple(pattern)
 
     @functools.cache
     def rest(at: int, of: int) -> bool:
         if of == len(pattern):
             return at == len(names)
-        if pattern[of] == ANY_FOLDERS:
-            more = at < len(names) and not names[at].startswith(".")
-            return rest(at, of + 1) or (more and rest(at + 1, of))
-        return at < len(names) and _matches_name(names[at], pattern[of]) and rest(at + 1, of + 1)
+        hidden = at < len(names) and names[at].startswith(".") and not pattern[of].startswith(".")
+        if pattern[of] == "**":  # any number of folders, also none
+            return rest(at, of + 1) or (at < len(names) and not hidden and rest(at + 1, of))
+        return at < len(names) and not hidden and fnmatch.fnmatchcase(names[at], pattern[of]) and rest(at + 1, of + 1)
 
     return rest(0, 0)
 
 
 def is_requested(match: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Say whether a match is meant: as in folders, what starts with an underscore is not, unless the pattern says it."""
+    """Say whether a match is meant: a name with an underscore in front is not, unless the pattern has it."""
     return not any(part.startswith("_") and part not in pattern for part in match) or pattern[-1].startswith("_")
 
 
-def _matches_name(name: str, pattern: str) -> bool:
-    if name.startswith(".") and not pattern.startswith("."):
-        return False
-    return fnmatch.fnmatchcase(name, pattern)
-
-
-_SHOWN = 5  # so many files that may be meant instead are named
-
-
 @dataclass(frozen=True, slots=True)
-class LocalFile:
-    """A file on this machine. written: the text it was given as, where a slash at the end of a pattern says something."""
+class LocalFile(StoredFile):
+    """A file on this machine. written: its path as the user wrote it; a slash at the end of a pattern counts."""
 
     path: Path
     written: str = field(default="", compare=False, repr=False)
@@ -150,67 +135,58 @@ class LocalFile:
 
     @property
     def name(self) -> str:
-        """Return the name without its folders; see Stored."""
+        """Return the name without its folders."""
         return self.path.name
 
     @property
     def local(self) -> Path | None:
-        """Return the path; see Stored."""
+        """Return the path."""
         return self.path
 
     def is_folder(self) -> bool:
-        """Say whether it is a folder; see Stored."""
+        """Say whether it is a folder."""
         return self.path.is_dir()
 
     def is_pattern(self) -> bool:
-        """Say whether it has wildcards and is no file; see Stored."""
+        """Say whether it has wildcards and is no file."""
         return glob.has_magic(self.written or str(self.path)) and not self.path.exists()
 
     def require(self) -> None:
-        """Raise LogError unless it is a file; see Stored."""
+        """Raise LogError unless it is a file."""
         if self.path.is_dir():
             raise LogError(f"{self.path} is a folder; give the files in it")
         if not self.path.exists():
             raise LogError(f"{self.path} does not exist{_instead(self.path)}")
 
     def below(self) -> list[tuple[RelativePath, StoredFile]]:
-        """Return all files in a folder; see Stored."""
+        """Return all files in a folder."""
         return [(path.relative_to(self.path).parts, LocalFile(path)) for path in sorted(_walk(self.path, set()))]
 
     def matches(self) -> list[StoredFile]:
-        """Return what fits a pattern; see Stored."""
-        found = map(Path, glob.glob(self.written or str(self.path), recursive=True))
-        return [LocalFile(path) for path in sorted(path for path in found if is_requested(path.parts, self.path.parts))]
+        """Return the matches of a pattern."""
+        paths = map(Path, glob.glob(self.written or str(self.path), recursive=True))
+        return [LocalFile(path) for path in sorted(path for path in paths if is_requested(path.parts, self.path.parts))]
 
     def identity(self) -> Hashable:
-        """Return the path without links; see Stored."""
+        """Return the path without links."""
         return self.path.resolve()
 
     def stamp(self) -> Hashable:
-        """Return path, size, time and inode; see Stored."""
+        """Return path, size, time and inode."""
         stat = self.path.stat()
         return str(self.path), stat.st_size, stat.st_mtime_ns, stat.st_ino
 
     def open(self) -> BufferedIOBase:
-        """Return the bytes; see Stored."""
+        """Return the bytes."""
         return self.path.open("rb")
 
     def seekable(self) -> Any:
-        """Return the path, which Arrow opens itself; see Stored."""
+        """Return the path, which Arrow opens itself."""
         return self.path
 
-    def unpacked(self) -> Any:
-        """Return the path, of which Arrow looks at the ending; but it knows .gz only in small letters; see Stored."""
-        known = self.path.suffix.lower() != ".gz" or self.path.suffix == ".gz"
-        return self.path if known else pa.input_stream(str(self.path), compression="gzip")
-
-    def watched(self, stamp: Hashable = None) -> contextlib.AbstractContextManager[None]:
-        """Watch over nothing; see Stored."""
-        return contextlib.nullcontext()
-
-    def fault(self, error: Exception) -> LogError | None:
-        """Return None: a file here is reached or it is not there; see Stored."""
-        return None
+    def unpacked(self) -> pa.NativeFile:
+        """Return a stream."""
+        return pa.input_stream(str(self.path), compression="gzip" if self.packed else None)
 
 
 def _instead(missing: Path) -> str:

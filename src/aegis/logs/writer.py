@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,18 +14,21 @@ from aegis.errors import LogError, OutputError
 from aegis.files import atomic_write
 from aegis.logs.batch_table import to_table
 from aegis.logs.column_values import decode_column
-from aegis.logs.ids import IdHashes, hash_ids
-from aegis.problem import Batch, Problem
+from aegis.logs.ids import hash_ids, id_parts
+from aegis.problem import Batch, Hashes, Problem
 
-TABLE_ENDINGS = (".parquet", ".pq", ".csv")
+LOG_ENDINGS = (".parquet", ".pq")
+TABLE_ENDINGS = (*LOG_ENDINGS, ".csv")
 
 
 def check_table_path(path: str | Path) -> None:
     """Raise OutputError unless the name ends as a table does."""
-    if Path(path).suffix.lower() not in TABLE_ENDINGS:
-        raise OutputError(
-            f"cannot write {path}: a table is written as Parquet or CSV; let its name end in {' or '.join(TABLE_ENDINGS)}"
-        )
+    _check_ending(path, TABLE_ENDINGS, "a table is written as Parquet or CSV")
+
+
+def _check_ending(path: str | Path, endings: Sequence[str], rule: str) -> None:
+    if Path(path).suffix.lower() not in endings:
+        raise OutputError(f"cannot write {path}: {rule}; let its name end in {' or '.join(endings)}")
 
 
 def write_table(table: pa.Table, path: str | Path) -> None:
@@ -38,28 +41,40 @@ def write_table(table: pa.Table, path: str | Path) -> None:
             pq.write_table(table, aside, compression="zstd")
 
 
-_ENDINGS = (".parquet", ".pq")
-
-
 def write_log(batches: Batch | Iterable[Batch], problem: Problem, path: str | Path) -> None:
     """Write a batch, or batches as they come, to one Parquet file (zstd, with page checksums).
 
-    The file appears under its name when it is complete. See `to_table` for what is in it. Raises LogError if a batch
-    cannot be written as this problem declares, if an episode id comes twice (a reader would take the two for one) or if
-    there is nothing to write; OutputError if the file cannot be written.
+    The file appears under its name when it is complete. `to_table` describes its columns.
+
+    Parameters
+    ----------
+    batches
+        A batch, or an iterable of batches.
+    problem
+        The problem that names the columns.
+    path
+        The file, which ends in `.parquet` or `.pq`.
+
+    Raises
+    ------
+    LogError
+        If a batch cannot be written as the problem declares, if an episode id comes twice (a reader would take the two for one)
+        or if there is nothing to write.
+    OutputError
+        If the file cannot be written.
     """
     target = Path(path)
-    if target.suffix.lower() not in _ENDINGS:
-        raise OutputError(f"cannot write {target}: a log is written as Parquet; let its name end in {' or '.join(_ENDINGS)}")
+    _check_ending(target, LOG_ENDINGS, "a log is written as Parquet")
     with atomic_write(target) as aside:
         writer: pq.ParquetWriter | None = None
-        seen: list[IdHashes] = []
+        hashes: list[Hashes] = []
         try:
             for batch in [batches] if isinstance(batches, Batch) else batches:
                 if not len(batch):
                     continue  # no episodes, no rows
                 table = to_table(batch, problem)
-                seen.append(_episode_hashes(batch, problem))
+                ids = [decode_column(pa.chunked_array([pa.array(part)])) for part in id_parts(batch.episode)]
+                hashes.append(hash_ids(ids))
                 if writer is None:
                     writer = pq.ParquetWriter(aside, table.schema, compression="zstd", write_page_checksum=True)
                 writer.write_table(_like(table, writer.schema))
@@ -68,16 +83,11 @@ def write_log(batches: Batch | Iterable[Batch], problem: Problem, path: str | Pa
                 writer.close()
         if writer is None:
             raise LogError(f"{target}: there are no episodes to write")
-        _refuse_repeated(seen, target)
+        _refuse_repeated(hashes, target)
 
 
-def _episode_hashes(batch: Batch, problem: Problem) -> IdHashes:
-    parts = [batch.episode[name] for name in problem.episode] if batch.episode.dtype.names else [batch.episode]
-    return hash_ids([decode_column(pa.chunked_array([pa.array(part)])) for part in parts])
-
-
-def _refuse_repeated(seen: list[IdHashes], target: Path) -> None:
-    ordered = np.sort(np.concatenate(seen))
+def _refuse_repeated(hashes: list[Hashes], target: Path) -> None:
+    ordered = np.sort(np.concatenate(hashes))
     repeated = int(np.count_nonzero(ordered[1:] == ordered[:-1]))
     if repeated:
         raise LogError(

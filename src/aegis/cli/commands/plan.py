@@ -132,7 +132,7 @@ def command(
 def _split(source: Any, candidate: Any, kind: Any) -> Any:
     """Return the split whose prior side is read: the one that the policy was learned with, else that of `aegis learn`."""
     record = {} if candidate is None else candidate.record
-    return source.placed(kind.of(record["split"]) if record.get("split") else kind())
+    return source.with_cut(kind.of(record["split"]) if record.get("split") else kind())
 
 
 def _numbers(option: str, text: str) -> tuple[float, ...]:

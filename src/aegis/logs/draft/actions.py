@@ -10,6 +10,7 @@ import numpy as np
 
 from aegis.errors import InputError, did_you_mean
 from aegis.logs.column_values import match_values
+from aegis.logs.draft import vocabulary as words
 from aegis.logs.draft.column_profile import ColumnProfile, LogProfile, describe_missing, stack_numbers
 from aegis.logs.draft.column_sets import ColumnSet, add_mask, align_values, find_column_sets, widen_column_set
 from aegis.logs.draft.guesses import ActionGuess
@@ -27,21 +28,7 @@ from aegis.logs.draft.logging_policy import (
     propensity_misfit,
     suspected_propensities,
 )
-from aegis.logs.draft.vocabulary import (
-    ACTION_WORDS,
-    BASE_WORDS,
-    DENSITY_WORDS,
-    EPISODE_WORDS,
-    ID_ENDING_WORDS,
-    LOGGER_WORDS,
-    MASK_WORDS,
-    PROPENSITY_WORDS,
-    TARGET_WORDS,
-    has_word,
-    name_words,
-    without_words,
-    word_rank,
-)
+from aegis.logs.draft.vocabulary import has_word, name_words, without_words, word_rank
 from aegis.logs.propensities import SUM_TOLERANCE
 
 _COUNTED = {"number": "numbers", "text": "texts", "date": "dates"}
@@ -55,17 +42,17 @@ class _Search:
 
     sheet: LogProfile
     named: tuple[str, ...] = ()  # by the user: no other column is an action
-    found: list[ActionGuess] = field(default_factory=list)
+    guesses: list[ActionGuess] = field(default_factory=list)
     unclear: dict[str, ColumnSet] = field(default_factory=dict)
 
     @property
     def used(self) -> set[str]:
         """The columns that are accounted for."""
-        unclear = {column for found in self.unclear.values() for column in found.columns} | set(self.unclear)
-        return unclear | {column for guess in self.found for column in guess.columns}
+        unclear = {column for column_set in self.unclear.values() for column in column_set.columns} | set(self.unclear)
+        return unclear | {column for guess in self.guesses for column in guess.columns}
 
     def candidates(self, least: int = 2) -> list[ColumnProfile]:
-        """Return columns that may still be an action: from `least` to MOST_ACTIONS values, never missing."""
+        """Return columns that may still be an action: from `least` to MOST_LISTED_ACTIONS values, never missing."""
         return [
             look
             for look in self.sheet.but(self.used)
@@ -80,25 +67,25 @@ class _Search:
     def wide(self) -> list[ColumnProfile]:
         """Return columns that may still be an action on an interval."""
         free = [look for look in self.sheet.but(self.used) if look.name and (not self.named or look.name in self.named)]
-        return [look for look in free if is_continuous(look) and not has_word(look.name, (*PROPENSITY_WORDS, *DENSITY_WORDS))]
+        return [look for look in free if is_continuous(look) and not has_word(look.name, (*words.PROPENSITY, *words.DENSITY))]
 
     def either(self) -> list[ColumnProfile]:
         """Return columns that may still be an action of either kind, in the order of the file; any number only if called so."""
-        called = [look for look in self.wide() if (at := _rank(self, look)) is not None and at < len(ACTION_WORDS)]
+        called = [look for look in self.wide() if (at := _rank(self, look)) is not None and at < len(words.ACTION)]
         listed = [look for look in self.candidates() if not is_continuous(look) or look in called]
         return sorted({look.name: look for look in (*listed, *called)}.values(), key=lambda look: look.position)
 
     def add(self, look: ColumnProfile, column: ColumnProfile | None, why: str, question: str = "") -> None:
         """Take a column for an action, on an interval if it holds any number; column: the chance of what was taken."""
         listed = ActionGuess(look, look.values, taken=column).saying(why)
-        self.found.append((interval_guess(look, column, why) if is_continuous(look) else listed).saying(question=question))
+        self.guesses.append((interval_guess(look, column, why) if is_continuous(look) else listed).saying(question=question))
 
 
 def find_actions(sheet: LogProfile, named: Sequence[str] = (), propensities: Sequence[str] = ()) -> list[ActionGuess]:
     """Return the actions of a log, in the order of its columns.
 
-    named: what the user says they are; then there are no others. propensities: the columns of their probabilities (or
-    densities), `COLUMN` or `ACTION=COLUMN`. Raises InputError for a column that cannot be what it is said to be.
+    named: those that the user named; then there are no others. propensities: the columns of their probabilities (or
+    densities), `COLUMN` or `ACTION=COLUMN`. Raises InputError for a column that cannot have its role.
     """
     pairs = parse_declared_propensities(propensities, sheet)
     paired = [action for action, _ in pairs if action is not None]
@@ -115,7 +102,7 @@ def find_actions(sheet: LogProfile, named: Sequence[str] = (), propensities: Seq
     _with_fitting_probability(search)
     used: set[str] = set()
     guesses: list[ActionGuess] = []
-    for guess in search.found:
+    for guess in search.guesses:
         masked = guess if guess.density else add_mask(guess, sheet, search.used | used)
         used |= set(masked.columns)
         guesses.append(_in_file_order(masked))
@@ -138,11 +125,11 @@ def _check_named(search: _Search, paired: Sequence[str]) -> None:
             raise InputError(f"the log has no column '{name}'{did_you_mean(name, search.sheet.looks)}")
         listed = 1 <= look.count <= MOST_LISTED_ACTIONS and not look.missing and look.kind in _KINDS
         if not (listed or is_continuous(look)):
-            found = f"{look.count} {_COUNTED.get(look.kind, 'values')}"
-            found += f", and {describe_missing(look)}" if look.missing else ""
+            content = f"{look.count} {_COUNTED.get(look.kind, 'values')}"
+            content += f", and {describe_missing(look)}" if look.missing else ""
             whole = "; put so many whole numbers into classes, to the nearest ten, say" if look.whole and not look.missing else ""
             raise InputError(
-                f"column '{name}' cannot be an action: found {found}; an action has 2 to {MOST_LISTED_ACTIONS} values or "
+                f"column '{name}' cannot be an action: found {content}; an action has 2 to {MOST_LISTED_ACTIONS} values or "
                 "is any number "
                 f"of an interval, and there is one in every row{whole}"
             )
@@ -168,7 +155,7 @@ def _action_of(search: _Search, column: ColumnProfile) -> ColumnProfile:
     free = [look for look in search.either() if look.name != column.name]
     if not search.named:
         called = [look for look in free if not counts_decisions(look)]
-        ranked = [(at, look.position, look) for look in called if (at := word_rank(look.name, ACTION_WORDS)) is not None]
+        ranked = [(at, look.position, look) for look in called if (at := word_rank(look.name, words.ACTION)) is not None]
         free = [min(ranked, key=lambda entry: entry[:2])[2]] if ranked else []
     if len(free) != 1:
         known = f"; actions: {', '.join(look.name for look in free)}" if free else ""
@@ -186,47 +173,47 @@ def _with_full_distributions(search: _Search) -> None:
     candidates = search.candidates(least=1)
     known = {name_words(look.name) for look in candidates}
     for look in candidates:
-        for found in find_column_sets(look.values, [name for name in pool if name != look.name]):
-            complete = _complete(search.sheet, look, found, pool)
+        for column_set in find_column_sets(look.values, [name for name in pool if name != look.name]):
+            complete = _complete(search.sheet, look, column_set, pool)
             score = 0 if complete is None else _closeness(look, complete, known)
             if complete is not None and score:
-                at = word_rank(look.name, ACTION_WORDS)
-                scored.append(((-score, len(ACTION_WORDS) * 2 if at is None else at, look.position), look, complete))
-    for _, look, found in sorted(scored, key=lambda entry: entry[0]):
-        if look.name in search.used or search.used & set(found.columns):
+                at = word_rank(look.name, words.ACTION)
+                scored.append(((-score, len(words.ACTION) * 2 if at is None else at, look.position), look, complete))
+    for _, look, column_set in sorted(scored, key=lambda entry: entry[0]):
+        if look.name in search.used or search.used & set(column_set.columns):
             continue
-        if not found.values:
-            search.unclear[look.name] = found
+        if not column_set.values:
+            search.unclear[look.name] = column_set
             continue
-        guess = ActionGuess(look, found.values, full=tuple(search.sheet.looks[name] for name in found.columns))
-        note = f"'{look.name}' is an action: {found.columns[0]} to {found.columns[-1]} sum to one in every row"
-        never = len(found.values) - look.count
-        search.found.append(
-            guess.saying(note + (f"; {never} of its {len(found.values)} actions were never taken" if never else ""))
+        guess = ActionGuess(look, column_set.values, full=tuple(search.sheet.looks[name] for name in column_set.columns))
+        note = f"'{look.name}' is an action: {column_set.columns[0]} to {column_set.columns[-1]} sum to one in every row"
+        never = len(column_set.values) - look.count
+        search.guesses.append(
+            guess.saying(note + (f"; {never} of its {len(column_set.values)} actions were never taken" if never else ""))
         )
 
 
 def _with_unclear_distributions(search: _Search) -> None:
     """Add actions of which more probabilities than values are known, without the probabilities: a wrong order would be worse."""
-    for name, found in search.unclear.items():
+    for name, column_set in search.unclear.items():
         look = search.sheet.looks[name]
         if look.count < 2:
             continue
-        span = f"'{found.columns[0]}' to '{found.columns[-1]}'"
+        span = f"'{column_set.columns[0]}' to '{column_set.columns[-1]}'"
         question = (
-            f"Which {len(found.columns)} values do {span} stand for? They sum to one, but only {look.count} values of '{name}' "
-            "were taken. List all values in the order of these columns, and name the columns under 'propensity'."
+            f"Which {len(column_set.columns)} values do {span} stand for? They sum to one, but only {look.count} values of "
+            f"'{name}' were taken. List all values in the order of these columns, and name the columns under 'propensity'."
         )
         note = f"'{name}' is an action: {span} are its probabilities, but it is not clear of which values"
-        search.found.append(ActionGuess(look, look.values).saying(note, question))
+        search.guesses.append(ActionGuess(look, look.values).saying(note, question))
 
 
-def _complete(sheet: LogProfile, look: ColumnProfile, found: ColumnSet, pool: Sequence[str]) -> ColumnSet | None:
+def _complete(sheet: LogProfile, look: ColumnProfile, column_set: ColumnSet, pool: Sequence[str]) -> ColumnSet | None:
     """Return the set as a distribution over the action's values: sums of one, a chance for every action that was taken.
 
     Its `values` are empty if there are more columns than values and the log does not tell which is which. None if it is none.
     """
-    for chosen in (found, widen_column_set(found, [name for name in pool if name != look.name])):
+    for chosen in (column_set, widen_column_set(column_set, [name for name in pool if name != look.name])):
         if chosen is None or len(chosen.columns) < 2:
             continue
         numbers = stack_numbers([sheet.looks[name] for name in chosen.columns])
@@ -241,39 +228,43 @@ def _complete(sheet: LogProfile, look: ColumnProfile, found: ColumnSet, pool: Se
     return None
 
 
-def _closeness(look: ColumnProfile, found: ColumnSet, known: set[tuple[str, ...]]) -> int:
+def _closeness(look: ColumnProfile, column_set: ColumnSet, known: set[tuple[str, ...]]) -> int:
     """Return how well a set of columns is named after an action: 3 by its name, 2 as probabilities, 1 by its labels, 0 not."""
-    if any(word in TARGET_WORDS for word in found.stem):
+    if any(word in words.TARGET for word in column_set.stem):
         return 0
-    named = any(word in PROPENSITY_WORDS for word in found.stem)
-    rest = without_words(found.stem, PROPENSITY_WORDS)
+    named = any(word in words.PROPENSITY for word in column_set.stem)
+    rest = without_words(column_set.stem, words.PROPENSITY)
     if rest == name_words(look.name) or (named and rest and rest == without_words(name_words(look.name), ("id",))):
         return 3
     if rest in known:
         return 0
-    if named and not without_words(rest, LOGGER_WORDS):
+    if named and not without_words(rest, words.LOGGER):
         return 2
-    return 1 if found.by == "value" and any(isinstance(value, str) for value in found.values) and (named or not rest) else 0
+    return (
+        1
+        if column_set.by == "value" and any(isinstance(value, str) for value in column_set.values) and (named or not rest)
+        else 0
+    )
 
 
 def _with_own_density(search: _Search) -> None:
     """Pair `dose`, which is any number, with `density_dose`, `p_dose` and the like."""
     for column in search.sheet.but(search.used):
-        named = has_word(column.name, (*PROPENSITY_WORDS, *DENSITY_WORDS)) and not has_word(column.name, TARGET_WORDS)
-        stem = without_words(name_words(column.name), (*PROPENSITY_WORDS, *DENSITY_WORDS, "score"))
+        named = has_word(column.name, (*words.PROPENSITY, *words.DENSITY)) and not has_word(column.name, words.TARGET)
+        stem = without_words(name_words(column.name), (*words.PROPENSITY, *words.DENSITY, "score"))
         if not (named and stem and is_positive(column)):
             continue
         look = next((look for look in search.wide() if name_words(look.name) == stem), None)
         if look is not None:
             why = f"'{look.name}' is an action: {look.count} values, which '{column.name}' is named as the density of"
-            search.found.append(interval_guess(look, column, why))
+            search.guesses.append(interval_guess(look, column, why))
 
 
 def _with_own_probability(search: _Search) -> None:
     """Pair `setting` with `p_setting`, `setting_prob` and the like."""
     by_words = {name_words(look.name): look for look in reversed(search.candidates())}
     for column in _probabilities(search):
-        look = by_words.get(without_words(name_words(column.name), (*PROPENSITY_WORDS, "score")))
+        look = by_words.get(without_words(name_words(column.name), (*words.PROPENSITY, "score")))
         if look is not None and look.name not in search.used:
             search.add(look, column, f"'{look.name}' is an action: '{column.name}' is named as its probability")
 
@@ -281,7 +272,7 @@ def _with_own_probability(search: _Search) -> None:
 def _with_general_probability(search: _Search) -> None:
     """Pair `pscore`, `action_prob` and the like with the column that is called most like an action, or behaves like one."""
     general = [
-        look for look in _probabilities(search) if not without_words(name_words(look.name), (*PROPENSITY_WORDS, *LOGGER_WORDS))
+        look for look in _probabilities(search) if not without_words(name_words(look.name), (*words.PROPENSITY, *words.LOGGER))
     ]
     for column in general:
         ranked = [(at, look) for look in search.either() if (at := _rank(search, look)) is not None]
@@ -292,7 +283,7 @@ def _with_general_probability(search: _Search) -> None:
             fitting = [
                 (propensity_misfit(entry, column), entry)
                 for entry in search.candidates()
-                if not has_word(entry.name, EPISODE_WORDS)
+                if not has_word(entry.name, words.EPISODE)
             ]
             best = min(fitting, key=lambda entry: entry[0], default=(np.inf, None))
             if best[1] is None or best[0] > 4:
@@ -306,26 +297,26 @@ def _with_general_probability(search: _Search) -> None:
 
 def _rank(search: _Search, look: ColumnProfile) -> int | None:
     """Return how much a column is called like an action, 0 most; what the user named is one."""
-    return 0 if look.name in search.named else word_rank(look.name, ACTION_WORDS)
+    return 0 if look.name in search.named else word_rank(look.name, words.ACTION)
 
 
 def _probabilities(search: _Search) -> list[ColumnProfile]:
     """Return the columns that may be the probability of an action taken: called so, above 0, and not another policy's."""
     free = search.sheet.but({*search.used, *search.named})
-    return [look for look in free if is_probability_column(look) and not has_word(look.name, TARGET_WORDS) and is_positive(look)]
+    return [look for look in free if is_probability_column(look) and not has_word(look.name, words.TARGET) and is_positive(look)]
 
 
 def _with_fitting_probability(search: _Search) -> None:
     """Pair an action without chances with a column that is called a probability of something else, if its numbers fit."""
-    for place, guess in enumerate(search.found):
+    for place, guess in enumerate(search.guesses):
         if guess.paired or guess.density or guess.look.name in search.unclear:
             continue
         fitting = [look for look in _probabilities(search) if fits_propensity(guess.look, look)]
         if len(fitting) == 1:
             column = fitting[0]
-            said = f"Is '{column.name}' the probability with which '{guess.look.name}' was chosen? Its numbers fit."
+            question = f"Is '{column.name}' the probability with which '{guess.look.name}' was chosen? Its numbers fit."
             note = f"'{column.name}' is called a probability, and its numbers fit '{guess.look.name}'"
-            search.found[place] = replace(guess, taken=column).saying(note, said)
+            search.guesses[place] = replace(guess, taken=column).saying(note, question)
 
 
 def _with_meant(search: _Search) -> None:
@@ -333,11 +324,11 @@ def _with_meant(search: _Search) -> None:
     if search.named:
         return
     for look, meant in find_intention_pairs(search.candidates(), search.sheet):
-        asked = (
+        question = (
             f"Is '{look.name}' an action, decided after '{meant.name}' was computed? The two agree in most rows. If "
             f"'{look.name}' is a measurement, name the action: --action COLUMN."
         )
-        search.add(look, None, f"'{look.name}' is an action: '{meant.name}' is named as what was meant", asked)
+        search.add(look, None, f"'{look.name}' is an action: '{meant.name}' is named as what was meant", question)
 
 
 def _by_name_alone(search: _Search) -> None:
@@ -349,12 +340,12 @@ def _by_name_alone(search: _Search) -> None:
     ranked = [
         (at, look)
         for look in search.either()
-        if (at := word_rank(look.name, ACTION_WORDS)) is not None and not counts_decisions(look)
+        if (at := word_rank(look.name, words.ACTION)) is not None and not counts_decisions(look)
     ]
     ranked.sort(key=lambda entry: (entry[0], entry[1].position))
-    whole_names = [look for at, look in ranked if at < len(ACTION_WORDS)]
+    whole_names = [look for at, look in ranked if at < len(words.ACTION)]
     strong = [look for look in whole_names if any(word in _STRONG for word in name_words(look.name))]
-    chosen = strong if search.found else strong or whole_names[:1] or [look for _, look in ranked[:1]]
+    chosen = strong if search.guesses else strong or whole_names[:1] or [look for _, look in ranked[:1]]
     for look in chosen:
         search.add(look, None, f"'{look.name}' is an action by its name")
 
@@ -362,8 +353,8 @@ def _by_name_alone(search: _Search) -> None:
 def counts_decisions(look: ColumnProfile) -> bool:
     """Say whether a column counts or names decisions rather than holding them, or says something else about an action."""
     parts = name_words(look.name)
-    counts = not parts or parts[-1] in ID_ENDING_WORDS or ("decision" in parts and look.kind == "number")
-    return counts or has_word(look.name, (*PROPENSITY_WORDS, *MASK_WORDS, *BASE_WORDS))
+    counts = not parts or parts[-1] in words.ID_ENDING or ("decision" in parts and look.kind == "number")
+    return counts or has_word(look.name, (*words.PROPENSITY, *words.MASK, *words.BASE))
 
 
 def _in_file_order(guess: ActionGuess) -> ActionGuess:

@@ -21,13 +21,9 @@ from aegis.logs.column_values import POINT, is_text, number_hint
 from aegis.problem import AnyArray, Array, Value
 
 CodeArray = npt.NDArray[np.int64]
-
 ProfileKind = Literal["number", "flag", "text", "date", "other"]
-
 _MOST_WHOLE = 2.0**53
-
 _SEVERAL = 100  # rows that are more than two episodes
-
 _COUNTED = 10  # rows that can be seen to be numbered
 
 _YES_OR_NO = tuple(
@@ -35,7 +31,6 @@ _YES_OR_NO = tuple(
 )
 
 _FEW, _OFTEN = 20, 5  # an id rarely has so few values, each in so many rows
-
 _GAPS = 1.5  # the last number of a row, less the first, per row: some rows may have been removed
 
 
@@ -60,11 +55,6 @@ class ColumnProfile:
         return int(np.count_nonzero(self.codes < 0))
 
     @property
-    def first_missing(self) -> int:
-        """The first row, from 1, that has no value; 0 if all have one."""
-        return int(np.argmax(self.codes < 0)) + 1 if self.missing else 0
-
-    @property
     def count(self) -> int:
         """How many distinct values there are."""
         return len(self.distinct)
@@ -72,7 +62,10 @@ class ColumnProfile:
     @property
     def whole(self) -> bool:
         """Whether every number is a whole one."""
-        return self.numbers is not None and bool(np.all(_is_whole(self.numbers[self.codes >= 0])))
+        if self.numbers is None:
+            return False
+        known = self.numbers[self.codes >= 0]
+        return bool(np.all((known == np.floor(known)) & (np.abs(known) <= _MOST_WHOLE)))
 
     @property
     def key(self) -> bool:
@@ -230,43 +223,22 @@ def _as_text(array: pa.Array) -> pa.Array:
         return pa.nulls(len(array), pa.large_string())
 
 
-def _is_whole(numbers: Array) -> npt.NDArray[np.bool_]:
-    return (numbers == np.floor(numbers)) & (np.abs(numbers) <= _MOST_WHOLE)
-
-
-_DATE = re.compile(r"\s*(\d{1,2})([/.-])(\d{1,2})\2(\d{4}|\d{2})(?:[ T].*)?\s*")
+_DATE = re.compile(r"\s*\d{1,2}([/.-])\d{1,2}\1(?:\d{4}|\d{2})(?:[ T].*)?\s*")
 
 
 def describe_unclear_dates(look: ColumnProfile) -> str:
-    """Say, with an example, what is not clear about the dates in a column of text; an empty text if it holds none."""
-    if look.kind != "text" or not look.count:
+    """Return an example of the dates in a column of text, of which day and month are not clear; empty if it holds none."""
+    texts = look.distinct.to_pylist() if look.kind == "text" else []
+    if not texts or not all(_DATE.fullmatch(text) for text in texts):
         return ""
-    texts = look.distinct.to_pylist()
-    found = [match for text in texts if (match := _DATE.fullmatch(text)) is not None]
-    if len(found) < len(texts):
-        return ""
-    first, second = (max(int(match[place]) for match in found) for place in (1, 3))
-    telling = next((match for match in found if int(match[1]) != int(match[3])), found[0])
-    example, mark, year = telling[0].strip(), telling[2], telling[4]
-    if first > 12 or second > 12:
-        order = "the day comes first" if second <= 12 else "the month comes first" if first <= 12 else "no order fits all of them"
-        return f"dates such as {example} ({order})"
-    if mark == "." and len(year) == 2:
-        return f"dates such as {example} (the year is cut short)"
-    one, other = int(telling[1]), int(telling[3])
-    return f"dates such as {example} (day {one} of month {other}, or day {other} of month {one}?)"
+    return f"dates such as {texts[0].strip()} (day or month first, or a short year)"
 
 
 _PERCENT = re.compile(r"[+-]?\d+(?:[.,]\d+)?\s*%")
-
 _POINTS = re.compile(r"[+-]?\d{1,3}(?:\.\d{3})+(?:,\d+)?")  # 1.663,77
-
 _COMMAS = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+(?:\.\d+)?")  # 1,663.77
-
 _SPACES = re.compile(r"[+-]?\d{1,3}(?:[\s']\d{3})+(?:[.,]\d+)?")  # 1 663,77 and 1'663.77
-
 _PLAIN = re.compile(r"[+-]?\d+(?:[.,]\d+)?")
-
 _MARKS = (("thousands points", _POINTS, r"\."), ("thousands commas", _COMMAS, ","), ("gaps between thousands", _SPACES, r"[\s']"))
 
 
@@ -286,50 +258,41 @@ def describe_formatted_numbers(look: ColumnProfile) -> str:
     return ""
 
 
-def formatted_number_columns(sheet: LogProfile) -> dict[str, str]:
-    """Return what is said of each such column, by its name."""
-    return {name: said for name, look in sheet.looks.items() if (said := describe_formatted_numbers(look))}
-
-
 _NUMBER = re.compile(r"\s*[+-]?(\d[\d.,' ]*|[.,]\d+)([eE][+-]?\d+)?\s*")
-
 _FEWEST = 10  # rows, below which nothing is said
-
 _MOST = 2  # rows that are odd: one at the start, one at the end
 
 
-def first_stray(look: ColumnProfile) -> tuple[int, str] | None:
-    """Return the first row, from 1, and the text there, that is no number; None in a column that is not text, or has none."""
-    odd = _odd_rows(look)
-    return None if not odd.size else (int(odd[0]) + 1, str(look.distinct[int(look.codes[odd[0]])].as_py()))
-
-
 def describe_stray(look: ColumnProfile) -> str:
-    """Return where a column of text is no number, with what may mend it, for a message; empty if nothing can be said."""
-    found = first_stray(look)
-    return "" if found is None else f" (row {found[0]}: '{found[1]}'{number_hint(found[1], POINT)})"
+    """Return the first row of a column of text that is no number, with a hint, for a message; empty if there is none."""
+    odd = _odd_rows(look)
+    if not odd.size:
+        return ""
+    text = str(look.distinct[int(look.codes[odd[0]])].as_py())
+    return f" (row {odd[0] + 1}: '{text}'{number_hint(text, POINT)})"
 
 
 def describe_missing(look: ColumnProfile) -> str:
     """Return in how many rows nothing stands, and the first of them, for a message."""
-    return f"nothing in {pluralise(look.missing, 'rows')} ({'the first is ' if look.missing > 1 else ''}row {look.first_missing})"
+    first = int(np.argmax(look.codes < 0)) + 1
+    return f"nothing in {pluralise(look.missing, 'rows')} ({'the first is ' if look.missing > 1 else ''}row {first})"
 
 
 def stray_row_questions(sheet: LogProfile) -> list[str]:
     """Return questions about the first and the last row, where they hold text in a column of numbers."""
     ends = {0, sheet.rows - 1}
-    found: dict[int, str] = {}
+    questions: dict[int, str] = {}
     for look in sheet.looks.values():
         odd = _odd_rows(look)
         if sheet.rows >= _FEWEST and 0 < odd.size <= _MOST and ends >= set(odd.tolist()):
             for row in odd.tolist():
                 text = look.distinct[int(look.codes[row])].as_py()
-                found.setdefault(
+                questions.setdefault(
                     row,
                     f"Is row {row + 1} a decision? Column '{look.name}' holds '{text}' there and numbers in other rows. If it is "
                     "a row of units or of totals, remove it and draft again.",
                 )
-    return [found[row] for row in sorted(found)]
+    return [questions[row] for row in sorted(questions)]
 
 
 def _odd_rows(look: ColumnProfile) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

@@ -15,20 +15,24 @@ from typing import Literal
 
 import numpy as np
 
-from aegis.logs.column_values import match_values
-from aegis.logs.draft.column_profile import CodeArray, ColumnProfile, LogProfile, stack_numbers
+from aegis.logs.column_values import all_numeric, match_values
+from aegis.logs.draft import vocabulary as words
+from aegis.logs.draft.column_profile import ColumnProfile, LogProfile, stack_numbers
 from aegis.logs.draft.guesses import ActionGuess
-from aegis.logs.draft.vocabulary import MASK_WORDS, name_words, without_words
+from aegis.logs.draft.vocabulary import name_words, without_words
 from aegis.problem import Array, Value
 
 _LONGEST = 1000  # columns of one set
-
+_CLEAR = (
+    30.0  # how much larger the log-likelihood of the best assignment must be than that of the next; rows may repeat a decision
+)
+_FINER = (1, 2, 3)  # the grid may have so many points between two neighbours that were taken
 _WRITTEN = re.compile(r"(?<![0-9.,])([-+−]?)([0-9]+(?:[.,_][0-9]+)?)(?![0-9.,])")
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnSet:
-    """columns: one per entry of `values`, in that order. head, tail: what stands around the label. by: the label is the value
+    """columns: one per entry of `values`, in that order. head, tail: the text around the label. by: the label is the value
     itself or its place among the values, counted from 0 or from 1."""  # fmt: skip
 
     columns: tuple[str, ...]
@@ -46,32 +50,34 @@ class ColumnSet:
 def find_column_sets(values: Sequence[Value], names: Iterable[str], places: bool = True) -> Iterator[ColumnSet]:
     """Yield the sets of columns that name every one of `values` (ascending), by value first, then by place if `places`."""
     known = _by_lower_case(names)
-    seen: set[tuple[str, ...]] = set()
-    for found in itertools.chain(_by_text(values, known), _by_number(values, known), _by_place(values, known) if places else ()):
-        if found.columns not in seen:
-            seen.add(found.columns)
-            yield found
+    known_sets: set[tuple[str, ...]] = set()
+    for column_set in itertools.chain(
+        _by_text(values, known), _by_number(values, known), _by_place(values, known) if places else ()
+    ):
+        if column_set.columns not in known_sets:
+            known_sets.add(column_set.columns)
+            yield column_set
 
 
-def widen_column_set(found: ColumnSet, names: Iterable[str]) -> ColumnSet | None:
+def widen_column_set(narrow: ColumnSet, names: Iterable[str]) -> ColumnSet | None:
     """Return the set with further columns of the same pattern, for actions that were never taken; None if there are none.
 
-    Columns that are merely counted do not say which values they stand for: `values` is then empty, and `alignment` may find them.
+    Columns that are merely counted do not say which values they stand for: `values` is then empty.
     """
     inside = {}
     for lower, name in _by_lower_case(names).items():
-        if lower.startswith(found.head) and lower.endswith(found.tail) and len(lower) > len(found.head) + len(found.tail):
-            inside[name[len(found.head) : len(name) - len(found.tail)]] = name
-    if len(inside) <= len(found.columns) or len(inside) > _LONGEST:
+        if lower.startswith(narrow.head) and lower.endswith(narrow.tail) and len(lower) > len(narrow.head) + len(narrow.tail):
+            inside[name[len(narrow.head) : len(name) - len(narrow.tail)]] = name
+    if len(inside) <= len(narrow.columns) or len(inside) > _LONGEST:
         return None
     counted = sorted(int(label) for label in inside if label.isdecimal())
     if counted in (list(range(len(inside))), list(range(1, len(inside) + 1))):
         columns = tuple(inside[label] for label in sorted(inside, key=int))
-        return ColumnSet(columns, (), found.head, found.tail, "place")
-    if found.by == "place":
+        return ColumnSet(columns, (), narrow.head, narrow.tail, "place")
+    if narrow.by == "place":
         return None
-    numeric = all(not isinstance(value, str | bool) for value in found.values)
-    known = dict(zip(found.columns, found.values, strict=True))
+    numeric = all_numeric(narrow.values)
+    known = dict(zip(narrow.columns, narrow.values, strict=True))
     values: dict[Value, str] = {}
     for label, name in inside.items():
         value = known.get(name, _number(label) if numeric else label)
@@ -79,7 +85,7 @@ def widen_column_set(found: ColumnSet, names: Iterable[str]) -> ColumnSet | None
             return None
         values[value] = name
     ordered = sorted(values) if numeric else list(values)
-    return ColumnSet(tuple(values[value] for value in ordered), tuple(ordered), found.head, found.tail, "value")
+    return ColumnSet(tuple(values[value] for value in ordered), tuple(ordered), narrow.head, narrow.tail, "value")
 
 
 def _by_text(values: Sequence[Value], known: Mapping[str, str]) -> Iterator[ColumnSet]:
@@ -99,16 +105,16 @@ def _by_text(values: Sequence[Value], known: Mapping[str, str]) -> Iterator[Colu
 
 def _by_number(values: Sequence[Value], known: Mapping[str, str]) -> Iterator[ColumnSet]:
     """Yield the sets whose labels are the values, however these numbers are written: `p_0,5` and `p_0.50` are both of 0.5."""
-    if any(isinstance(value, str | bool) for value in values):
+    if not all_numeric(values):
         return
     sets: dict[tuple[str, str], dict[float, str]] = {}
     for lower, name in known.items():
-        for found in _WRITTEN.finditer(lower):
-            for sign in {"", found[1]}:  # the hyphen of `p-0,5` may be a minus, or only stand between
-                number = _number(sign + found[2])
-                head = lower[: found.start() if sign else found.start(2)]
+        for match in _WRITTEN.finditer(lower):
+            for sign in {"", match[1]}:  # the hyphen of `p-0,5` may be a minus, or only stand between
+                number = _number(sign + match[2])
+                head = lower[: match.start() if sign else match.start(2)]
                 if number is not None:
-                    sets.setdefault((head, lower[found.end() :]), {}).setdefault(float(number), name)
+                    sets.setdefault((head, lower[match.end() :]), {}).setdefault(float(number), name)
     for (head, tail), labels in sets.items():
         columns = tuple(labels.get(float(value), "") for value in values)
         if all(columns):
@@ -117,7 +123,7 @@ def _by_number(values: Sequence[Value], known: Mapping[str, str]) -> Iterator[Co
 
 def _by_place(values: Sequence[Value], known: Mapping[str, str]) -> Iterator[ColumnSet]:
     """Yield the sets that are counted from 0 or from 1; labels have no order, so that it is not for us to say which is which."""
-    if all(not isinstance(value, str | bool) for value in values):
+    if all_numeric(values):
         for first in (0, 1):
             yield from _with_labels(values, [str(first + place) for place in range(len(values))], known, "place")
 
@@ -133,7 +139,7 @@ def _with_labels(
 
 
 def _around(name: str, label: str) -> Iterator[tuple[str, str]]:
-    """Yield what stands before and after each occurrence of a label that is not part of a longer word or number."""
+    """Yield the text before and after each occurrence of a label that is not part of a longer word or number."""
     start = name.find(label)
     while start >= 0:
         head, tail = name[:start], name[start + len(label) :]
@@ -148,11 +154,11 @@ def _joined(left: str, right: str) -> bool:
 
 def _by_lower_case(names: Iterable[str]) -> dict[str, str]:
     """Return names by their lower case; of two that differ in case only, the first."""
-    found: dict[str, str] = {}
+    lowered: dict[str, str] = {}
     for name in names:
         if len(name.lower()) == len(name):  # positions in the one are positions in the other
-            found.setdefault(name.lower(), name)
-    return found
+            lowered.setdefault(name.lower(), name)
+    return lowered
 
 
 def _number(label: str) -> Value | None:
@@ -166,71 +172,49 @@ def _number(label: str) -> Value | None:
     return int(number) if number.is_integer() else number
 
 
-_CLEAR = 6.0  # how much larger the log-likelihood of the best assignment must be than that of the next: 400 to 1
-
-_REPEATED = 50  # rows over which a decision may be repeated, where the distribution does not tell decisions apart
-
-_FINER = (1, 2, 3)  # the grid may have so many points between two neighbours that were taken
-
-
 def align_values(look: ColumnProfile, chances: Array) -> tuple[Value, ...] | None:
     """Return the values of the actions, one per column of `chances` `[n, A]`; None if the log does not tell.
 
-    The values are points of an even grid on which those of the column `look` lie; what is sought is where on it they lie.
+    The values are points of an even grid, perhaps a finer one, on which those of the column `look` lie.
     """
     if look.kind != "number" or look.count < 2:
         return None
-    values = np.asarray(look.values, dtype=np.float64)
-    ascending = np.argsort(np.argsort(look.distinct.to_numpy(zero_copy_only=False)))
-    codes = ascending[look.codes].astype(np.int64)
-    different = _different(codes, chances)
-    scored: list[tuple[float, float, tuple[Value, ...]]] = []
-    for places, grid in _assignments(values, chances.shape[1], look.whole):
-        with np.errstate(divide="ignore"):
-            each = np.log(chances[np.arange(codes.size), places[codes]])
-        scored.append((float(each.sum()), float(each[different].sum()), grid))
-    best, *others = sorted(scored, key=lambda entry: -entry[0]) or [(-np.inf, 0.0, ())]
-    if not np.isfinite(best[0]):
-        return None
-    clear = all(best[0] - other[0] > _CLEAR * _REPEATED or best[1] - other[1] > _CLEAR for other in others)
-    return best[2] if clear else None
-
-
-def _assignments(values: Array, count: int, whole: bool) -> Iterator[tuple[CodeArray, tuple[Value, ...]]]:
-    """Yield for each grid of `count` points the places of the values on it, and its points."""
+    values, count = np.asarray(look.values, dtype=np.float64), chances.shape[1]
+    codes = np.argsort(np.argsort(look.distinct.to_numpy(zero_copy_only=False)))[look.codes]
+    scored: list[tuple[float, tuple[Value, ...]]] = []
     for finer in _FINER:
         step = float(np.diff(values).min()) / finer
         places = np.rint((values - values[0]) / step).astype(np.int64)
         uneven = np.any(np.abs(values[0] + places * step - values) > 1e-9 * (values[-1] - values[0]))
-        if uneven or (whole and not step.is_integer()):
+        if uneven or (look.whole and not step.is_integer()):
             continue
         for before in range(count - int(places[-1])):
-            points = values[0] + (np.arange(count) - before) * step
-            yield places + before, tuple(_tidy(float(point), whole) for point in points)
+            grid = values[0] + (np.arange(count) - before) * step
+            with np.errstate(divide="ignore"):
+                likelihood = float(np.log(chances[np.arange(codes.size), (places + before)[codes]]).sum())
+            scored.append((likelihood, tuple(round(point) if look.whole else tidy_number(point, 12) for point in grid.tolist())))
+    scored.sort(key=lambda entry: -entry[0])
+    likelihoods = [entry[0] for entry in scored]
+    if not scored or not np.isfinite(likelihoods[0]) or any(likelihoods[0] - other <= _CLEAR for other in likelihoods[1:]):
+        return None
+    return scored[0][1]
 
 
-def _tidy(point: float, whole: bool) -> Value:
-    """Return a point without the digits that rounding left behind."""
-    return round(point) if whole else float(f"{point:.12g}") + 0.0
-
-
-def _different(codes: CodeArray, chances: Array) -> CodeArray:
-    """Return one row of each pair of action and distribution: rows may repeat a decision of an outer level."""
-    # A fixed direction in which no two distributions that occur look the same, but for coincidence.
-    mixed = chances @ np.sqrt(np.arange(2, chances.shape[1] + 2))
-    return np.unique(np.column_stack([codes, mixed]), axis=0, return_index=True)[1].astype(np.int64)
+def tidy_number(number: float, digits: int) -> float:
+    """Return the number without the digits that rounding left behind."""
+    return float(f"{number:.{digits}g}") + 0.0
 
 
 def add_mask(guess: ActionGuess, sheet: LogProfile, used: Collection[str]) -> ActionGuess:
     """Return the guess with its mask, if there are columns that are named and behave like one."""
     pool = [look.name for look in sheet.but(used) if _flags(look)]
-    for found in find_column_sets(guess.values, pool):
-        rest = without_words(found.stem, MASK_WORDS)
-        if len(rest) == len(found.stem) or rest not in ((), name_words(guess.look.name)):
+    for column_set in find_column_sets(guess.values, pool):
+        rest = without_words(column_set.stem, words.MASK)
+        if len(rest) == len(column_set.stem) or rest not in ((), name_words(guess.look.name)):
             continue
         # A mask may know of actions that were never taken, unless the probabilities already say how many there are.
-        more = None if guess.full else widen_column_set(found, pool)
-        chosen = more if more is not None and more.values else found
+        more = None if guess.full else widen_column_set(column_set, pool)
+        chosen = more if more is not None and more.values else column_set
         span = f"'{chosen.columns[0]}' to '{chosen.columns[-1]}'"
         wrong = _contradiction(guess, chosen, sheet)
         if wrong:
@@ -247,10 +231,10 @@ def _flags(look: ColumnProfile) -> bool:
     return look.numbers is not None and look.within(0, 1) and look.whole
 
 
-def _contradiction(guess: ActionGuess, found: ColumnSet, sheet: LogProfile) -> str:
+def _contradiction(guess: ActionGuess, mask_columns: ColumnSet, sheet: LogProfile) -> str:
     """Say how a mask contradicts what was done, or return an empty text."""
-    mask = stack_numbers([sheet.looks[name] for name in found.columns]) > 0.5
-    action = match_values(guess.look.distinct, found.values)[guess.look.codes]
+    mask = stack_numbers([sheet.looks[name] for name in mask_columns.columns]) > 0.5
+    action = match_values(guess.look.distinct, mask_columns.values)[guess.look.codes]
     if np.any(action < 0) or not np.all(mask[np.arange(sheet.rows), action]):
         return "the action taken is not always available"
     if guess.full and np.any(stack_numbers(guess.full)[~mask] > 0):

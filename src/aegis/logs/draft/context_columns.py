@@ -10,120 +10,81 @@ from typing import Literal
 
 import numpy as np
 
+from aegis.logs.draft import vocabulary as words
 from aegis.logs.draft.column_profile import CodeArray, ColumnProfile, LogProfile, describe_unclear_dates
 from aegis.logs.draft.effects import CLEAR_EFFECT, FEWEST_EPISODES, LIKELY_EFFECT, ActionDraws, action_draws
 from aegis.logs.draft.guesses import ActionGuess, IdGuess, LevelsGuess
 from aegis.logs.draft.logging_policy import is_probability_column
 from aegis.logs.draft.reward_column import RewardGuess
-from aegis.logs.draft.vocabulary import (
-    CONTEXT_WORDS,
-    DECISION_WORDS,
-    ENTITY_WORDS,
-    EPISODE_WORDS,
-    GUARD_WORDS,
-    KNOWN_BEFORE_WORDS,
-    LATE_RESULT_WORDS,
-    PLAIN_ID_WORDS,
-    RESULT_WORDS,
-    REWARD_WORDS,
-    TARGET_WORDS,
-    has_word,
-    id_word_rank,
-    name_words,
-    word_rank,
-)
+from aegis.logs.draft.vocabulary import has_word, id_word_rank, name_words, word_rank
 from aegis.problem import Array
 
-UNSURE_REASONS = ("place", "called", "close")
-
 _CLOSE = 0.9  # correlation with the reward that few contexts have
-
 _RELATED = 0.75  # the same for a column behind the action, which is where results stand
-
 _SAME = 0.98  # correlation with the reward from which on a column is the reward in other words
-
 _BOTH = 10  # rows with and without, before that is no coincidence
-
-_SAID_SO = ("outcome", "result", "next")  # words for what comes after, whatever the numbers say
+_CLEAR_RESULTS = ("outcome", "result", "next")  # words for results, against all numbers
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnTiming:
-    """after: how many levels have decided when a column becomes known, from the outside in. why: what says so.
+    """When a column becomes known. after: how many levels have decided by then, from the outside in.
 
-    changes: within which decisions it changes. moves: it moves with the last of these actions, by `force` standard errors. name,
-    reward: its name is a result's, or it is the reward once more. place, called, close: it may be a result, which only its place
-    in the file, its name or its closeness to the reward suggests, and the log cannot tell. before: why it is believed to be
-    known when it is a context.
+    reason: why it comes after the innermost action, in words. unsure: only its place in the file, its name or its closeness to
+    the reward suggests that, and the log cannot tell. force: it moves with the last of these actions, by so many standard errors.
+    before: why it is believed to be known when it is a context.
     """
 
     after: int
-    why: Literal["changes", "moves", "name", "reward", "place", "called", "close"]
+    reason: str = ""
+    unsure: bool = False
     force: float = 0.0
     before: str = ""
 
-    @property
-    def unsure(self) -> bool:
-        """Whether the column may be a context as well as a result."""
-        return self.why in UNSURE_REASONS
-
-    def doubt(self, action: str, reward: str) -> str:
-        """Return in words why a column may come after the innermost action."""
-        return {
-            "place": f"it stands behind '{action}' in the log",
-            "called": "its name is that of a result",
-            "close": f"it goes closely with the reward '{reward}'",
-        }[self.why]
-
-    def reason(self, action: str, reward: str) -> str:
-        """Return in words why a column comes after the innermost action."""
-        if self.why == "moves":
-            return (
-                f"it moves with the chance by which '{action}' was drawn ({self.force:.0f} standard errors), so it comes after it"
-            )
-        if self.why == "reward":
-            return f"it goes with the reward '{reward}' so closely that it can only be known with it"
-        return f"its name is that of a result of '{action}'"
-
 
 def find_timing(
-    look: ColumnProfile, levels: LevelsGuess, told: Sequence[ActionDraws | None], reward: RewardGuess
+    look: ColumnProfile, levels: LevelsGuess, draws: Sequence[ActionDraws | None], reward: RewardGuess
 ) -> ColumnTiming:
     """Return when a column becomes known.
 
-    Not before the decisions within which it changes, and not before an action that it moves with; told: what the log tells about
-    the action of each level. Where the log cannot tell about the innermost one, names and places are all there is.
+    Not before the decisions within which it changes, and not before an action that it moves with. draws: what the log tells
+    about the action of each level. Where it tells nothing about the innermost one, only names and places do.
     """
     stack = levels.levels
-    last = len(stack) - 1
+    last, end = len(stack) - 1, len(stack)
+    action, earned = stack[last].action.look, reward.look
     after = next((index for index, level in enumerate(stack[:-1]) if level.groups.constant(look)), last)
-    found = ColumnTiming(after, "changes")
+    timing = ColumnTiming(after)
     intended = any(level.action.meant is look for level in stack)
     early = intended or _named_early(look)
-    named = not early and _named_late(look, stack[after].action)
-    behind = look.position > reward.look.position > stack[last].action.look.position and not early
-    forces = [0.0 if drawn is None else drawn.strength(look) for drawn in told]
-    for index in range(after, len(stack)):
+    late = look.position > stack[after].action.look.position and has_word(look.name, words.LATE_RESULT)
+    named = not early and (late or _called_result(look))
+    behind = look.position > earned.position > action.position and not early
+    forces = [0.0 if drawn is None else drawn.strength(look) for drawn in draws]
+    for index in range(after, end):
         later = look.position > stack[index].action.look.position and not early
         if forces[index] > (LIKELY_EFFECT if index == last and (named or behind) else CLEAR_EFFECT):
-            found = ColumnTiming(index + 1, "moves", forces[index])
-        elif told[index] is None and later and found.after == index:
-            found = ColumnTiming(index + 1, "place")  # nothing tells but the order of the columns
-    if found.after == len(stack) and found.why == "moves":
-        return found
+            reason = f"it moves with the chance by which '{action.name}' was drawn ({forces[index]:.0f} standard errors), so it "
+            timing = ColumnTiming(index + 1, f"{reason}comes after it", force=forces[index])
+        elif draws[index] is None and later and timing.after == index:
+            # only the order of the columns tells
+            timing = ColumnTiming(index + 1, f"it stands behind '{action.name}' in the log", unsure=True)
+    if timing.after == end and timing.force:
+        return timing
     likeness = _likeness(look, reward)
     if likeness > _SAME:
-        return ColumnTiming(len(stack), "reward")
-    if has_word(look.name, _SAID_SO) or (named and told[last] is None and _called_result(look)):
-        return ColumnTiming(len(stack), "name")
-    if found.after == len(stack):
-        return replace(found, why="called") if named else found
-    if named and found.why != "moves":  # what an outer action brings about may well be called a result
-        return ColumnTiming(len(stack), "called")
-    later = look.position > stack[found.after].action.look.position
+        return ColumnTiming(end, f"it goes with the reward '{earned.name}' so closely that it can only be known with it")
+    if has_word(look.name, _CLEAR_RESULTS) or (named and draws[last] is None and _called_result(look)):
+        return ColumnTiming(end, f"its name is that of a result of '{action.name}'")
+    # The results of an outer action may well be called so.
+    if named and (timing.after == end or not timing.force):
+        return ColumnTiming(end, "its name is that of a result", unsure=True)
+    if timing.after == end:
+        return timing
+    later = look.position > stack[timing.after].action.look.position
     if likeness > (_RELATED if later else _CLOSE) and not early:
-        return ColumnTiming(len(stack), "close")
-    return replace(found, before=_belief(look, stack[found.after].action, told[found.after] is not None, intended))
+        return ColumnTiming(end, f"it goes closely with the reward '{earned.name}'", unsure=True)
+    return replace(timing, before=_belief(look, stack[timing.after].action, draws[timing.after] is not None, intended))
 
 
 def _belief(look: ColumnProfile, action: ActionGuess, tested: bool, intended: bool) -> str:
@@ -141,19 +102,15 @@ def _belief(look: ColumnProfile, action: ActionGuess, tested: bool, intended: bo
 
 def _named_early(look: ColumnProfile) -> bool:
     """Say whether a column is called something that is known beforehand, and not a result as well."""
-    return has_word(look.name, KNOWN_BEFORE_WORDS) or (
-        has_word(look.name, CONTEXT_WORDS) and not (_called_result(look) or has_word(look.name, LATE_RESULT_WORDS))
+    return has_word(look.name, words.KNOWN_BEFORE) or (
+        has_word(look.name, words.CONTEXT) and not (_called_result(look) or has_word(look.name, words.LATE_RESULT))
     )
 
 
-def _named_late(look: ColumnProfile, action: ActionGuess) -> bool:
-    return _called_result(look) or (look.position > action.look.position and has_word(look.name, LATE_RESULT_WORDS))
-
-
 def _called_result(look: ColumnProfile) -> bool:
-    if look.binary and id_word_rank(look.name, EPISODE_WORDS) is not None:
+    if look.binary and id_word_rank(look.name, words.EPISODE) is not None:
         return True  # whether there was a visit, an order: no id, but an outcome
-    return has_word(look.name, RESULT_WORDS) or word_rank(look.name, REWARD_WORDS) is not None
+    return has_word(look.name, words.RESULT) or word_rank(look.name, words.REWARD) is not None
 
 
 def _likeness(look: ColumnProfile, reward: RewardGuess) -> float:
@@ -187,7 +144,6 @@ def _ratio(codes: CodeArray, numbers: Array) -> float:
 
 
 MOST_TEXT_CATEGORIES = 30
-
 _VECTOR = 4  # from so many numbered columns on they are one vector
 
 
@@ -234,16 +190,20 @@ def place_columns(
     by_level: list[list[ColumnProfile]] = [[] for _ in levels.levels]
     timings: dict[str, ColumnTiming] = {}
     undecided: list[ColumnProfile] = []
-    told = [action_draws(level.action, level.groups, ids.groups) for level in levels.levels]
+    draws = [action_draws(level.action, level.groups, ids.groups) for level in levels.levels]
     suspected = {look.name: level.action for level in levels.levels for look in level.action.suspects}
     for look in sheet.but(used):
-        why = _suspected(suspected[look.name]) if look.name in suspected else _unfit(look, sheet)
+        why = _unfit(look, sheet)
+        if look.name in suspected:
+            action = suspected[look.name]
+            kind, drawn = ("density", "drawn") if action.density else ("probability", "chosen")
+            why = f"perhaps the {kind} with which '{action.look.name}' was {drawn}; else list it as a context"
         if look.name == ids.refused:
             why = "its name is that of a unit, its values are those of an outcome or a count; see the question about it"
         if why:
             placed.unused.append((look.name, why))
             continue
-        timings[look.name] = known = find_timing(look, levels, told, reward)
+        timings[look.name] = known = find_timing(look, levels, draws, reward)
         if known.after == len(levels.levels) and not known.unsure:
             placed.results.append(look)
         elif look.missing:
@@ -254,12 +214,11 @@ def place_columns(
         else:
             by_level[known.after].append(look)
     taken = set(sheet.looks)
-    action, earned = levels.levels[-1].action.look.name, reward.look.name
     placed.contexts = [_as_contexts(looks, taken, {name: known.before for name, known in timings.items()}) for looks in by_level]
-    placed.undecided = _as_contexts(undecided, taken, {look.name: timings[look.name].doubt(action, earned) for look in undecided})
+    placed.undecided = _as_contexts(undecided, taken, {name: known.reason for name, known in timings.items()})
     placed.results.sort(key=lambda look: (-timings[look.name].force, look.position))
-    _settle_results(placed, timings, levels, ids, reward.look.name)
-    _ask_about_contexts(placed, levels, told)
+    _settle_results(placed, timings, levels, ids)
+    _ask_about_contexts(placed, levels, draws)
     return placed
 
 
@@ -273,7 +232,7 @@ def _unfit(look: ColumnProfile, sheet: LogProfile) -> str:
         return _constant(look, sheet)
     if is_probability_column(look):
         return "looks like a probability, " + (
-            "of another policy" if has_word(look.name, TARGET_WORDS) else "but of no action found"
+            "of another policy" if has_word(look.name, words.TARGET) else "but of no action found"
         )
     if describe_unclear_dates(look):
         return f"{describe_unclear_dates(look)}; log what the controller made of it, such as the hour or the age, as a number"
@@ -299,34 +258,26 @@ def _constant(look: ColumnProfile, sheet: LogProfile) -> str:
     return f"{mostly}: nothing in {look.missing} of {sheet.rows} rows, and the same in the others"
 
 
-def _suspected(action: ActionGuess) -> str:
-    if action.density:
-        return f"perhaps the density with which '{action.look.name}' was drawn; else list it as a context"
-    return f"perhaps the probability with which '{action.look.name}' was chosen; else list it as a context"
-
-
 def _is_id(look: ColumnProfile, sheet: LogProfile) -> bool:
     """Say whether a column only tells rows apart: a number without a size, or nearly as many texts as rows."""
     if not look.key or look.binary or (look.kind == "text" and look.count <= MOST_TEXT_CATEGORIES):
         return False
     if name_words(look.name)[-1:] in (("id",), ("uuid",)) or any(
-        id_word_rank(look.name, names) is not None for names in (EPISODE_WORDS, ENTITY_WORDS)
+        id_word_rank(look.name, names) is not None for names in (words.EPISODE, words.ENTITY)
     ):
         return True
-    named = any(id_word_rank(look.name, names) is not None for names in (DECISION_WORDS, PLAIN_ID_WORDS))
+    named = any(id_word_rank(look.name, names) is not None for names in (words.DECISION, words.PLAIN_ID))
     return look.count > sheet.rows / 2 and look.count > 2 and (named or look.kind == "text")
 
 
-def _settle_results(
-    placed: PlacedColumns, timings: Mapping[str, ColumnTiming], levels: LevelsGuess, ids: IdGuess, reward: str
-) -> None:
+def _settle_results(placed: PlacedColumns, timings: Mapping[str, ColumnTiming], levels: LevelsGuess, ids: IdGuess) -> None:
     """Choose the outcome among the results; the others are left out, with the reason."""
     action = levels.levels[-1].action.look.name
     inner = [look for look in placed.results if not _shared(look, levels, ids) and _variable(look)]
     inner.sort(
         key=lambda look: (
-            not has_word(look.name, (*RESULT_WORDS, *REWARD_WORDS)),
-            has_word(look.name, GUARD_WORDS),
+            not has_word(look.name, (*words.RESULT, *words.REWARD)),
+            has_word(look.name, words.GUARD),
             -timings[look.name].force,
         )
     )
@@ -334,12 +285,12 @@ def _settle_results(
     if chosen is not None:
         placed.outcome = ContextGuess(chosen.name, (chosen,))
     for look in placed.results:
-        reason = timings[look.name].reason(action, reward)
+        reason = timings[look.name].reason
         if look is chosen:
             placed.notes.append(f"'{look.name}' is the outcome, not a context: {reason}")
         else:
             placed.unused.append((look.name, f"{reason}; it may be worth a guard, or be the outcome"))
-        if timings[look.name].why != "moves":
+        if not timings[look.name].force:
             placed.questions.append(f"Is '{look.name}' known only after '{action}' is decided? If not, make it a context.")
 
 
@@ -363,10 +314,10 @@ def _as_contexts(looks: Sequence[ColumnProfile], taken: set[str], why: Mapping[s
         stem = re.sub(r"[\W_]*\d+$", "", look.name) if look.kind == "number" and re.search(r"\d$", look.name) else ""
         if stem:
             sets.setdefault(f"{stem}\n{why[look.name]}", []).append(look)
-    large = {key.split("\n")[0]: found for key, found in sets.items() if len(found) >= _VECTOR}
-    vectors = {stem: found for stem, found in large.items() if stem not in taken}
+    large = {key.split("\n")[0]: columns for key, columns in sets.items() if len(columns) >= _VECTOR}
+    vectors = {stem: columns for stem, columns in large.items() if stem not in taken}
     taken |= set(vectors)
-    inside = {look.name: stem for stem, found in vectors.items() for look in found}
+    inside = {look.name: stem for stem, columns in vectors.items() for look in columns}
     contexts: dict[str, ContextGuess] = {}
     for look in looks:
         if look.name in inside:
@@ -377,7 +328,7 @@ def _as_contexts(looks: Sequence[ColumnProfile], taken: set[str], why: Mapping[s
     return list(contexts.values())
 
 
-def _ask_about_contexts(placed: PlacedColumns, levels: LevelsGuess, told: Sequence[ActionDraws | None]) -> None:
+def _ask_about_contexts(placed: PlacedColumns, levels: LevelsGuess, draws: Sequence[ActionDraws | None]) -> None:
     """Ask the one thing about contexts that matters most: a policy cannot look at what is not there yet."""
     if placed.undecided:
         placed.questions.append(
@@ -388,7 +339,7 @@ def _ask_about_contexts(placed: PlacedColumns, levels: LevelsGuess, told: Sequen
     shown = [f"before '{level.action.look.name}': {_by_reason(contexts)}" for level, contexts in pairs if contexts]
     if not shown:
         return
-    blind = [level for (level, found), drawn in zip(pairs, told, strict=True) if found and drawn is None]
+    blind = [level for (level, listed), drawn in zip(pairs, draws, strict=True) if listed and drawn is None]
     unsure = ", ".join(f"'{level.action.look.name}'" for level in blind)
     doubt = (
         f" The log cannot tell for {unsure}: that takes known chances for all actions and {FEWEST_EPISODES} episodes."
@@ -417,5 +368,5 @@ def _named(context: ContextGuess) -> str:
 def suggest_guards(placed: PlacedColumns) -> list[ColumnProfile]:
     """Return results that people often do not want to get worse: those named like harm or cost, and further results."""
     chosen = None if placed.outcome is None else placed.outcome.name
-    found = [look for look in placed.results if look.kind == "number" and look.count > 1]
-    return [look for look in found if look.name != chosen or has_word(look.name, GUARD_WORDS)]
+    results = [look for look in placed.results if look.kind == "number" and look.count > 1]
+    return [look for look in results if look.name != chosen or has_word(look.name, words.GUARD)]

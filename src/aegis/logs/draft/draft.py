@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from aegis.errors import LogError, SettingError
+from aegis.logs.draft import vocabulary as words
 from aegis.logs.draft.actions import counts_decisions, find_actions
 from aegis.logs.draft.column_profile import (
     ColumnProfile,
     LogProfile,
+    describe_formatted_numbers,
     describe_missing,
-    formatted_number_columns,
     stray_row_questions,
 )
 from aegis.logs.draft.context_columns import place_columns
 from aegis.logs.draft.episode_ids import find_ids
 from aegis.logs.draft.guesses import ActionGuess
 from aegis.logs.draft.levels import find_levels
-from aegis.logs.draft.log_sample import read_sample
+from aegis.logs.draft.log_sample import LogSample, read_sample
 from aegis.logs.draft.logging_policy import MOST_LISTED_ACTIONS, intention_questions, is_continuous, is_probability_column
 from aegis.logs.draft.reward_column import RewardGuess, find_reward
-from aegis.logs.draft.vocabulary import ACTION_WORDS, PROPENSITY_WORDS, REWARD_WORDS, TARGET_WORDS, has_word, word_rank
+from aegis.logs.draft.vocabulary import has_word, word_rank
 from aegis.logs.draft.yaml_text import DraftContent, draft_text
 from aegis.logs.log_files import LogInput, normalise_inputs, resolve_parts
 from aegis.logs.source import Source
@@ -56,23 +57,45 @@ class Draft:
 def draft_problem(
     paths: LogInput | Sequence[LogInput], rows: int = SAMPLE_ROWS, actions: Sequence[str] = (), propensities: Sequence[str] = ()
 ) -> Draft:
-    """Return a problem drafted from the names and values in the first `rows` rows of a log: whatever `Source` takes as one.
+    """Draft a problem from the names and values in the first rows of a log.
 
-    actions: the columns that are actions, if the user says so; guessed otherwise. propensities: the columns that hold the
-    probability (or density) of the action taken, `COLUMN`, or `ACTION=COLUMN` where there are several actions. Nothing in the
-    draft is more than a guess; the range of the reward and the absence of carry-over in particular are the user's to declare.
-    Raises LogError if the log cannot be read or has no rows, InputError for a column that cannot be what it is said to be.
+    Nothing in the draft is more than a guess. The range of the reward and the absence of carry-over in particular are the user's
+    to declare.
+
+    Parameters
+    ----------
+    paths
+        The log, as `Source` takes it.
+    rows
+        How many rows are read.
+    actions
+        The columns that are actions; guessed if empty.
+    propensities
+        The columns that hold the probability (or density) of the action taken: `COLUMN`, or `ACTION=COLUMN` where there are
+        several actions.
+
+    Returns
+    -------
+    Draft
+        The problem file with comments, the problem if it is complete, notes and questions.
+
+    Raises
+    ------
+    LogError
+        If the log cannot be read or has no rows.
+    InputError
+        If a named column cannot have its role.
     """
     if rows < 1:
         raise SettingError(f"'rows' is a whole number from 1, found {rows}")
-    given = normalise_inputs(paths)
-    sample = read_sample(resolve_parts(given), rows)
+    inputs = normalise_inputs(paths)
+    sample = read_sample(resolve_parts(inputs), rows)
     sheet = LogProfile.of(sample.table)
-    found = find_actions(sheet, actions, propensities)
-    unread = _unread(sheet, found)
+    guesses = find_actions(sheet, actions, propensities)
+    unread = _unread(sheet, guesses)
     sheet = sheet.without(unread)
-    ids = find_ids(sheet, found)
-    levels = find_levels(sheet, found, ids)
+    ids = find_ids(sheet, guesses)
+    levels = find_levels(sheet, guesses, ids)
     used = {*ids.columns, *levels.columns}
     garbled = _unread_reward(unread, sheet)
     reward = None if garbled else find_reward(sheet, used, levels, ids)
@@ -80,70 +103,78 @@ def draft_problem(
     if reward is not None and levels.levels:
         placed = place_columns(sheet, {*used, reward.look.name}, levels, ids, reward)
         placed.unused += [*sample.left_out, *unread.items()]
-    notes = [
-        *sample.read_as,
-        *ids.notes,
-        *(note for action in found for note in action.notes),
-        *levels.notes,
-        *(reward.notes if reward else ()),
-    ]
-    questions = [f"'{name}' {said}, and draft again: as it is, it is text and not used." for name, said in unread.items()]
-    questions += [
-        f"Is '{example}' in column '{name}' {example.replace('.', '')}? Every point there stands before three digits. It is read "
-        "as a number with decimals: if points mark thousands, write the numbers without them, and draft again."
-        for name, example in sample.grouped.items()
-    ]
-    questions += [
-        *stray_row_questions(sheet),
-        *ids.questions,
-        *levels.questions,
-        *(text for action in found for text in action.questions),
-    ]
-    questions += [*_about_reward(reward, garbled), *_about_actions(sheet, found)]
-    questions += [text for action in found for text in intention_questions(action)]
-    if placed is not None:
-        notes, questions = [*notes, *placed.notes], [*questions, *placed.questions]
+    notes = [*sample.read_as, *ids.notes, *(note for action in guesses for note in action.notes), *levels.notes]
+    notes += [*(reward.notes if reward else ()), *(placed.notes if placed else ())]
+    if not sample.complete:
+        notes.append(f"only the first {sheet.rows} rows were read; values that come later are not listed")
+    questions = [*_about_values(sample, sheet, unread), *ids.questions, *levels.questions]
+    questions += [text for action in guesses for text in action.questions]
+    questions += [*_about_reward(reward, garbled), *_about_actions(sheet, guesses)]
+    questions += [text for action in guesses for text in intention_questions(action)]
+    questions += placed.questions if placed else []
     if levels.levels:
         questions.append(_SINGLE if ids.groups.single else _SEVERAL)
-    if not sample.complete:
-        notes.append(f"only the first {sheet.rows} rows were looked at; values that come later are not listed")
-    questions = list(dict.fromkeys(questions))
-    guesses = DraftContent(sample.origin, ids, levels, reward, placed, tuple(questions), sample.read_as)
-    text = draft_text(guesses)
-    unused = () if placed is None else tuple(placed.unused)
-    if reward is None or not levels.levels:
-        return Draft(text, None, tuple(notes), tuple(questions), unused)
-    problem = parse_problem(text, "draft")
-    trouble = None if ids.missing else _trouble(given, problem, rows)
-    if trouble is not None:
-        questions.append(f"The log does not read with this draft yet: {trouble}")
-        text = draft_text(replace(guesses, questions=tuple(questions)))
-    return Draft(text, problem, tuple(notes), tuple(questions), unused)
+    content = DraftContent(
+        origin=sample.origin,
+        ids=ids,
+        levels=levels,
+        reward=reward,
+        placed=placed,
+        questions=tuple(dict.fromkeys(questions)),
+        read_as=sample.read_as,
+    )
+    return _complete(content, tuple(notes), inputs, rows)
+
+
+def _complete(content: DraftContent, notes: tuple[str, ...], inputs: Sequence[LogInput], rows: int) -> Draft:
+    """Return the draft, with the problem if it is complete, and a question if the log does not read with it."""
+    text, problem = draft_text(content), None
+    if content.reward is not None and content.levels.levels:
+        problem = parse_problem(text, "draft")
+        trouble = None if content.ids.missing else _trouble(inputs, problem, rows)
+        if trouble is not None:
+            question = f"The log does not read with this draft yet: {trouble}"
+            content = replace(content, questions=(*content.questions, question))
+            text = draft_text(content)
+    unused = () if content.placed is None else tuple(content.placed.unused)
+    return Draft(text=text, problem=problem, notes=notes, questions=content.questions, unused=unused)
+
+
+def _about_values(sample: LogSample, sheet: LogProfile, unread: Mapping[str, str]) -> Iterator[str]:
+    """Ask about numbers that are written for people, and about rows of units or totals."""
+    for name, advice in unread.items():
+        yield f"'{name}' {advice}, and draft again: as it is, it is text and not used."
+    for name, example in sample.grouped.items():
+        yield (
+            f"Is '{example}' in column '{name}' {example.replace('.', '')}? Every point there stands before three digits. It is "
+            "read as a number with decimals: if points mark thousands, write the numbers without them, and draft again."
+        )
+    yield from stray_row_questions(sheet)
 
 
 def _unread(sheet: LogProfile, actions: list[ActionGuess]) -> dict[str, str]:
-    """Return columns of numbers that are read as text, and what is said of them; as labels of an action they may be meant."""
+    """Return advice about columns of numbers that are read as text, by name; labels of an action are left out."""
     used = {column for action in actions for column in action.columns}
-    return {name: said for name, said in formatted_number_columns(sheet).items() if name not in used}
+    return {look.name: text for look in sheet.but(used) if (text := describe_formatted_numbers(look))}
 
 
 def _unread_reward(unread: Collection[str], sheet: LogProfile) -> str:
     """Return the column that is called a reward but cannot be read as it is; empty if another is called so more clearly."""
-    ranks = [(at, name) for name in unread if (at := word_rank(name, REWARD_WORDS)) is not None]
+    ranks = [(at, name) for name in unread if (at := word_rank(name, words.REWARD)) is not None]
     others = [
-        at for look in sheet.looks.values() if look.kind == "number" and (at := word_rank(look.name, REWARD_WORDS)) is not None
+        at for look in sheet.looks.values() if look.kind == "number" and (at := word_rank(look.name, words.REWARD)) is not None
     ]
-    best, name = min(ranks, default=(2 * len(REWARD_WORDS), ""))
-    return name if best < min(others, default=2 * len(REWARD_WORDS)) else ""
+    best, name = min(ranks, default=(2 * len(words.REWARD), ""))
+    return name if best < min(others, default=2 * len(words.REWARD)) else ""
 
 
-def _trouble(given: Sequence[LogInput], problem: Problem, rows: int) -> str | None:
+def _trouble(inputs: Sequence[LogInput], problem: Problem, rows: int) -> str | None:
     """Return why the first rows of a log cannot be read with a problem, or None if they can."""
-    seen = 0
+    count = 0
     try:
-        for batch in Source(given, problem).batches():
-            seen += 0 if batch.reward is None else batch.reward.size
-            if seen >= rows:
+        for batch in Source(inputs, problem).batches():
+            count += 0 if batch.reward is None else batch.reward.size
+            if count >= rows:
                 break
     except LogError as error:
         return str(error)
@@ -165,60 +196,60 @@ def _about_reward(reward: RewardGuess | None, garbled: str) -> list[str]:
 
 def _about_actions(sheet: LogProfile, actions: list[ActionGuess]) -> list[str]:
     """Ask about actions without probabilities or without a choice, and about columns that are nearly actions or probabilities."""
-    found: list[str] = []
+    questions: list[str] = []
     used = {column for action in actions for column in action.columns}
     for action in actions:
         if not action.paired:
-            found.append(_about_chances(action))
+            questions.append(_about_chances(action))
         elif action.density or action.taken is None or action.taken.numbers is None:
             continue
         elif action.taken.numbers.min() >= 1:
-            found.append(
+            questions.append(
                 f"'{action.taken.name}' is 1 in every row: if nothing was left to chance, no gain can be certified there."
             )
     open_sets = [f"'{action.look.name}'" for action in actions if not (action.full or action.available or action.density)]
     if open_sets:
-        found.append(
+        questions.append(
             f"Are all values listed that {', '.join(open_sets)} could have taken? A log does not show what was never chosen."
         )
     used |= {look.name for action in actions for look in action.suspects}
     for look in sheet.but(used):
-        at = word_rank(look.name, ACTION_WORDS)
+        at = word_rank(look.name, words.ACTION)
         if (
             at is not None
-            and at < len(ACTION_WORDS)
+            and at < len(words.ACTION)
             and 0 < look.missing < sheet.rows / 2
             and 2 <= look.count <= MOST_LISTED_ACTIONS
         ):
-            found.append(f"Is '{look.name}' an action? There is {describe_missing(look)}: fill it in and draft again.")
-        if look.kind != "number" or (counts_decisions(look) and not has_word(look.name, PROPENSITY_WORDS)):
+            questions.append(f"Is '{look.name}' an action? There is {describe_missing(look)}: fill it in and draft again.")
+        if look.kind != "number" or (counts_decisions(look) and not has_word(look.name, words.PROPENSITY)):
             continue
-        if has_word(look.name, PROPENSITY_WORDS) and not has_word(look.name, TARGET_WORDS) and not look.within(0, 1):
-            found.append(f"Is '{look.name}' a probability? It is not a number from 0 to 1 in every row.")
-        elif at is not None and at < len(ACTION_WORDS) and look.count > MOST_LISTED_ACTIONS:
-            found.append(
+        if has_word(look.name, words.PROPENSITY) and not has_word(look.name, words.TARGET) and not look.within(0, 1):
+            questions.append(f"Is '{look.name}' a probability? It is not a number from 0 to 1 in every row.")
+        elif at is not None and at < len(words.ACTION) and look.count > MOST_LISTED_ACTIONS:
+            questions.append(
                 f"Is '{look.name}' an action? It has {look.count} values, and only up to {MOST_LISTED_ACTIONS} are taken "
                 "for actions: "
                 f"round it to a grid, and log the probability of the point{_or_named(look)}."
             )
     if not actions:
         possible = [look for look in sheet.looks.values() if not is_probability_column(look)]
-        possible = [look for look in possible if word_rank(look.name, REWARD_WORDS) is None]
+        possible = [look for look in possible if word_rank(look.name, words.REWARD) is None]
         few = [look.name for look in possible if 2 <= look.count <= _FEW_VALUES and not look.missing]
         any_of = [look.name for look in possible if is_continuous(look)]
         hint = f" Columns with a few values: {_some(few)}." if few else ""
         hint += f" Columns with any number, as a dose or set-point has: {_some(any_of)}." if any_of else ""
         hint += " Name those that the controller chose: --action COLUMN." if hint else ""
         chances = [
-            look.name for look in sheet.looks.values() if is_probability_column(look) and not has_word(look.name, TARGET_WORDS)
+            look.name for look in sheet.looks.values() if is_probability_column(look) and not has_word(look.name, words.TARGET)
         ]
         hint += (
             f" Is '{chances[0]}' its probability? Then name both: --propensity {shlex.quote(f'ACTION={chances[0]}')}."
             if chances
             else ""
         )
-        found.insert(0, f"Which column is the action? None was found by name, and no probabilities of actions either.{hint}")
-    return found
+        questions.insert(0, f"Which column is the action? None was found by name, and no probabilities of actions either.{hint}")
+    return questions
 
 
 def _some(names: list[str]) -> str:
@@ -235,9 +266,9 @@ def _about_chances(action: ActionGuess) -> str:
     """Ask for the chances of an action without any, and about columns that may hold them."""
     name, what = action.look.name, "density" if action.density else "probability"
     if not action.suspects:
-        asked = f"density was '{name}' drawn, per unit of it" if action.density else f"probability was '{name}' chosen"
+        drawn = f"density was '{name}' drawn, per unit of it" if action.density else f"probability was '{name}' chosen"
         return (
-            f"With which {asked}? Nothing can be certified there until it is logged; if a column holds it, draft again with "
+            f"With which {drawn}? Nothing can be certified there until it is logged; if a column holds it, draft again with "
             f"--propensity {shlex.quote(f'{name}=COLUMN')}."
         )
     listed = ", ".join(f"'{look.name}'" for look in action.suspects)

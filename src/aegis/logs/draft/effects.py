@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from aegis.logs.column_values import all_numeric
 from aegis.logs.draft.column_profile import CodeArray, ColumnProfile, SampleGroups, stack_numbers
 from aegis.logs.draft.guesses import ActionGuess
 from aegis.problem import AnyArray, Array
@@ -31,7 +32,7 @@ _OFF = 0.15  # share of the decisions by which inverse chances may miss their nu
 class ActionDraws:
     """What was drawn minus what was to be expected, decisions of one episode next to each other.
 
-    rows `i64[m]`: a row of each decision. surprises `f64[m, functions of the action]`: mean 0 whatever was known before.
+    rows `i64[m]`: a row of each decision. surprises `f64[m, functions of the action]`: mean 0 given everything known before.
     variances `[m, functions]`: what they vary by, as far as it is known, else 0. starts `i64[episodes]`: where each begins.
     """
 
@@ -59,7 +60,7 @@ class ActionDraws:
 def action_draws(action: ActionGuess, groups: SampleGroups, episodes: SampleGroups) -> ActionDraws | None:
     """Return what the log tells about what an action brings about; None if it tells nothing.
 
-    groups: the decisions. Nothing is told without chances, if they do not add up, or by fewer than FEWEST episodes.
+    groups: the decisions. None without chances, if they do not add up, or with fewer than FEWEST_EPISODES.
     """
     if not action.paired or action.density or len(episodes) < FEWEST_EPISODES:
         return None
@@ -67,14 +68,14 @@ def action_draws(action: ActionGuess, groups: SampleGroups, episodes: SampleGrou
     rows = first[np.argsort(episodes.of[first], kind="stable")]
     unit = episodes.of[rows]
     starts = np.flatnonzero(np.concatenate([[True], unit[1:] != unit[:-1]])).astype(np.int64)
-    found = _surprises(action, rows)
-    return None if found is None or starts.size < FEWEST_EPISODES else ActionDraws(rows, *found, starts)
+    surprises = _surprises(action, rows)
+    return None if surprises is None or starts.size < FEWEST_EPISODES else ActionDraws(rows, *surprises, starts)
 
 
 def affects_propensities(action: ActionGuess, other: ActionGuess, groups: SampleGroups, episodes: SampleGroups) -> bool:
     """Say whether one action moves the chances of another, which is then decided later."""
-    told = action_draws(action, groups, episodes)
-    return told is not None and any(told.strength(look) > CLEAR_EFFECT for look in other.chances)
+    draws = action_draws(action, groups, episodes)
+    return draws is not None and any(draws.strength(look) > CLEAR_EFFECT for look in other.chances)
 
 
 def _surprises(action: ActionGuess, rows: AnyArray) -> tuple[Array, Array] | None:
@@ -93,8 +94,8 @@ def _surprises(action: ActionGuess, rows: AnyArray) -> tuple[Array, Array] | Non
     if usable.sum() < 2:
         return None
     scores = _scores(action, usable) if usable.all() else np.eye(len(action.values))[:, usable]
-    found = weight * scores[taken] - possible @ scores
-    return found, np.zeros_like(found)
+    surprises = weight * scores[taken] - possible @ scores
+    return surprises, np.zeros_like(surprises)
 
 
 def _adding_up(counts: Array, possible: Array) -> npt.NDArray[np.bool_]:
@@ -114,7 +115,7 @@ def _scores(action: ActionGuess, usable: npt.NDArray[np.bool_]) -> Array:
     """
     count = len(action.values)
     own = np.flatnonzero(usable)
-    if any(isinstance(value, str | bool) for value in action.values):
+    if not all_numeric(action.values):
         return np.eye(count)[:, own[:_ONE_BY_ONE]]
     numbers = np.asarray(action.values, dtype=np.float64)
     scaled = (numbers - numbers.mean()) / max(float(numbers.std()), 1e-12)

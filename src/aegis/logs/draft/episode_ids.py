@@ -3,31 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import numpy as np
 
+from aegis.logs.draft import vocabulary as words
 from aegis.logs.draft.column_profile import ColumnProfile, LogProfile, SampleGroups, describe_unclear_dates
 from aegis.logs.draft.guesses import ActionGuess, IdGuess
 from aegis.logs.draft.unit_columns import days, shared_unit, split, within
-from aegis.logs.draft.vocabulary import (
-    COST_WORDS,
-    DECISION_WORDS,
-    END_WORDS,
-    ENTITY_WORDS,
-    EPISODE_WORDS,
-    ID_ENDING_WORDS,
-    PLAIN_ID_WORDS,
-    RESULT_WORDS,
-    REWARD_WORDS,
-    TIME_WORDS,
-    has_word,
-    id_word_rank,
-    name_words,
-    without_words,
-    word_rank,
-)
+from aegis.logs.draft.vocabulary import has_word, id_word_rank, name_words, without_words, word_rank
 from aegis.logs.log_files import ROW_COLUMN
 
 
@@ -37,23 +22,25 @@ def find_ids(sheet: LogProfile, actions: Sequence[ActionGuess]) -> IdGuess:
     used |= {action.meant.name for action in actions if action.meant is not None}
     keys = [look for look in sheet.but(used) if look.key and not look.binary]
     dates = [look for look in sheet.but(used) if look.kind == "date" and not look.missing]
-    found = _episode(sheet, keys, dates)
-    found = shared_unit(found, sheet, keys, dates, actions)
-    found = _ask_about_days(_with_cluster(found, sheet, keys), keys, dates)
-    return _with_time(found, sheet, used)
+    ids = _episode(sheet, keys, dates)
+    ids = shared_unit(ids, sheet, keys, dates, actions)
+    ids = _ask_about_days(_with_cluster(ids, keys), keys, dates)
+    return _with_time(ids, sheet, used)
 
 
 def _episode(sheet: LogProfile, keys: list[ColumnProfile], dates: list[ColumnProfile]) -> IdGuess:
-    entities = [look for look in keys if id_word_rank(look.name, ENTITY_WORDS) is not None]
-    called = [look for look in keys if id_word_rank(look.name, EPISODE_WORDS) is not None]
+    entities = [look for look in keys if id_word_rank(look.name, words.ENTITY) is not None]
+    called = [look for look in keys if id_word_rank(look.name, words.EPISODE) is not None]
     tallies = [look for look in called if look.few and look.runs > look.count and _owner(look, entities) is None]
-    named = _best([look for look in called if look not in tallies], EPISODE_WORDS)
+    named = _best([look for look in called if look not in tallies], words.EPISODE)
     if named is not None:
         return _by_name(named, _owner(named, entities))
-    refused = _best(tallies, EPISODE_WORDS)
+    refused = _best(tallies, words.EPISODE)
     keys = [look for look in keys if look not in tallies]
-    entity = _best([look for look in entities if look not in tallies], ENTITY_WORDS)
-    if entity is not None and not _one_row_each(sheet, keys):
+    entity = _best([look for look in entities if look not in tallies], words.ENTITY)
+    # An id that is different in every row tells that each row is its own episode.
+    every_row = any(look.count == sheet.rows > 1 and set(name_words(look.name)) & {"id", "uuid"} for look in keys)
+    if entity is not None and not every_row:
         note = f"'{entity.name}' is the episode: its name is that of a person or thing, and there is nothing finer"
         question = (
             f"Are all decisions of one '{entity.name}' one unit? If it has several independent visits or runs, log their id."
@@ -68,7 +55,7 @@ def _episode(sheet: LogProfile, keys: list[ColumnProfile], dates: list[ColumnPro
         f"{refused.count} values in {sheet.rows} rows, and equal ones are not next to each other. If it tells independent units "
         f"apart, write 'episode: {refused.name}'."
     )
-    return replace(unit, refused=refused.name, questions=(*unit.questions, question))
+    return replace(unit, refused=refused.name).saying(question=question)
 
 
 def _by_name(named: ColumnProfile, owner: ColumnProfile | None) -> IdGuess:
@@ -83,10 +70,10 @@ def _by_name(named: ColumnProfile, owner: ColumnProfile | None) -> IdGuess:
         )
     doubts = [f"it holds only {named.count} values in {named.codes.size} rows"] if named.few else []
     doubts += ["rows with the same value are not next to each other"] if named.runs > named.count else []
-    asked = (
+    questions = (
         (f"Does '{named.name}' tell independent units apart? Its name says so, but {' and '.join(doubts)}.",) if doubts else ()
     )
-    return IdGuess((named.name,), SampleGroups.by(named.codes), notes=(note,), questions=asked)
+    return IdGuess((named.name,), SampleGroups.by(named.codes), notes=(note,), questions=questions)
 
 
 def _best(looks: list[ColumnProfile], among: tuple[str, ...]) -> ColumnProfile | None:
@@ -108,16 +95,11 @@ def _owner(named: ColumnProfile, entities: list[ColumnProfile]) -> ColumnProfile
     return None
 
 
-def _one_row_each(sheet: LogProfile, keys: list[ColumnProfile]) -> bool:
-    """Say whether a column called an id is different in every row: then each row is its own episode."""
-    return any(look.count == sheet.rows > 1 and set(name_words(look.name)) & {"id", "uuid"} for look in keys)
-
-
 def _by_structure(sheet: LogProfile, keys: list[ColumnProfile], dates: list[ColumnProfile]) -> IdGuess:
     """Without a telling name: a column whose equal values follow each other, one that is different in every row, or dates."""
-    keys = [look for look in keys if _plain_id(look) or not has_word(look.name, (*REWARD_WORDS, *RESULT_WORDS, *COST_WORDS))]
+    keys = [look for look in keys if _plain_id(look) or not has_word(look.name, (*words.REWARD, *words.RESULT, *words.COST))]
     # 'Charge-Nr.' is a number of something; that it does not start again tells that it is not that of a step.
-    steps = [look for look in keys if has_word(look.name, without_words(DECISION_WORDS, ID_ENDING_WORDS)) and not _plain_id(look)]
+    steps = [look for look in keys if has_word(look.name, without_words(words.DECISION, words.ID_ENDING)) and not _plain_id(look)]
     blocks = [look for look in keys if look not in steps and 1 < look.count < sheet.rows and look.runs == look.count]
     several = [look for look in blocks if look.count * 1.5 <= sheet.rows and look.count >= 3]
     if several:
@@ -146,7 +128,7 @@ def _by_structure(sheet: LogProfile, keys: list[ColumnProfile], dates: list[Colu
             "were exported twice."
         )
         return IdGuess((ROW_COLUMN,), sheet.every_row, counted=True, notes=(note,), questions=(question,))
-    row = next(name for name in _row_names() if name not in sheet.looks)
+    row = next(name for number in itertools.count(1) if (name := f"{ROW_COLUMN}_{number}") not in sheet.looks)
     question = (
         f"No column tells independent units apart: add a column '{row}' (1, 2, 3, ... if each row stands for itself), or name "
         "the one that does under 'episode'."
@@ -155,78 +137,71 @@ def _by_structure(sheet: LogProfile, keys: list[ColumnProfile], dates: list[Colu
     return IdGuess((row,), sheet.every_row, missing=True, notes=(note,), questions=(question,))
 
 
-def _row_names() -> Iterator[str]:
-    """Yield what a missing episode id may be called."""
-    yield from (f"{ROW_COLUMN}_{number}" for number in itertools.count(1))
-
-
-def _ask_about_days(found: IdGuess, keys: list[ColumnProfile], dates: list[ColumnProfile]) -> IdGuess:
+def _ask_about_days(ids: IdGuess, keys: list[ColumnProfile], dates: list[ColumnProfile]) -> IdGuess:
     """Ask whether episodes of one date and shift depend on each other, where nothing else says that some do."""
-    if found.cluster is not None:
-        return found
+    if ids.cluster is not None:
+        return ids
     for chosen in days(keys, dates, most=2):
         groups = split(chosen)
-        apart = {look.name for look in chosen}.isdisjoint(found.episode)
-        if len(chosen) == 2 and apart and 3 <= len(groups) <= len(found.groups) / 2 and within(found.groups, groups):
+        apart = {look.name for look in chosen}.isdisjoint(ids.episode)
+        if len(chosen) == 2 and apart and 3 <= len(groups) <= len(ids.groups) / 2 and within(ids.groups, groups):
             names = ", ".join(look.name for look in chosen)
             question = (
                 f"Do episodes of one {' and '.join(repr(look.name) for look in chosen)} depend on each other (the same crew, the "
                 f"same material)? Then write 'cluster: [{names}]'."
             )
-            return replace(found, questions=(*found.questions, question))
-    return found
+            return ids.saying(question=question)
+    return ids
 
 
 def _plain_id(look: ColumnProfile) -> bool:
     parts = name_words(look.name)
-    return not parts or all(part in PLAIN_ID_WORDS or part.isdecimal() for part in parts) or parts[-1] in ("id", "uuid")
+    return not parts or all(part in words.PLAIN_ID or part.isdecimal() for part in parts) or parts[-1] in ("id", "uuid")
 
 
-def _with_cluster(found: IdGuess, sheet: LogProfile, keys: list[ColumnProfile]) -> IdGuess:
+def _with_cluster(ids: IdGuess, keys: list[ColumnProfile]) -> IdGuess:
     """Add the coarsest column that is named after a person or thing and has one value in each episode."""
-    episodes = len(found.groups)
-    named = [look for look in keys if id_word_rank(look.name, ENTITY_WORDS) is not None and 1 < look.count < episodes]
-    looks = [look for look in named if found.groups.constant(look)]
-    cluster = min(looks, key=lambda look: (id_word_rank(look.name, ENTITY_WORDS) != 0, look.count), default=None)
+    episodes = len(ids.groups)
+    named = [look for look in keys if id_word_rank(look.name, words.ENTITY) is not None and 1 < look.count < episodes]
+    looks = [look for look in named if ids.groups.constant(look)]
+    cluster = min(looks, key=lambda look: (id_word_rank(look.name, words.ENTITY) != 0, look.count), default=None)
     if cluster is None:
-        return found
+        return ids
     note = f"'{cluster.name}' is the cluster: {cluster.count} values, one for each of {episodes} episodes"
     question = f"Do episodes of one '{cluster.name}' depend on each other? If not, delete 'cluster', and less data will do."
-    return replace(found, cluster=cluster.name, notes=(*found.notes, note), questions=(*found.questions, question))
+    return replace(ids, cluster=cluster.name).saying(note, question)
 
 
-def _with_time(found: IdGuess, sheet: LogProfile, used: Collection[str]) -> IdGuess:
-    if found.time is not None:
-        return found
-    taken = {*used, *found.columns}
-    unclear = {look.name: said for look in sheet.but(used) if (said := describe_unclear_dates(look))}
-    questions = (
-        f"'{name}' holds {said}, which are not read as times. Write them as 2025-12-31, and draft again."
-        for name, said in unclear.items()
-    )
-    found = replace(found, questions=(*found.questions, *questions))
-    over = [look for look in sheet.but(taken) if look.kind == "date" and look.count > 1 and has_word(look.name, END_WORDS)]
-    ended = (
-        f"'{look.name}' is not taken for the time of an episode: its name is that of an end, and when something ends may depend "
-        f"on what was decided. If it is when the episode began, write 'time: {look.name}'."
-        for look in over
-    )
-    found = replace(found, questions=(*found.questions, *ended))
-    taken |= {*unclear, *(look.name for look in over)}
+def _with_time(ids: IdGuess, sheet: LogProfile, used: Collection[str]) -> IdGuess:
+    if ids.time is not None:
+        return ids
+    taken = {*used, *ids.columns}
+    for look in sheet.but(used):
+        if dates := describe_unclear_dates(look):
+            taken.add(look.name)
+            question = f"'{look.name}' holds {dates}, which are not read as times. Write them as 2025-12-31, and draft again."
+            ids = ids.saying(question=question)
+    for look in sheet.but(taken):
+        if look.kind == "date" and look.count > 1 and has_word(look.name, words.END):
+            taken.add(look.name)
+            ids = ids.saying(
+                question=f"'{look.name}' is not taken for the time of an episode: its name is that of an end, and when something "
+                f"ends may depend on what was decided. If it is when the episode began, write 'time: {look.name}'."
+            )
     looks = [look for look in sheet.but(taken) if not look.missing and look.count > 1]
-    starts = [look for look in looks if found.groups.constant(look)]
+    starts = [look for look in looks if ids.groups.constant(look)]
     # Where a date changes within an episode its earliest one counts; one that does not change is meant to be the start.
-    dates = [look for look in starts if look.kind == "date"] or [look for look in looks if look.kind == "date"]
+    dated = [look for look in starts if look.kind == "date"] or [look for look in looks if look.kind == "date"]
     named = [look for look in starts if look.kind in ("number", "text") and _called_time(look)]
-    dates.sort(key=lambda look: (word_rank(look.name, TIME_WORDS) is None, look.position))
-    time = next(iter([*dates, *named]), None)
+    dated.sort(key=lambda look: (word_rank(look.name, words.TIME) is None, look.position))
+    time = next(iter([*dated, *named]), None)
     if time is None:
-        return found
+        return ids
     note = f"'{time.name}' is the time at which an episode starts"
     behind = any(time.position > sheet.looks[name].position for name in used)
-    asked = (f"Is '{time.name}' when the episode began? It stands behind an action in the log.",) if behind else ()
-    return replace(found, time=time.name, notes=(*found.notes, note), questions=(*found.questions, *asked))
+    question = f"Is '{time.name}' when the episode began? It stands behind an action in the log." if behind else ""
+    return replace(ids, time=time.name).saying(note, question)
 
 
 def _called_time(look: ColumnProfile) -> bool:
-    return bool(name_words(look.name)) and all(word in (*TIME_WORDS, "at", "utc", "unix") for word in name_words(look.name))
+    return bool(name_words(look.name)) and all(word in (*words.TIME, "at", "utc", "unix") for word in name_words(look.name))

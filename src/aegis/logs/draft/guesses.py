@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Self
 
 from aegis.logs.column_values import match_values
 from aegis.logs.draft.column_profile import ColumnProfile, SampleGroups
 from aegis.problem import AnyArray, Value
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guess:
+    """A guess with its reasons (notes) and the questions that only the user can answer."""
+
+    notes: tuple[str, ...] = ()
+    questions: tuple[str, ...] = ()
+
+    def saying(self, note: str = "", question: str = "") -> Self:
+        """Return the guess with a note or a question added."""
+        notes = (*self.notes, note) if note else self.notes
+        return replace(self, notes=notes, questions=(*self.questions, question) if question else self.questions)
+
+
 @dataclass(frozen=True, slots=True)
-class ActionGuess:
+class ActionGuess(Guess):
     """An action column. taken: the probability of the action taken. full, available: a column per value, in that order.
 
     density: any number may be taken; the values are the ends of an interval, and `taken` is a density. suspects: columns that
@@ -22,8 +36,6 @@ class ActionGuess:
     taken: ColumnProfile | None = None
     full: tuple[ColumnProfile, ...] = ()
     available: tuple[ColumnProfile, ...] = ()
-    notes: tuple[str, ...] = ()
-    questions: tuple[str, ...] = ()
     density: bool = False
     suspects: tuple[ColumnProfile, ...] = ()
     meant: ColumnProfile | None = None
@@ -52,17 +64,9 @@ class ActionGuess:
         """Whether probabilities were found."""
         return bool(self.chances)
 
-    def saying(self, note: str = "", question: str = "") -> ActionGuess:
-        """Return the guess with a note or a question added."""
-        return replace(
-            self,
-            notes=(*self.notes, note) if note else self.notes,
-            questions=(*self.questions, question) if question else self.questions,
-        )
-
 
 @dataclass(frozen=True, slots=True)
-class IdGuess:
+class IdGuess(Guess):
     """What tells units apart. groups: the episodes. counted: no column tells episodes apart, each row is one.
 
     missing: the same, but the log has a column called `row` already, so that another one has to be added. loose: the unit is a
@@ -78,8 +82,6 @@ class IdGuess:
     missing: bool = False
     loose: bool = False
     refused: str = ""
-    notes: tuple[str, ...] = ()
-    questions: tuple[str, ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -99,13 +101,11 @@ class LevelGuess:
 
 
 @dataclass(frozen=True, slots=True)
-class LevelsGuess:
+class LevelsGuess(Guess):
     """All levels, outermost first; left_out: actions for which there was no place."""
 
     levels: tuple[LevelGuess, ...]
     left_out: tuple[ActionGuess, ...] = ()
-    notes: tuple[str, ...] = ()
-    questions: tuple[str, ...] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -6,11 +6,12 @@ import itertools
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
+from aegis.logs.draft import vocabulary as words
 from aegis.logs.draft.column_profile import ColumnProfile, LogProfile, SampleGroups, repeats_needed
 from aegis.logs.draft.effects import affects_propensities
 from aegis.logs.draft.guesses import ActionGuess, IdGuess, LevelGuess, LevelsGuess
 from aegis.logs.draft.unit_columns import repeats
-from aegis.logs.draft.vocabulary import DECISION_WORDS, STEP_WORDS, has_word, name_words, without_words
+from aegis.logs.draft.vocabulary import has_word, name_words, without_words
 
 _TAKEN = ("episode", "decision")  # names that a level cannot have
 
@@ -27,11 +28,11 @@ def find_levels(sheet: LogProfile, actions: list[ActionGuess], ids: IdGuess) -> 
             finer = None
         if not left or groups.single:
             break
-        found = _next_id(sheet, groups, left, stack.used)
-        groups, finer = (sheet.every_row, None) if found is None else (groups.split_by(found), found.name)
+        step = _next_id(sheet, groups, left, stack.used)
+        groups, finer = (sheet.every_row, None) if step is None else (groups.split_by(step), step.name)
     left_out = stack.settle()
     notes = [f"level '{level.name}': {len(level.groups)} decisions in {len(ids.groups)} episodes" for level in stack.placed]
-    return LevelsGuess(tuple(stack.placed), left_out, (*stack.notes, *notes), tuple(stack.questions))
+    return LevelsGuess(tuple(stack.placed), left_out, notes=(*stack.notes, *notes), questions=tuple(stack.questions))
 
 
 @dataclass(slots=True)
@@ -47,7 +48,7 @@ class _Stack:
     questions: list[str] = field(default_factory=list)
 
     def add(self, action: ActionGuess, groups: SampleGroups, decision: str | None) -> None:
-        """Add a level inside those placed so far: one decision per parent, or told apart by an id."""
+        """Add a level inside those placed so far: one decision per parent, or distinguished by an id."""
         parent = self.placed[-1].groups if self.placed else self.ids.groups
         step = decision or _matching_id(self.sheet, parent, groups, action, self.used)
         level = LevelGuess(self._name(action, step), action, groups, step)
@@ -87,7 +88,7 @@ class _Stack:
     def _name(self, action: ActionGuess, decision: str | None) -> str:
         """Return what a level is called: by its decision id without the ending (`recipe_run`), else by its action."""
         taken = {*_TAKEN, *(level.name for level in (*self.placed, *self.waiting))}
-        stem = "_".join(without_words(name_words(decision or ""), DECISION_WORDS))
+        stem = "_".join(without_words(name_words(decision or ""), words.DECISION))
         numbered = (f"level {number}" for number in itertools.count(1))
         return next(name for name in itertools.chain((stem, action.look.name), numbered) if name and name not in taken)
 
@@ -110,19 +111,19 @@ def _in_order(actions: list[ActionGuess], groups: SampleGroups, ids: IdGuess, qu
 
 
 def _next_id(sheet: LogProfile, groups: SampleGroups, left: list[ActionGuess], used: Collection[str]) -> ColumnProfile | None:
-    """Return the column that cuts the groups into the fewest pieces in which one of the actions left is constant."""
-    found: list[tuple[bool, int, int, ColumnProfile]] = []
+    """Return the column that cuts the groups into the fewest parts in which one of the actions left is constant."""
+    steps: list[tuple[bool, int, int, ColumnProfile]] = []
     for look in sheet.but(used):
         if not look.key:
             continue
         finer = groups.split_by(look)
-        # Pieces of one row are innermost decisions, which need no id: nothing repeats there. The name of an id is enough.
-        named, repeats = has_word(look.name, DECISION_WORDS), sheet.rows - len(finer)
+        # Parts of one row are innermost decisions, which need no id: nothing repeats there. The name of an id is enough.
+        named, repeats = has_word(look.name, words.DECISION), sheet.rows - len(finer)
         if len(groups) < len(finer) and any(
             a.constant(finer) and repeats >= (1 if named else repeats_needed(a.look)) for a in left
         ):
-            found.append((not named, len(finer), look.position, look))
-    return min(found, key=lambda entry: entry[:3])[3] if found else None
+            steps.append((not named, len(finer), look.position, look))
+    return min(steps, key=lambda entry: entry[:3])[3] if steps else None
 
 
 def _matching_id(
@@ -131,18 +132,18 @@ def _matching_id(
     """Return a column named like a decision id that tells the groups apart below their parent; the nearest to the action."""
     if parent.single:
         return None  # a column called `run` tells nothing apart then, and may be an outcome
-    found = [
+    steps = [(word,) for word in words.STEP]
+    matching = [
         look
         for look in sheet.but(used)
-        if look.key and _step_name(look) and len(parent.split_by(look)) == len(groups) and groups.constant(look)
+        if look.key
+        and name_words(look.name)[-1:] in steps
+        and len(parent.split_by(look)) == len(groups)
+        and groups.constant(look)
     ]
 
     def distance(look: ColumnProfile) -> tuple[bool, bool, int]:
         shared = set(name_words(look.name)) & set(name_words(action.look.name))
         return (not shared, look.position > action.look.position, abs(look.position - action.look.position))
 
-    return min(found, key=distance).name if found else None
-
-
-def _step_name(look: ColumnProfile) -> bool:
-    return bool(name_words(look.name)) and name_words(look.name)[-1] in STEP_WORDS
+    return min(matching, key=distance).name if matching else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
@@ -44,26 +44,27 @@ def read_sample(parts: Sequence[LogPart], rows: int) -> LogSample:
     """
     files = [part.open() for part in parts]
     names = _common(files)
-    pieces: list[pa.Table] = []
+    heads: list[pa.Table] = []
     grouped: dict[str, str] = {}
     left, complete = rows, True
     for file in files:
         # One row more than wanted tells whether there are more.
-        found = _first(file, names, left + 1, grouped)
-        if found.num_rows:
-            pieces.append(found.slice(0, left))
-        left -= found.num_rows
+        head = _first(file, names, left + 1, grouped)
+        if head.num_rows:
+            heads.append(head.slice(0, left))
+        left -= head.num_rows
         if left < 0:
             complete = False
             break
-    if not pieces:
+    if not heads:
         raise LogError(f"{', '.join(map(str, parts))}: the log has no rows; there is nothing to draft from")
-    table = pa.table({name: _joined([piece[name] for piece in pieces]) for name in names})
+    table = pa.table({name: _joined([head[name] for head in heads]) for name in names})
     origin = ", ".join(part.name for part in parts[:_NAMED])
     origin += f" and {len(parts) - _NAMED} more" if len(parts) > _NAMED else ""
+    read_as = [f"{PurePath(file.name).name} is read as text {file.dialect}" for file in files if file.dialect]
     many = f"{table.num_rows} rows" if complete else f"its first {table.num_rows} rows"
     return LogSample(
-        table, complete, f"{origin} ({many}, {len(names)} columns)", _left_out(files, names), _read_as(files), grouped
+        table, complete, f"{origin} ({many}, {len(names)} columns)", _left_out(files, names), tuple(read_as), grouped
     )
 
 
@@ -73,10 +74,10 @@ def _common(files: Sequence[LogFile]) -> list[str]:
         twice = sorted({name for name in file.names if file.names.count(name) > 1})
         if twice:
             raise duplicate_column_error(file.name, twice[0], file.names)
-    found = [name for name in files[0].names if all(name in file.names for file in files)]
-    if not found:
+    common = [name for name in files[0].names if all(name in file.names for file in files)]
+    if not common:
         raise LogError(f"{files[0].name}: has no column in common with the other files; give the files of one log")
-    return found
+    return common
 
 
 def _refuse_stray(file: LogFile) -> None:
@@ -97,13 +98,13 @@ def _left_out(files: Sequence[LogFile], names: Sequence[str]) -> tuple[tuple[str
     return tuple((name, f"not in every file: {next(f.name for f in files if name not in f.names)} lacks it") for name in others)
 
 
-def _read_as(files: Sequence[LogFile]) -> tuple[str, ...]:
-    return tuple(f"{PurePath(file.name).name} is read as text {file.dialect}" for file in files if file.dialect)
-
-
 def _first(file: LogFile, names: Sequence[str], rows: int, grouped: dict[str, str]) -> pa.Table:
     """Return the first rows of one file, text read as what all of it can be read as; `grouped` gets what may be thousands."""
-    blocks = list(_until(file.blocks(names, min(_BLOCK, rows)), rows))
+    blocks: list[pa.Table] = []
+    for block in file.blocks(names, min(_BLOCK, rows)):
+        blocks.append(block)
+        if sum(one.num_rows for one in blocks) >= rows:
+            break
     if not blocks:
         return pa.table({name: pa.array([], pa.null()) for name in names})
     table = pa.concat_tables(blocks).slice(0, rows)
@@ -134,14 +135,6 @@ def _refuse_blank(table: pa.Table, name: str) -> None:
         raise LogError(f"{name}, row {first + 1}: the row is blank{others}, and every row is a decision; remove it")
 
 
-def _until(blocks: Iterator[pa.Table], rows: int) -> Iterator[pa.Table]:
-    for block in blocks:
-        yield block
-        rows -= block.num_rows
-        if rows <= 0:
-            return
-
-
 def _typed(text: pa.Array, mark: str) -> pa.Array:
     """Return text as the most specific type that all of it can be read as."""
     if text.null_count == len(text):
@@ -154,11 +147,11 @@ def _typed(text: pa.Array, mark: str) -> pa.Array:
     return text
 
 
-def _joined(pieces: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
-    """Return the pieces of a column from several files as one: two kinds of numbers as numbers, other mixtures as text."""
-    kinds = {piece.type for piece in pieces}
+def _joined(columns: Sequence[pa.ChunkedArray]) -> pa.ChunkedArray:
+    """Return a column of several files as one: two kinds of numbers as numbers, other mixtures as text."""
+    kinds = {column.type for column in columns}
     if len(kinds) > 1:
         numbers = all(pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in kinds)
         target = pa.float64() if numbers else pa.large_string()
-        pieces = [piece.cast(target, safe=False) for piece in pieces]
-    return pa.chunked_array([chunk for piece in pieces for chunk in piece.chunks], type=pieces[0].type)
+        columns = [column.cast(target, safe=False) for column in columns]
+    return pa.chunked_array([chunk for column in columns for chunk in column.chunks], type=columns[0].type)

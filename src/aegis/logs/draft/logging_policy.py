@@ -10,6 +10,7 @@ import numpy as np
 
 from aegis.errors import InputError, did_you_mean
 from aegis.logs.column_values import match_values
+from aegis.logs.draft import vocabulary as words
 from aegis.logs.draft.column_profile import (
     ColumnProfile,
     LogProfile,
@@ -19,25 +20,9 @@ from aegis.logs.draft.column_profile import (
 )
 from aegis.logs.draft.effects import FEWEST_EPISODES
 from aegis.logs.draft.guesses import ActionGuess
-from aegis.logs.draft.vocabulary import (
-    CONTEXT_WORDS,
-    COST_WORDS,
-    DENSITY_WORDS,
-    EXECUTION_WORDS,
-    GUARD_WORDS,
-    INTENTION_WORDS,
-    PROPENSITY_WORDS,
-    RESULT_WORDS,
-    REWARD_WORDS,
-    TARGET_WORDS,
-    has_word,
-    name_words,
-    without_words,
-    word_rank,
-)
+from aegis.logs.draft.vocabulary import has_word, name_words, without_words, word_rank
 
 MOST_LISTED_ACTIONS = 200
-
 _FEW = 20  # values that a list of actions may well have, however short the log
 
 
@@ -52,7 +37,7 @@ def is_continuous(look: ColumnProfile) -> bool:
 
 
 def _on_a_grid(look: ColumnProfile) -> bool:
-    """Say whether all numbers lie on an even grid of at most MOST_ACTIONS points."""
+    """Say whether all numbers lie on an even grid of at most MOST_LISTED_ACTIONS points."""
     values = np.asarray(look.values, dtype=np.float64)
     places = (values - values[0]) / float(np.diff(values).min())
     return bool(places[-1] < MOST_LISTED_ACTIONS and np.all(np.abs(places - np.rint(places)) < 1e-6))
@@ -78,13 +63,12 @@ def round_outwards(low: float, high: float) -> tuple[float, float]:
 
 
 _OFF = 0.2  # by which inverse chances may miss the number of rows
-
 _OFF_EACH = 0.5  # the same for a single action
 
 
 def is_probability_column(look: ColumnProfile) -> bool:
     """Say whether a column is called a probability and holds one; 0 and 1 alone say yes and no."""
-    return has_word(look.name, PROPENSITY_WORDS) and look.within(0, 1) and not (look.whole and look.count == 2)
+    return has_word(look.name, words.PROPENSITY) and look.within(0, 1) and not (look.whole and look.count == 2)
 
 
 def is_positive(look: ColumnProfile) -> bool:
@@ -132,11 +116,11 @@ def suspected_propensities(action: ActionGuess, sheet: LogProfile, used: set[str
 
     Those called a probability (or density) come first, then those whose numbers fit, unless they are called something else.
     """
-    free = [look for look in sheet.but(used) if look.name and is_positive(look) and not has_word(look.name, TARGET_WORDS)]
+    free = [look for look in sheet.but(used) if look.name and is_positive(look) and not has_word(look.name, words.TARGET)]
     if action.density:
-        return tuple(look for look in free if has_word(look.name, (*DENSITY_WORDS, *PROPENSITY_WORDS)))
+        return tuple(look for look in free if has_word(look.name, (*words.DENSITY, *words.PROPENSITY)))
     called = [look for look in free if is_probability_column(look)]
-    other = (*CONTEXT_WORDS, *REWARD_WORDS, *RESULT_WORDS, *GUARD_WORDS)
+    other = (*words.CONTEXT, *words.REWARD, *words.RESULT, *words.GUARD)
     fitting = [
         look for look in free if look not in called and not has_word(look.name, other) and fits_propensity(action.look, look)
     ]
@@ -147,30 +131,30 @@ def suspected_propensities(action: ActionGuess, sheet: LogProfile, used: set[str
 def _unnamed_reward(sheet: LogProfile, used: set[str]) -> ColumnProfile | None:
     """Return the column that is taken for the reward because none is called so."""
     looks = [look for look in sheet.but(used) if look.kind == "number" and not is_probability_column(look)]
-    return None if not looks or any(word_rank(look.name, REWARD_WORDS) is not None for look in looks) else looks[-1]
+    return None if not looks or any(word_rank(look.name, words.REWARD) is not None for look in looks) else looks[-1]
 
 
-def parse_declared_propensities(given: Sequence[str], sheet: LogProfile) -> list[tuple[str | None, ColumnProfile]]:
+def parse_declared_propensities(texts: Sequence[str], sheet: LogProfile) -> list[tuple[str | None, ColumnProfile]]:
     """Return action, None where it is not said, and column of each; InputError for what is not in the log or cannot be meant."""
-    found: list[tuple[str | None, ColumnProfile]] = []
-    for text in given:
+    pairs: list[tuple[str | None, ColumnProfile]] = []
+    for text in texts:
         action, column = _split(text, sheet)
         look = sheet.looks.get(column)
         if look is None:
             raise InputError(f"the log has no column '{column}' for a propensity{did_you_mean(column, sheet.looks)}")
         if action is not None and action not in sheet.looks:
             raise InputError(f"the log has no column '{action}' for an action{did_you_mean(action, sheet.looks)}")
-        if said := describe_formatted_numbers(look):
-            raise InputError(f"column '{column}' cannot be a propensity as it is: it {said}")
+        if format_hint := describe_formatted_numbers(look):
+            raise InputError(f"column '{column}' cannot be a propensity as it is: it {format_hint}")
         if not is_positive(look):
             raise InputError(
                 f"column '{column}' cannot be a propensity: it holds {_trouble(look)}; a propensity is the probability of the "
                 "action taken, above 0 and at most 1 in every row (of an action on an interval its density, above 0)"
             )
-        if look in [other for _, other in found]:
+        if look in [other for _, other in pairs]:
             raise InputError(f"column '{column}' is named twice as a propensity; every action has a probability of its own")
-        found.append((action, look))
-    return found
+        pairs.append((action, look))
+    return pairs
 
 
 def check_propensity_column(action: ColumnProfile, column: ColumnProfile) -> None:
@@ -202,7 +186,6 @@ def _trouble(look: ColumnProfile) -> str:
 
 
 _MOSTLY = 0.5  # share of the rows in which what was meant was done
-
 _KAPPA = 0.3  # share of the agreement left by chance, from which on two columns go together without sharing a name
 
 
@@ -218,7 +201,7 @@ def find_intended_action(action: ActionGuess, sheet: LogProfile, used: Collectio
     """Return the column that is named like an intention, holds values of the action and mostly agrees with it; None without."""
     if action.density:
         return None
-    called = [look for look in sheet.but({*used, *action.columns}) if has_word(look.name, INTENTION_WORDS) and not look.missing]
+    called = [look for look in sheet.but({*used, *action.columns}) if has_word(look.name, words.INTENTION) and not look.missing]
     fitting = [
         look
         for look in called
@@ -239,22 +222,22 @@ def find_intention_pairs(actions: Sequence[ColumnProfile], sheet: LogProfile) ->
 
     The two share a name but for words such as `meant` and `actual`, the one holds values of the other, and they mostly agree.
     """
-    found: list[tuple[ColumnProfile, ColumnProfile]] = []
+    pairs: list[tuple[ColumnProfile, ColumnProfile]] = []
     for look in actions:
-        named = without_words(_stem(look), EXECUTION_WORDS)
+        named = without_words(_stem(look), words.EXECUTION)
         if (
             not named
-            or has_word(look.name, (*INTENTION_WORDS, *PROPENSITY_WORDS, *COST_WORDS))
-            or word_rank(look.name, REWARD_WORDS) is not None
+            or has_word(look.name, (*words.INTENTION, *words.PROPENSITY, *words.COST))
+            or word_rank(look.name, words.REWARD) is not None
         ):
             continue
-        beside = [other for other in sheet.but({look.name}) if without_words(_stem(other), INTENTION_WORDS) == named]
+        beside = [other for other in sheet.but({look.name}) if without_words(_stem(other), words.INTENTION) == named]
         meant = find_intended_action(
             ActionGuess(look, look.values), LogProfile({other.name: other for other in beside}, sheet.rows), ()
         )
         if meant is not None:
-            found.append((look, meant))
-    return found
+            pairs.append((look, meant))
+    return pairs
 
 
 def _beyond_chance(action: ActionGuess, meant: ColumnProfile) -> bool:
@@ -282,18 +265,18 @@ def intention_questions(action: ActionGuess) -> list[str]:
     """Ask what only the user knows about an intention: whether it is one, and how often the controller explored."""
     if action.meant is None:
         return []
-    name, meant, found = action.look.name, action.meant.name, estimate_exploration(action, action.meant)
-    asked = [
+    name, meant, exploration = action.look.name, action.meant.name, estimate_exploration(action, action.meant)
+    questions = [
         f"Is '{meant}' what the controller does at '{name}' if nothing is handed over? Gains are then over it "
         "('incumbent'); delete that line if it is not."
     ]
     if action.paired:
-        return asked
-    if not found.differs:
-        return [*asked, f"'{name}' is '{meant}' in every row: if nothing was left to chance, no gain can be certified there."]
+        return questions
+    if not exploration.differs:
+        return [*questions, f"'{name}' is '{meant}' in every row: if nothing was left to chance, no gain can be certified there."]
     return [
         f"Did the controller do '{meant}', except for a fixed share of decisions in which it drew '{name}' uniformly? Then "
-        f"write that share as 'epsilon', as it is programmed. The two differ in {found.differs:.1%} of the rows, as with "
-        f"epsilon {found.epsilon:.2g}; that is an estimate, which cannot be certified with.",
-        *asked,
+        f"write that share as 'epsilon', as it is programmed. The two differ in {exploration.differs:.1%} of the rows, as with "
+        f"epsilon {exploration.epsilon:.2g}; that is an estimate, which cannot be certified with.",
+        *questions,
     ]

@@ -8,32 +8,23 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from aegis.logs.draft import vocabulary as words
 from aegis.logs.draft.column_profile import ColumnProfile, LogProfile, SampleGroups
-from aegis.logs.draft.guesses import IdGuess, LevelsGuess
+from aegis.logs.draft.column_sets import tidy_number
+from aegis.logs.draft.guesses import Guess, IdGuess, LevelsGuess
 from aegis.logs.draft.logging_policy import is_probability_column
-from aegis.logs.draft.vocabulary import (
-    COST_WORDS,
-    DECISION_WORDS,
-    EPISODE_WORDS,
-    GAIN_WORDS,
-    RESULT_WORDS,
-    REWARD_WORDS,
-    has_word,
-    word_rank,
-)
+from aegis.logs.draft.vocabulary import has_word, word_rank
 from aegis.problem import Array
 
 
 @dataclass(frozen=True, slots=True)
-class RewardGuess:
-    """The reward: its column, what it is per, whether less is better, and limits that leave room around what was seen."""
+class RewardGuess(Guess):
+    """The reward: its column, what it is per, whether less is better, and limits that are wider than its values."""
 
     look: ColumnProfile
     per: str
     minimise: bool
     limits: tuple[float, float]
-    notes: tuple[str, ...] = ()
-    questions: tuple[str, ...] = ()
 
     @property
     def seen(self) -> tuple[float, float]:
@@ -45,26 +36,27 @@ def find_reward(sheet: LogProfile, used: Collection[str], levels: LevelsGuess, i
     """Return the reward among the columns that are not `used`: by its name, else the last column of numbers, else None."""
     numbers = [look for look in sheet.but(used) if look.name and look.kind == "number" and look.missing < sheet.rows]
     looks = [look for look in numbers if not is_probability_column(look)]
-    named = [(at, -look.position, look) for look in looks if (at := word_rank(look.name, REWARD_WORDS)) is not None]
+    named = [(at, -look.position, look) for look in looks if (at := word_rank(look.name, words.REWARD)) is not None]
     if named:
         look = min(named, key=lambda entry: entry[:2])[2]
-        found = _guess(look, f"'{look.name}' is the reward by its name")
-        rivals = [other.name for at, _, other in named if other is not look and at < len(REWARD_WORDS)]
-        rivals += [other.name for other in looks if other.binary and has_word(other.name, (*EPISODE_WORDS, *RESULT_WORDS))]
+        reward = _guess(look, f"'{look.name}' is the reward by its name")
+        rivals = [other.name for at, _, other in named if other is not look and at < len(words.REWARD)]
+        rivals += [other.name for other in looks if other.binary and has_word(other.name, (*words.EPISODE, *words.RESULT))]
         rivals += [other.name for other in looks if other.name == ids.refused and other is not look]
         if rivals:
-            asked = f"Is '{look.name}' what you want {_wanted(found)} of, rather than {_listed(rivals)}?"
-            found = replace(found, questions=(asked, *found.questions))
-        return _with_owner(found, sheet, levels, ids)
+            others = " or ".join(f"'{name}'" for name in rivals)
+            question = f"Is '{look.name}' what you want {_wanted(reward)} of, rather than {others}?"
+            reward = replace(reward, questions=(question, *reward.questions))
+        return _with_owner(reward, levels, ids)
     unnamed = [
-        look for look in looks if look.count > 1 and not (look.running or (look.key and has_word(look.name, DECISION_WORDS)))
+        look for look in looks if look.count > 1 and not (look.running or (look.key and has_word(look.name, words.DECISION)))
     ]
     if not unnamed:
         return None
-    found = _guess(unnamed[-1], f"'{unnamed[-1].name}' is taken for the reward: it is the last column of numbers")
-    asked = f"No column is called a reward. Is '{found.look.name}' what you want {_wanted(found)} of?"
-    found = replace(found, questions=(asked, *found.questions))
-    return _with_owner(found, sheet, levels, ids)
+    reward = _guess(unnamed[-1], f"'{unnamed[-1].name}' is taken for the reward: it is the last column of numbers")
+    question = f"No column is called a reward. Is '{reward.look.name}' what you want {_wanted(reward)} of?"
+    reward = replace(reward, questions=(question, *reward.questions))
+    return _with_owner(reward, levels, ids)
 
 
 def wide_range(numbers: Array) -> tuple[float, float]:
@@ -78,7 +70,7 @@ def wide_range(numbers: Array) -> tuple[float, float]:
     lower = max(low - span / 2, 0.0) if low >= 0 else low - span / 2
     upper = min(high + span / 2, 0.0) if high <= 0 else high + span / 2
     digits = 10.0 ** math.floor(math.log10(upper - lower)) / 10
-    limits = _tidy(math.floor(lower / digits) * digits), _tidy(math.ceil(upper / digits) * digits)
+    limits = tidy_number(math.floor(lower / digits) * digits, 6), tidy_number(math.ceil(upper / digits) * digits, 6)
     # Large numbers that hardly differ lie outside of what six digits can say.
     return limits if limits[0] <= low < high <= limits[1] or low == high else (lower, upper)
 
@@ -86,35 +78,35 @@ def wide_range(numbers: Array) -> tuple[float, float]:
 def _guess(look: ColumnProfile, note: str) -> RewardGuess:
     numbers = look.numbers
     known = np.zeros(1) if numbers is None else numbers[~np.isnan(numbers)]
-    less, more = has_word(look.name, COST_WORDS), has_word(look.name, GAIN_WORDS)
+    less, more = has_word(look.name, words.COST), has_word(look.name, words.GAIN)
     minimise = less and not more
-    questions: tuple[str, ...] = ()
-    if less:
-        goal, better = ("minimise", "less") if minimise else ("maximise", "more")
-        questions = (f"Is {better} of '{look.name}' better? The draft says 'goal: {goal}', by its name alone.",)
-    return RewardGuess(look, "decision", minimise, wide_range(known), (note,), questions)
+    guess = RewardGuess(look, "decision", minimise, wide_range(known)).saying(note)
+    if not less:
+        return guess
+    goal, better = ("minimise", "less") if minimise else ("maximise", "more")
+    return guess.saying(question=f"Is {better} of '{look.name}' better? The draft says 'goal: {goal}', by its name alone.")
 
 
-def _with_owner(found: RewardGuess, sheet: LogProfile, levels: LevelsGuess, ids: IdGuess) -> RewardGuess:
+def _with_owner(reward: RewardGuess, levels: LevelsGuess, ids: IdGuess) -> RewardGuess:
     """Find out what a reward belongs to: repeated for a whole episode, or a whole outer decision, it is theirs."""
-    look, questions = found.look, found.questions
+    look = reward.look
     if look.missing and not ids.groups.single and _once(look, ids.groups):
         text = (
             f"'{look.name}' is filled in once in each episode: if it is the reward of the whole episode, repeat it in all rows "
             "and write 'per: episode'. As it stands all other rows count as missing."
         )
-        return replace(found, questions=(*questions, text))
+        return reward.saying(question=text)
     owners = [("episode", ids.groups), *((level.name, level.groups) for level in levels.levels[:-1])]
     for name, groups in owners:
         if look.count > 1 and not groups.single and groups.constant(look):
             what = "episode" if name == "episode" else f"decision of level '{name}'"
             note = f"'{look.name}' is the same in all rows of each {what}, so it belongs to the whole of it"
-            return replace(found, per=name, notes=(*found.notes, note))
-    return found
+            return replace(reward, per=name).saying(note)
+    return reward
 
 
-def _wanted(found: RewardGuess) -> str:
-    return "less" if found.minimise else "more"
+def _wanted(reward: RewardGuess) -> str:
+    return "less" if reward.minimise else "more"
 
 
 def _once(look: ColumnProfile, groups: SampleGroups) -> bool:
@@ -125,12 +117,3 @@ def _once(look: ColumnProfile, groups: SampleGroups) -> bool:
 def _extremes(look: ColumnProfile) -> tuple[float, float]:
     numbers = np.zeros(1) if look.numbers is None else look.numbers[~np.isnan(look.numbers)]
     return float(numbers.min()), float(numbers.max())
-
-
-def _tidy(number: float) -> float:
-    """Return the number without the digits that rounding left behind."""
-    return float(f"{number:.6g}") + 0.0
-
-
-def _listed(names: list[str]) -> str:
-    return " or ".join(f"'{name}'" for name in names)

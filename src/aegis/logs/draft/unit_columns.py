@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from aegis.logs.draft import vocabulary as words
 from aegis.logs.draft.column_profile import (
     CodeArray,
     ColumnProfile,
@@ -19,16 +20,7 @@ from aegis.logs.draft.column_profile import (
     stack_numbers,
 )
 from aegis.logs.draft.guesses import ActionGuess, IdGuess
-from aegis.logs.draft.vocabulary import (
-    COST_WORDS,
-    DAY_WORDS,
-    DECISION_WORDS,
-    ENTITY_WORDS,
-    RESULT_WORDS,
-    REWARD_WORDS,
-    SHIFT_WORDS,
-    has_word,
-)
+from aegis.logs.draft.vocabulary import has_word
 from aegis.problem import Array
 
 _MOST_COLUMNS = 3  # of a unit
@@ -47,37 +39,37 @@ class _Unit:
 
 
 def shared_unit(
-    found: IdGuess, sheet: LogProfile, keys: list[ColumnProfile], dates: list[ColumnProfile], actions: Sequence[ActionGuess]
+    ids: IdGuess, sheet: LogProfile, keys: list[ColumnProfile], dates: list[ColumnProfile], actions: Sequence[ActionGuess]
 ) -> IdGuess:
     """Return the unit of one to three columns within which an action stays the same, or the guess as it is.
 
     An action that was decided once for many rows would otherwise look like a decision of each.
     """
-    finer = _finest(found, sheet, keys, dates, actions)
+    finer = _finest(ids, sheet, keys, dates, actions)
     unit = _named_unit(finer, sheet, keys, dates, actions) or _drawn_unit(finer, sheet, [*keys, *dates], actions)
     if unit is None:
-        return found
+        return ids
     names, action = tuple(look.name for look in unit.looks), unit.action.look.name
     named = listed(names)
-    instead = "" if found.counted or found.missing else f" rather than '{', '.join(found.episode)}'"
+    instead = "" if ids.counted or ids.missing else f" rather than '{', '.join(ids.episode)}'"
     note = f"{named} {'together are' if len(names) > 1 else 'is'} the episode{instead}: '{action}' never changes within it"
     question = (
         f"Was '{action}' decided once for each {named} ({len(unit.groups)} of them)? It never changes in between, so that each "
         "is one unit. If it was decided anew for every row, name another 'episode'."
     )
-    if len(found.episode) == 1 and set(found.episode) < set(names):
-        whole = found.episode[0]
+    if len(ids.episode) == 1 and set(ids.episode) < set(names):
+        whole = ids.episode[0]
         question += f" If it affects later units of one '{whole}', write 'episode: {whole}' and 'carry_over: within'."
     time = next((look.name for look in unit.looks if look.kind == "date"), None)
-    questions = tuple(text for text in found.questions if found.refused and f"'{found.refused}'" in text)
-    return IdGuess(names, unit.groups, time=time, refused=found.refused, notes=(note,), questions=(question, *questions))
+    questions = tuple(text for text in ids.questions if ids.refused and f"'{ids.refused}'" in text)
+    return IdGuess(names, unit.groups, time=time, refused=ids.refused, notes=(note,), questions=(question, *questions))
 
 
 def days(keys: list[ColumnProfile], dates: list[ColumnProfile], most: int = _MOST_COLUMNS) -> Iterator[tuple[ColumnProfile, ...]]:
     """Yield days, and days with what tells their units apart, up to `most` columns."""
-    chosen = [*dates, *(look for look in keys if has_word(look.name, DAY_WORDS) or describe_unclear_dates(look))]
+    chosen = [*dates, *(look for look in keys if has_word(look.name, words.DAY) or describe_unclear_dates(look))]
     parts = [
-        look for look in keys if look not in chosen and look.count > 1 and has_word(look.name, (*SHIFT_WORDS, *ENTITY_WORDS))
+        look for look in keys if look not in chosen and look.count > 1 and has_word(look.name, (*words.SHIFT, *words.ENTITY))
     ]
     for day in chosen:
         for size in range(most):
@@ -125,19 +117,19 @@ def repeats(action: ActionGuess, episodes: SampleGroups) -> str:
 
 
 def _finest(
-    found: IdGuess, sheet: LogProfile, keys: list[ColumnProfile], dates: list[ColumnProfile], actions: Sequence[ActionGuess]
+    ids: IdGuess, sheet: LogProfile, keys: list[ColumnProfile], dates: list[ColumnProfile], actions: Sequence[ActionGuess]
 ) -> SampleGroups:
     """Return the groups that a unit must not cut: the episodes, unless they are loose and no action is decided once in them."""
     # A date that is the unit for want of an id gives way to a date and shift.
-    if any(found.episode == (day.name,) for (day,) in days(keys, dates, most=1)):
+    if any(ids.episode == (day.name,) for (day,) in days(keys, dates, most=1)):
         return sheet.every_row
-    if not found.loose or any(_held(action, found.groups, sheet) for action in actions):
-        return found.groups
+    if not ids.loose or any(_held(action, ids.groups, sheet) for action in actions):
+        return ids.groups
     # Steps of a person or thing are its decisions, which the levels find.
-    steps = [look for look in keys if look.name not in found.episode and has_word(look.name, DECISION_WORDS)]
-    finer = [found.groups.split_by(look) for look in steps]
+    steps = [look for look in keys if look.name not in ids.episode and has_word(look.name, words.DECISION)]
+    finer = [ids.groups.split_by(look) for look in steps]
     stepped = any(len(groups) < sheet.rows and _held(action, groups, sheet) for groups in finer for action in actions)
-    return found.groups if stepped else sheet.every_row
+    return ids.groups if stepped else sheet.every_row
 
 
 def _named_unit(
@@ -164,7 +156,7 @@ def _drawn_unit(
     Without probabilities a rule that looks at these columns would do the same. Rows of a unit are next to each other: columns
     that describe the action, such as its brand and size, are scattered with it.
     """
-    outcomes = (*REWARD_WORDS, *RESULT_WORDS, *COST_WORDS)
+    outcomes = (*words.REWARD, *words.RESULT, *words.COST)
     usable = [look for look in looks if 1 < look.count <= sheet.rows / 2 and not has_word(look.name, outcomes)]
     for action in actions:
         if not action.paired or action.density or action.look.count < 2:

@@ -5,49 +5,49 @@ from __future__ import annotations
 import re
 import unicodedata
 
-EPISODE_WORDS = (
+EPISODE = (
     "episode", "batch", "run", "session", "trip", "visit", "stay", "admission", "encounter", "trial", "journey", "flight", "game",
     "match", "lot", "job", "order", "case", "cycle", "experiment",
 )  # fmt: skip
 # Things and people that come back: the cluster if something finer is an episode, else the episode itself.
-ENTITY_WORDS = (
+ENTITY = (
     "cluster", "patient", "person", "participant", "subject", "user", "customer", "client", "member", "machine", "reactor",
     "line", "device", "vehicle", "driver", "operator", "household", "hospital", "clinic", "site", "store", "farm", "field",
     "block",
 )  # fmt: skip
-PLAIN_ID_WORDS = ("id", "uuid", "key", "index", "row", "round", "n", "unnamed", "")
-ID_ENDING_WORDS = ("id", "uuid", "key", "no", "nr", "num", "number", "index", "idx")
-STEP_WORDS = ("step", "decision", "run", "slot", "round", "turn", "sequence", "seq", *ID_ENDING_WORDS)
-DECISION_WORDS = (*STEP_WORDS, "period", "stage", "phase", "position", "t", "day", "week", "hour", "visit", "order")
-TIME_WORDS = ("time", "timestamp", "date", "datetime", "started", "start", "created", "began", "ts", "utime", "datum")
+PLAIN_ID = ("id", "uuid", "key", "index", "row", "round", "n", "unnamed", "")
+ID_ENDING = ("id", "uuid", "key", "no", "nr", "num", "number", "index", "idx")
+STEP = ("step", "decision", "run", "slot", "round", "turn", "sequence", "seq", *ID_ENDING)
+DECISION = (*STEP, "period", "stage", "phase", "position", "t", "day", "week", "hour", "visit", "order")
+TIME = ("time", "timestamp", "date", "datetime", "started", "start", "created", "began", "ts", "utime", "datum")
 # Times at which something was over; when that is may depend on what was decided.
-END_WORDS = (
+END = (
     "end", "ended", "finish", "finished", "completed", "completion", "delivered", "delivery", "closed", "resolved", "shipped",
     "returned", "paid", "due", "ende", "fertig", "geliefert", "lieferdatum", "abgeschlossen",
 )  # fmt: skip
-DAY_WORDS = (*TIME_WORDS, "day", "tag", "week", "woche", "month", "monat")
+DAY = (*TIME, "day", "tag", "week", "woche", "month", "monat")
 # What tells the units of one day apart.
-SHIFT_WORDS = ("shift", "schicht", "crew", "team", "turno", "slot", "session", "half", "period", "hour", "stunde")
+SHIFT = ("shift", "schicht", "crew", "team", "turno", "slot", "session", "half", "period", "hour", "stunde")
 
-ACTION_WORDS = (
+ACTION = (
     "action", "arm", "treatment", "treat", "decision", "choice", "chosen", "option", "variant", "offer", "intervention",
     "setting", "dose", "item", "control", "assignment", "assigned", "drug", "therapy", "setpoint", "a",
 )  # fmt: skip
-PROPENSITY_WORDS = (
+PROPENSITY = (
     "propensity", "propensities", "pscore", "probability", "prob", "probs", "proba", "prop", "p", "pr", "mu", "chance", "chances",
     "wahrscheinlichkeit", "probabilidad", "probabilidade", "probabilite", "probabilita",
 )  # fmt: skip
-DENSITY_WORDS = ("density", "dens", "pdf", "dichte", "densidad", "densidade", "densite", "densita")
+DENSITY = ("density", "dens", "pdf", "dichte", "densidad", "densidade", "densite", "densita")
 # What may stand beside a propensity word without naming an action.
-LOGGER_WORDS = ("score", "action", "taken", "logged", "logging", "behavior", "behaviour", "legacy", "log")
-TARGET_WORDS = ("target", "pi", "new", "candidate", "eval", "evaluation", "estimated", "fitted", "recovered")
-MASK_WORDS = ("can", "available", "avail", "availability", "allowed", "eligible", "mask", "is", "possible", "feasible")
-BASE_WORDS = ("base", "planned", "meant", "intended", "greedy", "recommended", "proposed", "default", "soll", "geplant")
+LOGGER = ("score", "action", "taken", "logged", "logging", "behavior", "behaviour", "legacy", "log")
+TARGET = ("target", "pi", "new", "candidate", "eval", "evaluation", "estimated", "fitted", "recovered")
+MASK = ("can", "available", "avail", "availability", "allowed", "eligible", "mask", "is", "possible", "feasible")
+BASE = ("base", "planned", "meant", "intended", "greedy", "recommended", "proposed", "default", "soll", "geplant")
 # Beside an action of the same values.
-INTENTION_WORDS = (
-    *BASE_WORDS, "setpoint", "sollwert", "vorgabe", "plan", "vorschlag", "empfehlung", "suggested", "nominal", "commanded",
+INTENTION = (
+    *BASE, "setpoint", "sollwert", "vorgabe", "plan", "vorschlag", "empfehlung", "suggested", "nominal", "commanded",
 )  # fmt: skip
-EXECUTION_WORDS = (
+EXECUTION = (
     "ist",
     "actual",
     "done",
@@ -59,13 +59,13 @@ EXECUTION_WORDS = (
     "istwert",
 )  # what was done after all
 
-REWARD_WORDS = (
+REWARD = (
     "reward", "margin", "profit", "payoff", "utility", "return", "revenue", "gain", "benefit", "value", "score", "click",
     "conversion", "yield", "outcome", "kpi", "r", "y", "spend", "sales", "gewinn", "ertrag", "cost", "loss", "regret", "kosten",
     "costs", "scrap", "ausschuss", "waste", "defects", "rework", "energy", "downtime", "penalty", "emissions", "umsatz", "erlos",
     "deckungsbeitrag", "marge", "complaints", "reklamation", "beschwerde",
 )  # fmt: skip
-COST_WORDS = (  # German compounds and their plurals fall apart, see below: `Reklamationen` holds reklamation
+COST = (  # German compounds and their plurals fall apart, see below: `Reklamationen` holds reklamation
     # what it costs
     "cost", "costs", "expense", "expenses", "expenditure", "loss", "losses", "regret", "penalty", "penalties", "refund",
     "refunds", "kosten", "ausgaben", "aufwand", "verlust", "strafe", "strafen", "schaden", "schaeden",
@@ -88,33 +88,32 @@ COST_WORDS = (  # German compounds and their plurals fall apart, see below: `Rek
     "rueckstand",
 )  # fmt: skip
 # Beside a word of the list above they turn it round: `cost_saved` is the better the more there is of it.
-GAIN_WORDS = (
+GAIN = (
     "saving", "savings", "saved", "avoided", "prevented", "reduction", "reduced", "efficiency", "recovered", "yield", "gain",
     "profit", "margin", "revenue", "reward", "score", "return", "produced", "generated", "sold", "ersparnis", "einsparung",
     "einsparungen", "eingespart", "gespart", "vermieden", "reduktion", "reduzierung", "minderung", "senkung", "effizienz",
     "erzeugt", "erzeugung", "gewinn", "ertrag", "erlos",
 )  # fmt: skip
-RESULT_WORDS = (
+RESULT = (
     "outcome", "result", "next", "after", "final", "effect", "y", "visited", "converted", "clicked", "purchased", "bought",
     "responded", "passed", "failed", "survived", "died", "readmitted", "inspection", "ergebnis", "resolved",
     "returned", "cancelled", "renewed", "retained", "accepted", "sold", "paid", "won", "lost", "cured", "bestanden", "gekauft",
     "verkauft", "reklamiert",
 )  # fmt: skip
 # Words for a result, if the column stands behind the action; before it they may be those of a material or an earlier step.
-LATE_RESULT_WORDS = (
+LATE_RESULT = (
     "quality", "qualitat", "ok", "nok", "good", "bad", "gut", "schlecht", "gutteil", "gutteile", "pass", "fail", "defect",
     "defective", "reject", "rejected", "rejects", "error", "errors", "fehler", "prufung", "pruefung", "test", "check", "checked",
     "grade", "rating", "befund", "bewertung", "note", "status", "measured", "gemessen", "messwert", "actual", "ausbeute",
     "nacharbeit", "complaint", "complaints", "reklamation", "default", "defaulted", "success", "erfolg", "churn", "churned",
 )  # fmt: skip
 # Words for what is known beforehand; those of a second kind only beside no word for a result (`is_ok`, `default`).
-KNOWN_BEFORE_WORDS = (
+KNOWN_BEFORE = (
     "x", "context", "ctx", "feature", "features", "covariate", "pre", "before", "baseline", "previous", "prior", "prev", "lag",
     "last", "history", "age", "sex",
 )  # fmt: skip
-CONTEXT_WORDS = (*KNOWN_BEFORE_WORDS, *BASE_WORDS, *MASK_WORDS)
-GUARD_WORDS = (*COST_WORDS, "adverse", "violation", "violations", "alarm", "alarms")
-
+CONTEXT = (*KNOWN_BEFORE, *BASE, *MASK)
+GUARD = (*COST, "adverse", "violation", "violations", "alarm", "alarms")
 _LOWER = r"(?:[a-z]|[^\W\d_a-zA-Z])"  # a letter of another script counts as a small one: its words are not cut
 # Signs that would fall apart otherwise, as at the change of case in `kWh`.
 _SIGNS = r"(?:CO2|Co2|co2)(?![0-9])|(?:NOx|NOX|Nox|nox|[kKM]Wh|[KM]WH|[KM]wh|[km]wh)(?![A-Za-z0-9])"
@@ -133,17 +132,12 @@ def name_words(name: str) -> tuple[str, ...]:
     """
     plain = unicodedata.normalize("NFKD", name.replace("ß", "ss"))
     parts = _PARTS.findall("".join(c for c in plain if not unicodedata.combining(c)))
-    return tuple(piece for part in parts for piece in _pieces(part.lower()))
+    return tuple(word for part in parts for word in _COMPOUND.split(part.lower()) if word)
 
 
-def _pieces(word: str) -> list[str]:
-    """Return the parts of a compound, or the word itself."""
-    return [piece for piece in _COMPOUND.split(word) if piece]
-
-
-def without_words(found: tuple[str, ...], leave_out: tuple[str, ...]) -> tuple[str, ...]:
+def without_words(words: tuple[str, ...], leave_out: tuple[str, ...]) -> tuple[str, ...]:
     """Return the words that are not among `leave_out`."""
-    return tuple(word for word in found if word not in leave_out)
+    return tuple(word for word in words if word not in leave_out)
 
 
 def has_word(name: str, among: tuple[str, ...]) -> bool:
@@ -157,11 +151,11 @@ def word_rank(name: str, among: tuple[str, ...]) -> int | None:
     None if no word of it is in the list.
     """
     parts = name_words(name)
-    core = without_words(parts, ID_ENDING_WORDS) or parts
+    core = without_words(parts, ID_ENDING) or parts
     if len(core) == 1 and core[0] in among:
         return among.index(core[0])
-    found = [among.index(word) for word in parts if word in among]
-    return len(among) + min(found) if found else None
+    ranks = [among.index(word) for word in parts if word in among]
+    return len(among) + min(ranks) if ranks else None
 
 
 def id_word_rank(name: str, among: tuple[str, ...]) -> int | None:
@@ -170,6 +164,6 @@ def id_word_rank(name: str, among: tuple[str, ...]) -> int | None:
     `batch_id` and `batch_run` can be, `batch_size` and `user_feature` cannot.
     """
     parts = name_words(name)
-    if not all(part in (*EPISODE_WORDS, *ENTITY_WORDS, *DECISION_WORDS, *PLAIN_ID_WORDS) or part.isdecimal() for part in parts):
+    if not all(part in (*EPISODE, *ENTITY, *DECISION, *PLAIN_ID) or part.isdecimal() for part in parts):
         return None
     return word_rank(name, among)

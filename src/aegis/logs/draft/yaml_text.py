@@ -10,10 +10,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from aegis.logs.column_values import all_numeric
+from aegis.logs.draft import vocabulary as words
 from aegis.logs.draft.context_columns import ContextGuess, PlacedColumns, suggest_guards
 from aegis.logs.draft.guesses import ActionGuess, IdGuess, LevelGuess, LevelsGuess
 from aegis.logs.draft.reward_column import RewardGuess, wide_range
-from aegis.logs.draft.vocabulary import GUARD_WORDS, has_word
+from aegis.logs.draft.vocabulary import has_word
 from aegis.problem import DRAFT_HEADER, Value, read_yaml
 
 _PLAIN = re.compile(r"^[A-Za-z_][A-Za-z0-9_.-]*( [A-Za-z0-9_.-]+)*$")
@@ -62,7 +64,6 @@ def _escaped(character: str) -> str:
 
 
 _WIDTH = 118
-
 _MOST_LISTED = 12  # whole numbers; from more evenly spaced ones on, a grid is written
 
 _RANGE = (
@@ -86,10 +87,10 @@ _NO_DENSITY = (
     "is {even:.6g} in every row). If a column holds it:"
 )
 
-_KNOWN_RULE = "Or, if every available action was equally likely, whatever the circumstances:"
+_KNOWN_RULE = "Or, if every available action was equally likely in all circumstances:"
 
 _SHARES = (
-    "Or, if a coin (a random number) with fixed probabilities decided in each case, whatever the circumstances, as in a "
+    "Or, if a coin (a random number) with fixed probabilities decided in each case, in all circumstances, as in a "
     "randomised trial: fill these in, in the order of the values. Two days in seven is not a share, and how often each came is "
     "no more than an estimate:"
 )
@@ -130,7 +131,7 @@ def draft_text(guesses: DraftContent) -> str:
 
 def is_even_grid(values: Sequence[Value]) -> bool:
     """Say whether values are best written as a grid: evenly spaced numbers, whole ones only if there are many."""
-    if len(values) < 3 or any(isinstance(value, str | bool) for value in values):
+    if len(values) < 3 or not all_numeric(values):
         return False
     if all(isinstance(value, int) for value in values) and len(values) <= _MOST_LISTED:
         return False
@@ -203,7 +204,7 @@ def _guards(placed: PlacedColumns | None) -> Iterator[str]:
         known = np.zeros(1) if look.numbers is None else look.numbers[~np.isnan(look.numbers)]
         low, high = wide_range(known)
         limits = yaml_list([_short(low), _short(high)], 0)
-        goal = "minimise" if has_word(look.name, GUARD_WORDS) else "FILL"  # FILL is refused: the user knows which way is worse
+        goal = "minimise" if has_word(look.name, words.GUARD) else "FILL"  # FILL is refused: the user knows which way is worse
         worse = _short(float(f"{(high - low) / 100:.1g}"))
         yield f"#   - {{column: {yaml_scalar(look.name)}, range: {limits}, max_worsening: {yaml_scalar(worse)}, goal: {goal}}}"
 
@@ -278,8 +279,8 @@ def _propensity(action: ActionGuess) -> Iterator[str]:
         yield f"    propensity: {{column: {yaml_scalar(action.taken.name)}}}  # the probability of the action taken"
     elif action.density:
         low, high = (float(value) for value in action.values)
-        told = _NO_DENSITY.format(action=action.look.name, low=low, high=high, even=1 / (high - low))
-        yield from _comment(told, 4)
+        missing = _NO_DENSITY.format(action=action.look.name, low=low, high=high, even=1 / (high - low))
+        yield from _comment(missing, 4)
         yield f"    # propensity: {{column: {yaml_scalar(_suspected(action, 'density_'))}, density: true}}"
     else:
         yield from _comment(_NO_CHANCES.format(action=action.look.name), 4)

@@ -1,4 +1,4 @@
-"""Formats."""
+"""Formats of logs: Parquet files, text files and tables in memory, all read in blocks of rows."""
 
 from aegis.logs.formats.base import LogFile
 from aegis.logs.formats.csv import TextLog

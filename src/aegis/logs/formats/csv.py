@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -12,7 +12,7 @@ import pyarrow.csv
 
 from aegis.errors import pluralise
 from aegis.logs.column_values import TEXT_TYPE
-from aegis.logs.formats.base import READ_ERRORS, WHOLE_FILE, RowRange, even_blocks, guard_reads, unreadable_file
+from aegis.logs.formats.base import READ_ERRORS, WHOLE_FILE, LogFile, RowRange, even_blocks, guard_reads, unreadable_file
 from aegis.logs.formats.csv_dialect import Dialect, recognise_dialect
 from aegis.logs.storage import StoredFile
 
@@ -28,62 +28,35 @@ class StrayValue:
     value: str
 
 
-@dataclass(frozen=True, slots=True)
-class TextLog:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextLog(LogFile):
     """A text file with a header; all columns come as text, empty fields as null. Blanks around names are dropped.
 
-    What a field means is decided where its role is known, so that a label `NA` or an id `007` stays what it is. header: the
-    names as they are in the file, without empty columns at its right, of which there are `empty`. stamp: which version of the
-    file it is. stray: the first value in a column without a name at the right.
+    The role of a column decides what a field means, so that a label `NA` or an id `007` stays as it is. header: the names as
+    they are in the file, without empty columns at its right. stamp: the version of the file. stray: the first value in a column
+    without a name at the right.
     """
 
     place: StoredFile
     header: tuple[str, ...]
     form: Dialect
     stamp: Hashable
-    empty: int = 0
     stray: StrayValue | None = None
-    types: Mapping[str, pa.DataType] | None = None
 
     @classmethod
     def open(cls, place: StoredFile) -> TextLog:
-        """Recognise the dialect and read the header; a file that has not changed is looked at only once."""
+        """Recognise the dialect and read the header; only once, as long as the file has not changed."""
         try:
             return _opened(place, place.stamp())
         except READ_ERRORS as error:
             raise unreadable_file(place, "CSV", error) from error
 
-    @property
-    def name(self) -> str:
-        """Return the path; see LogFile."""
-        return str(self.place)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Return the names without blanks around them; see LogFile."""
-        return tuple(name.strip() for name in self.header)
-
-    @property
-    def decimals(self) -> Mapping[str, str]:
-        """Return decimal marks by column; see LogFile."""
-        return self.form.decimals
-
-    @property
-    def dialect(self) -> str:
-        """Return how the file is read; see LogFile."""
-        return f"{self.form}, without {pluralise(self.empty, 'empty columns')} at its right" if self.empty else str(self.form)
-
-    def stretches(self) -> tuple[RowRange, ...]:
-        """Return the whole file, which is read from its first row on; see LogFile."""
-        return (WHOLE_FILE,)
-
     def blocks(
-        self, columns: Sequence[str], rows: int, repeated: Sequence[str] = (), stretch: RowRange = WHOLE_FILE
+        self, columns: Sequence[str], rows: int, repeated: Sequence[str] = (), row_range: RowRange = WHOLE_FILE
     ) -> Iterator[pa.Table]:
-        """Yield blocks of rows; see LogFile."""
-        names = self.names
-        wanted = list(columns) or list(names[:1])
-        written = [self.header[names.index(name)] for name in wanted]
+        """Yield blocks of rows."""
+        wanted = list(columns) or list(self.names[:1])
+        written = [self.header[self.names.index(name)] for name in wanted]
         with self.place.watched(self.stamp):
             try:
                 reader = _reader(self.place, self.form, written)
@@ -96,13 +69,13 @@ class TextLog:
 
 def _but_last(blocks: Iterator[pa.RecordBatch], count: int) -> Iterator[pa.RecordBatch]:
     """Yield all rows but the last ones."""
-    held: list[pa.RecordBatch] = []
+    waiting: list[pa.RecordBatch] = []
     for block in blocks:
-        held.append(block)
-        while held and sum(later.num_rows for later in held[1:]) >= count:
-            yield held.pop(0)
-    left = sum(block.num_rows for block in held) - count
-    for block in held:
+        waiting.append(block)
+        while waiting and sum(later.num_rows for later in waiting[1:]) >= count:
+            yield waiting.pop(0)
+    left = sum(block.num_rows for block in waiting) - count
+    for block in waiting:
         if left > 0:
             yield block.slice(0, left)
         left -= block.num_rows
@@ -115,10 +88,20 @@ def _opened(place: StoredFile, stamp: Hashable) -> TextLog:
         with _reader(place, form, None) as reader:
             header = tuple(reader.schema.names)
         named = max((count for count, name in enumerate(header, 1) if name.strip()), default=len(header))
-        if named == len(header):
-            return TextLog(place, header, form, stamp)
-        filled, stray = _right_of(place, form, header, named)
-        return TextLog(place, header[:filled], form, stamp, len(header) - filled, stray)
+        filled, stray = (named, None) if named == len(header) else _right_of(place, form, header, named)
+        empty = len(header) - filled
+        return TextLog(
+            name=str(place),
+            names=tuple(name.strip() for name in header[:filled]),
+            types=None,
+            decimals=form.decimals,
+            dialect=str(form) + (f", without {pluralise(empty, 'empty columns')} at its right" if empty else ""),
+            place=place,
+            header=header[:filled],
+            form=form,
+            stamp=stamp,
+            stray=stray,
+        )
 
 
 def _right_of(place: StoredFile, form: Dialect, header: Sequence[str], named: int) -> tuple[int, StrayValue | None]:
@@ -127,8 +110,7 @@ def _right_of(place: StoredFile, form: Dialect, header: Sequence[str], named: in
     with _reader(place, form, header, every=True) as reader:
         for block in _but_last(guard_reads(reader, place, "CSV"), form.blank):
             for index in range(named, len(header)):
-                column = block.column(index)
-                text = pc.utf8_trim_whitespace(column.cast(pa.large_string()).fill_null(""))
+                text = pc.utf8_trim_whitespace(block.column(index).cast(pa.large_string()).fill_null(""))
                 row = int(pc.index(pc.not_equal(text, ""), True).as_py())
                 if row < 0:
                     continue
@@ -144,7 +126,7 @@ def _reader(place: StoredFile, form: Dialect, columns: Sequence[str] | None, eve
     return pa.csv.open_csv(
         place.unpacked(),
         read_options=pa.csv.ReadOptions(
-            # One thread, so that the parser knows and tells the row it stumbles over.
+            # One thread, so that the parser can name the row it fails at.
             block_size=_BLOCK,
             use_threads=False,
             skip_rows=form.skip,

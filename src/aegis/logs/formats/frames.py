@@ -1,11 +1,11 @@
-"""Logs in memory: Arrow tables, and data frames of other libraries, none of which has to be installed."""
+"""Logs in memory: Arrow tables, and data frames of other libraries, which need not be installed."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,38 +14,28 @@ import pyarrow.compute as pc
 
 from aegis.errors import LogError
 from aegis.logs.column_values import TEXT_TYPE, decode_column
-from aegis.logs.formats.base import WHOLE_FILE, RowRange, even_blocks
+from aegis.logs.formats.base import WHOLE_FILE, LogFile, RowRange, even_blocks
+from aegis.logs.storage import first_line
 
 _DIGESTED_AT_ONCE = 65536  # rows
 
 
-@dataclass(frozen=True, slots=True)
-class FrameLog:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrameLog(LogFile):
     """A table in memory, read like a file."""
 
-    name: str
     table: pa.Table
-    decimals: Mapping[str, str] = field(default_factory=dict)
-    dialect: str = ""
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Return the columns; see LogFile."""
-        return tuple(self.table.column_names)
-
-    @property
-    def types(self) -> Mapping[str, pa.DataType] | None:
-        """Return the type of each column; see LogFile."""
-        return dict(zip(self.table.schema.names, self.table.schema.types, strict=True))
-
-    def stretches(self) -> tuple[RowRange, ...]:
-        """Return the whole table, which is read from its first row on; see LogFile."""
-        return (WHOLE_FILE,)
+    @classmethod
+    def of(cls, name: str, table: pa.Table) -> FrameLog:
+        """Return a table as a log."""
+        types = dict(zip(table.schema.names, table.schema.types, strict=True))
+        return cls(name=name, names=tuple(table.column_names), types=types, table=table)
 
     def blocks(
-        self, columns: Sequence[str], rows: int, repeated: Sequence[str] = (), stretch: RowRange = WHOLE_FILE
+        self, columns: Sequence[str], rows: int, repeated: Sequence[str] = (), row_range: RowRange = WHOLE_FILE
     ) -> Iterator[pa.Table]:
-        """Yield blocks of rows; see LogFile."""
+        """Yield blocks of rows."""
         wanted = list(columns) or list(self.names[:1])
         # Dictionaries of other libraries may list a value twice; codes are only compared where they cannot.
         for table in even_blocks(self.table.select(wanted).to_batches(), wanted, rows):
@@ -64,15 +54,13 @@ def as_table(value: Any, name: str) -> pa.Table:
     Raises LogError if the frame cannot be handed over, or if a column's name is not a text.
     """
     try:
-        table = _handed_over(value)
-    # Frames of other libraries say in all of these ways that a column cannot be handed over.
+        return _handed_over(value)
+    # Frames of other libraries raise any of these if a column cannot be handed over.
     except (pa.ArrowException, TypeError, ValueError, NotImplementedError) as error:
-        said = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise LogError(
-            f"{name} ({type(value).__name__}) cannot be taken over as an Arrow table: {said}; give each column one type, or "
-            "write the log to a Parquet file"
+            f"{name} ({type(value).__name__}) cannot be taken over as an Arrow table: {first_line(error)}; give each column one "
+            "type, or write the log to a Parquet file"
         ) from error
-    return table
 
 
 def frame_digest(table: pa.Table) -> bytes:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import glob
 import pickle
-import tempfile
 from pathlib import Path
 from urllib.parse import quote
 
@@ -16,7 +14,7 @@ from log_samples import PROBLEMS
 from aegis.errors import LogError
 from aegis.logs import Source
 from aegis.logs.object_store import Address, filesystem_of, is_address, locate, parse_address
-from aegis.logs.storage import LocalFile, matches_pattern, split_pattern
+from aegis.logs.storage import LocalFile
 
 FLAT = PROBLEMS["flat"]
 
@@ -109,32 +107,3 @@ def test_google_addresses_lead_to_googles_file_system() -> None:
 def test_places_can_be_sent_to_other_processes() -> None:
     place = locate("s3://me:secret@bucket/k?region=x")
     assert pickle.loads(pickle.dumps(place)) == place
-
-
-# ---- wildcards -------------------------------------------------------------------------------------------------------
-
-NAMES = st.sampled_from(["a", "b", "ab", ".a", "a.csv", "b.csv"])
-WILD = st.sampled_from(["*", "?", "a*", "[ab]", "*.csv", "**", "a", ".*", "a.csv"])
-
-
-@given(
-    st.lists(st.lists(NAMES, min_size=1, max_size=3), max_size=6),
-    st.lists(WILD, min_size=1, max_size=3).filter(lambda pattern: pattern[-1] != "**"),  # there versions of Python differ
-)
-@settings(max_examples=60, deadline=None)
-def test_wildcards_mean_what_they_mean_in_files(paths: list[list[str]], pattern: list[str]) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
-        for names in paths:
-            target = place.joinpath(*names)
-            if not any(parent.is_file() for parent in [target, *target.parents]) and not target.exists():
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.touch()
-        here = {path.relative_to(place).parts for path in place.rglob("*")}
-        found = {Path(path).parts for path in glob.glob("/".join(pattern), root_dir=folder, recursive=True)}
-        assert {names for names in here if matches_pattern(names, pattern)} == found - {()}
-
-
-def test_a_pattern_begins_with_its_first_wildcard() -> None:
-    assert split_pattern("logs/day=*/x/*.csv") == (("logs",), ("day=*", "x", "*.csv"))
-    assert split_pattern("*.csv") == ((), ("*.csv",))

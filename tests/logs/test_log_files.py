@@ -13,7 +13,7 @@ import pytest
 from log_samples import PROBLEMS, assert_same, random_batch, write_csv
 
 from aegis.errors import LogError
-from aegis.logs import Source, log_digest, open_logs, part_digests, to_table
+from aegis.logs import Source, log_digest, part_digests, to_table
 from aegis.problem import Batch, parse_problem
 from aegis.rng import stream
 
@@ -113,7 +113,7 @@ def test_what_is_neither_path_nor_frame_is_refused(given: object) -> None:
 def test_a_source_can_be_made_of_the_parts_of_another(folder: Path) -> None:
     parts = Source(folder, FLAT).files
     assert_same(Source(parts, FLAT).read(), BATCH)
-    assert [file.name for file in open_logs(folder)] == [str(part) for part in parts]
+    assert [part.open().name for part in parts] == [str(part) for part in parts]
 
 
 def test_a_file_that_appears_in_the_folder_is_seen(folder: Path) -> None:

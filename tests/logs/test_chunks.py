@@ -18,7 +18,6 @@ from hypothesis import strategies as st
 from aegis.errors import LogError
 from aegis.logs import LogChunks, Source
 from aegis.logs.formats import base
-from aegis.logs.formats.base import FileRange, RowRange, bundle_ranges, row_group_ranges
 from aegis.problem import Batch, Problem, concat, parse_problem
 
 PROBLEM = parse_problem(
@@ -70,7 +69,7 @@ def by_episode(batch: Batch) -> dict[str, list[float]]:
 
 
 def pieces_of(paths: list[Path], problem: Problem = PROBLEM, rows: int = 5) -> LogChunks:
-    found = Source(paths, problem).pieces()
+    found = Source(paths, problem).chunks()
     assert found is not None
     return dataclasses.replace(found, rows=rows)
 
@@ -99,7 +98,7 @@ def test_every_episode_comes_once_and_whole(
     table = table_of(sizes, names[::-1] if shuffled else names)  # ids that grow, and ids that do not
     paths = written(tmp_path_factory.mktemp("pieces"), table, cuts, group)
     source = Source(paths, PROBLEM)
-    found = source.pieces()
+    found = source.chunks()
     if found is None:
         assert sum(sizes) < 2 * piece or len(sizes) < 2 or group >= sum(sizes)
         return
@@ -119,12 +118,12 @@ def test_an_episode_may_be_longer_than_pieces(tmp_path: Path, monkeypatch: pytes
 
 def test_no_pieces_of_short_or_scattered_logs_and_frames(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = table_of([4] * 10, [f"e{k}" for k in range(10)])
-    assert Source(written(tmp_path, table, [], 5), PROBLEM).pieces() is None
+    assert Source(written(tmp_path, table, [], 5), PROBLEM).chunks() is None
     monkeypatch.setattr(base, "CHUNK_ROWS", 8)
-    assert pieces_of(written(tmp_path, table, [], 4)).spans
-    assert Source(table, PROBLEM).pieces() is None
+    assert pieces_of(written(tmp_path, table, [], 4)).ranges
+    assert Source(table, PROBLEM).chunks() is None
     scattered = table.take(pa.array(np.argsort(np.arange(40) % 4, kind="stable")))
-    assert Source(written(tmp_path, scattered, [], 4), PROBLEM).pieces() is None
+    assert Source(written(tmp_path, scattered, [], 4), PROBLEM).chunks() is None
 
 
 def test_files_of_text_are_pieces_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,12 +147,3 @@ def test_a_fault_in_a_later_piece_names_its_row(tmp_path: Path, monkeypatch: pyt
     paths = written(tmp_path, table.set_column(3, "p", pa.array(chances)), [], 4)
     with pytest.raises(LogError, match=r"0\.parquet, row 30, column 'p'"):
         list(all_episodes(pieces_of(paths)))
-
-
-def test_stretches_and_pieces_have_all_rows_in_their_order() -> None:
-    assert row_group_ranges([3, 3, 3, 1], 5) == (RowRange((0, 1), 1, 6), RowRange((2, 3), 7, 4))
-    assert row_group_ranges([], 5) == (RowRange((), 1, 0),)
-    many = [(FileRange(number), 1) for number in range(10)]
-    assert [len(piece) for piece in bundle_ranges(many, 10, 4)] == [4, 4, 2]
-    large = [(FileRange(number), 10**9) for number in range(3000)]
-    assert len(bundle_ranges(large, 3000 * 10**9, 4)) <= base.MOST_CHUNKS

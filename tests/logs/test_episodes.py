@@ -57,7 +57,7 @@ def test_a_split_in_time_goes_by_the_starts_of_episodes(rows: list[tuple[int, in
     starts = {visit: min(time for other, time in rows if other == visit) for visit, _ in rows}
     if len(set(starts.values())) < 3:
         return
-    split = source.placed(Split("time", fraction=0.7))
+    split = source.with_cut(Split("time", fraction=0.7))
     assert split.cut in starts.values()
     early = [v for batch in source.batches(rows=block, side="prior", split=split) for v in batch.episode.tolist()]
     assert sorted(early) == sorted(visit for visit, start in starts.items() if start < split.cut)  # type: ignore[operator]
@@ -106,7 +106,7 @@ def test_a_cluster_of_several_columns_is_one_id(tmp_path: Path) -> None:
     with pytest.raises(LogError, match=r"row 2, column 'person': found 'p1', but 'p0' .* in the same episode; the cluster"):
         Source(mixed, problem).read()
     with pytest.raises(LogError, match=r"60 of the 60 clusters \(columns 'person', 'site'\) have episodes before and after"):
-        Source(table, problem).placed(Split("time"))
+        Source(table, problem).with_cut(Split("time"))
     with pytest.raises(LogError, match=r"'site' \(cluster\)"):
         Source(table.drop_columns(["site"]), problem).read()
 

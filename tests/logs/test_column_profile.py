@@ -11,7 +11,7 @@ import pytest
 
 from aegis.errors import InputError
 from aegis.logs import draft_problem
-from aegis.logs.draft.column_profile import LogProfile, describe_formatted_numbers
+from aegis.logs.draft.column_profile import LogProfile, SampleGroups, describe_formatted_numbers
 
 
 @pytest.mark.parametrize(
@@ -86,3 +86,13 @@ def test_doses_are_offered_as_actions_and_commands_are_quoted(tmp_path: Path) ->
     (asked,) = [text for text in draft.questions if "--propensity" in text]
     command = asked.split("draft again with ")[1].split(" if it does")[0].rstrip(".")
     assert shlex.split(command)[1].startswith("menge (ml)=")
+
+
+def test_groups() -> None:
+    sheet = LogProfile.of(
+        pa.table({"e": [1, 1, 2, 2], "s": [0, 1, 0, 1], "x": [5.0, 5.0, 6.0, 6.0], "gap": [1.0, None, float("nan"), 2.0]})
+    )
+    episodes = SampleGroups.by(sheet.looks["e"].codes)
+    assert episodes.constant(sheet.looks["x"]) and not episodes.constant(sheet.looks["s"])
+    assert episodes.split_by(sheet.looks["s"]).single
+    assert sheet.looks["gap"].missing == 2 and not sheet.looks["gap"].key
