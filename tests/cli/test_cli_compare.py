@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from typed import done, run
 
-from aegis.cli.comparison_rows import reason_letter
 from aegis.comparison import Comparison, Estimate, LowerBound
 from aegis.report.charts.comparison_chart import method_marks
 
@@ -104,7 +103,7 @@ def test_the_picture_has_a_line_for_every_method(place: Path, tmp_path: Path, ca
 
 
 BAD = {
-    "another picture": (["--plot", "methods.png"], "end its name in .svg"),
+    "another picture": (["--plot", "methods.png"], "name end in .svg"),
     "no such scope": (["--scope", "innr"], "did you mean 'inner'"),
     "negative clip": (["--clip", "-1"], "'clip' is a weight from 0"),
     "a weight below one": (["--largest-weight", "0.5"], "finite number from 1"),
@@ -162,16 +161,12 @@ def test_marks_keep_their_kind_and_text_is_escaped(goal: str, tmp_path: Path) ->
     assert "(5)" in text
 
 
-def test_letters_go_on_after_z() -> None:
-    assert [reason_letter(number) for number in (0, 25, 26, 27, 52)] == ["a", "z", "aa", "ab", "ba"]
-
-
 def test_an_estimate_that_does_not_vary_shows_no_error() -> None:
     """A model that says the same of all units has a standard error of 0 by construction, which is no precision."""
-    from aegis.cli.comparison_rows import _with_error
+    from aegis.cli.comparison_rows import estimate_text
     from aegis.comparison import Estimate
 
-    assert _with_error(Estimate("direct method", "value", 0.25, 0.0, 100)) == "0.25 ± -"
-    assert _with_error(Estimate("direct method", "value", 0.25, 1e-17, 100)) == "0.25 ± -"
-    assert _with_error(Estimate("direct method", "value", 0.25, 0.01, 100)) == "0.25 ± 0.01"
-    assert _with_error(None) == "-"
+    assert estimate_text(Estimate("direct method", "value", 0.25, 0.0, 100)) == "0.25 ± -"
+    assert estimate_text(Estimate("direct method", "value", 0.25, 1e-17, 100)) == "0.25 ± -"
+    assert estimate_text(Estimate("direct method", "value", 0.25, 0.01, 100)) == "0.25 ± 0.01"
+    assert estimate_text(None) == "-"

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 from typed import done, run
 
-from aegis.cli.commands.learn import _progress as progress_of_learn
+from aegis.cli.output import episode_progress
 from aegis.logs import Source, Split
 from aegis.planning import load_policy, load_rewards
 from aegis.policies import load_record
@@ -117,20 +117,20 @@ def test_the_progress_line_ends(place: Path, tmp_path: Path, monkeypatch: pytest
 
     screen = Terminal()
     monkeypatch.setattr("sys.stderr", screen)
-    with progress_of_learn(False) as report:
+    with episode_progress(False) as report:
         report("scaling", 7)
         report("fitting", 9)
     assert screen.getvalue().count("\n") == 1 and screen.getvalue().endswith("fitting: 9 episodes\n")
 
     def interrupted() -> None:
-        with progress_of_learn(False) as report:
+        with episode_progress(False) as report:
             report("scaling", 7)
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         interrupted()
     assert screen.getvalue().endswith("scaling: 7 episodes\n")
-    with progress_of_learn(True) as nothing:
+    with episode_progress(True) as nothing:
         assert nothing is None
 
 

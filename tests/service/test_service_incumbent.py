@@ -37,6 +37,7 @@ from aegis.agents import uniform_legacy
 from aegis.api import load_candidate
 from aegis.audit import audit_log
 from aegis.certificate import certify
+from aegis.cli.gate_server import ServerOptions
 from aegis.cli.gate_server import make_service as service_of
 from aegis.handover import GateSettings, Handover, Host, event_to_plain
 from aegis.handover.hosts.external import ExternalHost
@@ -324,7 +325,7 @@ def test_a_client_without_its_gate_keeps_the_incumbent(service: Service, tmp_pat
 
 def made(database: Database, store: Path, problem: Problem) -> LiveGate:
     """Return the gate that `aegis serve` makes."""
-    given = (str(store), GATE, {}, None, "greedy", ("127.0.0.1", free_port()), (), 0.0, False, None, None, None)
+    given = (str(store), GATE, {}, None, "greedy", ServerOptions("127.0.0.1", free_port(), rate=0.0))
     return service_of(problem, *given)[0].live
 
 

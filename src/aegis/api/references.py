@@ -10,13 +10,13 @@ from __future__ import annotations
 import functools
 import importlib
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from aegis.errors import AegisError, PolicyError, SettingError
 from aegis.problem import Plant, Policy, Problem
-from aegis.worlds import World, parse_legacy
+from aegis.worlds import World, make_world, parse_legacy
 
 if TYPE_CHECKING:
     from aegis.certificate import Candidate
@@ -50,7 +50,7 @@ def load_object(reference: str, what: str, example: str, wrong: type[AegisError]
         raise wrong(f"{what} is named '{OBJECT_FORM}', for example '{example}'; found '{reference}'")
     try:
         found = importlib.import_module(module)
-    except Exception as error:  # whatever the user's module raises while it is imported
+    except Exception as error:  # any error of the user's module
         raise wrong(f"cannot import the module '{module}' of '{reference}': {type(error).__name__}: {error}") from error
     try:
         return functools.reduce(getattr, path.split("."), found)
@@ -183,8 +183,36 @@ PLANT_NEEDS = "a plant has a 'problem' and a method 'episodes(first, count, poli
 
 def load_plant(reference: str) -> Plant:
     """Return the plant called `module:object`: an object, or a class or function that gives one when called without arguments."""
-    found = load_object(reference, "a plant of your own", "greenhouse:plant", SettingError)
-    return _checked_plant(found, reference)
+    plant = load_object(reference, "a plant of your own", "greenhouse:plant", SettingError)
+    if callable(plant) and (isinstance(plant, type) or not isinstance(plant, Plant)):
+        try:
+            plant = plant()
+        except Exception as error:  # any error of the user's code
+            raise SettingError(f"'{reference}' raised {type(error).__name__}: {error}; {PLANT_NEEDS}") from error
+    if not isinstance(plant, Plant):
+        raise SettingError(f"'{reference}' is a {type(plant).__name__}, not a plant; {PLANT_NEEDS}")
+    return plant
+
+
+def load_world(name: str, settings: Mapping[str, Any], preset: str | None = None, shift: str | None = None) -> World:
+    """Return a simulated world; SettingError also for a preset or a shift among its settings."""
+    for key in ("preset", "shift"):
+        if key in settings:
+            raise SettingError(f"--set changes parameters of the world; write --{key} {settings[key]} instead")
+    return make_world(name, preset=preset, shift=shift, **settings)
+
+
+def load_plant_or_world(
+    plant: str | None, world: str, preset: str | None, settings: Mapping[str, Any], legacy: str | None
+) -> Plant:
+    """Return the user's own plant if one is named, else the world; a plant has no preset and no settings, and needs a legacy."""
+    if plant is None:
+        return load_world(world, settings, preset)
+    if preset is not None or settings:
+        raise SettingError("--preset and --set change parameters of a world; a plant of your own has none")
+    if legacy is None:
+        raise SettingError("a plant of your own needs a legacy of your own: --legacy module:object")
+    return load_plant(plant)
 
 
 def load_legacy(reference: str, plant: Plant) -> Policy:
@@ -197,14 +225,3 @@ def load_legacy(reference: str, plant: Plant) -> Policy:
     elif ":" not in reference:
         raise SettingError(f"a plant of your own needs a legacy of your own, named 'module:object'; found '{reference}'")
     return load_candidate(reference, plant.problem).policy
-
-
-def _checked_plant(found: Any, reference: str) -> Plant:
-    if callable(found) and (isinstance(found, type) or not isinstance(found, Plant)):
-        try:
-            found = found()
-        except Exception as error:  # whatever the user's code raises
-            raise SettingError(f"'{reference}' raised {type(error).__name__}: {error}; {PLANT_NEEDS}") from error
-    if not isinstance(found, Plant):
-        raise SettingError(f"'{reference}' is a {type(found).__name__}, not a plant; {PLANT_NEEDS}")
-    return found

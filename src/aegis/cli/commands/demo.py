@@ -12,14 +12,7 @@ from aegis.cli.output import console, print_json
 
 @click.command("demo")
 @click.option("--episodes", type=click.IntRange(min=2), default=400, show_default=True, help="Of the handover.")
-@click.option(
-    "--out",
-    type=options.NamedPath(path_type=Path),
-    default=Path("demo-run"),
-    show_default=True,
-    metavar="FOLDER",
-    help="Keeps it.",
-)
+@options.path_option("--out", "FOLDER", "Keeps it.", default=Path("demo-run"), show_default=True)
 @options.seed
 @options.as_json
 def command(episodes: int, out: Path, seed: int, as_json: bool) -> None:
