@@ -110,7 +110,7 @@ def test_numbers_that_an_event_does_not_have_are_nought(tmp_path: Path) -> None:
     [
         ({"_label_cost": None}, "key '_label_cost': is missing; expected a finite number"),
         ({"_label_cost": "much"}, "key '_label_cost': found \"much\""),
-        ({"_label_probability": 0}, "key '_label_probability': found 0; the action taken had a probability above 0"),
+        ({"_label_probability": 0}, "key '_label_probability': found 0; expected the probability of the action taken, above 0"),
         ({"_label_probability": 0.2}, "key '_label_probability': found 0.2, but 'p' gives the action taken 0.7"),
         ({"_labelIndex": 2}, r"'_labelIndex' 2 \(from 0\) and '_label_Action' 2 \(from 1\) are two actions"),
         ({"_labelIndex": None, "_label_Action": None}, "neither '_labelIndex' nor '_label_Action'"),
@@ -121,7 +121,7 @@ def test_numbers_that_an_event_does_not_have_are_nought(tmp_path: Path) -> None:
         ({"c": None}, "key 'c': is missing"),
         ({"c": {"x": 1}}, "key 'c._multi': is missing"),
         ({"c": {"_multi": [{}, {}], "_slots": []}}, "key '_slots': several decisions in one event"),
-        ({"pdrop": 1.0}, "key 'pdrop': found 1; expected the share"),
+        ({"pdrop": 1.0}, "key 'pdrop': found 1.0; expected the share"),
         ({"EventId": 7}, "key 'EventId': found 7; expected a text"),
         ({"EventId": "event-1"}, "key 'EventId': 'event-1' was there before .*line 1"),
         ({"Timestamp": "noon"}, "key 'Timestamp': found 'noon'; expected a time"),
@@ -194,7 +194,7 @@ def test_outcomes_whose_ids_match_nothing_show_one_of_each(tmp_path: Path) -> No
     late = [{"RewardValue": 1.0, "EventId": f"EVENT_{number}"} for number in range(3)]
     with pytest.raises(LogError, match=r"line 2, key 'EventId': .* 'EVENT_0', but a decision has 'event-1' .*line 1") as found:
         read_dsjson(written(tmp_path / "log.json", event(1), *late))
-    assert "none of the 3 outcomes" in str(found.value) and "--thinned" not in str(found.value)
+    assert "not one of the 3 outcomes" in str(found.value) and "--thinned" not in str(found.value)
     with pytest.raises(LogError, match=r"'EVENT_0', but no decision has one"):
         read_dsjson(written(tmp_path / "bare.json", event(1, EventId=None), late[0]))
 
@@ -213,7 +213,7 @@ def test_a_cost_and_an_outcome_that_differ_are_refused_and_agreeing_ones_are_not
 @pytest.mark.parametrize("empty", [None, []])
 def test_a_file_without_any_outcome_is_refused_unless_that_is_declared(empty: list[Any] | None, tmp_path: Path) -> None:
     path = written(tmp_path / "log.json", *[event(number, _label_cost=0.0, o=empty) for number in range(3)])
-    with pytest.raises(LogError, match=r"line 1: none of the 3 decisions has an outcome .* --unobserved cost"):
+    with pytest.raises(LogError, match=r"line 1: not one of the 3 decisions has an outcome .* --unobserved cost"):
         read_dsjson(path)
     made = read_dsjson(path, DsjsonDeclaration(unobserved="cost"))
     assert made.table["reward"].to_pylist() == [0.0] * 3

@@ -12,14 +12,8 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from aegis.adapters.estimator_data import (
-    EstimatorInputs,
-    MakeFrame,
-    ask_estimator,
-    check_answer,
-    estimator_name,
-    estimators_by_level,
-)
+from aegis.adapters.base import finite_numbers
+from aegis.adapters.estimator_data import EstimatorInputs, MakeFrame, ask_estimator, estimator_name, estimators_by_level
 from aegis.errors import PolicyError
 from aegis.policies import Mask, checked_number, one_hot, open_actions, probability_taken, table_of, uniform_over
 from aegis.problem import Actions, AnyArray, Array, Batch, Policy, Problem, Rows, augmented_context
@@ -83,7 +77,7 @@ class RegressorRewards:
         size, where = count * actions.count, f"level '{level}'"
         answer = ask_estimator(self.estimators[level], "predict", self.inputs[level].values(every, size), where)
         flat = answer.reshape(size) if answer.shape == (size, 1) else answer
-        return check_answer(flat, (size,), "predictions", where).reshape(count, actions.count)
+        return finite_numbers(flat, (size,), f"{where}, predictions", error=PolicyError).reshape(count, actions.count)
 
 
 ESTIMATOR_STEPS = 2.0**32  # last digits of a matrix product depend on how many rows are asked for at once: they are not kept
@@ -231,17 +225,18 @@ class _Classifier:
         if not len(mask):
             return np.zeros(mask.shape)
         answer = ask_estimator(self.estimator, "predict_proba", inputs, where)
-        given = check_answer(answer, (len(mask), self.places.size), "probabilities of the classes", where)
-        if (given < 0).any():
-            raise PolicyError(f"{where}, row {int(np.argmax((given < 0).any(axis=1)))}: a probability is below 0")
-        found = np.zeros(mask.shape)
-        found[:, self.places] = given
-        found = np.where(mask, found, 0.0)
-        best = found.max(axis=1, keepdims=True)
+        place = f"{where}, probabilities of the classes"
+        by_class = finite_numbers(answer, (len(mask), self.places.size), place, error=PolicyError)
+        if (by_class < 0).any():
+            raise PolicyError(f"{where}, row {int(np.argmax((by_class < 0).any(axis=1)))}: a probability is below 0")
+        chances = np.zeros(mask.shape)
+        chances[:, self.places] = by_class
+        chances = np.where(mask, chances, 0.0)
+        best = chances.max(axis=1, keepdims=True)
         if self.greedy:
-            return one_hot(np.argmax(found, axis=1), mask.shape[1]) * (best > 0)
+            return one_hot(np.argmax(chances, axis=1), mask.shape[1]) * (best > 0)
         # Divided by the largest first: a power of small numbers would vanish.
-        raised: Array = np.where(best > 0, found / np.where(best > 0, best, 1.0), 0.0) ** self.power
+        raised: Array = np.where(best > 0, chances / np.where(best > 0, best, 1.0), 0.0) ** self.power
         return raised
 
 
@@ -266,18 +261,18 @@ def _class_actions(estimator: Any, actions: Actions, level: str, allow_missing: 
     where = f"level '{level}'"
     if not callable(getattr(estimator, "predict_proba", None)):
         raise PolicyError(
-            f"{where}: a {estimator_name(estimator)} has no method 'predict_proba'; give a classifier that tells "
-            "probabilities (for "
-            "an SVC: CalibratedClassifierCV around it), or a regressor to regressor_policy"
+            f"{where}: a {estimator_name(estimator)} has no method 'predict_proba'; give a classifier that gives probabilities "
+            "(for an SVC: CalibratedClassifierCV around it), or a regressor to regressor_policy"
         )
     classes = getattr(estimator, "classes_", None)
     if classes is None:
         raise PolicyError(f"{where}: the {estimator_name(estimator)} has no 'classes_': it is not fitted yet")
     if any(np.ndim(value) for value in classes):
         raise PolicyError(f"{where}: the {estimator_name(estimator)} has several outputs; give one estimator for each level")
+    listed_classes = np.asarray(classes).tolist()
     known = {_comparison_key(value, actions.numeric): place for place, value in enumerate(actions.values)}
-    keys = [_comparison_key(value, actions.numeric) for value in np.asarray(classes).tolist()]
-    unknown = [value for value, key in zip(np.asarray(classes).tolist(), keys, strict=True) if key not in known]
+    keys = [_comparison_key(value, actions.numeric) for value in listed_classes]
+    unknown = [value for value, key in zip(listed_classes, keys, strict=True) if key not in known]
     listed = ", ".join(map(str, actions.values))
     if unknown:
         raise PolicyError(

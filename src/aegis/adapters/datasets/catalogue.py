@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from aegis.adapters.base import DatasetLog
+from aegis.adapters.base import ConvertedLog
 from aegis.adapters.datasets.heartsteps import read_heartsteps
 from aegis.adapters.datasets.hillstrom import GUARDS, read_hillstrom
 from aegis.adapters.datasets.oats import read_oats
@@ -27,7 +27,7 @@ class DatasetEntry:
     cite: str
     licence: str
     page: str
-    read: Callable[..., DatasetLog]
+    read: Callable[..., ConvertedLog]
     settings: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
@@ -69,7 +69,7 @@ DATASETS: dict[str, DatasetEntry] = {
 }
 
 
-def read_dataset(name: str, paths: Sequence[str | Path], **settings: object) -> DatasetLog:
+def read_dataset(name: str, paths: Sequence[str | Path], **settings: object) -> ConvertedLog:
     """Return the published files `paths` as a log with its problem.
 
     Raises SettingError if the data set or a setting is unknown, LogError that names file, row and column if a file is not the

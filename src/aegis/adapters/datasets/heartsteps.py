@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from aegis.adapters.base import DatasetLog
+from aegis.adapters.base import ConvertedLog
 from aegis.adapters.datasets.published_table import Flags, PublishedTable, Texts, columns_of, only_file, read_published_table
 from aegis.problem import Actions, Level, Problem, Propensity, Reward, Variable
 
@@ -24,7 +24,7 @@ _WANTED = (
 )
 
 
-def read_heartsteps(paths: Sequence[Path]) -> DatasetLog:
+def read_heartsteps(paths: Sequence[Path]) -> ConvertedLog:
     """Return the published `suggestions.csv` as a log of two levels, `send` above `type`, with the person as the cluster.
 
     Every row of the file is a row of the log. Where the person was not available nothing was drawn: only what happened was
@@ -69,7 +69,7 @@ def read_heartsteps(paths: Sequence[Path]) -> DatasetLog:
             log_steps=np.log(steps + 0.5),
         )
     )
-    return DatasetLog(table, heartsteps_problem(), notes=_notes(found, available, sent, untyped, np.isnan(steps)))
+    return ConvertedLog(table, heartsteps_problem(), notes=_notes(found, available, sent, untyped, np.isnan(steps)))
 
 
 def heartsteps_problem() -> Problem:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from aegis.adapters.base import DatasetLog
+from aegis.adapters.base import ConvertedLog
 from aegis.adapters.datasets.published_table import PublishedTable, columns_of, only_file, read_published_table
 from aegis.problem import Actions, Level, Problem, Propensity, Reward
 
@@ -18,7 +18,7 @@ NITROGEN = (0.0, 0.2, 0.4, 0.6)  # hundredweights an acre
 MOST_YIELD = 200.0  # quarter pounds on a sub-plot of an eightieth of an acre: 4000 pounds an acre, 4.5 tonnes a hectare
 
 
-def read_oats(paths: Sequence[Path]) -> DatasetLog:
+def read_oats(paths: Sequence[Path]) -> ConvertedLog:
     """Return the published table as a log of two levels, `variety` above `nitrogen`, with the block as the episode.
 
     Plots are known by their place in the field (two rows and two columns make a whole plot), not by what was sown there. Raises
@@ -47,7 +47,7 @@ def read_oats(paths: Sequence[Path]) -> DatasetLog:
         "within a block every variety is used once, and within a whole plot every amount of nitrogen: the probabilities, 1/3 and "
     )
     note += "1/4, are those of one plot taken by itself, which is what a unit of whole blocks needs"
-    return DatasetLog(table, oats_problem(), notes=(note,))
+    return ConvertedLog(table, oats_problem(), notes=(note,))
 
 
 def oats_problem() -> Problem:

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from aegis.adapters.base import DatasetLog
-from aegis.adapters.datasets.published_table import Numbers, PublishedTable, Texts, columns_of, read_published_table
+from aegis.adapters.base import ConvertedLog
+from aegis.adapters.datasets.published_table import PublishedTable, Texts, columns_of, read_published_table
 from aegis.errors import LogError, check_choice
 from aegis.policies import Legacy, Shares, Uniform
 from aegis.problem import Actions, Level, Policy, Problem, Propensity, Reward, Variable
@@ -29,7 +29,9 @@ _FEATURES = tuple(f"user_feature_{index}" for index in range(4))
 _WANTED = ("timestamp", "item_id", "position", "click", "propensity_score", *_FEATURES)
 
 
-def read_open_bandit(paths: Sequence[Path], campaign: str = "all", logged_by: str = "random", unit: str = "window") -> DatasetLog:
+def read_open_bandit(
+    paths: Sequence[Path], campaign: str = "all", logged_by: str = "random", unit: str = "window"
+) -> ConvertedLog:
     """Return one campaign as one policy logged it, with the other policy as a candidate.
 
     Every row is an episode of one decision; its context is the position and the four (hashed) features of the user. The random
@@ -63,7 +65,7 @@ def read_open_bandit(paths: Sequence[Path], campaign: str = "all", logged_by: st
             **{name: found.text(name) for name in _FEATURES},
             item=_items(found, items),
             propensity=score,
-            click=_clicks(found),
+            click=found.zero_one("click"),
         )
     )
     candidate: Policy = _shares(logs["bts"], problem) if logged_by == "random" else Legacy(problem, {"item": Uniform()})
@@ -72,7 +74,7 @@ def read_open_bandit(paths: Sequence[Path], campaign: str = "all", logged_by: st
         kept = (shown - shown.astype("datetime64[h]")) >= np.timedelta64(WINDOW_GAP, "m")
         left = f"{int((~kept).sum()):,} impressions in the first {WINDOW_GAP} minutes of an hour are left out"
         table, notes = table.filter(kept), (f"{left}, so that windows share no draw", *notes)
-    return DatasetLog(table, problem, policies={_other(logged_by): candidate}, notes=notes)
+    return ConvertedLog(table, problem, policies={_other(logged_by): candidate}, notes=notes)
 
 
 def open_bandit_problem(features: Mapping[str, Sequence[str]], items: int, logged_by: str, unit: str) -> Problem:
@@ -123,12 +125,6 @@ def _items(found: PublishedTable, items: int) -> Texts:
     return found.text("item_id", [str(index) for index in range(items)])
 
 
-def _clicks(found: PublishedTable) -> Numbers:
-    clicks = found.numbers("click", "0 or 1")
-    found.refuse((clicks != 0) & (clicks != 1), "click", "expected 0 or 1")
-    return clicks
-
-
 def _times(found: PublishedTable) -> npt.NDArray[np.datetime64]:
     """Return when each item was shown, in microseconds of universal time."""
     shown = found.text("timestamp")
@@ -167,7 +163,7 @@ def _shares(bts: PublishedTable, problem: Problem) -> Legacy:
 
 def _notes(logs: Mapping[str, PublishedTable], logged_by: str) -> tuple[str, ...]:
     other, log = _other(logged_by), logs[_other(logged_by)]
-    clicks, score = _clicks(log), logs[logged_by].numbers("propensity_score", "a probability")
+    clicks, score = log.zero_one("click"), logs[logged_by].numbers("propensity_score", "a probability")
     frozen = "a frozen table: its share of each item at each position" if other == "bts" else "the uniform choice"
     return (
         f"the candidate '{other}' is {frozen}; no click of this log went into it",

@@ -44,6 +44,12 @@ class PublishedTable:
         self.refuse(wrong, column, f"expected {what}")
         return values
 
+    def zero_one(self, column: str) -> Numbers:
+        """Return a column of 0 and 1."""
+        values = self.numbers(column, "0 or 1")
+        self.refuse((values != 0) & (values != 1), column, "expected 0 or 1")
+        return values
+
     def flags(self, column: str, missing: bool = False) -> tuple[Flags, Flags]:
         """Return what a column of TRUE and FALSE says, and where it says anything; empty fields are errors unless `missing`."""
         found = self.text(column, ["TRUE", "FALSE", ""] if missing else ["TRUE", "FALSE"])
@@ -100,26 +106,18 @@ def only_file(paths: Sequence[Path], what: str) -> Path:
     return paths[0]
 
 
-def columns_of(**columns: Any) -> dict[str, Any]:
+def columns_of(**columns: Any) -> dict[str, list[Any]]:
     """Return plain lists by name, NaN as missing: what an Arrow table is made of."""
-    return {name: _as_column(values) for name, values in columns.items()}
-
-
-def _as_column(values: Any) -> list[Any]:
-    found = np.asarray(values)
-    if found.dtype.kind == "f":
-        return [None if value != value else value for value in found.tolist()]
-    listed: list[Any] = found.tolist()
-    return listed
+    lists = {name: np.asarray(values).tolist() for name, values in columns.items()}
+    return {name: [None if value != value else value for value in values] for name, values in lists.items()}
 
 
 def _place(name: str, header: list[str], file: str) -> int:
     if header.count(name) != 1:
         how = "twice" if name in header else "not at all"
+        hint = "" if name in header else did_you_mean(name, header)
         raise LogError(
-            f"{file}: the column '{name}' is there {how}{'' if name in header else did_you_mean(name, header)}; "
-            "expected the file as "
-            "it was published, whose header has it once"
+            f"{file}: the column '{name}' is there {how}{hint}; expected the file as it was published, whose header has it once"
         )
     return header.index(name)
 
