@@ -5,27 +5,32 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from aegis.files import write_text
-from aegis.handover import Event, Frozen, Turn, summarise_run, turns
+from aegis.handover import Event, Frozen, Handover, Turn, summarise_run, turns
 from aegis.ope import Measure, reward_measure
 from aegis.report.certificate_page import page_environment
-from aegis.report.event_text import NOT_A_CERTIFICATE, describe_cap, describe_event, describe_freeze, describe_wait
-from aegis.report.gate_standing import LevelStanding
+from aegis.report.charts.handover_charts import bound_figures, evidence_figures, flips_of, reward_figure
+from aegis.report.event_text import (
+    NOT_A_CERTIFICATE,
+    describe_cap,
+    describe_event,
+    describe_freeze,
+    describe_held_back,
+    describe_wait,
+)
+from aegis.report.gate_standing import LevelStanding, level_standings, look_trajectory, replay_trajectory
 from aegis.report.numbers import DOWN, UNKNOWN, UP, format_brief, format_count, format_percent, format_risk
 from aegis.report.sections.summary import Tile
 from aegis.report.verdict_icons import ALERT, GLASS, TICK, Face
 
-if TYPE_CHECKING:
-    from aegis.handover import Handover
-
-
 NO_PROMISE = "this gate may hand over to a worse agent"
-
 AVERAGE_NOTE = "an average over this run, not a certificate"
+CERTIFIED_TITLE = "Certified gain of the leading challenge"
+NOT_CERTIFIED_TITLE = "What the published bound says, which is not a certificate,"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +68,7 @@ class FreezeRow:
 
 @dataclass(frozen=True, slots=True)
 class HandoverTop:
-    """What somebody sees who looks at the page for ten seconds."""
+    """The top of the page, for a reader with ten seconds."""
 
     face: Face
     action: str
@@ -128,12 +133,9 @@ def _verdict(summary: Mapping[str, Any], handed: Sequence[str], levels: int, cer
     if summary["audit"]["doubted"]:
         doubted = _quoted_names(summary["audit"]["doubted"])
         return Face("In doubt", "refused", ALERT), f"Nothing is promised about {doubted}: the audit refused what it rests on"
-    if len(handed) == levels:
-        return Face("Handed over", "certified", TICK), f"The agent controls {_quoted_names(handed)}"
     if handed:
-        return Face(
-            "Handed over in part", "certified", TICK
-        ), f"The agent controls {_quoted_names(handed)}; the legacy keeps the rest"
+        rest, word = ("", "Handed over") if len(handed) == levels else ("; the legacy keeps the rest", "Handed over in part")
+        return Face(word, "certified", TICK), f"The agent controls {_quoted_names(handed)}{rest}"
     if summary["waiting"]:
         return Face("Waiting", "not-yet", GLASS), "A gain is certified; the legacy stays in control until an operator decides"
     if any(level["held"] for level in summary["levels"]):
@@ -189,9 +191,9 @@ def _next_step(summary: Mapping[str, Any], found: Sequence[LevelStanding], setti
     if summary["untested"]:
         levels, others = list(summary["untested"]), sorted({name for names in summary["untested"].values() for name in names})
         return (
-            f"The gain at {_quoted_names(levels)} was certified beside the agent at {_quoted_names(others)}, which was "
-            "given back: nothing was "
-            f"tested about what acts now. Give {_quoted_names(levels)} back too, or compare the reward with that of the legacy."
+            f"The gain at {_quoted_names(levels)} was certified beside the agent at {_quoted_names(others)}, which was given "
+            f"back: nothing was tested about what acts now. Give {_quoted_names(levels)} back too, or compare the reward with "
+            "that of the legacy."
         )
     waiting = sorted(item["level"] for item in summary["waiting"])
     if waiting and summary["mode"] == "approve":
@@ -209,14 +211,11 @@ def _next_step(summary: Mapping[str, Any], found: Sequence[LevelStanding], setti
 def _missing_evidence(item: LevelStanding) -> str:
     lead = item.leading
     if lead is None or lead.further is None:
-        return (
-            f"At \u2018{item.level}\u2019 no evidence of a gain grows yet: it needs more episodes, more exploration or a "
-            "better host."
-        )
+        missing = "more episodes, more exploration or a better host"
+        return f"At \u2018{item.level}\u2019 no evidence of a gain grows yet: it needs {missing}."
     return (
-        f"At \u2018{item.level}\u2019 about {format_count(max(lead.further, 1))} more episodes like these would do "
-        "(an estimate, not a "
-        "certificate): run it again with more of them."
+        f"At \u2018{item.level}\u2019 about {format_count(max(lead.further, 1))} more episodes like these would do (an "
+        "estimate, not a certificate): run it again with more of them."
     )
 
 
@@ -225,25 +224,19 @@ def _control(item: LevelStanding, measure: Measure, certificate: bool, past: Seq
     if item.since is None:
         face, since, gain = Face("Legacy", "neutral", GLASS), _legacy_since(past), "-"
     else:
-        word = "at least" if certificate else f"{NOT_A_CERTIFICATE}:"
-        face, since = (
-            Face("Agent", "certified" if certificate else "refused", TICK if certificate else ALERT),
-            f"episode {format_count(item.since)}",
-        )
+        face = Face("Agent", "certified", TICK) if certificate else Face("Agent", "refused", ALERT)
+        since, word = f"episode {format_count(item.since)}", "at least" if certificate else f"{NOT_A_CERTIFICATE}:"
         gain = f"{word} {format_brief(item.gain_lower, DOWN, sign=True)}{unit}"
-    lead = item.leading
-    if lead is None:
-        return LevelControl(item.level, face, since, gain, "none open", "-")
-    bound = f"{'at least' if certificate else 'computed:'} {format_brief(lead.bound, DOWN, sign=True)}{unit}"
-    what = f"{lead.kind}, {describe_cap(lead.cap)}: {bound}, needs more than {format_brief(lead.margin)}"
-    if lead.certified:
-        what += f"; {describe_wait(mode)}"
-    if lead.evidence is None:
-        return LevelControl(item.level, face, since, gain, what, f"{format_count(lead.units)} episodes")
-    evidence = (
-        f"{format_percent(max(lead.evidence.share, 0.0), DOWN)} of what certifies it, after {format_count(lead.units)} episodes"
-    )
-    return LevelControl(item.level, face, since, gain, what, evidence)
+    lead, challenge, evidence = item.leading, "none open", "-"
+    if lead is not None:
+        bound = f"{'at least' if certificate else 'computed:'} {format_brief(lead.bound, DOWN, sign=True)}{unit}"
+        challenge = f"{lead.kind}, {describe_cap(lead.cap)}: {bound}, needs more than {format_brief(lead.margin)}"
+        challenge += f"; {describe_wait(mode)}" if lead.certified else ""
+        evidence = f"{format_count(lead.units)} episodes"
+        if lead.evidence is not None:
+            share = format_percent(max(lead.evidence.share, 0.0), DOWN)
+            evidence = f"{share} of what certifies it, after {evidence}"
+    return LevelControl(level=item.level, face=face, since=since, gain=gain, challenge=challenge, evidence=evidence)
 
 
 def _legacy_since(past: Sequence[Turn]) -> str:
@@ -273,11 +266,6 @@ def _setting_text(value: Any) -> str:
     return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
-CERTIFIED_TITLE = "Certified gain of the leading challenge"
-
-NOT_CERTIFIED_TITLE = "What the published bound says, which is not a certificate,"
-
-
 def write_handover_report(
     handover: Handover,
     path: str | Path,
@@ -302,13 +290,6 @@ def render_handover(
     certificate: bool = True,
 ) -> str:
     """Return the page of a run; the same text for the same run."""
-    environment = page_environment()
-    # Imported late: the pictures escape with a part of the templates' library, whose absence deserves its own message.
-    from aegis.report.charts.handover_charts import bound_figures, evidence_figures, flips_of, reward_figure
-    from aegis.report.event_text import describe_held_back
-    from aegis.report.gate_standing import level_standings, look_trajectory, replay_trajectory
-    from aegis.report.numbers import format_count, format_risk
-
     measure, state, events = reward_measure(handover.problem), handover.state, handover.events
     looks = getattr(handover, "looks", None)
     found, settings = level_standings(state, measure, looks or ()), handover.settings.plain()
@@ -316,21 +297,25 @@ def render_handover(
     flips = flips_of(events)
     rewards = np.array([measure.value(value) for value in handover.rewards], dtype=np.float64)
     content = summarise_run(handover)
-    return environment.get_template("handover.html").render(
-        top=handover_top(content, found, settings, certificate),
-        controls=level_controls(found, measure, certificate, turns(events), state.settings.mode),
-        held_back=describe_held_back(content),
-        reward=reward_figure(rewards, flips, truth, measure.unit or f"({measure.column})"),
-        bounds=bound_figures(path, flips, measure, state.episode, CERTIFIED_TITLE if certificate else NOT_CERTIFIED_TITLE),
-        evidence=evidence_figures(path, flips, state.episode),
-        events=event_lines(events, measure, certificate),
-        ledger=freeze_rows(events, settings["delta"]),
-        entries=setting_entries({**(about or {}), "seed": handover.seed, "episodes": state.episode}, settings),
-        truth=truth,
-        settings=settings,
-        certificate=certificate,
-        comparators="; ".join(f"{item['level']}: {item['comparator']}" for item in content["levels"]),
-        risk=format_risk(settings["delta"]),
-        count=format_count,
-        unit=measure.unit,
+    return (
+        page_environment()
+        .get_template("handover.html")
+        .render(
+            top=handover_top(content, found, settings, certificate),
+            controls=level_controls(found, measure, certificate, turns(events), state.settings.mode),
+            held_back=describe_held_back(content),
+            reward=reward_figure(rewards, flips, truth, measure.unit or f"({measure.column})"),
+            bounds=bound_figures(path, flips, measure, state.episode, CERTIFIED_TITLE if certificate else NOT_CERTIFIED_TITLE),
+            evidence=evidence_figures(path, flips, state.episode),
+            events=event_lines(events, measure, certificate),
+            ledger=freeze_rows(events, settings["delta"]),
+            entries=setting_entries({**(about or {}), "seed": handover.seed, "episodes": state.episode}, settings),
+            truth=truth,
+            settings=settings,
+            certificate=certificate,
+            comparators="; ".join(f"{item['level']}: {item['comparator']}" for item in content["levels"]),
+            risk=format_risk(settings["delta"]),
+            count=format_count,
+            unit=measure.unit,
+        )
     )

@@ -38,7 +38,7 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class SummarySection:
-    """What somebody sees who looks at the page for ten seconds."""
+    """The top of the page, for a reader with ten seconds."""
 
     face: Face
     action: str
