@@ -61,7 +61,7 @@ def test_who_controls_each_level_since_when(page: Element, run: Handover) -> Non
     assert list(rows) == ["meta", "inner"]
     assert rows["inner"][:2] == ["Agent", f"episode {since}"] and rows["inner"][2].startswith("at least +")
     assert rows["meta"][:3] == ["Legacy", "from the start", "-"] and "needs more than 0" in rows["meta"][3]
-    assert "the legacy earns 0.225, whoever acts now 2.5, and the best possible controller 5.725" in found.text
+    assert "the legacy earns 0.225, the policies in control now 2.5, and the best possible controller 5.725" in found.text
 
 
 def test_a_bound_is_rounded_down(run: Handover) -> None:

@@ -124,16 +124,16 @@ class DsjsonSurvey:
 
     def check(self, apart: Sequence[DsjsonOutcome]) -> None:
         """Raise LogError for what the files leave open and the user did not declare. apart: outcomes in lines of their own."""
-        declared, kept = self.declared, self.counts["kept"]
-        if not kept:
+        declared, events = self.declared, self.counts["kept"]
+        if not events:
             raise LogError("there is nothing to convert: no line holds a decision that is kept")
         for key in [*(declared.contexts or ()), *([] if declared.cluster is None else [declared.cluster])]:
             if key not in self.kinds:
                 known = ", ".join(self.features) or "none"
                 raise LogError(f"no event has the shared feature '{key}'{did_you_mean(key, self.features)}; features: {known}")
         for key in ("EventId", "p"):
-            if 0 < self.counts[key] < kept:
-                raise LogError(f"{self.counts[key]} of {kept} events have the key '{key}': all of them must have it, or none")
+            if 0 < self.counts[key] < events:
+                raise LogError(f"{self.counts[key]} of {events} events have the key '{key}': all of them must have it, or none")
         rates = list(self.dropped.items())
         if len(rates) > 1:
             (one, first), (other, second) = rates[:2]
@@ -314,8 +314,8 @@ def _survey_files(
 def _tables(survey: DsjsonSurvey, events: Iterator[DsjsonEvent]) -> Iterator[pa.Table]:
     problem = survey.problem()
     schema = _schema(survey, problem)
-    kept = (event for event in events if not (event.unused and survey.declared.skipped == "left out"))
-    rows = (_row(event, survey, problem, number) for number, event in enumerate(kept, 1))
+    logged = (event for event in events if not (event.unused and survey.declared.skipped == "left out"))
+    rows = (_row(event, survey, problem, number) for number, event in enumerate(logged, 1))
     while block := list(itertools.islice(rows, ROWS_AT_ONCE)):
         yield pa.Table.from_pylist(block, schema)
 

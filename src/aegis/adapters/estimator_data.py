@@ -219,6 +219,6 @@ def record_fit(source: Source, split: Split, policy: Policy, rewards: RewardMode
     levels = getattr(policy, "levels", None)
     scope = [name for name in source.problem.names if levels is None or name in levels]
     if not scope:
-        raise SettingError(f"the policy acts at none of the levels {', '.join(source.problem.names)}")
+        raise SettingError(f"the policy acts at no level of {', '.join(source.problem.names)}")
     record = {"kind": str(getattr(policy, "kind", type(policy).__name__)), "scope": scope}
     return FittedPolicy(policy, {**record, **learning_record(source, split)}, rewards)

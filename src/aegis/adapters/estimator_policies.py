@@ -41,8 +41,8 @@ class RegressorRewards:
         features: Mapping[str, Sequence[str]] | None = None,
         frame: MakeFrame | None = None,
     ) -> None:
-        found = estimators_by_level(problem, estimators)
-        for level, estimator in found.items():
+        by_level = estimators_by_level(problem, estimators)
+        for level, estimator in by_level.items():
             if not callable(getattr(estimator, "predict", None)):
                 raise PolicyError(
                     f"level '{level}': a {estimator_name(estimator)} has no method 'predict'; give a fitted regressor"
@@ -50,10 +50,10 @@ class RegressorRewards:
         named = features or {}
         inputs = {
             level: EstimatorInputs.of(problem, level, named.get(level), frame, True, estimator)
-            for level, estimator in found.items()
+            for level, estimator in by_level.items()
         }
         object.__setattr__(self, "problem", problem)
-        object.__setattr__(self, "estimators", found)
+        object.__setattr__(self, "estimators", by_level)
         object.__setattr__(self, "inputs", inputs)
 
     def predict(self, level: str, batch: Batch) -> Array:
@@ -63,12 +63,12 @@ class RegressorRewards:
         actions = self.problem.level(level).actions
         rows = augmented_context(self.problem, batch, level)
         count = len(batch.levels[level])
-        found = np.empty((count, actions.count))
+        predictions = np.empty((count, actions.count))
         step = max(1, PREDICTION_BLOCK // actions.count)
         for start in range(0, count, step):
             part = {name: column[start : start + step] for name, column in rows.items()}
-            found[start : start + step] = self._block(level, part, min(step, count - start))
-        return found
+            predictions[start : start + step] = self._block(level, part, min(step, count - start))
+        return predictions
 
     def _block(self, level: str, rows: Rows, count: int) -> Array:
         actions = self.problem.level(level).actions
@@ -195,7 +195,8 @@ def regressor_policy(
     legacy: Policy | None = None,
     frame: MakeFrame | None = None,
 ) -> EstimatorPolicy:
-    """Return the policy of fitted regressors, by level: the available action of the best predicted reward, whatever the goal.
+    """Return the policy of fitted regressors, by level: the available action of the best predicted reward, the largest or the
+    smallest by the goal.
 
     temperature: in units of the reward; the choice is a softmax of predictions divided by it. See `RegressorRewards`.
     """
@@ -252,8 +253,8 @@ class _Regressor:
         values = np.where(mask, self.sign * self.rewards.predict(level, batch), -np.inf)
         if self.temperature is None:
             return one_hot(np.argmax(values, axis=1), mask.shape[1])
-        found: Array = np.exp((values - values.max(axis=1, keepdims=True)) / self.temperature)
-        return found
+        softmax: Array = np.exp((values - values.max(axis=1, keepdims=True)) / self.temperature)
+        return softmax
 
 
 def _class_actions(estimator: Any, actions: Actions, level: str, allow_missing: bool) -> npt.NDArray[np.int64]:

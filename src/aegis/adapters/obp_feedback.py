@@ -66,7 +66,7 @@ def read_positions(feedback: Mapping[str, Any], rounds: int) -> tuple[npt.NDArra
     if feedback.get("position") is None:
         return np.zeros(rounds, dtype=np.int64), 1
     positions = read_integers(feedback, "position", rounds)
-    shape = np.shape(feedback.get("pi_b"))
+    shape = () if feedback.get("pi_b") is None else np.shape(feedback["pi_b"])
     return positions, max(int(positions.max()) + 1, shape[2] if len(shape) == 3 else 1)
 
 

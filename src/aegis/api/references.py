@@ -49,11 +49,11 @@ def load_object(reference: str, what: str, example: str, wrong: type[AegisError]
     if not (module and path):
         raise wrong(f"{what} is named '{OBJECT_FORM}', for example '{example}'; found '{reference}'")
     try:
-        found = importlib.import_module(module)
+        imported = importlib.import_module(module)
     except Exception as error:  # any error of the user's module
         raise wrong(f"cannot import the module '{module}' of '{reference}': {type(error).__name__}: {error}") from error
     try:
-        return functools.reduce(getattr, path.split("."), found)
+        return functools.reduce(getattr, path.split("."), imported)
     except AttributeError as error:
         raise wrong(f"the module '{module}' has no '{path}'; check the name after the colon in '{reference}'") from error
 
@@ -90,14 +90,14 @@ def load_candidate(reference: str, problem: Problem, scope: Iterable[str] | None
 
 def candidate_files(references: Iterable[str]) -> list[Path]:
     """Return the folders and the files of code that loaded candidates came from."""
-    found = [Path(reference) for reference in references if Path(reference).is_dir()]
+    folders = [Path(reference) for reference in references if Path(reference).is_dir()]
     objects = [
         reference
         for reference in references
         if not reference.startswith((COLUMNS_PREFIX, FULL_COLUMNS_PREFIX)) and not Path(reference).is_dir()
     ]
     modules = [sys.modules.get(make_importable(reference).partition(":")[0]) for reference in objects]
-    return [*found, *[Path(module.__file__) for module in modules if module is not None and module.__file__]]
+    return [*folders, *[Path(module.__file__) for module in modules if module is not None and module.__file__]]
 
 
 def _columns_candidate(reference: str, problem: Problem, scope: Iterable[str] | None) -> Candidate:
@@ -169,11 +169,11 @@ def _object_candidate(reference: str, problem: Problem, scope: Iterable[str] | N
     from aegis.certificate import Candidate, LearnedPolicy
     from aegis.policies import Function, load_callable, policy_columns
 
-    found = load_object(reference, "a callable", "plant.control:dose", PolicyError)
-    if isinstance(found, Policy) and not isinstance(found, type):
-        return Candidate(found, reference, reference, policy_columns(found))
-    if isinstance(found, LearnedPolicy) and not isinstance(found, type):
-        return Candidate(found.policy, reference, reference, policy_columns(found.policy), found.record, found.rewards)
+    own = load_object(reference, "a callable", "plant.control:dose", PolicyError)
+    if isinstance(own, Policy) and not isinstance(own, type):
+        return Candidate(own, reference, reference, policy_columns(own))
+    if isinstance(own, LearnedPolicy) and not isinstance(own, type):
+        return Candidate(own.policy, reference, reference, policy_columns(own.policy), own.record, own.rewards)
     name = make_importable(reference)  # without its folder: a policy is the same wherever it lies
     return Candidate(Function(problem, load_callable(name), scope, name=name), reference, reference)
 

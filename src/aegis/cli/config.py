@@ -117,8 +117,8 @@ def merge_request(typed: Mapping[str, Any], config: Path | None) -> HandoverRequ
         for key in (content[table] if isinstance(content.get(table), Mapping) else ())
         if key not in over[table] and f"{table} {key}" in lines
     }
-    paths = {name: Path(merged.pop(name)) for name in ("out", "report", "ledger") if name in merged}
-    return HandoverRequest(**{FIELD_NAMES.get(key, key): value for key, value in merged.items()}, **paths, places=places)
+    merged |= {name: Path(merged[name]) for name in ("out", "report", "ledger") if name in merged}
+    return HandoverRequest(**{FIELD_NAMES.get(key, key): value for key, value in merged.items()}, places=places)
 
 
 def read_config(path: Path) -> tuple[dict[str, Any], dict[str, int]]:

@@ -86,30 +86,30 @@ def run_counter_example(seed: int, screen: Console | None) -> CounterExampleResu
     ours = Handover(plant, plant.legacy, HOSTS["greedy"](), GateSettings(), seed)
     for gate in (published, ours):
         gate.advance(COUNTER_EPISODES)
-    found = CounterExampleResult(
+    result = CounterExampleResult(
         plant.true_value(plant.legacy), plant.true_value(published.acting), _first_flip(published), _first_flip(ours)
     )
     if screen is not None:
-        _print_counter_example(found, screen)
-    return found
+        _print_counter_example(result, screen)
+    return result
 
 
 def _first_flip(gate: Any) -> int | None:
     return next((event.episode for event in gate.events if event.kind == "flip"), None)
 
 
-def _print_counter_example(found: CounterExampleResult, screen: Console) -> None:
+def _print_counter_example(result: CounterExampleResult, screen: Console) -> None:
     screen.print(
         "\n[bold]Why a certificate[/bold]  a plant on which the agent is worse than the legacy, and looks better in the log"
     )
     rows = [
-        ["published (Algorithm 2)", "not a certificate", _flip_words(found.published_flip), f"{found.agent:.3f}"],
-        ["challenger", "at most 0.05 wrong", _flip_words(found.challenger_flip), f"{found.legacy:.3f}"],
+        ["published (Algorithm 2)", "not a certificate", _flip_words(result.published_flip), f"{result.agent:.3f}"],
+        ["challenger", "at most 0.05 wrong", _flip_words(result.challenger_flip), f"{result.legacy:.3f}"],
     ]
     screen.print(
-        table(f"The legacy earns {found.legacy:.3f}", ["gate", "promise", f"in {COUNTER_EPISODES} episodes", "earns now"], rows)
+        table(f"The legacy earns {result.legacy:.3f}", ["gate", "promise", f"in {COUNTER_EPISODES} episodes", "earns now"], rows)
     )
-    if found.agent < found.legacy:
+    if result.agent < result.legacy:
         screen.print("The published gate has handed over to the worse agent; ours has not: nothing was certified.")
 
 

@@ -23,10 +23,10 @@ class Terminated(BaseException):
 
 
 def exit_code(command: Callable[[], Any]) -> int:
-    """Run a command and return its exit code; errors that can be expected are said in one line, without a traceback."""
+    """Run a command and return its exit code; expected errors are printed in one line, without a traceback."""
     try:
         code = _returned_code(command)
-        sys.stdout.flush()  # while an error can still be told
+        sys.stdout.flush()  # while an error can still be printed
         return code
     except (click.exceptions.Abort, KeyboardInterrupt) as error:
         _print_error("\naegis: " + _with_notes("interrupted", error.__cause__ or error))

@@ -45,58 +45,58 @@ class PreparedRun:
     certificate: whether the gate's bounds are certificates.
     """
 
-    asked: HandoverRequest
+    request: HandoverRequest
     gate: Any
     legacy: Policy
     world: World | None
     certificate: bool
 
 
-def prepare_run(asked: HandoverRequest) -> PreparedRun:
+def prepare_run(request: HandoverRequest) -> PreparedRun:
     """Return the run; SettingError or PolicyError for what does not exist or does not fit."""
     from aegis.api import load_plant_or_world
     from aegis.handover import is_certificate, make_gate
     from aegis.paper import register_gates
 
     register_gates()
-    check_setting_names(asked)
-    plant = load_plant_or_world(asked.plant, asked.world, asked.preset, asked.settings, asked.legacy)
-    judged = _with_margins(plant, asked.margins, asked.places)
-    legacy = _load_run_legacy(asked.legacy or DEFAULT_LEGACY, plant, judged)
-    host = load_host(asked.host, judged.problem)
+    check_setting_names(request)
+    plant = load_plant_or_world(request.plant, request.world, request.preset, request.settings, request.legacy)
+    judged = _with_margins(plant, request.margins, request.places)
+    legacy = _load_run_legacy(request.legacy or DEFAULT_LEGACY, plant, judged)
+    host = load_host(request.host, judged.problem)
     world = plant if isinstance(plant, World) else None
-    if world is not None and Path(asked.host).is_dir():
-        _check_fresh(asked, judged, legacy)
-    gate = make_gate(asked.gate, judged, legacy, host, asked.gate_settings, asked.seed)
-    return PreparedRun(asked=asked, gate=gate, legacy=legacy, world=world, certificate=is_certificate(gate))
+    if world is not None and Path(request.host).is_dir():
+        _check_fresh(request, judged, legacy)
+    gate = make_gate(request.gate, judged, legacy, host, request.gate_settings, request.seed)
+    return PreparedRun(request=request, gate=gate, legacy=legacy, world=world, certificate=is_certificate(gate))
 
 
-def _check_fresh(asked: HandoverRequest, plant: Plant, legacy: Policy) -> None:
+def _check_fresh(request: HandoverRequest, plant: Plant, legacy: Policy) -> None:
     """Raise PolicyError if a policy was learned from the very episodes that a simulation of this seed would run again."""
     from aegis.policies import load_record
 
-    record = load_record(asked.host).get("fingerprints")
+    record = load_record(request.host).get("fingerprints")
     learned = None if record is None else EpisodeFingerprints.of(record)
     if learned is None or learned.content != content_digest(plant.problem):
         return
-    again = np.isin(episode_hashes(plant.episodes(0, FRESHNESS_EPISODES, legacy, asked.seed)), learned.hashes)
+    again = np.isin(episode_hashes(plant.episodes(0, FRESHNESS_EPISODES, legacy, request.seed)), learned.hashes)
     if again.sum() >= LEAST_REPEATS and again.mean() > REPEAT_FACTOR * learned.chance:
         raise PolicyError(
-            f"--host {asked.host} was learned from episodes that --seed {asked.seed} runs again: evidence for a policy is on "
+            f"--host {request.host} was learned from episodes that --seed {request.seed} runs again: evidence for a policy is on "
             "episodes that it has not seen; give another --seed"
         )
 
 
-def check_setting_names(asked: HandoverRequest) -> None:
+def check_setting_names(request: HandoverRequest) -> None:
     """Raise InputError naming file and line for a setting in a file that neither world nor gate has."""
     from aegis.handover import GATES
     from aegis.worlds import ALL_WORLDS
 
-    gate = GATES.get(asked.gate)
-    kinds: dict[str, Any] = {"set": ALL_WORLDS.get(asked.world), "gate-set": None if gate is None else gate.settings}
+    gate = GATES.get(request.gate)
+    kinds: dict[str, Any] = {"set": ALL_WORLDS.get(request.world), "gate-set": None if gate is None else gate.settings}
     for option, kind in kinds.items():
         known = [] if kind is None else [part.name for part in fields(kind) if part.init]
-        for place, where in asked.places.items():
+        for place, where in request.places.items():
             within, _, key = place.partition(" ")
             if known and within == option and key not in (*known, "preset", "shift"):
                 raise InputError(
@@ -166,15 +166,15 @@ RUN_FILES = {
 
 def run_result(run: PreparedRun, summary: dict[str, Any]) -> dict[str, Any]:
     """Return the summary of a run with its request, true values where a world knows them, and where its files are."""
-    asked, out = run.asked, run.asked.out
+    request, out = run.request, run.request.out
     files = {} if out is None else {name: str(out / file) for name, file in RUN_FILES.items() if (out / file).exists()}
     note, done = None, summary["episodes"]
-    if done > asked.episodes:
-        note = f"The run in {out} has {done} episodes already, more than the {asked.episodes} asked for: none was run."
+    if done > request.episodes:
+        note = f"The run in {out} has {done} episodes already, more than the {request.episodes} asked for: none was run."
     return {
-        **asked.about,
-        "episodes": asked.episodes,
-        "seed": asked.seed,
+        **request.about,
+        "episodes": request.episodes,
+        "seed": request.seed,
         "certificate": run.certificate,
         "gate_settings": run.gate.settings.plain(),
         **summary,
@@ -204,7 +204,7 @@ def print_run(run: PreparedRun, result: dict[str, Any]) -> None:
         print_line(result["note"])
     print_line(result["sentence"], style)
     if not run.certificate:
-        warning = f"The gate '{run.asked.gate}' is {NOT_A_CERTIFICATE}: it may hand over to a worse agent."
+        warning = f"The gate '{run.request.gate}' is {NOT_A_CERTIFICATE}: it may hand over to a worse agent."
         console().print(warning, style="bold red")
     if result["paused"]:
         print_line(f"Paused: {result['paused']}")
@@ -221,8 +221,8 @@ def print_run(run: PreparedRun, result: dict[str, Any]) -> None:
     if run.certificate:
         spent = f"Risk spent: {ledger['spent']:.4g} of {ledger['delta']:g} by {ledger['freezes']} freezes"
         console().print(f"{spent}; alarms: {result['alarms']}")
-    if run.asked.out is not None:
-        print_line(f"files:  {run.asked.out}  ({', '.join(RUN_FILES[name] for name in result['files'])})")
+    if run.request.out is not None:
+        print_line(f"files:  {run.request.out}  ({', '.join(RUN_FILES[name] for name in result['files'])})")
     if result["report"]:
         print_line(f"report: {result['report']}")
 

@@ -186,11 +186,11 @@ def spare_inputs(outputs: Mapping[str, Path | None], inputs: Iterable[Path | str
     for option, path in outputs.items():
         if path is None:
             continue
-        found = path.resolve()
-        if found in taken:
-            raise OutputError(f"{option} and {taken[found]} both name {path}: name two files")
-        taken[found] = option
-        if found in places or (found.is_file() and any(place.is_dir() and place in found.parents for place in places)):
+        target = path.resolve()
+        if target in taken:
+            raise OutputError(f"{option} and {taken[target]} both name {path}: name two files")
+        taken[target] = option
+        if target in places or (target.is_file() and any(place.is_dir() and place in target.parents for place in places)):
             raise OutputError(f"{option} {path} would overwrite an input of this very command: name a new file")
 
 
@@ -201,18 +201,18 @@ def parse_settings(overrides: tuple[str, ...], option: str = "--set") -> dict[st
     """
     from aegis.problem import read_yaml
 
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for pair in overrides:
         key, equals, value = pair.partition("=")
         if not equals or not key.strip():
             raise SettingError(f"{option} takes KEY=VALUE, found '{pair}'")
-        if key.strip() in found:
+        if key.strip() in values:
             raise SettingError(f"{option}: '{key.strip()}' is given twice")
         try:
-            found[key.strip()] = read_yaml(value, f"{option} {pair}")
+            values[key.strip()] = read_yaml(value, f"{option} {pair}")
         except ProblemError as error:
             raise SettingError(str(error)) from error
-    return found
+    return values
 
 
 def parse_numbers(option: str, text: str, example: str) -> tuple[float, ...]:

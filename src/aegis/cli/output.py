@@ -42,12 +42,12 @@ def print_paths(paths: Mapping[str, Path | None]) -> None:
 
 def table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     """Return a table: first column left, numbers right."""
-    made = Table(title=title, title_justify="left")
+    grid = Table(title=title, title_justify="left")
     for position, column in enumerate(columns):
-        made.add_column(column, justify="left" if position == 0 else "right")
+        grid.add_column(column, justify="left" if position == 0 else "right")
     for row in rows:
-        made.add_row(*row)
-    return made
+        grid.add_row(*row)
+    return grid
 
 
 def sparkline(values: Sequence[float], low: float, high: float, width: int = 40) -> str:
@@ -104,7 +104,7 @@ def late_progress(label: str, quiet: bool) -> Iterator[Callable[[int, int, str],
 def episode_progress(quiet: bool) -> Iterator[Callable[[str, int], None] | None]:
     """Yield `report(stage, episodes)` for a pass over a log of unknown length; None without a terminal.
 
-    Whatever ends the pass, its line is ended too.
+    However the pass ends, its line is ended too.
     """
     if quiet or not sys.stderr.isatty():
         yield None

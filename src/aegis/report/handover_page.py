@@ -78,45 +78,45 @@ class HandoverTop:
 
 
 def handover_top(
-    summary: Mapping[str, Any], found: Sequence[LevelStanding], settings: Mapping[str, Any], certificate: bool
+    summary: Mapping[str, Any], standings: Sequence[LevelStanding], settings: Mapping[str, Any], certificate: bool
 ) -> HandoverTop:
     """Return the verdict, the five numbers and what to do next."""
-    handed = [item.level for item in found if item.since is not None]
+    handed = [item.level for item in standings if item.since is not None]
     return HandoverTop(
-        *_verdict(summary, handed, len(found), certificate),
+        *_verdict(summary, handed, len(standings), certificate),
         summary["sentence"],
-        _tiles(summary, handed, len(found), settings, certificate),
-        _next_step(summary, found, settings, certificate),
+        _tiles(summary, handed, len(standings), settings, certificate),
+        _next_step(summary, standings, settings, certificate),
     )
 
 
 def level_controls(
-    found: Sequence[LevelStanding], measure: Measure, certificate: bool, past: Sequence[Turn] = (), mode: str = "live"
+    standings: Sequence[LevelStanding], measure: Measure, certificate: bool, past: Sequence[Turn] = (), mode: str = "live"
 ) -> tuple[LevelControl, ...]:
     """Return who is in control of each level, outermost first, as people say it. past: turns of agents. mode: of the gate."""
     return tuple(
         _control(item, measure, certificate, [turn for turn in past if turn.level == item.level], mode)
-        for item in reversed(found)
+        for item in reversed(standings)
     )
 
 
 def event_lines(events: Sequence[Event], measure: Measure, certificate: bool) -> tuple[EventLine, ...]:
     """Return the events that are no single episodes and no freezes."""
-    found = [(event, describe_event(event, measure, certificate)) for event in events]
-    return tuple(EventLine(format_count(getattr(event, "episode", None)), *words) for event, words in found if words is not None)
+    described = ((event, describe_event(event, measure, certificate)) for event in events)
+    return tuple(EventLine(format_count(getattr(event, "episode", None)), *words) for event, words in described if words)
 
 
 def freeze_rows(events: Sequence[Event], delta: float) -> tuple[FreezeRow, ...]:
     """Return every freeze with its share of the risk; spent risk is rounded up."""
-    spent, found = 0.0, []
+    spent, rows = 0.0, []
     for event in events:
         if isinstance(event, Frozen):
             share = sum(item.spent for item in event.challenges)
             spent += share
             meter = min(100, round(100 * spent / delta))
             shown = (format_brief(share, UP), format_brief(spent, UP))
-            found.append(FreezeRow(event.freeze, format_count(event.episode), describe_freeze(event) or "none", *shown, meter))
-    return tuple(found)
+            rows.append(FreezeRow(event.freeze, format_count(event.episode), describe_freeze(event) or "none", *shown, meter))
+    return tuple(rows)
 
 
 def setting_entries(about: Mapping[str, Any], settings: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
@@ -175,7 +175,9 @@ def _tiles(
     )
 
 
-def _next_step(summary: Mapping[str, Any], found: Sequence[LevelStanding], settings: Mapping[str, Any], certificate: bool) -> str:
+def _next_step(
+    summary: Mapping[str, Any], standings: Sequence[LevelStanding], settings: Mapping[str, Any], certificate: bool
+) -> str:
     if not certificate:
         return "Run the same plant with the gate \u2018challenger\u2019, whose risk is bounded, before anything changes hands."
     refused = summary["audit"]["refused"]
@@ -200,12 +202,12 @@ def _next_step(summary: Mapping[str, Any], found: Sequence[LevelStanding], setti
         return f"Approve the certified flip of {_quoted_names(waiting)}, or leave the legacy in control."
     if waiting:
         return f"In shadow nothing changes hands. To hand over {_quoted_names(waiting)}, run the gate live or with approval."
-    kept = [item for item in found if item.since is None]
-    if not kept:
+    of_legacy = [item for item in standings if item.since is None]
+    if not of_legacy:
         return "Nothing has to be done: the monitor watches the reward" + (
             ", and better policies are still put to the test." if settings.get("upgrades") else "."
         )
-    return " ".join(_missing_evidence(item) for item in kept)
+    return " ".join(_missing_evidence(item) for item in of_legacy)
 
 
 def _missing_evidence(item: LevelStanding) -> str:
@@ -292,7 +294,7 @@ def render_handover(
     """Return the page of a run; the same text for the same run."""
     measure, state, events = reward_measure(handover.problem), handover.state, handover.events
     looks = getattr(handover, "looks", None)
-    found, settings = level_standings(state, measure, looks or ()), handover.settings.plain()
+    standings, settings = level_standings(state, measure, looks or ()), handover.settings.plain()
     path = replay_trajectory(events, measure) if looks is None else look_trajectory(looks, state.levels, measure)
     flips = flips_of(events)
     rewards = np.array([measure.value(value) for value in handover.rewards], dtype=np.float64)
@@ -301,8 +303,8 @@ def render_handover(
         page_environment()
         .get_template("handover.html")
         .render(
-            top=handover_top(content, found, settings, certificate),
-            controls=level_controls(found, measure, certificate, turns(events), state.settings.mode),
+            top=handover_top(content, standings, settings, certificate),
+            controls=level_controls(standings, measure, certificate, turns(events), state.settings.mode),
             held_back=describe_held_back(content),
             reward=reward_figure(rewards, flips, truth, measure.unit or f"({measure.column})"),
             bounds=bound_figures(path, flips, measure, state.episode, CERTIFIED_TITLE if certificate else NOT_CERTIFIED_TITLE),

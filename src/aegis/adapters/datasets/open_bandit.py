@@ -49,31 +49,31 @@ def read_open_bandit(
     if len(paths) != 1:
         raise LogError(f"found {len(paths)} files; expected one, {EXPECTED_FILE}")
     logs = {logger: _read_campaign(Path(paths[0]), logger, campaign) for logger in LOGGERS}
-    found, items = logs[logged_by], CAMPAIGNS[campaign]
+    published, items = logs[logged_by], CAMPAIGNS[campaign]
     problem = open_bandit_problem(_features(logs), items, logged_by, unit)
-    score = found.numbers("propensity_score", "a probability above 0 and at most 1", low=np.finfo(float).tiny, high=1)
+    score = published.numbers("propensity_score", "a probability above 0 and at most 1", low=np.finfo(float).tiny, high=1)
     if logged_by == "random":
         wrong = np.abs(score * items - 1) > _ROUND_OFF
-        found.refuse(wrong, "propensity_score", f"expected 1/{items}: the random policy chose evenly among {items} items")
-    shown = _times(found)
+        published.refuse(wrong, "propensity_score", f"expected 1/{items}: the random policy chose evenly among {items} items")
+    shown = _times(published)
     table = pa.table(
         columns_of(
-            impression=np.arange(1, len(found) + 1),
+            impression=np.arange(1, len(published) + 1),
             shown_at=shown,
             window=shown.astype("datetime64[h]").astype(str),
-            position=found.text("position", POSITIONS),
-            **{name: found.text(name) for name in _FEATURES},
-            item=_items(found, items),
+            position=published.text("position", POSITIONS),
+            **{name: published.text(name) for name in _FEATURES},
+            item=_items(published, items),
             propensity=score,
-            click=found.zero_one("click"),
+            click=published.zero_one("click"),
         )
     )
     candidate: Policy = _shares(logs["bts"], problem) if logged_by == "random" else Legacy(problem, {"item": Uniform()})
     notes = _notes(logs, logged_by)
     if unit == "window":
-        kept = (shown - shown.astype("datetime64[h]")) >= np.timedelta64(WINDOW_GAP, "m")
-        left = f"{int((~kept).sum()):,} impressions in the first {WINDOW_GAP} minutes of an hour are left out"
-        table, notes = table.filter(kept), (f"{left}, so that windows share no draw", *notes)
+        late = (shown - shown.astype("datetime64[h]")) >= np.timedelta64(WINDOW_GAP, "m")
+        left = f"{int((~late).sum()):,} impressions in the first {WINDOW_GAP} minutes of an hour are left out"
+        table, notes = table.filter(late), (f"{left}, so that windows share no draw", *notes)
     return ConvertedLog(table, problem, policies={_other(logged_by): candidate}, notes=notes)
 
 
@@ -121,15 +121,15 @@ def _features(logs: Mapping[str, PublishedTable]) -> dict[str, list[str]]:
     return {name: found for name, found in values.items() if len(found) > 1}
 
 
-def _items(found: PublishedTable, items: int) -> Texts:
-    return found.text("item_id", [str(index) for index in range(items)])
+def _items(published: PublishedTable, items: int) -> Texts:
+    return published.text("item_id", [str(index) for index in range(items)])
 
 
-def _times(found: PublishedTable) -> npt.NDArray[np.datetime64]:
+def _times(published: PublishedTable) -> npt.NDArray[np.datetime64]:
     """Return when each item was shown, in microseconds of universal time."""
-    shown = found.text("timestamp")
+    shown = published.text("timestamp")
     times = np.array([_time(str(text)) for text in shown], dtype="datetime64[us]")
-    found.refuse(np.isnat(times), "timestamp", "expected a time such as 2019-11-24 00:00:34.762830+00:00")
+    published.refuse(np.isnat(times), "timestamp", "expected a time such as 2019-11-24 00:00:34.762830+00:00")
     return times
 
 

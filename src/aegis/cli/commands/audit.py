@@ -61,15 +61,15 @@ def command(
     from aegis.logs import Source
     from aegis.problem import load_problem
 
-    given = load_problem(problem)
-    candidate = None if policy is None else load_candidate(policy, given, scope or None)
+    loaded = load_problem(problem)
+    candidate = None if policy is None else load_candidate(policy, loaded, scope or None)
     recorded = None if candidate is None else candidate.record.get("scope")
-    source = Source(log, given)
+    source = Source(log, loaded)
     with episode_progress(as_json) as progress:
         audited = audit_log(
             source,
             None if candidate is None else candidate.policy,
-            given.scope(scope or recorded),
+            loaded.scope(scope or recorded),
             () if candidate is None else candidate.columns,
             alpha=alpha,
             report=None if progress is None else functools.partial(progress, "audit"),

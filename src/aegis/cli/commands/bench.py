@@ -87,7 +87,7 @@ def run_benches_command(
     Interrupted, it goes on where it was. A part that fails is listed, and the others are run.
 
     \b
-    Exit codes: 0 done, whatever the verdicts; 1 some part failed; 2 bad input.
+    Exit codes: 0 done, with any verdicts; 1 some part failed; 2 bad input.
     """
     from aegis.engine import parse_engine
     from aegis.paper import ResultStore, collect_results, judge_claim, run_plans

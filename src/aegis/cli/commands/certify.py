@@ -36,7 +36,7 @@ from aegis.errors import RefusedError, pluralise
     show_default=True,
 )
 @click.option("--gain-only", is_flag=True, help="Claim gains only, no values: the risk is shared by fewer claims.")
-@click.option("--fresh", is_flag=True, help="A learned policy has seen none of this log: certify on all of it.")
+@click.option("--fresh", is_flag=True, help="A learned policy has not seen this log: certify on all of it.")
 @options.repeated_option("--by", "CONTEXT", "Also look at groups of an outermost context; repeatable.")
 @click.option("--register", "registering", is_flag=True, help="Write the request into the ledger and look at no result.")
 @click.option("--fixed-before", metavar="REASON", help="Declare in writing that the request was fixed before any result.")
@@ -105,7 +105,7 @@ def command(
         check_table_path(table_file)
     if mlflow:
         options.require_extra("mlflow", "--mlflow")
-    asked: dict[str, Any] = {
+    request: dict[str, Any] = {
         "scopes": [scope] if scope else None,
         "delta": delta,
         "method": method,
@@ -118,7 +118,7 @@ def command(
         "others": others,
     }
     if registering:
-        registration = register(source, candidates, **asked)
+        registration = register(source, candidates, **request)
         if as_json:
             print_json(registration.to_json())
         else:
@@ -126,7 +126,7 @@ def command(
         return 0 if registration.share is not None else RefusedError.exit_code
     with episode_progress(as_json) as progress:
         report_episodes = None if progress is None else functools.partial(progress, "certifying")
-        certificate = certify(source, candidates, **asked, report=report_episodes, engine=engine, workers=workers)
+        certificate = certify(source, candidates, **request, report=report_episodes, engine=engine, workers=workers)
     options.note_local_read(source, engine)
     if out is not None:
         certificate.save(out)

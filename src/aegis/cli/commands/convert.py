@@ -136,7 +136,7 @@ def _export_log(file: tuple[Path | str, ...], problem: Path | None, policy: str 
     candidate = None if policy is None else load_candidate(policy, source.problem)
     batch = source.read(() if candidate is None else candidate.columns)
     feedback = to_feedback(batch, source.problem)
-    notes = ["rewards are as logged; obp's estimators are means over rounds, and none of them is a certificate"]
+    notes = ["rewards are as logged; obp's estimators are means over rounds, and not one of them is a certificate"]
     if candidate is not None:
         feedback["action_dist"] = action_dist(candidate.policy, batch, source.problem)
         if candidate.record:

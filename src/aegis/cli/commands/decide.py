@@ -5,6 +5,7 @@ Where actions are an interval, numbers are drawn from the smoothed policy, each 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -52,49 +53,77 @@ def command(
     from aegis.policies import load_record
     from aegis.problem import load_problem
 
-    given = load_problem(problem)
-    loaded, record = load_policy(policy, given), load_record(policy)
-    controlled = _scope(given, scope, record)
-    spec = next(item for item in given.levels if item.name in controlled) if level is None else given.level(level)
+    stated = load_problem(problem)
+    loaded, record = load_policy(policy, stated), load_record(policy)
+    controlled = _scope(stated, scope, record)
+    spec = next(item for item in stated.levels if item.name in controlled) if level is None else stated.level(level)
     if spec.name not in controlled:
         raise PolicyError(
             f"the policy does not act at level '{spec.name}'; it acts at {', '.join(sorted(controlled))}: name one of these with "
             "--level"
         )
-    batch, rows = read_contexts(contexts, given, spec.name)
-    if spec.actions.continuous:
-        value, density = draw_with_density(given, loaded, controlled, spec.name, batch, seed)
-        columns = {f"drawn_{spec.actions.column}": value, f"density_{spec.actions.column}": density}
-        pairs = zip(value.tolist(), density.tolist(), strict=True)
-        plain = {"interval": list(spec.actions.limits), "decisions": [{"action": a, "density": d} for a, d in pairs]}
-        heads = ["row", f"drawn {spec.actions.column}", "its density"]
-        shown = [[f"{item['action']:.6g}", f"{item['density']:.4g}"] for item in plain["decisions"][:SHOWN_DECISIONS]]
-        note = "The density belongs into the log, beside the number."
-    else:
-        chances = action_probabilities(given, loaded, controlled, spec.name, batch)
-        actions, values = draw_actions(chances, spec.name, seed), spec.actions.values
-        columns = {f"probability_{value}": column for value, column in zip(values, chances.T, strict=True)}
-        columns[f"drawn_{spec.actions.column}"] = _labels(values, actions)
-        pairs = zip(actions.tolist(), chances.tolist(), strict=True)
-        plain = {"actions": list(values), "decisions": [{"action": values[a], "probabilities": row} for a, row in pairs]}
-        heads = ["row", "drawn action", "its probability", "likeliest actions"]
-        shown = [
-            [str(values[action]), f"{chances[row, action]:.3f}", _likeliest_actions(values, chances[row])]
-            for row, action in enumerate(actions[:SHOWN_DECISIONS].tolist())
-        ]
-        note = ""
+    batch, rows = read_contexts(contexts, stated, spec.name)
+    draw = _draw_interval if spec.actions.continuous else _draw_choice
+    decisions = draw(stated, loaded, controlled, spec, batch, seed)
     if out is not None:
-        _write(out, rows, columns)
+        _write(out, rows, decisions.columns)
     if as_json:
-        print_json({"level": spec.name, **plain, "out": None if out is None else str(out)})
+        print_json({"level": spec.name, **decisions.plain, "out": None if out is None else str(out)})
     elif out is not None:
         print_line(f"{len(rows)} decisions at level '{spec.name}' written: {out}")
     else:
-        title = f"Level '{spec.name}': {len(shown)} of {len(rows)} decisions"
-        console().print(table(title, heads, [[str(place), *row] for place, row in enumerate(shown, 1)]))
+        title = f"Level '{spec.name}': {len(decisions.cells)} of {len(rows)} decisions"
+        console().print(table(title, decisions.heads, [[str(row), *cells] for row, cells in enumerate(decisions.cells, 1)]))
         more = "Write all of them with --out." if len(rows) > SHOWN_DECISIONS else ""
-        if note or more:
-            console().print(" ".join(filter(None, (note, more))))
+        if decisions.note or more:
+            console().print(" ".join(filter(None, (decisions.note, more))))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decisions:
+    """Decisions in each form: columns for a file, plain data for JSON, cells of the first rows for the screen."""
+
+    columns: dict[str, Any]
+    plain: dict[str, Any]
+    heads: list[str]
+    cells: list[list[str]]
+    note: str = ""
+
+
+def _draw_interval(problem: Any, policy: Any, scope: Any, spec: Any, batch: Any, seed: int) -> Decisions:
+    value, density = draw_with_density(problem, policy, scope, spec.name, batch, seed)
+    column, pairs = spec.actions.column, list(zip(value.tolist(), density.tolist(), strict=True))
+    return Decisions(
+        columns={f"drawn_{column}": value, f"density_{column}": density},
+        plain={
+            "interval": list(spec.actions.limits),
+            "decisions": [{"action": number, "density": own} for number, own in pairs],
+        },
+        heads=["row", f"drawn {column}", "its density"],
+        cells=[[f"{number:.6g}", f"{own:.4g}"] for number, own in pairs[:SHOWN_DECISIONS]],
+        note="The density belongs into the log, beside the number.",
+    )
+
+
+def _draw_choice(problem: Any, policy: Any, scope: Any, spec: Any, batch: Any, seed: int) -> Decisions:
+    import pyarrow as pa
+
+    chances = action_probabilities(problem, policy, scope, spec.name, batch)
+    actions, values = draw_actions(chances, spec.name, seed), spec.actions.values
+    columns = {f"probability_{value}": column for value, column in zip(values, chances.T, strict=True)}
+    pairs = list(zip(actions.tolist(), chances.tolist(), strict=True))
+    return Decisions(
+        columns={**columns, f"drawn_{spec.actions.column}": pa.array(values).take(pa.array(actions))},
+        plain={
+            "actions": list(values),
+            "decisions": [{"action": values[action], "probabilities": row} for action, row in pairs],
+        },
+        heads=["row", "drawn action", "its probability", "likeliest actions"],
+        cells=[
+            [str(values[action]), f"{row[action]:.3f}", _likeliest_actions(values, row)]
+            for action, row in pairs[:SHOWN_DECISIONS]
+        ],
+    )
 
 
 def _scope(problem: Any, levels: tuple[str, ...], record: dict[str, Any]) -> Any:
@@ -169,12 +198,6 @@ def _check_possible(total: Any, level: str) -> None:
             f"row {impossible[0] + 1}: the policy would never have taken the actions above level '{level}' ({impossible.size} "
             "such rows), so that it has no answer; name the levels that it controls with --scope, here without those above"
         )
-
-
-def _labels(values: Any, actions: Any) -> Any:
-    import pyarrow as pa
-
-    return pa.array(values).take(pa.array(actions))
 
 
 def _write(path: Path, rows: Any, columns: dict[str, Any]) -> None:

@@ -52,8 +52,8 @@ def command(as_json: bool) -> None:
     sys.exit(0 if fine else 2)
 
 
-def _check(what: str, found: str, ok: bool, fix: str = "") -> dict[str, Any]:
-    return {"what": what, "found": found, "ok": ok, "fix": "" if ok else fix}
+def _check(what: str, state: str, ok: bool, fix: str = "") -> dict[str, Any]:
+    return {"what": what, "found": state, "ok": ok, "fix": "" if ok else fix}
 
 
 def _package(name: str) -> dict[str, Any]:

@@ -59,19 +59,19 @@ def command(
 
     if plot is not None:
         options.require_extra("report", "--plot")
-    given = load_problem(problem)
-    loaded, record = load_policy(policy, given), load_record(policy)
-    batch, chosen = _episodes(log, given, record, side, episodes)
-    levels = [name for name in given.names if name in record.get("scope", given.names)]
-    check_incumbent(given, batch)
-    contrasts = contrast_policies(given, loaded, batch, levels, bins)
-    comparators = {name: describe_comparator(given, Comparator.of(given), Scope(name)) for name in levels}
+    stated = load_problem(problem)
+    loaded, record = load_policy(policy, stated), load_record(policy)
+    batch, chosen = _episodes(log, stated, record, side, episodes)
+    levels = [name for name in stated.names if name in record.get("scope", stated.names)]
+    check_incumbent(stated, batch)
+    contrasts = contrast_policies(stated, loaded, batch, levels, bins)
+    comparators = {name: describe_comparator(stated, Comparator.of(stated), Scope(name)) for name in levels}
     if lookup is not None:
-        _write_lookup(lookup, given, lookup_table(given, loaded, batch, levels, by, bins))
+        _write_lookup(lookup, stated, lookup_table(stated, loaded, batch, levels, by, bins))
     if plot is not None:
         from aegis.report import draw_contrast
 
-        draw_contrast(contrasts, given, plot)
+        draw_contrast(contrasts, stated, plot)
     if as_json:
         listed = [_plain(contrast, comparators[contrast.level]) for contrast in contrasts]
         print_json({"side": chosen, "episodes": len(batch), "levels": listed})

@@ -90,8 +90,8 @@ def command(
         "set": options.parse_settings(overrides),
         "gate-set": options.parse_settings(gate_set, "--gate-set"),
     }
-    asked = merge_request(typed, config)
-    result = run_handover(asked, as_json, parse_operator(operator, who, why, asked.out))
+    request = merge_request(typed, config)
+    result = run_handover(request, as_json, parse_operator(operator, who, why, request.out))
     if as_json:
         print_json(result)
     return PAUSED if result["paused"] is not None else 0
@@ -113,30 +113,30 @@ def parse_operator(texts: tuple[str, ...], who: str | None, why: str | None, out
     return [OperatorAction(action.strip(), who, why, 0, level.strip() or None) for action, _, level in pairs]
 
 
-def run_handover(asked: Any, quiet: bool, actions: Sequence[Any] = ()) -> dict[str, Any]:
+def run_handover(request: Any, quiet: bool, actions: Sequence[Any] = ()) -> dict[str, Any]:
     """Run a request, show it unless quiet, write its page; return the result as plain data. actions: of an operator."""
     from aegis.cli.handover_run import prepare_run, print_run, run_result
     from aegis.cli.live_view import watch_run
     from aegis.handover import count_gate, run_in_folder, summarise_run
 
-    out = asked.out
-    page = asked.report or (None if out is None else out / HANDOVER_PAGE)
+    out = request.out
+    page = request.report or (None if out is None else out / HANDOVER_PAGE)
     options.spare_inputs({"--report": page}, [])
     with note_resumption(lambda: _describe_kept(out)):
-        run = prepare_run(asked)
-        with watch_run(run.gate, asked.episodes, run.certificate, quiet) as watch:
+        run = prepare_run(request)
+        with watch_run(run.gate, request.episodes, run.certificate, quiet) as watch:
             if out is None:
-                count_gate(run.gate, asked.about, asked.ledger)
-                run.gate.advance(asked.episodes, watch)
+                count_gate(run.gate, request.about, request.ledger)
+                run.gate.advance(request.episodes, watch)
                 summary = summarise_run(run.gate)
             else:
-                summary = run_in_folder(out, run.gate, asked.episodes, asked.about, watch, actions, asked.ledger)
+                summary = run_in_folder(out, run.gate, request.episodes, request.about, watch, actions, request.ledger)
     result = run_result(run, summary)
     untouched = result["note"] is not None and not actions
-    if page is not None and not (untouched and asked.report is None):
+    if page is not None and not (untouched and request.report is None):
         from aegis.report import write_handover_report
 
-        write_handover_report(run.gate, page, asked.about, result["values"], run.certificate)
+        write_handover_report(run.gate, page, request.about, result["values"], run.certificate)
         result["report"] = str(page)
     if not quiet:
         print_run(run, result)

@@ -77,29 +77,29 @@ def command(
     from aegis.validation import plan
 
     options.check_svg_path(plot)
-    given = load_problem(problem)
+    stated = load_problem(problem)
     source, split, candidate = None, None, None
     if log:
-        source = Source(log, given)
+        source = Source(log, stated)
         if policy is not None:
             from aegis.api import load_candidate
 
-            candidate = load_candidate(policy, given, levels or None)
+            candidate = load_candidate(policy, stated, levels or None)
         split = None if whole else _split(source, candidate, Split)
         if whole or (candidate is not None and not candidate.record.get("split")):  # certify would certify on what is read
             from aegis.certificate import PLAN, record_result
 
-            asked = {"candidates": [] if policy is None else [{"name": policy, "digest": None}], "levels": list(levels)}
-            record_result(source, PLAN, asked, ledger)
+            request = {"candidates": [] if policy is None else [{"name": policy, "digest": None}], "levels": list(levels)}
+            record_result(source, PLAN, request, ledger)
     elif policy is not None or whole:
         raise SettingError(
             f"{'--policy' if policy is not None else '--whole'} needs the LOG of a pilot; give one, or leave it out"
         )
     rates, limits = (options.parse_numbers(*item, "0.1,0.5") for item in (("--explore", explore), ("--caps", caps)))
-    total = len(levels or given.names) * len(limits) * (len(rates) + 1)
+    total = len(levels or stated.names) * len(limits) * (len(rates) + 1)
     with progress(total, "planning", quiet=as_json) as report:
         planned = plan(
-            given,
+            stated,
             source,
             gain=gain,
             loss=loss,

@@ -74,8 +74,8 @@ def verify_store(store: str, as_json: bool) -> int:
         print_json({"gates": gates})
         return 0
     for item in gates:
-        records = f"{item['records']} records, the chain is whole"
-        print_line(f"gate '{item['gate']}': {records}; {item['challengers']} challengers, as frozen")
+        chain = f"{item['records']} records, the chain is whole"
+        print_line(f"gate '{item['gate']}': {chain}; {item['challengers']} challengers, as frozen")
     if not gates:
         print_line("the store holds no gate yet")
     return 0

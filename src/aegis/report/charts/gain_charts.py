@@ -120,7 +120,7 @@ def _floor(bounds: Sequence[float], estimate: float | None, margin: float) -> fl
 
 def _steps(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     """Return the points with a corner before each: a bound holds until the next one is computed."""
-    found = [points[0]]
+    corners = [points[0]]
     for before, after in itertools.pairwise(points):
-        found += [(after[0], before[1]), after]
-    return found
+        corners += [(after[0], before[1]), after]
+    return corners

@@ -151,7 +151,7 @@ def bound_figures(
 
 def evidence_figures(path: GateTrajectory, flips: Sequence[Flipped], episodes: int) -> tuple[HandoverFigure, ...]:
     """Return, level by level, the evidence of every challenge as a share of what certifies it."""
-    found = []
+    figures = []
     for place, level in enumerate(path.bounds):
         courses = [course for course in path.courses if course.level == level]
         if not courses:
@@ -164,8 +164,9 @@ def evidence_figures(path: GateTrajectory, flips: Sequence[Flipped], episodes: i
         title = f"Evidence of the challenges at \u2018{level}\u2019"
         rules = [LevelLine(1.0, "margin")]
         drawn, floor = trajectory_chart(f"evidence-{place}", title, text, episodes, curves, rules, _flip_marks(own), LOWEST_SHARE)
-        found.append(HandoverFigure(title, drawn, "" if floor is None else f"Evidence below {format_brief(floor)} is not drawn."))
-    return tuple(found)
+        left_out = "" if floor is None else f"Evidence below {format_brief(floor)} is not drawn."
+        figures.append(HandoverFigure(title, drawn, left_out))
+    return tuple(figures)
 
 
 def flips_of(events: Sequence[Event]) -> list[Flipped]:
@@ -219,12 +220,12 @@ def _flip_marks(flips: Sequence[Flipped]) -> list[EpisodeMark]:
 
 def _dots(rewards: RewardArray) -> list[tuple[float, float]]:
     size = max(1, -(-rewards.size // REWARD_DOTS))
-    found = []
+    dots = []
     for first in range(0, rewards.size, size):  # parts of the chart, not rows
         part = rewards[first : first + size]
         if np.isfinite(part).any():
-            found.append((first + (part.size + 1) / 2, float(np.nanmean(part))))
-    return found
+            dots.append((first + (part.size + 1) / 2, float(np.nanmean(part))))
+    return dots
 
 
 def _moving_average(rewards: RewardArray, window: int) -> list[tuple[float, float]]:
@@ -234,6 +235,6 @@ def _moving_average(rewards: RewardArray, window: int) -> list[tuple[float, floa
     counts = np.concatenate([[0], np.cumsum(known)])
     ends = np.unique(np.linspace(min(window, rewards.size), rewards.size, 2 * REWARD_DOTS).astype(int))
     starts = np.maximum(ends - window, 0)
-    seen = counts[ends] - counts[starts]
-    means = (sums[ends] - sums[starts]) / np.maximum(seen, 1)
-    return [(float(end), float(mean)) for end, mean, number in zip(ends, means, seen, strict=True) if number]
+    observed = counts[ends] - counts[starts]
+    means = (sums[ends] - sums[starts]) / np.maximum(observed, 1)
+    return [(float(end), float(mean)) for end, mean, number in zip(ends, means, observed, strict=True) if number]

@@ -66,17 +66,17 @@ def finding_lines(document: Document) -> tuple[FindingLine, ...]:
 
 def ledger_looks(document: Document) -> LedgerLooks | None:
     """Return the looks; None if none were recorded."""
-    found = document.content["looks"]
-    if not found:
+    looks = document.content["looks"]
+    if not looks:
         return None
-    earlier = tuple(_look(item) for item in found.get("earlier") or ())
+    earlier = tuple(_look(item) for item in looks.get("earlier") or ())
     share = RiskShare.of(document.verdict["delta"], document.content["settings"].get("risk"))
     words = ""
     if share.requests > 1 and not document.refused:
         total = format_risk(share.total)
         words = f"This request was tested at risk {format_risk(share.risk)}; the risk of {share.words} is at most {total}."
     others = sum(not look.same for look in earlier)
-    return LedgerLooks(found.get("number", 1), earlier, others, str(found.get("ledger") or ""), words, share.fixed_before)
+    return LedgerLooks(looks.get("number", 1), earlier, others, str(looks.get("ledger") or ""), words, share.fixed_before)
 
 
 def _gravity(severity: str | None) -> int:
@@ -119,12 +119,12 @@ class SensitivityLine:
 
 
 def sensitivity_lines(document: Document) -> tuple[SensitivityLine, ...]:
-    """Return one line for each certified result, the main one first; none of what is refused or not certified."""
+    """Return one line for each certified result, the main one first."""
     if document.refused:
         return ()
     certified = [level for level in document.levels if level["verdict"] == CERTIFIED]
-    found = ((level, level.get("sensitivity")) for level in certified)  # which older certificates do not have
-    return tuple(_sensitivity_line(document, level, item) for level, item in found if item is not None and item["tried"])
+    pairs = ((level, level.get("sensitivity")) for level in certified)  # older certificates have no such key
+    return tuple(_sensitivity_line(document, level, item) for level, item in pairs if item is not None and item["tried"])
 
 
 def _sensitivity_line(document: Document, level: Plain, item: Plain) -> SensitivityLine:

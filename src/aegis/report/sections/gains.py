@@ -48,11 +48,11 @@ def scope_rows(document: Document) -> tuple[ScopeRow, ...]:
     """Return all rows, the main one first."""
     gains = [known_gain(document, level) for level in document.levels]
     axis = shared_axis(gains)
-    found = []
+    rows = []
     for place, (level, gain) in enumerate(zip(document.levels, gains, strict=True)):
         title = f"Gain at {document.title(level)}"
-        found.append(_row(document, level, gain, gain_bar(f"gain-{place}", title, gain, axis, document.amounts)))
-    return tuple(found)
+        rows.append(_row(document, level, gain, gain_bar(f"gain-{place}", title, gain, axis, document.amounts)))
+    return tuple(rows)
 
 
 def known_gain(document: Document, item: Plain) -> GainFigures:
@@ -185,11 +185,11 @@ def subgroup_rows(document: Document) -> tuple[SubgroupRow, ...]:
     items = sorted(document.diagnostics("subgroups"), key=lambda item: not document.is_main(item))
     gains = [known_gain(document, item) for item in items]
     axis = shared_axis(gains)
-    found = []
+    rows = []
     for place, (item, gain) in enumerate(zip(items, gains, strict=True)):
         where = f"{name_or_none(item.get('variable'))}: {name_or_none(item.get('label'))}"
         delta = item.get("delta")
-        found.append(
+        rows.append(
             SubgroupRow(
                 document.title(item),
                 where,
@@ -202,7 +202,7 @@ def subgroup_rows(document: Document) -> tuple[SubgroupRow, ...]:
                 gain_bar(f"subgroup-{place}", f"Gain at {document.title(item)}, {where}", gain, axis, document.amounts),
             )
         )
-    return tuple(found)
+    return tuple(rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,8 +239,8 @@ def _path_figure(document: Document, place: int, level: Plain) -> PathFigure:
 
 def _stations(level: Plain) -> list[tuple[int, float]]:
     """Return units and bounds in order, up to the bound that is certified in the end; empty if no path was recorded."""
-    found = [(station["units"], station["gain_lower"]) for station in level["path"]]
-    kept = [(units, bound) for units, bound in found if units > 0 and bound is not None]
-    if kept and level["gain_lower"] is not None and level["units"] > kept[-1][0]:
-        kept.append((level["units"], level["gain_lower"]))
-    return kept
+    path = [(station["units"], station["gain_lower"]) for station in level["path"]]
+    stations = [(units, bound) for units, bound in path if units > 0 and bound is not None]
+    if stations and level["gain_lower"] is not None and level["units"] > stations[-1][0]:
+        stations.append((level["units"], level["gain_lower"]))
+    return stations

@@ -95,19 +95,19 @@ def _is_of_main(document: Document, item: Plain) -> bool:
 
 
 def _rewards(document: Document) -> RewardFigures | None:
-    found = document.content["diagnostics"].get("rewards") or {}
-    low, high, least, most = (found.get(key) for key in ("low", "high", "smallest", "largest"))
+    rewards = document.content["diagnostics"].get("rewards") or {}
+    low, high, least, most = (rewards.get(key) for key in ("low", "high", "smallest", "largest"))
     if low is None or high is None or least is None or most is None:
         return None
-    seen, declared = (" to ".join(map(format_brief, limits)) for limits in ((least, most), (low, high)))
-    text = f"Rewards from {seen} were seen; the declared range is {declared}."
+    observed, declared = (" to ".join(map(format_brief, limits)) for limits in ((least, most), (low, high)))
+    text = f"Rewards from {observed} were seen; the declared range is {declared}."
     if most > least and (high - low) / (most - least) >= WIDE:
         text += (
             f" It is {format_brief((high - low) / (most - least))} times as wide as the rewards: evidence grows more slowly in "
             "proportion. Declare a narrower range if the plant guarantees it."
         )
     return RewardFigures(
-        range_strip("rewards", "Rewards seen in their declared range", low, high, (least, most), found.get("mean")), text
+        range_strip("rewards", "Rewards seen in their declared range", low, high, (least, most), rewards.get("mean")), text
     )
 
 

@@ -167,11 +167,11 @@ def _risk(document: Document) -> str:
 def _reasons(document: Document) -> tuple[Reason, ...]:
     """Return what refuses, with its repair; else the reason of the main result."""
     if document.refused:
-        found = [
+        refusals = [
             Reason(str(item["message"]), str(item["fix"])) for item in document.content["findings"] if item["severity"] == REFUSED
         ]
-        if found:
-            return tuple(found)
+        if refusals:
+            return tuple(refusals)
     main = document.main
     if main is None or not main["reason"]:
         return ()
