@@ -174,16 +174,16 @@ def classifier_policy(
     named = features or {}
     choosers = {
         level: _Classifier(
-            problem,
-            estimator,
-            EstimatorInputs.of(problem, level, named.get(level), frame, False, estimator),
-            _class_actions(estimator, problem.level(level).actions, level, allow_missing),
-            1.0 / temperature,
-            greedy,
+            problem=problem,
+            estimator=estimator,
+            inputs=EstimatorInputs.of(problem, level, named.get(level), frame, False, estimator),
+            places=_class_actions(estimator, problem.level(level).actions, level, allow_missing),
+            power=1.0 / temperature,
+            greedy=greedy,
         )
         for level, estimator in estimators_by_level(problem, estimators).items()
     }
-    return EstimatorPolicy(problem, choosers, explore, legacy)
+    return EstimatorPolicy(problem=problem, choosers=choosers, explore=explore, legacy=legacy)
 
 
 def regressor_policy(
@@ -205,7 +205,10 @@ def regressor_policy(
     rewards = estimators if isinstance(estimators, RegressorRewards) else RegressorRewards(problem, estimators, features, frame)
     sign = 1.0 if problem.reward.goal == "maximise" else -1.0
     return EstimatorPolicy(
-        problem, {level: _Regressor(rewards, sign, temperature) for level in rewards.estimators}, explore, legacy
+        problem=problem,
+        choosers={level: _Regressor(rewards, sign, temperature) for level in rewards.estimators},
+        explore=explore,
+        legacy=legacy,
     )
 
 

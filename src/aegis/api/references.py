@@ -115,7 +115,7 @@ def _columns_candidate(reference: str, problem: Problem, scope: Iterable[str] | 
             "of the scope, outermost first, or choose the scope with --scope"
         )
     policy = TargetColumns(problem, dict(zip(levels, columns, strict=True)))
-    return Candidate(policy, reference, reference, tuple(dict.fromkeys(columns)))
+    return Candidate(policy=policy, name=reference, reference=reference, columns=tuple(dict.fromkeys(columns)))
 
 
 def _full_columns_candidate(reference: str, problem: Problem, scope: Iterable[str] | None) -> Candidate:
@@ -134,7 +134,7 @@ def _full_columns_candidate(reference: str, problem: Problem, scope: Iterable[st
         )
     parts = {name: [columns.pop(0) for _ in range(count)] for name, count in counts.items()}
     policy = FullColumns(problem, parts)
-    return Candidate(policy, reference, reference, policy_columns(policy))
+    return Candidate(policy=policy, name=reference, reference=reference, columns=policy_columns(policy))
 
 
 def _column_names(reference: str, form: str) -> tuple[str, ...]:
@@ -162,7 +162,9 @@ def _folder_candidate(reference: str, problem: Problem) -> Candidate:
             f"{place} holds other reward models than those the policy was learned with: learning was interrupted, or folders "
             "were mixed; learn the policy again"
         )
-    return Candidate(policy, reference, reference, policy_columns(policy), record, rewards)
+    return Candidate(
+        policy=policy, name=reference, reference=reference, columns=policy_columns(policy), record=record, rewards=rewards
+    )
 
 
 def _object_candidate(reference: str, problem: Problem, scope: Iterable[str] | None) -> Candidate:
@@ -171,9 +173,16 @@ def _object_candidate(reference: str, problem: Problem, scope: Iterable[str] | N
 
     own = load_object(reference, "a callable", "plant.control:dose", PolicyError)
     if isinstance(own, Policy) and not isinstance(own, type):
-        return Candidate(own, reference, reference, policy_columns(own))
+        return Candidate(policy=own, name=reference, reference=reference, columns=policy_columns(own))
     if isinstance(own, LearnedPolicy) and not isinstance(own, type):
-        return Candidate(own.policy, reference, reference, policy_columns(own.policy), own.record, own.rewards)
+        return Candidate(
+            policy=own.policy,
+            name=reference,
+            reference=reference,
+            columns=policy_columns(own.policy),
+            record=own.record,
+            rewards=own.rewards,
+        )
     name = make_importable(reference)  # without its folder: a policy is the same wherever it lies
     return Candidate(Function(problem, load_callable(name), scope, name=name), reference, reference)
 

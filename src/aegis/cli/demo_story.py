@@ -83,11 +83,14 @@ def run_counter_example(seed: int, screen: Console | None) -> CounterExampleResu
     """Run the published gate and ours on the plant on which the agent is worse than the legacy."""
     plant = CounterExample()
     published = PublishedGate(plant, plant.legacy, HOSTS["greedy"](), PublishedSettings(refresh=50), seed)
-    ours = Handover(plant, plant.legacy, HOSTS["greedy"](), GateSettings(), seed)
+    ours = Handover(plant=plant, legacy=plant.legacy, host=HOSTS["greedy"](), settings=GateSettings(), seed=seed)
     for gate in (published, ours):
         gate.advance(COUNTER_EPISODES)
     result = CounterExampleResult(
-        plant.true_value(plant.legacy), plant.true_value(published.acting), _first_flip(published), _first_flip(ours)
+        legacy=plant.true_value(plant.legacy),
+        agent=plant.true_value(published.acting),
+        published_flip=_first_flip(published),
+        challenger_flip=_first_flip(ours),
     )
     if screen is not None:
         _print_counter_example(result, screen)
@@ -188,7 +191,11 @@ def run_certificate_part(folder: Path, seed: int, screen: Console | None) -> Cer
         "",
     )
     candidate = Candidate(
-        learned.policy, POLICY_FOLDER, str(folder / POLICY_FOLDER), record=learned.record, rewards=learned.fitted.rewards
+        policy=learned.policy,
+        name=POLICY_FOLDER,
+        reference=str(folder / POLICY_FOLDER),
+        record=learned.record,
+        rewards=learned.fitted.rewards,
     )
     certificate = certify(source, candidate, by=("quality",), ledger=folder / LEDGER_FOLDER)
     certificate.save(folder / CERTIFICATE_FILE)

@@ -197,7 +197,9 @@ class _TrajectoryBuilder:
             ahead = leading_challenge(state, level, self.measure)
             if ahead is not None:
                 margin = self.measure.gain(ahead[0].claim(GAIN).margin)
-                self.bounds[level][-1].append(LeadingBound(state.episode, ahead[0].name, ahead[1], margin))
+                self.bounds[level][-1].append(
+                    LeadingBound(episode=state.episode, challenge=ahead[0].name, bound=ahead[1], margin=margin)
+                )
         for item in state.challenges:
             share = challenge_evidence(item).share if item.units else math.nan
             if math.isfinite(share):
@@ -247,7 +249,12 @@ def look_trajectory(looks: Sequence[GateLook], levels: Sequence[str], measure: M
     bounds: dict[str, tuple[tuple[LeadingBound, ...], ...]] = {}
     for level in levels:
         own = [look for look in looks if look.level == level and look.gain is not None]
-        points = tuple(LeadingBound(look.episode, "", measure.gain(look.gain or 0.0), measure.gain(look.margin)) for look in own)
+        points = tuple(
+            LeadingBound(
+                episode=look.episode, challenge="", bound=measure.gain(look.gain or 0.0), margin=measure.gain(look.margin)
+            )
+            for look in own
+        )
         bounds[level] = (points,) if points else ()
     return GateTrajectory(bounds, ())
 

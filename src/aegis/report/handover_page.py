@@ -160,17 +160,31 @@ def _tiles(
     elif certificate and gates is not None and gates["number"] > 1:
         promise += f" by this gate; {format_risk(gates['risk'])} by all {gates['number']} gates of this plant"
     return (
-        Tile("Handed over", f"{len(handed)} of {levels}", "levels", ", ".join(handed) or "none", style="first"),
-        Tile("Reward before", _reward(before), unit if before is not None else "", f"under the legacy alone; {AVERAGE_NOTE}"),
         Tile(
-            "Reward now",
-            _reward(after),
-            unit if after is not None else "",
-            f"since control changed last; {AVERAGE_NOTE}" if handed or given_back else "nothing was handed over",
+            label="Handed over",
+            value=f"{len(handed)} of {levels}",
+            unit="levels",
+            caption=", ".join(handed) or "none",
+            style="first",
         ),
-        Tile("Risk", rounded, "", promise, "at most" if bounded else ""),
         Tile(
-            "Evidence", format_count(summary["episodes"]), "episodes", f"alarms of the monitor: {format_count(summary['alarms'])}"
+            label="Reward before",
+            value=_reward(before),
+            unit=unit if before is not None else "",
+            caption=f"under the legacy alone; {AVERAGE_NOTE}",
+        ),
+        Tile(
+            label="Reward now",
+            value=_reward(after),
+            unit=unit if after is not None else "",
+            caption=f"since control changed last; {AVERAGE_NOTE}" if handed or given_back else "nothing was handed over",
+        ),
+        Tile(label="Risk", value=rounded, unit="", caption=promise, limit="at most" if bounded else ""),
+        Tile(
+            label="Evidence",
+            value=format_count(summary["episodes"]),
+            unit="episodes",
+            caption=f"alarms of the monitor: {format_count(summary['alarms'])}",
         ),
     )
 

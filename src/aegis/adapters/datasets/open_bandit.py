@@ -74,7 +74,7 @@ def read_open_bandit(
         late = (shown - shown.astype("datetime64[h]")) >= np.timedelta64(WINDOW_GAP, "m")
         left = f"{int((~late).sum()):,} impressions in the first {WINDOW_GAP} minutes of an hour are left out"
         table, notes = table.filter(late), (f"{left}, so that windows share no draw", *notes)
-    return ConvertedLog(table, problem, policies={_other(logged_by): candidate}, notes=notes)
+    return ConvertedLog(table=table, problem=problem, policies={_other(logged_by): candidate}, notes=notes)
 
 
 def open_bandit_problem(features: Mapping[str, Sequence[str]], items: int, logged_by: str, unit: str) -> Problem:

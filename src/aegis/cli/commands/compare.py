@@ -73,7 +73,7 @@ def command(
     options.check_svg_path(plot)
     if table_file is not None:
         check_table_path(table_file)
-    settings = ComparisonSettings(clip, switch, largest_weight, posterior, seed=seed)
+    settings = ComparisonSettings(clip=clip, switch=switch, largest_weight=largest_weight, posterior=posterior, seed=seed)
     source = Source(log, load_problem(problem))
     outside = [name for name in source.problem.names if name not in scope] if scope else []
     comparison = compare(

@@ -110,7 +110,10 @@ def parse_operator(texts: tuple[str, ...], who: str | None, why: str | None, out
     if out is None:
         raise SettingError("--operator is about a run that is kept: name its folder with --out")
     pairs = [text.partition(":") for text in texts]
-    return [OperatorAction(action.strip(), who, why, 0, level.strip() or None) for action, _, level in pairs]
+    return [
+        OperatorAction(action=action.strip(), who=who, why=why, episode=0, level=level.strip() or None)
+        for action, _, level in pairs
+    ]
 
 
 def run_handover(request: Any, quiet: bool, actions: Sequence[Any] = ()) -> dict[str, Any]:

@@ -62,7 +62,7 @@ def command(
 
     if out.exists() and not out.is_dir():
         raise OutputError(f"--out {out} is a file; a policy is a folder: name a new one")
-    settings = CandidateSettings(kind, cap, particles, seed, step=step)
+    settings = CandidateSettings(kind=kind, cap=cap, particles=particles, seed=seed, step=step)
     split = fraction if split_kind is None else Split(split_kind, fraction=fraction)
     source = Source(log, load_problem(problem))
     with episode_progress(as_json) as report:

@@ -62,7 +62,7 @@ def method_marks(comparison: Comparison, what: Quantity) -> list[MethodMark]:
     """Return the lines of a panel: certificates first, then estimates, then nominal bounds."""
     certificates = [MethodMark(item.method, "certificate", item.value) for item in comparison.certificates if item.what == what]
     estimates = [
-        MethodMark(item.method, "estimate", item.value, STANDARD_ERRORS * item.error)
+        MethodMark(method=item.method, kind="estimate", value=item.value, spread=STANDARD_ERRORS * item.error)
         for item in comparison.estimates
         if item.what == what
     ]

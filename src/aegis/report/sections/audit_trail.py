@@ -76,7 +76,14 @@ def ledger_looks(document: Document) -> LedgerLooks | None:
         total = format_risk(share.total)
         words = f"This request was tested at risk {format_risk(share.risk)}; the risk of {share.words} is at most {total}."
     others = sum(not look.same for look in earlier)
-    return LedgerLooks(looks.get("number", 1), earlier, others, str(looks.get("ledger") or ""), words, share.fixed_before)
+    return LedgerLooks(
+        number=looks.get("number", 1),
+        earlier=earlier,
+        others=others,
+        ledger=str(looks.get("ledger") or ""),
+        share=words,
+        fixed_before=share.fixed_before,
+    )
 
 
 def _gravity(severity: str | None) -> int:
@@ -88,12 +95,12 @@ def _finding(item: Plain) -> FindingLine:
     figures = [f"{name}: {_figure(value)}" for name, value in (item.get("figures") or {}).items()]
     severity = item.get("severity")
     return FindingLine(
-        SEVERITY_FACES.get(str(severity)) or verdict_face(severity),
-        item["code"],
-        ", ".join(places),
-        item["message"],
-        item["fix"],
-        "; ".join(figures),
+        face=SEVERITY_FACES.get(str(severity)) or verdict_face(severity),
+        code=item["code"],
+        place=", ".join(places),
+        message=item["message"],
+        fix=item["fix"],
+        figures="; ".join(figures),
     )
 
 
@@ -103,7 +110,12 @@ def _figure(value: Any) -> str:
 
 def _look(item: Plain) -> LookLine:
     names = [str(name["name"]) if isinstance(name, Mapping) else str(name) for name in item.get("candidates") or ()]
-    return LookLine(str(item.get("when")), ", ".join(names), str(item.get("verdict") or "not finished"), bool(item.get("same")))
+    return LookLine(
+        when=str(item.get("when")),
+        candidates=", ".join(names),
+        verdict=str(item.get("verdict") or "not finished"),
+        same=bool(item.get("same")),
+    )
 
 
 EXAMPLE_PROPENSITY = 0.2  # a logged probability that everybody can picture
@@ -188,20 +200,20 @@ def audit_trail(document: Document) -> AuditTrail:
     tests = [_test(document, level, test) for level in document.levels for test in level["tests"]]
     groups = [EntryGroup(name.capitalize(), tuple(_entries(content[name]))) for name in ENTRY_GROUPS if content.get(name)]
     text = json.dumps(content["problem"], indent=1, ensure_ascii=False)
-    return AuditTrail(tuple(tests), tuple(groups), text, content["created"], content["seal"])
+    return AuditTrail(tests=tuple(tests), groups=tuple(groups), problem=text, created=content["created"], seal=content["seal"])
 
 
 def _test(document: Document, level: Plain, test: Plain) -> TestLine:
     refused = document.is_refused(level)
     return TestLine(
-        document.title(level),
-        f"{test['what']} of \u2018{test['column']}\u2019",
-        " + ".join(test["method"]) or "none",
-        _entry_text(test["delta"]),
-        _entry_text(test["margin_scaled"]),
-        "refused" if refused else _entry_text(test["lower_scaled"]),
-        format_count(test["units"]),
-        "no (refused)" if refused else "yes" if test["certified"] else "no",
+        scope=document.title(level),
+        what=f"{test['what']} of \u2018{test['column']}\u2019",
+        method=" + ".join(test["method"]) or "none",
+        delta=_entry_text(test["delta"]),
+        margin=_entry_text(test["margin_scaled"]),
+        lower="refused" if refused else _entry_text(test["lower_scaled"]),
+        units=format_count(test["units"]),
+        certified="no (refused)" if refused else "yes" if test["certified"] else "no",
     )
 
 

@@ -58,7 +58,9 @@ def scope_rows(document: Document) -> tuple[ScopeRow, ...]:
 def known_gain(document: Document, item: Plain) -> GainFigures:
     """Return what may be shown of the gain of a result or subgroup: no bound if it is refused."""
     lower = None if document.is_refused(item) else item.get("gain_lower")
-    return GainFigures(lower, item.get("estimate"), item.get("estimate_error"), item.get("margin") or 0.0)
+    return GainFigures(
+        lower=lower, estimate=item.get("estimate"), error=item.get("estimate_error"), margin=item.get("margin") or 0.0
+    )
 
 
 def gain_text(document: Document, gain: GainFigures) -> str:
@@ -76,20 +78,20 @@ def estimate_text(document: Document, gain: GainFigures) -> str:
 
 def _row(document: Document, level: Plain, gain: GainFigures, bar: Markup) -> ScopeRow:
     return ScopeRow(
-        document.scope(level),
-        level["candidate"],
-        _comparator(level),
-        level is document.main,
-        verdict_face(level["verdict"]),
-        level["reason"],
-        gain_text(document, gain),
-        "" if gain.lower is None else f"exactly {gain.lower!r}",
-        estimate_text(document, gain),
-        bar,
-        _value(document, level),
-        _values(document, level),
-        _further(document, level),
-        tuple(guard_line(document, level, guard) for guard in level["guards"]),
+        scope=document.scope(level),
+        candidate=level["candidate"],
+        comparator=_comparator(level),
+        main=level is document.main,
+        face=verdict_face(level["verdict"]),
+        reason=level["reason"],
+        gain=gain_text(document, gain),
+        gain_exact="" if gain.lower is None else f"exactly {gain.lower!r}",
+        estimate=estimate_text(document, gain),
+        bar=bar,
+        value=_value(document, level),
+        values=_values(document, level),
+        further=_further(document, level),
+        guards=tuple(guard_line(document, level, guard) for guard in level["guards"]),
     )
 
 
@@ -191,15 +193,15 @@ def subgroup_rows(document: Document) -> tuple[SubgroupRow, ...]:
         delta = item.get("delta")
         rows.append(
             SubgroupRow(
-                document.title(item),
-                where,
-                format_count(item.get("units")),
-                verdict_face("refused" if document.is_refused(item) else item.get("verdict")),
-                gain_text(document, gain),
-                estimate_text(document, gain),
-                "" if delta is None else format_risk(delta),
-                gain.estimate is not None and gain.estimate < 0,
-                gain_bar(f"subgroup-{place}", f"Gain at {document.title(item)}, {where}", gain, axis, document.amounts),
+                scope=document.title(item),
+                where=where,
+                units=format_count(item.get("units")),
+                face=verdict_face("refused" if document.is_refused(item) else item.get("verdict")),
+                gain=gain_text(document, gain),
+                estimate=estimate_text(document, gain),
+                risk="" if delta is None else format_risk(delta),
+                worse=gain.estimate is not None and gain.estimate < 0,
+                bar=gain_bar(f"subgroup-{place}", f"Gain at {document.title(item)}, {where}", gain, axis, document.amounts),
             )
         )
     return tuple(rows)
@@ -234,7 +236,9 @@ def _path_figure(document: Document, place: int, level: Plain) -> PathFigure:
         document.amounts,
     )
     left_out = "" if drawn.floor is None else f"Early bounds below {document.amounts.show(drawn.floor)} are not drawn."
-    return PathFigure(name, verdict_face(level["verdict"]), drawn.picture, left_out, level is document.main)
+    return PathFigure(
+        title=name, face=verdict_face(level["verdict"]), picture=drawn.picture, left_out=left_out, main=level is document.main
+    )
 
 
 def _stations(level: Plain) -> list[tuple[int, float]]:

@@ -50,7 +50,10 @@ def overlap_section(document: Document) -> OverlapSection:
     items = [_weights(document, place, item) for place, item in enumerate(document.diagnostics("weights"))]
     first = [item for item in items if item.main] or items[:1]
     return OverlapSection(
-        document.content["blocking"] or "", tuple(first), tuple(item for item in items if item not in first), _rewards(document)
+        blocking=document.content["blocking"] or "",
+        main=tuple(first),
+        others=tuple(item for item in items if item not in first),
+        rewards=_rewards(document),
     )
 
 
@@ -59,12 +62,12 @@ def _weights(document: Document, place: int, item: Plain) -> WeightFigures:
     name = document.title(item) if level is None else f"{level} on its own" + _candidate_suffix(document, item)
     zeros, bins = _weight_bins(item)
     return WeightFigures(
-        name,
-        format_percent(item.get("ess_share")),
-        format_brief(item.get("largest")),
-        format_percent(item.get("top_share")),
-        weight_histogram(f"weights-{place}", f"Weights at {name}", bins, zeros),
-        _is_of_main(document, item),
+        title=name,
+        effective=format_percent(item.get("ess_share")),
+        largest=format_brief(item.get("largest")),
+        top=format_percent(item.get("top_share")),
+        picture=weight_histogram(f"weights-{place}", f"Weights at {name}", bins, zeros),
+        main=_is_of_main(document, item),
     )
 
 
@@ -147,24 +150,26 @@ def _difference(document: Document, place: int, item: Plain) -> LevelDifference:
     known = bool(actions) and len(actions) == len(policy) and (legacy is None or len(legacy) == len(actions))
     favourite = item.get("favourite_differs")
     return LevelDifference(
-        name,
-        format_count(item.get("decisions")),
-        format_percent(item.get("total_variation")),
-        "" if favourite is None else format_percent(favourite),
-        tuple(_context_bin(part) for part in item.get("bins") or ()),
-        action_bars(f"actions-{place}", f"Mean probability of each action at {name}", actions, policy, legacy) if known else None,
-        legacy is not None,
+        title=name,
+        decisions=format_count(item.get("decisions")),
+        differs=format_percent(item.get("total_variation")),
+        favourite="" if favourite is None else format_percent(favourite),
+        bins=tuple(_context_bin(part) for part in item.get("bins") or ()),
+        picture=action_bars(f"actions-{place}", f"Mean probability of each action at {name}", actions, policy, legacy)
+        if known
+        else None,
+        legacy_known=legacy is not None,
     )
 
 
 def _context_bin(part: Plain) -> ContextBin:
     share = part.get("total_variation")
     return ContextBin(
-        name_or_none(part.get("variable")),
-        name_or_none(part.get("label")),
-        format_count(part.get("decisions")),
-        format_percent(share),
-        min(max(share or 0.0, 0.0), 1.0),  # the length of a bar; the number beside it is as it came
+        variable=name_or_none(part.get("variable")),
+        label=name_or_none(part.get("label")),
+        decisions=format_count(part.get("decisions")),
+        differs=format_percent(share),
+        share=min(max(share or 0.0, 0.0), 1.0),  # the length of a bar; the number beside it is as it came
     )
 
 
