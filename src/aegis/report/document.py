@@ -10,6 +10,7 @@ from aegis.certificate import REFUSED, check_sealed
 from aegis.report.numbers import Amounts
 
 Plain = Mapping[str, Any]
+Row = dict[str, Any]  # what a template writes, by the names that it uses
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from aegis.handover import Event, Frozen, Handover, Turn, summarise_run, turns
 from aegis.ope import Measure, reward_measure
 from aegis.report.certificate_page import page_environment
 from aegis.report.charts.handover_charts import bound_figures, evidence_figures, flips_of, reward_figure
+from aegis.report.document import Row
 from aegis.report.event_text import (
     NOT_A_CERTIFICATE,
     describe_cap,
@@ -33,66 +33,24 @@ CERTIFIED_TITLE = "Certified gain of the leading challenge"
 NOT_CERTIFIED_TITLE = "What the published bound says, which is not a certificate,"
 
 
-@dataclass(frozen=True, slots=True)
-class LevelControl:
-    """One level: who is in control, since when, what was certified, and who challenges that."""
-
-    level: str
-    face: Face
-    since: str
-    gain: str
-    challenge: str
-    evidence: str
-
-
-@dataclass(frozen=True, slots=True)
-class EventLine:
-    """An event in words."""
-
-    episode: str
-    kind: str
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class FreezeRow:
-    """A freeze in the ledger: what it opened, what it may spend, and what all freezes so far may spend together."""
-
-    number: int
-    episode: str
-    opened: str
-    spends: str
-    spent: str
-    meter: int
-
-
-@dataclass(frozen=True, slots=True)
-class HandoverTop:
-    """The top of the page, for a reader with ten seconds."""
-
-    face: Face
-    action: str
-    sentence: str
-    tiles: tuple[Tile, ...]
-    next_step: str
-
-
 def handover_top(
     summary: Mapping[str, Any], standings: Sequence[LevelStanding], settings: Mapping[str, Any], certificate: bool
-) -> HandoverTop:
+) -> Row:
     """Return the verdict, the five numbers and what to do next."""
     handed = [item.level for item in standings if item.since is not None]
-    return HandoverTop(
-        *_verdict(summary, handed, len(standings), certificate),
-        summary["sentence"],
-        _tiles(summary, handed, len(standings), settings, certificate),
-        _next_step(summary, standings, settings, certificate),
-    )
+    face, action = _verdict(summary, handed, len(standings), certificate)
+    return {
+        "face": face,
+        "action": action,
+        "sentence": summary["sentence"],
+        "tiles": _tiles(summary, handed, len(standings), settings, certificate),
+        "next_step": _next_step(summary, standings, settings, certificate),
+    }
 
 
 def level_controls(
     standings: Sequence[LevelStanding], measure: Measure, certificate: bool, past: Sequence[Turn] = (), mode: str = "live"
-) -> tuple[LevelControl, ...]:
+) -> tuple[Row, ...]:
     """Return who is in control of each level, outermost first, as people say it. past: turns of agents. mode: of the gate."""
     return tuple(
         _control(item, measure, certificate, [turn for turn in past if turn.level == item.level], mode)
@@ -100,22 +58,33 @@ def level_controls(
     )
 
 
-def event_lines(events: Sequence[Event], measure: Measure, certificate: bool) -> tuple[EventLine, ...]:
+def event_lines(events: Sequence[Event], measure: Measure, certificate: bool) -> tuple[Row, ...]:
     """Return the events that are no single episodes and no freezes."""
     described = ((event, describe_event(event, measure, certificate)) for event in events)
-    return tuple(EventLine(format_count(getattr(event, "episode", None)), *words) for event, words in described if words)
+    return tuple(
+        {"episode": format_count(getattr(event, "episode", None)), "kind": words[0], "text": words[1]}
+        for event, words in described
+        if words
+    )
 
 
-def freeze_rows(events: Sequence[Event], delta: float) -> tuple[FreezeRow, ...]:
+def freeze_rows(events: Sequence[Event], delta: float) -> tuple[Row, ...]:
     """Return every freeze with its share of the risk; spent risk is rounded up."""
     spent, rows = 0.0, []
     for event in events:
         if isinstance(event, Frozen):
             share = sum(item.spent for item in event.challenges)
             spent += share
-            meter = min(100, round(100 * spent / delta))
-            shown = (format_brief(share, UP), format_brief(spent, UP))
-            rows.append(FreezeRow(event.freeze, format_count(event.episode), describe_freeze(event) or "none", *shown, meter))
+            rows.append(
+                {
+                    "number": event.freeze,
+                    "episode": format_count(event.episode),
+                    "opened": describe_freeze(event) or "none",
+                    "spends": format_brief(share, UP),
+                    "spent": format_brief(spent, UP),
+                    "meter": min(100, round(100 * spent / delta)),  # percent
+                }
+            )
     return tuple(rows)
 
 
@@ -235,7 +204,7 @@ def _missing_evidence(item: LevelStanding) -> str:
     )
 
 
-def _control(item: LevelStanding, measure: Measure, certificate: bool, past: Sequence[Turn], mode: str) -> LevelControl:
+def _control(item: LevelStanding, measure: Measure, certificate: bool, past: Sequence[Turn], mode: str) -> Row:
     unit = f" {measure.unit}" if measure.unit else ""
     if item.since is None:
         face, since, gain = Face("Legacy", "neutral", GLASS), _legacy_since(past), "-"
@@ -252,7 +221,7 @@ def _control(item: LevelStanding, measure: Measure, certificate: bool, past: Seq
         if lead.evidence is not None:
             share = format_percent(max(lead.evidence.share, 0.0), DOWN)
             evidence = f"{share} of what certifies it, after {evidence}"
-    return LevelControl(level=item.level, face=face, since=since, gain=gain, challenge=challenge, evidence=evidence)
+    return {"level": item.level, "face": face, "since": since, "gain": gain, "challenge": challenge, "evidence": evidence}
 
 
 def _legacy_since(past: Sequence[Turn]) -> str:

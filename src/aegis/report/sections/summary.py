@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from aegis.certificate import CERTIFIED, NOT_YET, REFUSED
 from aegis.ope import AGAINST_AVERAGE, AGAINST_LOG
-from aegis.report.document import Document, Plain
+from aegis.report.document import Document, Plain, Row
 from aegis.report.numbers import DOWN, UNKNOWN, format_confidence, format_count, format_percent, format_risk, one_in
 from aegis.report.sections.gains import forecast_words, further_words, guard_line
-from aegis.report.verdict_icons import ESTIMATE_NOTE, Face, verdict_face
+from aegis.report.verdict_icons import ESTIMATE_NOTE, verdict_face
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,29 +36,17 @@ class Reason:
     fix: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class SummarySection:
-    """The top of the page, for a reader with ten seconds."""
-
-    face: Face
-    action: str
-    sentence: str
-    tiles: tuple[Tile, ...]
-    reasons: tuple[Reason, ...]
-    next_step: str
-
-
-def summary_section(document: Document) -> SummarySection:
+def summary_section(document: Document) -> Row:
     """Return the top of the page."""
     verdict = document.verdict
-    return SummarySection(
-        face=verdict_face(verdict["verdict"]),
-        action=_action(document),
-        sentence=verdict["sentence"],
-        tiles=_tiles(document),
-        reasons=_reasons(document),
-        next_step=verdict["next_step"],
-    )
+    return {
+        "face": verdict_face(verdict["verdict"]),
+        "action": _action(document),
+        "sentence": verdict["sentence"],
+        "tiles": _tiles(document),
+        "reasons": _reasons(document),
+        "next_step": verdict["next_step"],
+    }
 
 
 def _action(document: Document) -> str:
