@@ -21,6 +21,9 @@ def aegis(*arguments: object, capsys: pytest.CaptureFixture[str]) -> tuple[int, 
     return (0 if code is None else int(code)), captured.out, captured.err
 
 
+HEAVY = {"numpy", "scipy", "pyarrow", "pydantic", "yaml", "jinja2", "sqlalchemy", "fastapi", "dask"}
+
+
 def test_help_lists_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = aegis("--help", capsys=capsys)
     assert code == 0
@@ -52,6 +55,19 @@ def test_help_is_light() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_no_command_loads_a_heavy_library_when_it_is_imported() -> None:
+    """Help and completion import the module of a command, and should be instant."""
+    code = (
+        "import importlib, sys\n"
+        f"heavy = {HEAVY}\n"
+        f"for name in {list(COMMANDS)}:\n"
+        "    importlib.import_module(f'aegis.cli.commands.{name}')\n"
+        "    assert not heavy & set(sys.modules), (name, sorted(heavy & set(sys.modules)))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
 
 
 BAD = {

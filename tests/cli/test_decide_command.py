@@ -129,20 +129,14 @@ CONTEXTS = {
 def test_contexts_that_do_not_fit(what: str, place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     column, value, expected = CONTEXTS[what]
     path = spoilt(place, tmp_path, column, value)
-    code, _, err = run(
-        "decide", place / "greedy", path, "--problem", place / "problem.yaml", "--level", "dose", capsys=capsys
-    )
+    code, _, err = run("decide", place / "greedy", path, "--problem", place / "problem.yaml", "--level", "dose", capsys=capsys)
     assert code == 2
     assert expected in err
 
 
-def test_a_capped_policy_needs_the_legacy_to_decide(
-    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_capped_policy_needs_the_legacy_to_decide(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = spoilt(place, tmp_path, "p_dose_1", None)
-    code, _, err = run(
-        "decide", place / "capped", path, "--problem", place / "problem.yaml", "--level", "dose", capsys=capsys
-    )
+    code, _, err = run("decide", place / "capped", path, "--problem", place / "problem.yaml", "--level", "dose", capsys=capsys)
     assert code == 2
     assert "probabilities of all actions" in err
 

@@ -15,9 +15,7 @@ from aegis.policies import load_record
 from aegis.problem import load_problem
 
 
-def test_learn_prints_what_was_fitted_and_records_it(
-    place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_learn_prints_what_was_fitted_and_records_it(place: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log, problem = place / "log.parquet", place / "problem.yaml"
     code, out, err = run("learn", log, "--problem", problem, "--out", tmp_path / "p", "--fraction", "0.4", capsys=capsys)
     assert code == 0, err
