@@ -53,23 +53,17 @@ def command(
     problem: Path,
     references: tuple[str, ...],
     scope: tuple[str, ...],
-    delta: float,
-    method: str,
     incumbent: str | None,
-    others: str,
     gain_only: bool,
-    fresh: bool,
-    by: tuple[str, ...],
     registering: bool,
-    fixed_before: str | None,
     out: Path | None,
     report: Path | None,
     table_file: Path | None,
     mlflow: bool,
-    ledger: Path | None,
     engine: str,
     workers: int | None,
     as_json: bool,
+    **request: Any,
 ) -> int:
     """Certify from LOG alone how much better a policy is than the incumbent, at each level and scope.
 
@@ -105,18 +99,9 @@ def command(
         check_table_path(table_file)
     if mlflow:
         options.require_extra("mlflow", "--mlflow")
-    request: dict[str, Any] = {
-        "scopes": [scope] if scope else None,
-        "delta": delta,
-        "method": method,
-        "what": ("gain",) if gain_only else ("gain", "value"),
-        "fresh": fresh,
-        "by": by,
-        "fixed_before": fixed_before,
-        "ledger": ledger,
-        "incumbent": None if incumbent is None else load_candidate(incumbent, source.problem, None),
-        "others": others,
-    }
+    request["scopes"] = [scope] if scope else None
+    request["what"] = ("gain",) if gain_only else ("gain", "value")
+    request["incumbent"] = None if incumbent is None else load_candidate(incumbent, source.problem, None)
     if registering:
         registration = register(source, candidates, **request)
         if as_json:

@@ -41,18 +41,14 @@ def command(
     reference: str,
     scope: tuple[str, ...],
     delta: float,
-    clip: float,
-    switch: float,
-    largest_weight: float | None,
-    posterior: bool,
     incumbent: str | None,
     acting: str | None,
     fresh: bool,
     plot: Path | None,
     table_file: Path | None,
     ledger: Path | None,
-    seed: int,
     as_json: bool,
+    **settings: Any,
 ) -> None:
     """Show estimators and bounds side by side for one policy at one scope, on the units of LOG that certify would use.
 
@@ -73,7 +69,6 @@ def command(
     options.check_svg_path(plot)
     if table_file is not None:
         check_table_path(table_file)
-    settings = ComparisonSettings(clip=clip, switch=switch, largest_weight=largest_weight, posterior=posterior, seed=seed)
     source = Source(log, load_problem(problem))
     outside = [name for name in source.problem.names if name not in scope] if scope else []
     comparison = compare(
@@ -81,7 +76,7 @@ def command(
         load_candidate(reference, source.problem, scope or None),
         scope=scope or None,
         delta=delta,
-        settings=settings,
+        settings=ComparisonSettings(**settings),
         incumbent=None if incumbent is None else load_candidate(incumbent, source.problem, None),
         acting=None if acting is None else load_candidate(acting, source.problem, outside),
         fresh=fresh,

@@ -34,15 +34,11 @@ def command(
     log: tuple[Path | str, ...],
     problem: Path,
     out: Path,
-    kind: str,
-    cap: float,
-    step: float,
     scope: tuple[str, ...],
     fraction: float,
     split_kind: str | None,
-    particles: int,
-    seed: int,
     as_json: bool,
+    **settings: Any,
 ) -> None:
     """Fit models to one side of the split of LOG, write a candidate policy into FOLDER, leave the other side for certification.
 
@@ -62,11 +58,11 @@ def command(
 
     if out.exists() and not out.is_dir():
         raise OutputError(f"--out {out} is a file; a policy is a folder: name a new one")
-    settings = CandidateSettings(kind=kind, cap=cap, particles=particles, seed=seed, step=step)
+    chosen = CandidateSettings(**settings)
     split = fraction if split_kind is None else Split(split_kind, fraction=fraction)
     source = Source(log, load_problem(problem))
     with episode_progress(as_json) as report:
-        learned = learn(source, split, settings, scope or None, report=report)
+        learned = learn(source, split, chosen, scope or None, report=report)
     record = save_learned(learned, out)
     if as_json:
         print_json({**{key: value for key, value in record.items() if key != "fingerprints"}, "out": str(out)})

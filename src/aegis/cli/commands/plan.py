@@ -41,23 +41,15 @@ from aegis.errors import SettingError
 def command(
     log: tuple[Path | str, ...],
     problem: Path,
-    gain: float | None,
-    loss: float | None,
-    spread: float | None,
-    typical: float | None,
-    decisions: int | None,
     levels: tuple[str, ...],
     explore: str,
     caps: str,
-    delta: float,
-    tests: int | None,
-    within: int | None,
     policy: str | None,
     whole: bool,
     plot: Path | None,
     ledger: Path | None,
-    seed: int,
     as_json: bool,
+    **assumed: Any,
 ) -> None:
     """Plan a study: after how many episodes would a gain be certified, at each level, exploration rate and cap?
 
@@ -101,20 +93,12 @@ def command(
         planned = plan(
             stated,
             source,
-            gain=gain,
-            loss=loss,
-            spread=spread,
-            typical=typical,
-            decisions=decisions,
             levels=levels or None,
             explore=rates,
             caps=limits,
-            delta=delta,
-            tests=tests,
-            within=within,
             policy=candidate,
             split=split,
-            seed=seed,
+            **assumed,
             report=lambda done, _: None if done > total else report(done, ""),
         )
     if plot is not None:

@@ -51,15 +51,12 @@ def command(
     agent: str | None,
     scope: tuple[str, ...],
     episodes: int,
-    particles: int | None,
-    features: str | None,
-    temper: float | None,
-    nodes: int | None,
     propensities: str,
     out: Path,
     seed: int,
     overrides: tuple[str, ...],
     as_json: bool,
+    **changes: Any,
 ) -> None:
     """Write the log of a simulated plant into FOLDER, with its problem.yaml.
 
@@ -83,13 +80,12 @@ def command(
     about["propensities"] = propensities
     if agent is not None:
         problem = _logged_problem(plant.problem, propensities)
-        online = _make_online(plant, behaviour, agent, scope, seed, (particles, features, temper, nodes))
+        online = _make_online(plant, behaviour, agent, scope, seed, changes)
         summary = _run_agent(online, episodes, problem, out, about, as_json)
     else:
         from aegis.cli.legacy_log import write_legacy_log
 
-        of_agents = {"scope": scope, "particles": particles, "features": features, "temper": temper, "nodes": nodes}
-        superfluous = [f"--{name}" for name, value in of_agents.items() if value is not None and value != ()]
+        superfluous = [f"--{name}" for name, value in {"scope": scope or None, **changes}.items() if value is not None]
         if superfluous:
             raise SettingError(f"{', '.join(superfluous)}: what an agent does; name one with --agent")
         problem = _logged_problem(with_incumbent(plant.problem, behaviour), propensities)
@@ -113,22 +109,21 @@ def _logged_problem(problem: Any, propensities: str) -> Any:
     return replace(problem, levels=levels)
 
 
-def _make_online(plant: Any, behaviour: Any, name: str, scope: tuple[str, ...], seed: int, changes: tuple[Any, ...]) -> Any:
+def _make_online(plant: Any, behaviour: Any, name: str, scope: tuple[str, ...], seed: int, changes: dict[str, Any]) -> Any:
     """Return an agent of the table on a plant. changes: particles, features, temper and nodes, None for the agent's own."""
     from aegis.agents import AGENTS, make_online
     from aegis.planning import default_integration
 
     check_choice(name, AGENTS, "agent")
     agent = AGENTS[name]
-    particles, features, temper, nodes = changes
-    if features is not None and agent.model.structure == "cells":
+    model = {name: changes[name] for name in ("features", "temper") if changes[name] is not None}
+    if "features" in model and agent.model.structure == "cells":
         raise SettingError(f"agent '{name}' keeps a table of the reward by actions, without features; leave out --features")
-    if particles is not None:
-        agent = agent.with_particles(particles)
-    model: dict[str, Any] = {key: value for key, value in (("features", features), ("temper", temper)) if value is not None}
+    if changes["particles"] is not None:
+        agent = agent.with_particles(changes["particles"])
     integration = agent.integration or default_integration(plant.problem)
-    if nodes is not None:
-        integration = replace(integration, nodes=nodes)
+    if changes["nodes"] is not None:
+        integration = replace(integration, nodes=changes["nodes"])
     agent = replace(agent, model=replace(agent.model, **model), integration=integration)
     return make_online(plant, agent, seed, behaviour, scope or None)
 
