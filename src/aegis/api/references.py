@@ -70,12 +70,29 @@ CANDIDATE_FORMS = (
 
 
 def load_candidate(reference: str, problem: Problem, scope: Iterable[str] | None = None) -> Candidate:
-    """Return the candidate that a reference names, with record and reward models of its folder; PolicyError if it cannot be used.
+    """Return the candidate that a reference names, with the record and the reward models of its folder.
 
-    columns: one target-probability column for each level of the scope, outermost first (or for each level of the problem).
-    full-columns: for each such level in turn as many columns as it has actions, in their order.
-    module:object: a policy, what `fitted` returned, or a callable `function(level, rows) -> [n, A]` that acts at the levels of
-    the scope; modules in the current folder are found, those in another one as `folder/module:object`.
+    Parameters
+    ----------
+    reference
+        A policy folder; `columns:A,B`, one target-probability column for each level of the scope, outermost first (or for each
+        level of the problem); `full-columns:A,B,C`, for each such level in turn as many columns as it has actions, in their
+        order; or `module:object`, a policy, what `record_fit` returned, or a callable `function(level, rows) -> [n, A]` that
+        acts at the levels of the scope. A module in another folder is `folder/module:object`.
+    problem
+        The problem that the candidate is made for.
+    scope
+        The levels at which it acts; all if None.
+
+    Returns
+    -------
+    Candidate
+        The policy with its name, the columns that it reads, and the record of its training.
+
+    Raises
+    ------
+    PolicyError
+        If the reference names nothing, or a policy that does not fit the problem.
     """
     if reference.startswith(COLUMNS_PREFIX):
         return _columns_candidate(reference, problem, scope)

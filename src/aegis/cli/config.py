@@ -11,10 +11,10 @@ from typing import Annotated, Any
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat, StringConstraints, ValidationError
 
+from aegis.cli.options import GATE_KEYS
 from aegis.errors import InputError, SettingError, did_you_mean
 from aegis.problem import read_yaml
 
-GATE_KEYS = ("delta", "first", "caps", "patience", "floor", "mode")  # settings of the gate that have an option of their own
 DEFAULT_LEGACY = "uniform"
 FIELD_NAMES = {"set": "settings", "gate-set": "gate_settings", "margin": "margins"}  # tables, and what HandoverRequest calls them
 

@@ -156,6 +156,7 @@ plant = group_options(
     click.option("--preset", metavar="NAME", help="Parameters of the world that go together, as in 'aegis simulate'."),
     click.option("--plant", metavar="MODULE:OBJECT", help="A plant of your own, in the place of a world; needs --legacy."),
 )
+GATE_KEYS = ("delta", "first", "caps", "patience", "floor", "mode")  # settings of a gate that have an option of their own
 gate_limits = group_options(
     click.option("--delta", type=float, help="Probability of any wrong handover, over the life of the gate.  [default: 0.05]"),
     click.option("--first", type=int, help="Episodes before challengers are frozen for the first time."),

@@ -20,9 +20,26 @@ from aegis.report.sections.summary import summary_section
 
 
 def write_report(certificate: Certificate | Mapping[str, Any] | str | Path, path: str | Path) -> Path:
-    """Write the page of a certificate, of its plain data or of a stored one, and return where it is.
+    """Write the page of a certificate.
 
-    Raises InputError if it is not a certificate as it was issued, and OutputError if the place cannot be written.
+    Parameters
+    ----------
+    certificate
+        A certificate, its plain data, or the path of a stored one.
+    path
+        The HTML file to write.
+
+    Returns
+    -------
+    Path
+        Where the page is.
+
+    Raises
+    ------
+    InputError
+        If it is not a certificate as it was issued.
+    OutputError
+        If the file cannot be written.
     """
     if isinstance(certificate, str | Path):
         content: Mapping[str, Any] = load_certificate(certificate)

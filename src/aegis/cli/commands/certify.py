@@ -86,7 +86,7 @@ def command(
     """
     from aegis.api import candidate_files, load_candidate
     from aegis.certificate import certify, register
-    from aegis.logs import Source, check_table_path, write_table
+    from aegis.logs import Source, check_table_path
     from aegis.problem import load_problem
 
     if registering and (out or report or table_file or mlflow):
@@ -113,14 +113,7 @@ def command(
         report_episodes = None if progress is None else functools.partial(progress, "certifying")
         certificate = certify(source, candidates, **request, report=report_episodes, engine=engine, workers=workers)
     options.note_local_read(source, engine)
-    if out is not None:
-        certificate.save(out)
-    if report is not None:
-        from aegis.report import write_report
-
-        write_report(certificate, report)
-    if table_file is not None:
-        write_table(certificate.table(), table_file)
+    _write_files(certificate, out, report, table_file)
     if mlflow:
         from aegis.adapters import log_certificate
 
@@ -131,6 +124,19 @@ def command(
         print_certificate(certificate)
         print_paths({"certificate": out, "report": report, "table": table_file})
     return certificate.exit_code
+
+
+def _write_files(certificate: Any, out: Path | None, report: Path | None, table_file: Path | None) -> None:
+    if out is not None:
+        certificate.save(out)
+    if report is not None:
+        from aegis.report import write_report
+
+        write_report(certificate, report)
+    if table_file is not None:
+        from aegis.logs import write_table
+
+        write_table(certificate.table(), table_file)
 
 
 def print_registration(registration: Any) -> None:

@@ -63,26 +63,17 @@ def command(
       aegis plan --problem problem.yaml --gain 0.02 --spread 0.1
       aegis plan pilot.parquet --problem problem.yaml --level dose --within 500 --plot plan.svg
     """
-    from aegis.logs import Source, Split
+    from aegis.logs import Source
     from aegis.problem import load_problem
     from aegis.report import draw_plan
     from aegis.validation import plan
 
     options.check_svg_path(plot)
     stated = load_problem(problem)
-    source, split, candidate = None, None, None
+    source, candidate, split = None, None, None
     if log:
         source = Source(log, stated)
-        if policy is not None:
-            from aegis.api import load_candidate
-
-            candidate = load_candidate(policy, stated, levels or None)
-        split = None if whole else _split(source, candidate, Split)
-        if whole or (candidate is not None and not candidate.record.get("split")):  # certify would certify on what is read
-            from aegis.certificate import PLAN, record_result
-
-            request = {"candidates": [] if policy is None else [{"name": policy, "digest": None}], "levels": list(levels)}
-            record_result(source, PLAN, request, ledger)
+        candidate, split = _read_pilot(source, policy, levels, whole, ledger)
     elif policy is not None or whole:
         raise SettingError(
             f"{'--policy' if policy is not None else '--whole'} needs the LOG of a pilot; give one, or leave it out"
@@ -110,10 +101,21 @@ def command(
     print_paths({"picture": plot})
 
 
-def _split(source: Any, candidate: Any, kind: Any) -> Any:
-    """Return the split whose prior side is read: the one that the policy was learned with, else that of `aegis learn`."""
-    record = {} if candidate is None else candidate.record
-    return source.placed(kind.of(record["split"]) if record.get("split") else kind())
+def _read_pilot(source: Any, policy: str | None, levels: tuple[str, ...], whole: bool, ledger: Path | None) -> tuple[Any, Any]:
+    """Return the candidate, and the split whose prior side is read: the policy's own, else that of `aegis learn`; None: all.
+
+    If certify would certify on what is read, the plan goes into the ledger as a result.
+    """
+    from aegis.api import load_candidate
+    from aegis.certificate import PLAN, record_result
+    from aegis.logs import Split
+
+    candidate = None if policy is None else load_candidate(policy, source.problem, levels or None)
+    recorded = None if candidate is None else candidate.record.get("split")
+    if whole or (candidate is not None and not recorded):
+        request = {"candidates": [] if policy is None else [{"name": policy, "digest": None}], "levels": list(levels)}
+        record_result(source, PLAN, request, ledger)
+    return candidate, None if whole else source.placed(Split.of(recorded) if recorded else Split())
 
 
 def _show(plan: Any, prior_only: bool) -> None:

@@ -29,7 +29,11 @@ from aegis.errors import SettingError
 @click.option("--seed", type=click.IntRange(min=0), help="From which decisions are drawn.  [default: drawn once, and kept]")
 @click.option("--standby", is_flag=True, help="If another process serves this gate, wait and take over when it ends.")
 @click.option(
-    "--abandon-after", type=click.FloatRange(min=0, min_open=True), metavar="HOURS", help="Close episodes that never end."
+    "--abandon-after",
+    "abandon_hours",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="HOURS",
+    help="Close episodes that never end.",
 )
 @options.repeated_option("--allow-host", "NAME", "A name under which the service may be asked; repeatable.")
 @click.option(
@@ -52,12 +56,7 @@ def command(
     caps: str | None,
     gate_set: tuple[str, ...],
     seed: int | None,
-    standby: bool,
-    abandon_after: float | None,
     allow_host: tuple[str, ...],
-    rate: float,
-    tls_cert: str | None,
-    tls_key: str | None,
     log_level: str,
     simulate: str | None,
     legacy: str,
@@ -89,25 +88,16 @@ def command(
     log_json_lines(log_level)
     host, port = parse_address(listen)
     plant = None if simulate is None else make_simulated_plant(simulate, legacy, options.parse_settings(overrides))
-    settings = {word: value for word, value in typed.items() if value is not None}
-    if caps is not None:
-        settings["caps"] = list(options.parse_caps(caps))
+    typed["caps"] = None if caps is None else list(options.parse_caps(caps))
+    settings = {key: value for key in options.GATE_KEYS if (value := typed.pop(key)) is not None}
     settings |= options.parse_settings(gate_set, "--gate-set")
     gate = name or (simulate if problem is None else problem.stem) or "gate"
-    server_options = ServerOptions(
-        host=host,
-        port=port,
-        names=() if allow_host == ("*",) else (*dict.fromkeys([*allow_host, host, "127.0.0.1", "localhost", "::1"]),),
-        rate=rate,
-        standby=standby,
-        abandon_hours=abandon_after,
-        tls_cert=tls_cert,
-        tls_key=tls_key,
-    )
+    names = () if allow_host == ("*",) else (*dict.fromkeys([*allow_host, host, "127.0.0.1", "localhost", "::1"]),)
+    served = ServerOptions(host=host, port=port, names=names, **typed)
     stated = plant.problem if plant is not None else load_problem(str(problem))
-    service, server = make_service(stated, store, gate, settings, seed, learner, server_options)
+    service, server = make_service(stated, store, gate, settings, seed, learner, served)
     start_service(service)
-    url = f"http{'s' if tls_cert else ''}://{host if host != '0.0.0.0' else 'localhost'}:{port}"
+    url = f"http{'s' if served.tls_cert else ''}://{host if host != '0.0.0.0' else 'localhost'}:{port}"
     console(to_stderr=True).print(f"gate '{gate}' at {url} (store {service.live.database.shown}); stop it with Ctrl-C")
     if plant is None:
         server.run()

@@ -60,18 +60,13 @@ def command(
     candidate: str,
     scope: tuple[str, ...],
     runs: int,
-    episodes: int,
-    prior: int,
-    judged: int | None,
-    delta: float,
-    comparator: str,
     bounds: tuple[str, ...],
     workers: int,
     engine: str,
     out: Path | None,
-    seed: int,
     overrides: tuple[str, ...],
     as_json: bool,
+    **design: Any,
 ) -> int:
     """Measure how often every bound is wrong, how wide it is, and after how many units it certifies a gain.
 
@@ -95,8 +90,7 @@ def command(
     running = load_plant_or_world(plant, world, preset, options.parse_settings(overrides), legacy)
     acting = load_legacy(legacy or "uniform", running)
     chosen = _candidate(candidate, running.problem, scope)
-    more = {"judged": judged, "comparator": comparator}
-    trial = make_trial(running, acting, chosen, scope or None, episodes, prior, delta, bounds or None, seed, **more)
+    trial = make_trial(running, acting, chosen, scope or None, bounds=bounds or None, **design)
     words = {"plant": plant or world, "legacy": legacy or "uniform", "candidate": candidate}
     note = "nothing was kept; --out FOLDER keeps every run"
     if out is not None:
