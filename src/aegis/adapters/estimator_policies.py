@@ -168,7 +168,7 @@ def classifier_policy(
 
     Classes are the action's values as the log has them; another class is refused, and so is an action without a class unless
     `allow_missing`, which gives it probability 0. temperature: probabilities to the power of 1/temperature. greedy: the likeliest
-    available action. features: columns by level, in the order the classifier takes them; see `Inputs`.
+    available action. features: columns by level, in the order the classifier takes them; see `EstimatorInputs`.
     """
     checked_number(temperature, "'temperature'", 1e-6)
     named = features or {}

@@ -212,7 +212,7 @@ class _TrajectoryBuilder:
 
 
 def replay_trajectory(events: Sequence[Event], measure: Measure, stations: int = TRAJECTORY_STATIONS) -> GateTrajectory:
-    """Return how bounds and evidence grew; InputError as `replay` raises it.
+    """Return how bounds and evidence grew; InputError as `replay_events` raises it.
 
     Looked at are about so many episodes that are equally far apart, more of them early in each phase, and every flip.
     """
