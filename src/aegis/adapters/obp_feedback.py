@@ -66,8 +66,9 @@ def read_positions(feedback: Mapping[str, Any], rounds: int) -> tuple[npt.NDArra
     if feedback.get("position") is None:
         return np.zeros(rounds, dtype=np.int64), 1
     positions = read_integers(feedback, "position", rounds)
-    shape = () if feedback.get("pi_b") is None else np.shape(feedback["pi_b"])
-    return positions, max(int(positions.max()) + 1, shape[2] if len(shape) == 3 else 1)
+    by_position = feedback.get("pi_b")
+    wide = np.shape(by_position)[2] if by_position is not None and np.ndim(by_position) == 3 else 1
+    return positions, max(int(positions.max()) + 1, wide)
 
 
 def read_propensity(
