@@ -74,7 +74,7 @@ class EstimatorInputs:
         return cls(problem, level, chosen, with_action, frame if frame is not None or names is None else _pandas_frame(level))
 
     def values(self, rows: Rows, count: int) -> Any:
-        """Return the inputs of `count` decisions: a matrix `[n, d]`, or a frame. rows: by variable, as `augmented_context` gives them."""
+        """Return the inputs of `count` decisions: a matrix `[n, d]`, or a frame. rows: of `augmented_context`, by variable."""
         known = _known_columns(self.problem, self.level, self.with_action)
         columns = {name: _column_values(rows, *known[name]) for name in self.columns}
         if self.frame is not None:

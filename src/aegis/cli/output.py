@@ -18,9 +18,9 @@ from rich.table import Table
 BLOCKS = "▁▂▃▄▅▆▇█"
 
 
-def console(to_stderr: bool = False) -> Console:
+def console(to_stderr: bool = False, quiet: bool = False) -> Console:
     """Return a console; results go to stdout, everything else to stderr. Names such as `policies:mens:` are no emoji."""
-    return Console(stderr=to_stderr, highlight=False, emoji=False)
+    return Console(stderr=to_stderr, quiet=quiet, highlight=False, emoji=False)
 
 
 def print_json(value: Any) -> None:

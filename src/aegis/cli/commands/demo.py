@@ -25,10 +25,10 @@ def command(episodes: int, out: Path, seed: int, as_json: bool) -> None:
     """
     from aegis.cli.demo_story import run_certificate_part, run_counter_example, run_handover_part
 
-    screen = None if as_json else console()
+    screen = console(quiet=as_json)
     folder = out / f"handover-seed-{seed}-episodes-{episodes}"
     handover = run_handover_part(folder, episodes, seed, screen)
     counter = run_counter_example(seed, screen)
     story = run_certificate_part(out / "certify", seed, screen)
     if as_json:
-        print_json({"handover": handover, "counter_example": counter.plain(), **story.plain()})
+        print_json({"handover": handover, "counter_example": counter, **story})
