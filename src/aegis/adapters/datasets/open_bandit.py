@@ -118,7 +118,7 @@ def _read_campaign(path: Path, logger: str, campaign: str) -> PublishedTable:
 def _features(logs: Mapping[str, PublishedTable]) -> dict[str, list[str]]:
     """Return the values of each user feature in both logs, so that both have the same categories; one value is no category."""
     values = {name: sorted({str(value) for log in logs.values() for value in np.unique(log.text(name))}) for name in _FEATURES}
-    return {name: found for name, found in values.items() if len(found) > 1}
+    return {name: categories for name, categories in values.items() if len(categories) > 1}
 
 
 def _items(published: PublishedTable, items: int) -> Texts:

@@ -30,42 +30,27 @@ class ChartCurve:
     dots: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class LevelLine:
-    """A level line."""
-
-    value: float
-    style: str
-
-
-@dataclass(frozen=True, slots=True)
-class EpisodeMark:
-    """An episode at which something happened, with a word above it."""
-
-    episode: int
-    word: str
-
-
 def trajectory_chart(
     name: str,
     title: str,
     description: str,
     episodes: int,
     curves: Sequence[ChartCurve],
-    rules: Sequence[LevelLine] = (),
-    marks: Sequence[EpisodeMark] = (),
+    rules: Sequence[tuple[float, str]] = (),
+    marks: Sequence[tuple[int, str]] = (),
     floor: float | None = None,
 ) -> tuple[Markup, float | None]:
     """Return the picture, and the value below which points were left out of it (None: all are drawn).
 
-    description: the picture in words. floor: the lowest value worth drawing; lines enter from below.
+    description: the picture in words. rules: level lines, as value and style. marks: episodes with a word above them. floor: the
+    lowest value worth drawing; lines enter from below.
     """
-    values = [value for curve in curves for _, value in curve.points] + [rule.value for rule in rules]
+    values = [value for curve in curves for _, value in curve.points] + [value for value, _ in rules]
     lowest = min(values, default=0.0) if floor is None else max(floor, min(values, default=0.0))
     across = Axis(0.0, float(max(episodes, 1)), LEFT, RIGHT)
     up = Axis.around([max(value, lowest) for value in values] or [0.0], BOTTOM, TOP)
     shapes = frame(across, up, (8, 5), "episodes", HEIGHT - 8)
-    shapes += [line(LEFT, up(rule.value), RIGHT, up(rule.value), rule.style) for rule in rules if rule.value >= up.low]
+    shapes += [line(LEFT, up(value), RIGHT, up(value), style) for value, style in rules if value >= up.low]
     for curve in curves:
         shapes += _draw_curve(curve, across, up)
     shapes += _draw_marks(marks, across)
@@ -90,15 +75,15 @@ def _draw_curve(curve: ChartCurve, across: Axis, up: Axis) -> list[Markup]:
     return [polyline(points, curve.style) for points in pieces if points]
 
 
-def _draw_marks(marks: Sequence[EpisodeMark], across: Axis) -> list[Markup]:
+def _draw_marks(marks: Sequence[tuple[int, str]], across: Axis) -> list[Markup]:
     shapes = []
-    for place, mark in enumerate(marks):
-        x = across(float(mark.episode))
+    for place, (episode, word) in enumerate(marks):
+        x = across(float(episode))
         anchor = "end" if x > RIGHT - 90 else "start"
         height = TOP - 7 - 16 * (place % 2)  # neighbours do not write over each other
         shapes += [
             line(x, height + 3, x, BOTTOM, "flip-line"),
-            label(x + (3 if anchor == "start" else -3), height, mark.word, "tick flip-word", anchor),
+            label(x + (3 if anchor == "start" else -3), height, word, "tick flip-word", anchor),
         ]
     return shapes
 
@@ -126,9 +111,7 @@ def reward_figure(
     window = window_of(rewards.size)
     curves = [ChartCurve(_dots(rewards), "reward-dot", dots=True), ChartCurve(_moving_average(rewards, window), "bound-line")]
     rules = [
-        LevelLine(truth[who], style)
-        for who, style in (("legacy", "legacy-line"), ("oracle", "oracle-line"))
-        if truth and who in truth
+        (truth[who], style) for who, style in (("legacy", "legacy-line"), ("oracle", "oracle-line")) if truth and who in truth
     ]
     finite = rewards[np.isfinite(rewards)]
     text = f"Mean over all episodes {format_brief(float(finite.mean()))}." if finite.size else "No reward was observed."
@@ -162,7 +145,7 @@ def evidence_figures(path: GateTrajectory, flips: Sequence[Flipped], episodes: i
         text = f"{len(courses)} challenges; {best.name} ends at {format_percent(best.points[-1][1], DOWN)} of what certifies it."
         own = [flip for flip in flips if flip.level == level]
         title = f"Evidence of the challenges at \u2018{level}\u2019"
-        rules = [LevelLine(1.0, "margin")]
+        rules = [(1.0, "margin")]
         drawn, floor = trajectory_chart(f"evidence-{place}", title, text, episodes, curves, rules, _flip_marks(own), LOWEST_SHARE)
         left_out = "" if floor is None else f"Evidence below {format_brief(floor)} is not drawn."
         figures.append(HandoverFigure(title, drawn, left_out))
@@ -206,16 +189,16 @@ def _bound_figure(
         text,
         episodes,
         curves,
-        [LevelLine(margin, "margin")],
+        [(margin, "margin")],
         _flip_marks(flips),
         -BOUND_DEPTH * above if above else None,
     )
     return HandoverFigure(title, drawn, "" if floor is None else f"Early bounds below {format_brief(floor)} are not drawn.")
 
 
-def _flip_marks(flips: Sequence[Flipped]) -> list[EpisodeMark]:
+def _flip_marks(flips: Sequence[Flipped]) -> list[tuple[int, str]]:
     words = {"handover": "handed over", "upgrade": "upgraded"}
-    return [EpisodeMark(flip.episode, f"{flip.level} {words.get(flip.action, 'flips')}") for flip in flips]
+    return [(flip.episode, f"{flip.level} {words.get(flip.action, 'flips')}") for flip in flips]
 
 
 def _dots(rewards: RewardArray) -> list[tuple[float, float]]:
