@@ -7,7 +7,10 @@ from pathlib import Path
 import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
+from draft_cases import Answer, Shell
 from typed import done
+
+from aegis.cli import main
 
 
 @pytest.fixture(scope="session")
@@ -34,3 +37,18 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         assert done(*call) == 0
     pyarrow.csv.write_csv(pq.read_table(folder / "log.parquet").slice(0, 30), folder / "contexts.csv")
     return folder
+
+
+@pytest.fixture
+def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Shell:
+    """Run commands in a folder of their own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "200")
+
+    def run(*arguments: str) -> Answer:
+        with pytest.raises(SystemExit) as stop:
+            main(list(arguments))
+        captured = capsys.readouterr()
+        return Answer(int(stop.value.code or 0), captured.out, captured.err)
+
+    return run

@@ -19,7 +19,7 @@ from aegis.cli.config import HandoverRequest
 from aegis.cli.legacy_log import SIMULATED_LOG, SIMULATED_PROBLEM, write_legacy_log
 from aegis.cli.output import table
 from aegis.files import folder_lock
-from aegis.handover import EVENTS_FILE, HOSTS, OTHERS_FILE, POLICIES_FOLDER, GateSettings, Handover
+from aegis.handover import EVENTS_FILE, HOSTS, OTHERS_FILE, POLICIES_FOLDER, Flipped, GateSettings, Handover
 from aegis.paper import CounterExample, PublishedGate, PublishedSettings
 
 HANDOVER_LEGACY = "uniform"
@@ -64,7 +64,7 @@ def run_counter_example(seed: int, screen: Console) -> dict[str, Any]:
     for gate in (published, ours):
         gate.advance(COUNTER_EPISODES)
     legacy, agent = plant.true_value(plant.legacy), plant.true_value(published.acting)
-    flips = [next((event.episode for event in gate.events if event.kind == "flip"), None) for gate in (published, ours)]
+    flips = [next((event.episode for event in gate.events if isinstance(event, Flipped)), None) for gate in (published, ours)]
     words = ["keeps the legacy" if flip is None else f"hands over after {flip}" for flip in flips]
     screen.print(
         "\n[bold]Why a certificate[/bold]  a plant on which the agent is worse than the legacy, and looks better in the log"
